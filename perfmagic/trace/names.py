@@ -1,4 +1,4 @@
-"""What the name of a device op says: its class, its direction, whether it uses tensor cores.
+"""What the name of a device op says: its class, its direction, whether it uses tensor cores; its short form.
 
 Every rule looks at one name at a time; `op_classes` decides once for each name that occurs and spreads the answer.
 """
@@ -16,10 +16,11 @@ import numpy as np
 from perfmagic.base.errors import OptionError
 from perfmagic.base.numerics.intervals import coded, distinct
 from perfmagic.base.units import plural
-from perfmagic.trace.columns import NONE, Int8, OpKind
+from perfmagic.trace.columns import NONE, CallKind, Int8, OpKind
 from perfmagic.trace.families import find_family
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_name, once_per_trace
+from perfmagic.trace.short_names import WIDTH, short_names
 from perfmagic.trace.signatures import function_name
 
 
@@ -129,6 +130,19 @@ def comm_kernel_names(trace: Trace, comm_names: str | None = None) -> tuple[str,
     """The kernel names that count as communication under the rule, sorted: what a report must list."""
     rows = op_classes(trace, comm_names) == OpClass.COMMUNICATION
     return tuple(sorted({trace.names[i] for i in distinct(trace.ops.name[rows]).tolist()}))
+
+
+@once_per_trace
+def kernel_short_names(trace: Trace, width: int = WIDTH) -> Mapping[str, str]:
+    """The short form of every device op's name in a trace; the same in every table, card and sentence about it."""
+    return short_names((trace.names[i] for i in distinct(trace.ops.name).tolist()), width)
+
+
+@once_per_trace
+def shown_names(trace: Trace) -> tuple[str, ...]:
+    """Every name of a trace for display, by its number: names of device ops are shortened."""
+    short = kernel_short_names(trace)
+    return tuple(short.get(name) or name for name in trace.names)
 
 
 def copy_direction(name: str) -> OpClass:
@@ -244,3 +258,42 @@ _ALL = re.compile(r"all_?(reduce|gather|to_?all)")
 def collective_name(recorded: str) -> str:
     """As torch.distributed spells it: NCCL's record has "allreduce" beside torch's own "all_reduce"."""
     return _ALL.sub(lambda match: f"all_{match[1].replace('toall', 'to_all')}", recorded)
+
+
+# What the name of a CUDA or HIP runtime or driver call says: what it does, and whether it waits.
+
+# First match wins. Read in the runtime and driver headers of CUDA 12.8 and ROCm 6.4.
+_CALL_KINDS = (
+    (re.compile(r"Launch(?!HostFunc)|Memcpy|Memset"), CallKind.LAUNCH),
+    (re.compile(r"Synchronize"), CallKind.SYNC),
+    (re.compile(r"StreamWait(?:Event|Value)"), CallKind.WAIT),
+    (re.compile(r"EventRecord"), CallKind.RECORD),
+    (re.compile(r"Malloc|Free|HostAlloc|Host(?:Unr|R)egister|Mem(?:Alloc|Create|Release|Map|Unmap)"), CallKind.MEMORY),
+)
+_RUNTIME_NAME = re.compile(r"(?:cuda|cu|hip|hsa_)")
+
+_BLOCKING_COPY = re.compile(r"^(?:cuda|hip|cu)Memcpy(?!.*(?:Async|DtoD|Peer))")
+
+_WAITS_FOR_ALL = re.compile(r"^(?:cuda|hip)DeviceSynchronize|^(?:cu|hip)CtxSynchronize")
+
+
+def is_blocking_copy(name: str) -> bool:
+    """Whether a runtime or driver call is a copy between host and device that returns only when it is done.
+
+    cudaMemcpy, cuMemcpyDtoH, and HIP's hipMemcpyWithStream, which is what .item() calls there.
+    """
+    return _BLOCKING_COPY.match(name) is not None
+
+
+def waits_for_all(name: str) -> bool:
+    """Whether a runtime or driver call waits for all the streams of a device."""
+    return _WAITS_FOR_ALL.match(name) is not None
+
+
+def call_kind(name: str) -> CallKind:
+    """What a CUDA or HIP runtime or driver call does, by its name."""
+    if _RUNTIME_NAME.match(name):
+        for pattern, kind in _CALL_KINDS:
+            if pattern.search(name):
+                return kind
+    return CallKind.OTHER

@@ -10,15 +10,15 @@ import numpy as np
 from perfmagic.analysis.findings.advice import can_compile, compiled, in_graphs
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Outcome, Silent, too_short
-from perfmagic.analysis.findings.wording import sentences
 from perfmagic.analysis.timeline.categories import CategoryTime, categories, category_times
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import merge, subtract
+from perfmagic.base.units import sentences
 from perfmagic.trace.category import CATEGORY_WORDS, Category
 from perfmagic.trace.columns import Bool
-from perfmagic.trace.short_names import shown_names
+from perfmagic.trace.names import shown_names
 
 BUSY_FRAC = 0.5  # of the window: of a device that is busy for less, what it waits for matters more
 NAMED = 3  # kinds of work in the sentence; the table has all

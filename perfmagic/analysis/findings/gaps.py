@@ -21,14 +21,14 @@ from perfmagic.analysis.findings.advice import (
 )
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, PythonWas, Silent, on_time_lines, too_few, too_short
-from perfmagic.analysis.findings.wording import listed, sentences
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, clip, covered_ns, intersect, total_ns, union
+from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 from perfmagic.trace.correlate import lines_at
-from perfmagic.trace.short_names import kernel_short_names
+from perfmagic.trace.names import kernel_short_names
 from perfmagic.trace.signatures import function_name
 
 MOSTLY = 0.9  # of the time, in a stretch that is

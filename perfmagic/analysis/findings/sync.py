@@ -11,12 +11,12 @@ import numpy as np
 from perfmagic.analysis.findings.copy_overlap import HostCopies
 from perfmagic.analysis.findings.facts import Facts, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_frame, on_call_lines, on_sync_lines
-from perfmagic.analysis.findings.wording import listed, sentences
 from perfmagic.analysis.timeline.copies import pinned_bus
 from perfmagic.analysis.timeline.host_time import is_own_frame
 from perfmagic.analysis.timeline.idle import LAUNCH_LATENCY_NS
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, intersect, merge, subtract, total_ns, union
+from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NONE, Int64
 
 _PROFILER = re.compile(r"(?:^|[\\/])torch[\\/](?:profiler|autograd[\\/]profiler\.py)")  # frames of torch.profiler

@@ -17,10 +17,9 @@ from perfmagic.trace.columns import NONE, Bool, HostKind, Int8, OpKind
 from perfmagic.trace.families import find_family, is_of_library
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.names import OpClass, op_classes, shown_names
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
-from perfmagic.trace.short_names import shown_names
 
 
 @dataclass(frozen=True)

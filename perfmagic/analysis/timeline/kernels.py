@@ -10,10 +10,9 @@ import numpy as np
 from perfmagic.base.numerics.intervals import coded
 from perfmagic.trace.columns import NONE, Bool, DeviceOps, Int64, OpKind
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
+from perfmagic.trace.names import OpClass, kernel_short_names, op_classes, uses_tensor_cores
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
-from perfmagic.trace.short_names import kernel_short_names
 
 Dim3 = tuple[int, int, int]
 PERCENTILES = (0.0, 0.5, 0.9, 1.0)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.ranks.findings import mixed_jobs
+from perfmagic.analysis.ranks.jobs import mixed_jobs
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.base import units
 from perfmagic.base.tables import Table, markdown_table, markdown_text, text_lines

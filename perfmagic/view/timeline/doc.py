@@ -18,7 +18,7 @@ from perfmagic.base import units
 from perfmagic.base.terminal import ALARM
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import LaunchShape, Trace, devices_label
-from perfmagic.trace.short_names import shown_names
+from perfmagic.trace.names import shown_names
 from perfmagic.view.timeline.device_lanes import device_group
 from perfmagic.view.timeline.host_lanes import cell_lane, host_ops_lanes, launch_lane
 from perfmagic.view.timeline.lanes import CellLane, DeviceGroup, Flag, HostOpsLane, LaunchLane, PathLane, Share

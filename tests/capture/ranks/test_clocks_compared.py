@@ -22,8 +22,8 @@ from perfmagic.capture.ranks.pings import EXCHANGES, Clocks
 from perfmagic.capture.ranks.session import Session
 from perfmagic.capture.ranks.settings import LOOPBACK, Settings
 from perfmagic.results import RanksResult
+from perfmagic.results.ranks import grouped
 from perfmagic.results.timeline import TimelineResult
-from perfmagic.results.traces import grouped
 
 from .conftest import Heard
 

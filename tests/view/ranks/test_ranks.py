@@ -13,7 +13,7 @@ import pytest
 import perfmagic
 from perfmagic.analysis.ranks.ranks import ranks_of
 from perfmagic.base.terminal import columns
-from perfmagic.results.traces import Traces
+from perfmagic.results.ranks import Traces
 from perfmagic.trace.model import Trace
 from perfmagic.view.html import MAX_OUTPUT_BYTES
 from perfmagic.view.ranks.doc import HEAD, rank_table, ranks_doc
