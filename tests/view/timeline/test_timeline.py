@@ -80,14 +80,14 @@ def test_the_picture_is_an_image_with_the_first_line_as_its_name() -> None:
     assert root.get("width") == "1000"
 
 
-@pytest.mark.parametrize("face", [timeline_svg, timeline_html])
-def test_hostile_names_stay_text(face: object) -> None:
+@pytest.mark.parametrize("render", [timeline_svg, timeline_html])
+def test_hostile_names_stay_text(render: object) -> None:
     trace = queue_of(3, name=HOSTILE, device=DeviceInfo(0, "cuda", HOSTILE))
-    out = face(doc_of(with_meta(trace, failed=HOSTILE, notes=(Remark("hostile", HOSTILE),))))  # type: ignore[operator]
+    out = render(doc_of(with_meta(trace, failed=HOSTILE, notes=(Remark("hostile", HOSTILE),))))  # type: ignore[operator]
     assert "<script" not in out
     assert "\x1b" not in out
     out.encode()  # a lone surrogate would stop it
-    if face is timeline_svg:
+    if render is timeline_svg:
         ET.fromstring(out)
 
 
@@ -130,8 +130,8 @@ def test_a_cell_that_failed_says_so_first() -> None:
 
 def test_a_cell_that_failed_gets_no_verdict_and_no_advice() -> None:
     trace = with_meta(queue_of(40), returned_ns=12 * MS)
-    (found,) = TimelineResult(with_meta(trace, failed="ValueError: 1")).findings
-    assert found.sentence == "no verdict: the code failed before its end"
+    (finding,) = TimelineResult(with_meta(trace, failed="ValueError: 1")).findings
+    assert finding.sentence == "no verdict: the code failed before its end"
     interrupted = TimelineResult(with_meta(trace, failed="KeyboardInterrupt"))
     assert interrupted.verdict.kind == TimelineResult(trace).verdict.kind != "no verdict"
 
@@ -150,7 +150,7 @@ def test_without_a_device_the_operators_are_drawn() -> None:
     assert "2 operators" in words
 
 
-def test_an_empty_trace_still_gives_every_face() -> None:
+def test_an_empty_trace_still_gives_every_form() -> None:
     doc = doc_of(make_trace((), TraceMeta("cell")))
     ET.fromstring(timeline_svg(doc))
     assert timeline_text(doc)
