@@ -15,6 +15,8 @@ from perfmagic.results import RanksResult, RanksSweep, RanksSweepComparison, Tim
 from perfmagic.trace.model import DeviceInfo, Trace
 from tests.analysis.ranks.test_ranks import rank
 
+pytestmark = pytest.mark.slow
+
 
 def of_host(trace: Trace, kind: str = "") -> Trace:
     meta = replace(trace.meta, boot="a", monotonic_base_ns=0, cores=8)

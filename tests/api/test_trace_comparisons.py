@@ -16,6 +16,8 @@ from perfmagic.trace.formats.chrome import write_chrome
 from tests.analysis.diff.pairs import eager, fused
 from tests.trace.recorded import FOLDER, real
 
+pytestmark = pytest.mark.slow
+
 SMALL = FOLDER / "a100_event_sync_3streams.json.gz"
 
 

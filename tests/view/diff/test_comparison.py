@@ -17,7 +17,6 @@ import perfmagic
 from perfmagic.analysis.diff.diff import trace_diff
 from perfmagic.base.tables import sort_script
 from perfmagic.results import TimelineResult, TraceComparison
-from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from perfmagic.view.diff.picture import aligned, drawn_parts, pair_svg, waterfall_svg
 from perfmagic.view.diff.tables import comparison_tables
@@ -26,7 +25,7 @@ from perfmagic.view.nbval import sanitize_file
 from tests.analysis.diff.pairs import cell, eager, fused, program
 from tests.analysis.ranks.test_ranks import rank
 from tests.data.traces import reference_diff
-from tests.trace.recorded import real
+from tests.trace.recorded import real, real_trace
 from tests.view.timeline.golden import COMPARISONS, FOLDER, comparison_pictures
 
 
@@ -117,7 +116,7 @@ def test_of_two_samples_the_largest_differences_of_a_mean_run_come_first() -> No
         for kernel in a.keys() & b.keys()
     }
     expected = sorted(weights.values(), reverse=True)
-    table = comparison_tables(trace_diff(*(read_trace(real(name)) for name in names)))[0]
+    table = comparison_tables(trace_diff(*(real_trace(name) for name in names)))[0]
     shown = [weights[getattr(row[0], "full", None) or str(row[0])] for row in table.rows]
     assert shown == pytest.approx(expected[: len(shown)])
     assert "Memcpy HtoD (Pinned -> Device)" in [str(row[0]) for row in table.rows[:6]]

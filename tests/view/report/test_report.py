@@ -13,7 +13,6 @@ from perfmagic.base.tables import SORTABLE, Table
 from perfmagic.base.terminal import columns
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import Counters, HostKind
-from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import DeviceInfo
 from perfmagic.view.report.tables import TEXT_ROWS, report_tables, windows_words
 from perfmagic.view.report.writers import html_tables, markdown, report_text
@@ -21,7 +20,7 @@ from perfmagic.view.timeline.lanes import StreamLane
 from perfmagic.view.timeline.text import MAX_STREAMS, timeline_text
 from tests.analysis.build import US, Builder
 from tests.analysis.shaped import FLOAT, Shaped
-from tests.trace.recorded import NAMES, real, recorded
+from tests.trace.recorded import NAMES, real_trace, recorded
 
 LONG = "void at::native::kernel_of_a_long_name<" + "float, " * 12 + "{}>(int)"
 
@@ -246,9 +245,7 @@ def test_what_is_alone_and_what_is_exposed_have_two_names_in_every_form() -> Non
 
 
 def test_the_idle_time_of_a_sample_has_no_causes() -> None:
-    sampled, whole = (
-        TimelineResult(read_trace(real(n))).to_dict() for n in ("sampled_rank0of128", "h100_qwen_orphans")
-    )
+    sampled, whole = (TimelineResult(real_trace(n)).to_dict() for n in ("sampled_rank0of128", "h100_qwen_orphans"))
     assert all(device["idle_ns"] for device in sampled["devices"].values())
     titles = [[table.title for table in report_tables(report)] for report in (sampled, whole)]
     assert ["Idle by cause" in names for names in titles] == [False, True]

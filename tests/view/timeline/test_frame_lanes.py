@@ -12,13 +12,12 @@ from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.timeline.host_time import FrameTime
 from perfmagic.trace.columns import NONE, CallKind, OpKind
-from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 from perfmagic.view.timeline import host_lanes as module
 from perfmagic.view.timeline.doc import timeline_doc
 from perfmagic.view.timeline.host_lanes import FrameLanes, frame_lane_of, frame_lanes, frame_words
 from perfmagic.view.timeline.live_data import timeline_wire
-from tests.trace.recorded import real, recorded
+from tests.trace.recorded import real_trace, recorded
 
 US = 1000
 END = 1000 * US
@@ -152,7 +151,7 @@ def test_a_finding_about_frames_names_the_lane_that_has_them() -> None:
 
 
 def test_in_a_recorded_trace_the_gap_with_frames_points_to_their_lane() -> None:
-    trace = read_trace(real("b200_pdl_overlaps_python_stacks"))
+    trace = real_trace("b200_pdl_overlaps_python_stacks")
     of_trace = findings(trace)
     wire = timeline_wire(timeline_doc(trace, of_trace), trace)
     lanes = {said["rule"]: said.get("frame_lane") for said in wire.header["findings"]}

@@ -14,7 +14,6 @@ from perfmagic.analysis.timeline.memory import MemoryCurve
 from perfmagic.base.terminal import columns
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import Remark
-from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import DeviceInfo, TraceMeta, make_trace
 from perfmagic.view.html import MAX_OUTPUT_BYTES
 from perfmagic.view.page import page
@@ -26,7 +25,7 @@ from perfmagic.view.timeline.picture.host import highest
 from perfmagic.view.timeline.picture.timeline import timeline_picture, timeline_svg
 from perfmagic.view.timeline.text import timeline_text
 from perfmagic.view.timeline.writers import timeline_html
-from tests.trace.recorded import real
+from tests.trace.recorded import real_trace
 
 from .build import HOSTILE, MS, doc_of, many_streams, noisy, queue_of, with_meta
 
@@ -234,7 +233,7 @@ def test_words_in_pieces_are_as_large_as_words_in_one() -> None:
 
 @pytest.mark.parametrize("name", ["v100_4streams_nccl_graphs", "mi300_resnet_2streams", "cpu_only_no_device_props"])
 def test_real_traces_fit(name: str) -> None:
-    doc = doc_of(read_trace(real(name)))
+    doc = doc_of(real_trace(name))
     svg = timeline_svg(doc)
     ET.fromstring(svg)
     assert len(svg.encode()) <= MAX_BYTES
