@@ -173,7 +173,7 @@ class _Parts:
         ops = {k: v for k, v in trace.ops.to_dict().items() if k not in ("launch", "line")}
         tables = {"ops": ops, "waits": trace.waits.to_dict(), "host_waits": trace.host_waits.to_dict()}
         if len(trace.counters):
-            tables["counters"] = trace.counters.take(trace.counters.device != HOST_DEVICE).to_dict()
+            tables["counters"] = trace.counters.select(trace.counters.device != HOST_DEVICE).to_dict()
         for key, table in (("calls", trace.calls), ("host_ops", trace.whole_host())):
             tables[key] = {k: v for k, v in table.to_dict().items() if k != "line"}
         self._add(tables, trace.names, shift, 0)
@@ -209,7 +209,7 @@ class _Parts:
         if recorded.kineto is not None:
             blocks, base_ns = recorded.kineto.blocks, recorded.kineto.meta.base_unix_ns
         if recorded.sim is not None:
-            blocks = blocks.take(blocks.device != HOST_DEVICE)
+            blocks = blocks.select(blocks.device != HOST_DEVICE)
         steps, names = (part if recorded.sim is None else part.on_devices() for part in recorded.holders)
         clock_ns = recorded.offset_ns - base_ns
         columns, held = held_blocks(blocks.to_dict(), steps, names, clock_ns, recorded.start_ns - base_ns)

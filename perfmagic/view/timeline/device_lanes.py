@@ -91,7 +91,7 @@ def windowed(trace: Trace, start_ns: int, end_ns: int) -> Trace:
         and (start_ns, end_ns) == (trace.meta.start_ns, trace.meta.end_ns)
     ):
         return trace
-    kept = ops.take(inside)
+    kept = ops.select(inside)
     cut = replace(kept, start_ns=np.maximum(kept.start_ns, start_ns), end_ns=np.minimum(kept.end_ns, end_ns))
     return replace(trace, ops=cut, meta=replace(trace.meta, start_ns=start_ns, end_ns=end_ns))
 
@@ -116,7 +116,7 @@ def _stream_lanes(source: _Source) -> tuple[list[StreamLane], int, int]:
 
 def _stream_lane(source: _Source, stream: int, rows: Int64, busy_ns: int) -> StreamLane:
     trace, window, orphan = source.trace, source.window, source.orphan[rows]
-    ops, queued_ns = trace.ops.take(rows), source.launch_ns[rows]
+    ops, queued_ns = trace.ops.select(rows), source.launch_ns[rows]
     known = (ops.launch != NONE) | orphan
     deepest, mean = _depth_within(count_over_time(queued_ns[known], ops.start_ns[known]), *window)
     return StreamLane(
