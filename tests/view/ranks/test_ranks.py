@@ -80,6 +80,7 @@ def test_the_hatch_the_words_beside_the_row_and_the_table_count_the_same_waiting
     assert "the same beside compute" in ranks_svg(doc)
 
 
+@pytest.mark.slow
 def test_a_picture_of_many_ranks_is_bounded_in_height_and_bytes() -> None:
     for n in (4, 40, 130):
         doc = result(n).doc
@@ -151,6 +152,7 @@ def test_the_ranks_of_a_result_are_pickled_and_shown_in_one_sentence() -> None:
     assert ranks().alignment.moved_ns == {}
 
 
+@pytest.mark.slow
 def test_what_is_shown_of_a_late_rank_is_the_longest_wait_for_it() -> None:
     ranks = perfmagic.open_traces(real("dlrm_8ranks/worker0_step_12.1694128201545").parent).ranks
     shown = {f["rule"]: (f["start_ns"], f["end_ns"]) for f in ranks.wire.header["findings"]}

@@ -101,6 +101,7 @@ def test_text_never_steers_a_terminal_and_keeps_its_width() -> None:
     assert max(columns(line) for line in text.splitlines()) <= 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_ops", [1, 2, 300, 20_000])
 def test_no_picture_is_larger_than_its_limit(n_ops: int) -> None:
     doc = doc_of(noisy(n_ops))
