@@ -89,7 +89,7 @@ interrupts: $(VENV)/dev.stamp  ## interrupts at lines of our own code, a part of
 	$(BIN)/python -m pytest -q -n auto -m interrupts $(INTERRUPTS)
 
 quick: $(VENV)/dev.stamp  ## the inner loop, under a minute of CPU: no browser, no kernel, nothing marked slow
-	$(BIN)/python -m pytest -q -m "not (browser or gpu or slow or interrupts)" --ignore=tests/kernel --ignore=tests/browser $(TESTS)
+	$(BIN)/python -m pytest -q -p no:nbval -m "not (browser or gpu or slow or interrupts)" --ignore=tests/kernel --ignore=tests/browser $(TESTS)
 
 test-gpu:  ## what only a real GPU can show, with the python in PATH (it has torch; IPython is not needed)
 	$(PYTHON) -m pytest -q -m gpu -o addopts=-ra -p no:cacheprovider $(wildcard tests/gpu tests/conformance)

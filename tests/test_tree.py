@@ -12,6 +12,8 @@ import pytest
 
 from benchmarks.structure import longest_chain, measure_job, size
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -435,7 +435,7 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
 def _device_report(trace: Trace, device: int, comm_names: str | None) -> DeviceReport:
     """The totals of one device."""
     rows = trace.ops.device == device
-    ops = trace.ops.take(rows)
+    ops = trace.ops.select(rows)
     parts = breakdown(trace, device, comm_names)
     by_operator = device_operators(trace, device, comm_names)
     note = missing_metadata(trace, device, comm_names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ EXPECTED = tuple(sorted((FOLDER / "expected").glob("*.json")))  # of reference_s
 MORE = Path(__file__).resolve().parents[3] / "shared" / "traces" / "real"
 
 
+@cache
 def recorded(name: str) -> Trace:
+    """The same trace for all tests of a process, with what was worked out of it: nobody writes to a trace."""
     return read_trace(FOLDER / f"{name}.json.gz")
 
 
@@ -32,6 +35,12 @@ def real(name: str) -> Path:
         if found := sorted((folder / name).parent.glob(f"{Path(name).name}.*gz")):
             return found[0]
     pytest.skip(f"shared/traces is absent: {name} is not part of this repository")
+
+
+@cache
+def real_trace(name: str) -> Trace:
+    """The trace of real(name), shared as those of recorded()."""
+    return read_trace(real(name))
 
 
 def repairs(trace: Trace) -> tuple[str, ...]:

@@ -147,7 +147,7 @@ def _caller(facts: Facts, row: int) -> str:
     call = int(facts.syncs.call[row])
     at = calls.start_ns[[call]]
     around = facts.trace.python_frames.running_at(at)
-    on_thread = around.take(around.thread == calls.thread[call])
+    on_thread = around.select(around.thread == calls.thread[call])
     order = np.lexsort((-on_thread.end_ns, on_thread.start_ns))  # the outermost first
     stack = [names[name] for name in on_thread.name[order].tolist()]
     if any(_PROFILER.search(name) for name in stack):

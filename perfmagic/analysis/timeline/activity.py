@@ -28,7 +28,7 @@ def extent(ops: DeviceOps, default_ns: int = 0) -> tuple[int, int]:
 @once_per_trace
 def busy_intervals(trace: Trace, device: int | None = None) -> Intervals:
     """When a device, or with None any device, executed at least one op. Source: docs/words.md, "busy"."""
-    ops = trace.ops if device is None else trace.ops.take(trace.ops.device == device)
+    ops = trace.ops if device is None else trace.ops.select(trace.ops.device == device)
     return union(ops.start_ns, ops.end_ns)
 
 
@@ -91,7 +91,7 @@ def previous_end_ns(ops: DeviceOps) -> Int64:
 @once_per_trace
 def streams(trace: Trace, device: int) -> Rows[StreamStat]:
     """The streams of a device, the busiest first. Source: docs/words.md, "busy"."""
-    ops = trace.ops.take(trace.ops.device == device)
+    ops = trace.ops.select(trace.ops.device == device)
     start, end = extent(ops)
     number = stream_numbers(ops)
     of_interval, busy = unions(number, ops.start_ns, ops.end_ns)

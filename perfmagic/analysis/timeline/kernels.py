@@ -97,7 +97,7 @@ def kernels(trace: Trace, device: int, comm_names: str | None = None) -> Rows[Ke
     comm_names: what is communication, as in perfmagic.trace.names.op_classes.
     """
     is_kernel = (trace.ops.device == device) & (trace.ops.kind == OpKind.KERNEL)
-    ops = trace.ops.take(is_kernel)
+    ops = trace.ops.select(is_kernel)
     if not len(ops):
         return Rows((), KernelStat)
     classes = op_classes(trace, comm_names)[is_kernel]

@@ -154,7 +154,7 @@ def _places(trace: Trace) -> tuple[Places, Places]:
 
 def _running(trace: Trace, around: HostOps, words: Mapping[int, str]) -> Places:
     """The innermost Python frame with words around each launch. around: the frames; words: of names that count."""
-    frames_with_words = around.take(np.isin(around.name, list(words)))
+    frames_with_words = around.select(np.isin(around.name, list(words)))
     if not len(frames_with_words):
         return Places((), np.broadcast_to(np.int32(NONE), len(trace.ops)))
     at = nested(frames_with_words).innermost_at(trace.calls.thread, trace.calls.start_ns)

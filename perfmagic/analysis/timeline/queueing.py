@@ -317,7 +317,7 @@ def launch_bound(
     Source: docs/words.md, the *host* part of "idle gap".
     """
     rows = np.flatnonzero(trace.ops.device == device)
-    ops = trace.ops.take(rows)
+    ops = trace.ops.select(rows)
     if not len(ops):
         return Rows((), LaunchBound)
     free = np.maximum.accumulate(ops.end_ns)

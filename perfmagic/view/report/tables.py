@@ -218,7 +218,7 @@ def _category_words(row: Mapping[str, Any]) -> str:
 
 
 def _name(row: Mapping[str, Any], length: int | None = None) -> str:
-    """The operator with its inputs, their shapes in so many characters."""
+    """The operator with its inputs, their shapes cut to length characters."""
     kernel, shapes = "kernel " if row["source"] in ("kernel", "unknown") else "", row["shapes"]
     if length is not None and len(shapes) > length:
         shapes = shapes[: length - 1] + "…"

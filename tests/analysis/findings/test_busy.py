@@ -23,11 +23,10 @@ from perfmagic.analysis.findings.kernels import (
 )
 from perfmagic.analysis.findings.launches import graph_launch
 from perfmagic.base.numerics.intervals import intersect, total_ns, union
-from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.analysis.findings.build import plain
 from tests.analysis.shaped import A100, BF16, FLOAT, Shaped
-from tests.trace.recorded import FOLDER, real
+from tests.trace.recorded import FOLDER, real_trace
 
 US = 1000
 REAL = tuple(sorted(path.name.split(".")[0] for path in [*FOLDER.glob("*.gz"), *(FOLDER / "real").glob("*.gz")]))
@@ -266,15 +265,17 @@ def check_apart(trace: Trace) -> None:
     assert sum(total_ns(found.where) for found in claims) <= total_ns(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
 def test_on_recorded_traces_no_instant_counts_twice_and_no_cost_exceeds_its_time(name: str) -> None:
-    trace = read_trace(real(name))
+    trace = real_trace(name)
     check_apart(trace)
     for found in findings(trace):
         if found.rule in {*CLAIMS, "device_time"}:
             assert found.cost_ns is None or found.cost_ns <= total_ns(found.where)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "rule", "words"),
     [
@@ -290,5 +291,5 @@ def test_on_recorded_traces_no_instant_counts_twice_and_no_cost_exceeds_its_time
     ],
 )
 def test_recorded_traces_show_them(name: str, rule: str, words: str) -> None:
-    found = {f.rule: plain(f.sentence) for f in findings(read_trace(real(name)))}
+    found = {f.rule: plain(f.sentence) for f in findings(real_trace(name))}
     assert words in found[rule]

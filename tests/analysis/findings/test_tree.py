@@ -84,12 +84,14 @@ def check_one_number(facts: Facts, found: tuple[Finding, ...]) -> None:
         assert by_cause == facts.cell_time.waited_ns
 
 
+@pytest.mark.slow
 @given(traces())
 @settings(deadline=None, max_examples=100)
 def test_findings_beside_each_other_share_no_time_and_parts_lie_within(trace: Trace) -> None:
     check_tree(trace)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 def test_findings_of_recorded_traces_tell_no_instant_twice(path: Path) -> None:
     check_tree(read_trace(path))

@@ -16,12 +16,11 @@ from perfmagic.analysis.timeline.device_operators import DeviceOperator, achieve
 from perfmagic.analysis.timeline.origin import Source, is_user_frame, launched_from, origins
 from perfmagic.analysis.timeline.peaks import Peaks
 from perfmagic.trace.category import Category
-from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
 from tests.analysis.build import Builder
 from tests.analysis.shaped import BF16, FLOAT, Shaped
-from tests.trace.recorded import FOLDER, real
+from tests.trace.recorded import FOLDER, real, real_trace
 
 US = 1000
 REAL = tuple(sorted(path.name.split(".")[0] for path in [*FOLDER.glob("*.gz"), *(FOLDER / "real").glob("*.gz")]))
@@ -284,9 +283,10 @@ def swept(name: str) -> tuple[dict[int, int], dict[int, int]]:
     return dict(whole), dict(alone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
 def test_all_rows_add_up_to_the_time_of_all_ops_of_a_recorded_trace(name: str) -> None:
-    trace, (whole, alone) = read_trace(real(name)), swept(name)
+    trace, (whole, alone) = real_trace(name), swept(name)
     assert set(trace.device_ids) == set(whole)
     for device in trace.device_ids:
         for options in ({}, {"by_module": True}):
@@ -298,16 +298,17 @@ def test_all_rows_add_up_to_the_time_of_all_ops_of_a_recorded_trace(name: str) -
         assert sum(row.n_ops for row in rows) == int((trace.ops.device == device).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
 def test_no_operator_of_a_recorded_trace_is_faster_than_its_device(name: str) -> None:
-    trace = read_trace(real(name))
+    trace = real_trace(name)
     for device in trace.device_ids:
         fast = [row for row in device_operators(trace, device) if (row.peak_frac or 0) > 1]
         assert not fast, [(row.name, row.shapes, row.peak_frac) for row in fast]
 
 
 def test_a_known_trace_has_the_shapes_and_rates_that_its_events_say() -> None:
-    rows = device_operators(read_trace(real("h100_qwen_orphans")), 0)
+    rows = device_operators(real_trace("h100_qwen_orphans"), 0)
     mm = next(row for row in rows if row.name == "aten::mm")
     assert (mm.shapes, mm.dtypes, mm.n_calls) == ("[8944, 1024] [1024, 2816]", "bf16", 48)
     assert mm.flop == 48 * 2 * 8944 * 1024 * 2816
@@ -316,7 +317,7 @@ def test_a_known_trace_has_the_shapes_and_rates_that_its_events_say() -> None:
 
 
 def test_one_call_of_every_op_is_charged_once() -> None:
-    trace = read_trace(real("v100_4streams_nccl_graphs"))
+    trace = real_trace("v100_4streams_nccl_graphs")
     found = origins(trace)
     graph = found.source == Source.GRAPH
     assert np.array_equal(np.unique(found.graph_ops[~graph]), [0])

@@ -202,6 +202,7 @@ def check_partition(trace: Trace) -> None:
         assert not total_ns(intersect(sets["in_python"], time.python_waits))
 
 
+@pytest.mark.slow
 @given(traces())
 @settings(deadline=None, max_examples=150)
 def test_the_causes_never_overlap_and_add_up_to_the_idle_time(trace: Trace) -> None:

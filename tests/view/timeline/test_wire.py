@@ -128,6 +128,6 @@ def test_both_sides_name_the_same_schema() -> None:
 
 
 def test_both_sides_have_the_same_colours() -> None:
-    found = dict(re.findall(r'(\w+): \["(#\w{6}", "#\w{6})"\]', (FRONTEND / "paint" / "theme.ts").read_text()))
-    same = {token for token, tone in TONES.items() if found.get(token) == f'{tone.light}", "{tone.dark}'}
+    tones = dict(re.findall(r'(\w+): \["(#\w{6}", "#\w{6})"\]', (FRONTEND / "paint" / "theme.ts").read_text()))
+    same = {token for token, tone in TONES.items() if tones.get(token) == f'{tone.light}", "{tone.dark}'}
     assert set(TONES) - same == {"warn", "at_once"}  # findings and graphs have no live view with such colours

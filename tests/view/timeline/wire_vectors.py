@@ -90,7 +90,7 @@ def expected(doc: TimelineDoc, trace: Trace) -> dict[str, Any]:
 
 def _lines(doc: TimelineDoc, trace: Trace) -> list[dict[str, Any]]:
     """Each line with the whole length of what its strip shows, clipped to the time drawn."""
-    found = lines_doc(trace)
+    lines = lines_doc(trace)
 
     def total(when: Intervals) -> int:
         return total_ns(np.clip(when, doc.start_ns, doc.end_ns))
@@ -98,7 +98,7 @@ def _lines(doc: TimelineDoc, trace: Trace) -> list[dict[str, Any]]:
     return [
         {"line": row.line, "code": row.code.encode("utf-8", "replace").decode()}
         | {name: total(getattr(row, name)) for name in ("python", "waiting", "queued", "executing", "backward")}
-        for block in (found.blocks if found else ())
+        for block in (lines.blocks if lines else ())
         for row in block.rows
     ]
 
