@@ -27,10 +27,9 @@ from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.analysis.findings.build import plain
 from tests.analysis.shaped import A100, BF16, FLOAT, Shaped
-from tests.trace.recorded import FOLDER, real
+from tests.trace.recorded import ALONE, real
 
 US = 1000
-REAL = tuple(sorted(path.name.split(".")[0] for path in [*FOLDER.glob("*.gz"), *(FOLDER / "real").glob("*.gz")]))
 ALIGNED = "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"
 UNALIGNED = "void cutlass::Kernel<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_32x6_nn_align2>(int)"
 
@@ -258,7 +257,7 @@ def check_apart(trace: Trace) -> None:
     assert sum(total_ns(found.where) for found in claims) <= total_ns(whole)
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", ALONE)
 def test_on_recorded_traces_no_instant_counts_twice_and_no_cost_exceeds_its_time(name: str) -> None:
     trace = read_trace(real(name))
     check_apart(trace)
