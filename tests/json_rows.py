@@ -8,6 +8,7 @@ Jupyter and npm give each value and each bracket a line. The values and their or
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +45,16 @@ def json_rows(value: Any) -> str:
 def _rows(value: Any, indent: str) -> str:
     if isinstance(value, dict):
         if len(value) > 1 and all(isinstance(part, dict) for part in value.values()):
-            return _lines("{", [f"{_text(key)}: {_text(part)}" for key, part in value.items()], "}", indent)
+            return "{" + _lines((f"{_text(key)}: {_text(part)}" for key, part in value.items()), indent) + "}"
         return "{" + ", ".join(f"{_text(key)}: {_rows(part, indent)}" for key, part in value.items()) + "}"
     lines_of_text = isinstance(value, list) and len(value) > 1 and all(isinstance(item, str) for item in value)
     if not isinstance(value, list) or (len(_text(value)) <= WIDTH and not lines_of_text):
         return _text(value)
-    return _lines("[", [_rows(item, f"{indent} ") for item in value], "]", indent)
+    return "[" + _lines((_rows(item, f"{indent} ") for item in value), indent) + "]"
 
 
-def _lines(opening: str, items: list[str], closing: str, indent: str) -> str:
-    return f"{opening}\n" + ",\n".join(f"{indent} {item}" for item in items) + f"\n{indent}{closing}"
+def _lines(items: Iterable[str], indent: str) -> str:
+    return "\n" + ",\n".join(f"{indent} {item}" for item in items)
 
 
 def _text(value: Any) -> str:

@@ -60,9 +60,9 @@ def kept_files() -> list[Path]:
 def test_json_is_stored_an_item_a_line() -> None:
     assert [str(path.relative_to(ROOT)) for path in other_form()] == [], "run make format"
     long = "x" * 100
-    rows = '{"cells": [\n {"id": 1, "source": [\n  "a",\n  "b"\n ]},\n {"source": [\n  "LONG"\n ]}\n]}\n'
+    rows = '{"cells": [\n {"id": 1, "source": [\n  "a",\n  "b"]},\n {"source": [\n  "LONG"]}]}\n'
     assert json_rows({"cells": [{"id": 1, "source": ["a", "b"]}, {"source": [long]}]}) == rows.replace("LONG", long)
-    assert json_rows({"a": {"n": 1}, "b": {}}) == '{\n "a": {"n": 1},\n "b": {}\n}\n'
+    assert json_rows({"a": {"n": 1}, "b": {}}) == '{\n "a": {"n": 1},\n "b": {}}\n'
 
 
 def test_jobs_enter_no_more_files_than_agreed() -> None:
