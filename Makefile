@@ -106,9 +106,10 @@ lint: $(VENV)/dev.stamp  ## ruff, the import rule, mypy --strict
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-format: $(VENV)/dev.stamp  ## put the code into the house's form
+format: $(VENV)/dev.stamp  ## put code, demos and stored JSON into their form
 	$(BIN)/ruff check --fix --exit-zero .
 	$(BIN)/ruff format .
+	$(BIN)/python -m tests.json_rows
 
 floor: $(FLOOR)/floor.stamp  ## the shell's tests on the oldest IPython and ipykernel promised
 	$(FLOOR)/bin/python -m pytest -q -m floor -p no:cacheprovider tests/shell/test_cell_behaviour.py tests/shell/test_loading.py

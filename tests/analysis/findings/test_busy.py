@@ -26,10 +26,9 @@ from perfmagic.base.numerics.intervals import intersect, total_ns, union
 from perfmagic.trace.model import Trace
 from tests.analysis.findings.build import plain
 from tests.analysis.shaped import A100, BF16, FLOAT, Shaped
-from tests.trace.recorded import FOLDER, real_trace
+from tests.trace.recorded import ALONE, real_trace
 
 US = 1000
-REAL = tuple(sorted(path.name.split(".")[0] for path in [*FOLDER.glob("*.gz"), *(FOLDER / "real").glob("*.gz")]))
 ALIGNED = "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"
 UNALIGNED = "void cutlass::Kernel<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_32x6_nn_align2>(int)"
 
@@ -266,7 +265,7 @@ def check_apart(trace: Trace) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", ALONE)
 def test_on_recorded_traces_no_instant_counts_twice_and_no_cost_exceeds_its_time(name: str) -> None:
     trace = real_trace(name)
     check_apart(trace)

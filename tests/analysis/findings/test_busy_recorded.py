@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import lru_cache
-from pathlib import Path
 from statistics import median
 
 import pytest
@@ -19,8 +18,7 @@ from perfmagic.analysis.timeline.trust import incomplete_graphs
 from perfmagic.base.units import bandwidth, count, duration, percent, size
 from perfmagic.trace.kineto.reader import read_trace
 from tests.analysis.findings.raw import Raw, length, span
-from tests.analysis.timeline.test_pauses import RECORDED
-from tests.trace.recorded import real_trace
+from tests.trace.recorded import ALL, real, real_trace
 
 pytestmark = pytest.mark.slow
 
@@ -205,10 +203,10 @@ def test_causal_attention_reached_half_the_rate_of_all_its_products() -> None:
     assert f"at {rate:.1f} of 990\u00a0TFLOP/s" in said("h100_qwen_orphans", "device_time")
 
 
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_what_costs_nothing_names_no_loss(path: Path) -> None:
+@pytest.mark.parametrize("name", ALL)
+def test_what_costs_nothing_names_no_loss(name: str) -> None:
     causes: Counter[str] = Counter()
-    for one in findings(read_trace(path)):
+    for one in findings(read_trace(real(name))):
         if one.cost_ns == 0:
             causes[one.rule] += 1
             assert "then waited" not in one.sentence

@@ -20,10 +20,9 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
 from tests.analysis.build import Builder
 from tests.analysis.shaped import BF16, FLOAT, Shaped
-from tests.trace.recorded import FOLDER, real, real_trace
+from tests.trace.recorded import ALONE, real, real_trace
 
 US = 1000
-REAL = tuple(sorted(path.name.split(".")[0] for path in [*FOLDER.glob("*.gz"), *(FOLDER / "real").glob("*.gz")]))
 GEMM = "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"
 SGEMM = "ampere_sgemm_128x64_nn"
 
@@ -284,7 +283,7 @@ def swept(name: str) -> tuple[dict[int, int], dict[int, int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", ALONE)
 def test_all_rows_add_up_to_the_time_of_all_ops_of_a_recorded_trace(name: str) -> None:
     trace, (whole, alone) = real_trace(name), swept(name)
     assert set(trace.device_ids) == set(whole)
@@ -299,7 +298,7 @@ def test_all_rows_add_up_to_the_time_of_all_ops_of_a_recorded_trace(name: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", ALONE)
 def test_no_operator_of_a_recorded_trace_is_faster_than_its_device(name: str) -> None:
     trace = real_trace(name)
     for device in trace.device_ids:

@@ -17,7 +17,7 @@ from perfmagic.trace.columns import CallKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.analysis.build import Builder
-from tests.trace.recorded import FOLDER, real, real_trace
+from tests.trace.recorded import ALL, real, real_trace
 
 pytestmark = pytest.mark.slow
 
@@ -57,9 +57,9 @@ def test_a_sample_is_recognised_by_the_numbers_of_its_calls_as_the_file_has_them
 
 
 def test_whole_recordings_are_no_samples() -> None:
-    paths = [path for path in FOLDER.rglob("*.json.gz") if "sampled" not in path.name]
-    assert len(paths) > 15
-    assert [path.name for path in paths if sample(read_trace(path))] == []
+    names = [name for name in ALL if name not in SAMPLED]
+    assert len(names) > 20
+    assert [name for name in names if sample(read_trace(real(name)))] == []
 
 
 def test_few_calls_near_numbers_or_calls_that_execute_nothing_are_no_sample() -> None:

@@ -5,7 +5,6 @@ python -m tests.view.timeline.wire_vectors
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from perfmagic.view.timeline.doc import TimelineDoc, timeline_doc
 from perfmagic.view.timeline.host_lanes import frame_lanes
 from perfmagic.view.timeline.lines.doc import lines_doc
 from perfmagic.view.timeline.live_data import timeline_wire
+from tests.json_rows import json_rows
 from tests.trace.recorded import recorded
 from tests.view.timeline.build import HOSTILE, noisy, queue_of
 from tests.view.timeline.lines.build import with_backward
@@ -124,9 +124,8 @@ def write(folder: Path = FOLDER) -> None:
         wire = timeline_wire(doc, trace)
         (folder / f"{name}.header.json").write_text(wire.header_json, encoding="utf-8")
         (folder / f"{name}.payload.zlib").write_bytes(wire.payload)
-        text = json.dumps(expected(doc, trace), ensure_ascii=False, indent=1)
-        (folder / f"{name}.expected.json").write_text(text + "\n", encoding="utf-8")
-    (folder / "amounts.json").write_text(json.dumps(amounts(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        (folder / f"{name}.expected.json").write_text(json_rows(expected(doc, trace)), encoding="utf-8")
+    (folder / "amounts.json").write_text(json_rows(amounts()), encoding="utf-8")
 
 
 if __name__ == "__main__":
