@@ -89,7 +89,7 @@ interrupts: $(VENV)/dev.stamp  ## interrupts at lines of our own code, a part of
 	$(BIN)/python -m pytest -q -n auto -m interrupts $(INTERRUPTS)
 
 quick: $(VENV)/dev.stamp  ## the inner loop, under a minute of CPU: no browser, no kernel, nothing marked slow
-	$(BIN)/python -m pytest -q -m "not (browser or gpu or slow or interrupts)" --ignore=tests/kernel --ignore=tests/browser $(TESTS)
+	$(BIN)/python -m pytest -q -p no:nbval -m "not (browser or gpu or slow or interrupts)" --ignore=tests/kernel --ignore=tests/browser $(TESTS)
 
 test-gpu:  ## what only a real GPU can show, with the python in PATH (it has torch; IPython is not needed)
 	$(PYTHON) -m pytest -q -m gpu -o addopts=-ra -p no:cacheprovider $(wildcard tests/gpu tests/conformance)
@@ -106,9 +106,10 @@ lint: $(VENV)/dev.stamp  ## ruff, the import rule, mypy --strict
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-format: $(VENV)/dev.stamp  ## put the code into the house's form
+format: $(VENV)/dev.stamp  ## put code, demos and stored JSON into their form
 	$(BIN)/ruff check --fix --exit-zero .
 	$(BIN)/ruff format .
+	$(BIN)/python -m tests.json_rows
 
 floor: $(FLOOR)/floor.stamp  ## the shell's tests on the oldest IPython and ipykernel promised
 	$(FLOOR)/bin/python -m pytest -q -m floor -p no:cacheprovider tests/shell/test_cell_behaviour.py tests/shell/test_loading.py

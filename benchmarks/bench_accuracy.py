@@ -171,7 +171,7 @@ class Peers:
 def side_by_side(shell: Any, name: str) -> dict[str, dict[str, float]]:
     """One round of one body: what each peer's samples say beside perfmagic's."""
     peers = Peers(BODIES[name])
-    with patch("perfmagic.magics.running.bench_run.Progress", lambda *_args, **_more: peers):
+    with patch("perfmagic.magics.bench.Progress", lambda *_args, **_more: peers):
         result = with_cell(shell, f"-r {SAMPLES[name]}", BODIES[name])
     peers.finish()
     ours = np.array(result.returns.samples_s)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic.results import RanksResult, TimelineResult
-from perfmagic.results.traces import grouped
+from perfmagic.results.ranks import grouped
 from perfmagic.trace.columns import CallKind, HostKind, OpKind
 from perfmagic.trace.model import DeviceInfo, Trace, TraceMeta, make_trace
 from perfmagic.view.page import script

@@ -1,10 +1,10 @@
-"""How large the package is, and how many of its files and functions each main job enters.
+"""How large the package is, its longest import chain, and how many files and functions each main job enters.
 
     python benchmarks/structure.py          a table
     python benchmarks/structure.py --json   the same as JSON
 
 The size comes from the source alone. A job runs in a process of its own: sys.setprofile notes each function of the
-package that is entered, from the call of the public name on; imports are not counted.
+package that is entered, from the call of the public name on. What an import runs is not counted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import ast
 import contextlib
 import io
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -52,6 +53,7 @@ def main() -> None:
         return
     for name, value in found["package"].items():
         print(f"{name:34} {value:>8}")
+    print("  " + " → ".join(str(path.relative_to(PACKAGE)) for path in longest_chain()))
     print(f"\n{'job':34} {'files':>8} {'functions':>10}")
     for name, counts in found["jobs"].items():
         print(f"{name:34} {counts['files']:>8} {counts['functions']:>10}")
@@ -72,7 +74,7 @@ def size() -> dict[str, int]:
         "most files of a folder": max(folders),
         "median lines of a function": int(statistics.median(functions)),
         "most lines of a function": max(functions),
-        "longest import chain": max(chain_length(path) for path in files),
+        "longest import chain": len(longest_chain()),
     }
 
 
@@ -102,10 +104,15 @@ def function_lengths(path: Path) -> Iterator[int]:
             yield (node.end_lineno or node.lineno) - node.lineno + 1
 
 
+def longest_chain() -> tuple[Path, ...]:
+    """The most files of the package of which each imports the next one when it is imported itself."""
+    return max(map(chain_below, sources()), key=len)
+
+
 @cache
-def chain_length(path: Path) -> int:
-    """How many files of the package import each other in a row below this one, itself included."""
-    return 1 + max((chain_length(other) for other in imported(path)), default=0)
+def chain_below(path: Path) -> tuple[Path, ...]:
+    """The longest import chain that begins with this file."""
+    return (path, *max(map(chain_below, sorted(imported(path))), key=len, default=()))
 
 
 def imported(path: Path) -> set[Path]:
@@ -127,7 +134,8 @@ def file_of(module: str) -> Path | None:
 def measure_job(name: str) -> dict[str, int]:
     """Run one job in a process of its own."""
     command = [sys.executable, __file__, "--job", name]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    here = os.environ | {"PYTHONPATH": str(ROOT)}  # not what is installed
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=here)
     counts: dict[str, int] = json.loads(done.stdout)
     return counts
 
@@ -138,10 +146,15 @@ def entered(name: str) -> dict[str, int]:
     from perfmagic.cli import main
 
     seen: set[tuple[str, int]] = set()
+    n_importing = 0  # modules whose code runs: their classes and decorators are no part of the job
 
     def note(frame: Any, event: str, _argument: object) -> None:
+        nonlocal n_importing
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(str(PACKAGE)) and not code.co_name.startswith("<"):
+        if code.co_name == "<module>":
+            n_importing += {"call": 1, "return": -1}.get(event, 0)
+        entered_now = event == "call" and not n_importing and not code.co_name.startswith("<")
+        if entered_now and code.co_filename.startswith(str(PACKAGE)):
             seen.add((code.co_filename, code.co_firstlineno))
 
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
@@ -153,9 +166,10 @@ def entered(name: str) -> dict[str, int]:
             "FILE": str(TRACE),
             "PAGE": f"{folder}/page.html",
         }
+        run = eval(f"lambda: {JOBS[name]}", known)
         sys.setprofile(note)
         try:
-            eval(JOBS[name], known)
+            run()
         finally:
             sys.setprofile(None)
     return {"files": len({file for file, _ in seen}), "functions": len(seen)}

@@ -223,7 +223,7 @@ def _ranks_page(ranks: RanksResult) -> str:
 
 
 def _text_report(results: list[TimelineResult]) -> str:
-    from perfmagic.results.traces import grouped
+    from perfmagic.results.ranks import grouped
     from perfmagic.view.report.writers import files_text, report_text
 
     texts = [report_text(result.doc, result.to_dict()) for result in results]
@@ -237,7 +237,7 @@ def _json_report(results: list[TimelineResult]) -> str:
     reports = [result.to_dict() for result in results]
     if len(reports) > 1:  # a list of reports, each with the findings on all ranks
         from perfmagic.api.timelines import rank_findings
-        from perfmagic.results.traces import grouped
+        from perfmagic.results.ranks import grouped
 
         together = [finding.to_dict() for finding in rank_findings(results)]
         table = [row for job in grouped(results)[0] for row in job.table.to_dict()]
@@ -246,7 +246,7 @@ def _json_report(results: list[TimelineResult]) -> str:
 
 
 def _markdown_report(results: list[TimelineResult]) -> str:
-    from perfmagic.results.traces import grouped
+    from perfmagic.results.ranks import grouped
     from perfmagic.view.report.writers import markdown, ranks_markdown
 
     return (
@@ -258,7 +258,7 @@ def _markdown_report(results: list[TimelineResult]) -> str:
 
 
 def _html_report(results: list[TimelineResult]) -> str:
-    from perfmagic.results.traces import grouped
+    from perfmagic.results.ranks import grouped
     from perfmagic.view.page import live_page
     from perfmagic.view.ranks.writers import ranks_section
     from perfmagic.view.report.writers import folded, heading, html_tables, mixed_html
@@ -305,7 +305,7 @@ _REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
 
 
 def _view(options: argparse.Namespace) -> int:
-    from perfmagic.results.traces import grouped
+    from perfmagic.results.ranks import grouped
     from perfmagic.view.page import live_page
     from perfmagic.view.ranks.picture import ranks_svg
     from perfmagic.view.ranks.writers import ranks_section

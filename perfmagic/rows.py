@@ -51,6 +51,7 @@ _HOMES = {
     "OperatorStat": "perfmagic.analysis.timeline.operators",
     "PathPart": "perfmagic.analysis.replay.critical_path",
     "PathShare": "perfmagic.analysis.replay.critical_path",
+    "Phase": "perfmagic.analysis.timeline.phases",
     "Prediction": "perfmagic.analysis.replay.prediction",
     "PredictionCheck": "perfmagic.results.what_if",
     "Quantity": "perfmagic.analysis.bench.quantity",
@@ -127,6 +128,7 @@ __all__ = [
     "OperatorStat",
     "PathPart",
     "PathShare",
+    "Phase",
     "Prediction",
     "PredictionCheck",
     "Quantity",
@@ -197,6 +199,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.timeline.lines import LineStat
     from perfmagic.analysis.timeline.operators import AnnotationStat, OperatorStat
     from perfmagic.analysis.timeline.overlap import ClassOverlap
+    from perfmagic.analysis.timeline.phases import Phase
     from perfmagic.analysis.timeline.queueing import QueueStat
     from perfmagic.analysis.timeline.steps import Step
     from perfmagic.analysis.timeline.trust import Trust

@@ -38,6 +38,7 @@ RESULTS: dict[str, tuple[type[Any], ...]] = {
 _UNITS = {
     "bytes_per_s": "in bytes per second",
     "flop_per_s": "in FLOP per second",
+    "tokens_per_s": "in tokens per second",
     "_ns": "in ns",
     "_s": "in seconds",
     "_bytes": "in bytes",
@@ -88,11 +89,14 @@ def _tidy(part: Any) -> Any:
 
 
 def _key_a_line(value: Any, indent: str = "") -> str:
-    is_object = isinstance(value, dict) and {"properties", "$defs"} & value.keys()
-    if not is_object and not (isinstance(value, dict) and all(isinstance(part, dict) for part in value.values())):
+    if not isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    if {"properties", "$defs"} & value.keys():
+        return "{" + ", ".join(f"{json.dumps(key)}: {_key_a_line(part, indent)}" for key, part in value.items()) + "}"
+    if not all(isinstance(part, dict) for part in value.values()):
         return json.dumps(value, ensure_ascii=False)
     lines = (f"{indent} {json.dumps(key)}: {_key_a_line(part, f'{indent} ')}" for key, part in value.items())
-    return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    return "{\n" + ",\n".join(lines) + "}"
 
 
 @cache  # the same class is described once

@@ -17,6 +17,8 @@ from perfmagic.results import TimelineResult
 from tests.analysis.ranks.test_ranks import rank as rank_of
 from tests.trace.recorded import FOLDER, as_bytes, event, launch_and_kernel
 
+pytestmark = pytest.mark.slow
+
 STEP = str(FOLDER / "v100_4streams_nccl_step.json.gz")
 SMALL = str(FOLDER / "a100_event_sync_3streams.json.gz")
 

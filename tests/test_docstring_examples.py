@@ -11,6 +11,8 @@ import pytest
 
 import perfmagic
 
+pytestmark = pytest.mark.slow
+
 TRACES = Path(__file__).resolve().parent / "data" / "traces"
 NEED_TORCH = {"bench", "compare", "device", "graph", "load", "testing.not_slower"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import shutil
 import subprocess
@@ -10,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.structure import measure_job, size
+from benchmarks.structure import longest_chain, measure_job, size
+from tests.json_rows import json_rows, other_form
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -33,10 +37,46 @@ def test_files_folders_and_functions_keep_their_budgets() -> None:
     assert found["most lines of a function"] <= 60
 
 
+def test_the_longest_import_chain_keeps_its_budget() -> None:
+    chain = [str(path.relative_to(ROOT)) for path in longest_chain()]
+    assert len(chain) <= 16, chain
+
+
+def test_the_repository_keeps_its_budgets() -> None:
+    contents = [path.read_bytes() for path in kept_files()]
+    assert len(contents) > 900
+    assert sum(map(len, contents)) <= 12_000_000
+    texts = [content for content in contents if b"\0" not in content[:8000]]  # as git tells texts from other files
+    assert sum(len(text.splitlines()) for text in texts) <= 150_000
+
+
+def kept_files() -> list[Path]:
+    """What git tracks, or in a copy without git what .gitignore does not name."""
+    if (ROOT / ".git").exists():
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+    ignored = [pattern.rstrip("/") for pattern in (ROOT / ".gitignore").read_text().split()]
+    return [
+        path
+        for path in ROOT.rglob("*")
+        if path.is_file()
+        and not any(fnmatch.fnmatch(part, name) for part in path.relative_to(ROOT).parts for name in ignored)
+    ]
+
+
+def test_json_is_stored_an_item_a_line() -> None:
+    assert [str(path.relative_to(ROOT)) for path in other_form()] == [], "run make format"
+    long = "x" * 100
+    rows = '{"cells": [\n {"id": 1, "source": [\n  "a",\n  "b"]},\n {"source": [\n  "LONG"]}]}\n'
+    assert json_rows({"cells": [{"id": 1, "source": ["a", "b"]}, {"source": [long]}]}) == rows.replace("LONG", long)
+    assert json_rows({"a": {"n": 1}, "b": {}}) == '{\n "a": {"n": 1},\n "b": {}}\n'
+
+
 def test_jobs_enter_no_more_files_than_agreed() -> None:
-    assert measure_job("open_trace(FILE).text()")["files"] <= 95
-    assert measure_job("view FILE --html PAGE")["files"] <= 110
-    assert measure_job("explain(TRACE, 'pageable')")["files"] <= 25
+    assert measure_job("open_trace(FILE).text()")["files"] <= 73
+    assert measure_job("view FILE --html PAGE")["files"] <= 89
+    assert measure_job("report FILE --json")["files"] <= 72
+    assert measure_job("explain(TRACE, 'pageable')")["files"] <= 22
 
 
 def test_make_prints_its_targets() -> None:

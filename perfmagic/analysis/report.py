@@ -27,6 +27,7 @@ from perfmagic.analysis.timeline.memory import memory_curve
 from perfmagic.analysis.timeline.operators import AnnotationStat, OperatorStat, operators, user_annotations
 from perfmagic.analysis.timeline.overlap import ClassOverlap, Partition, breakdown, overlap_matrix
 from perfmagic.analysis.timeline.peaks import Peaks, peaks_of
+from perfmagic.analysis.timeline.phases import Phase, phase_headline, phases
 from perfmagic.analysis.timeline.queueing import LaunchBound, QueueStat, delays, launch_bound, queues
 from perfmagic.analysis.timeline.steps import Step, steps
 from perfmagic.analysis.timeline.trust import Trust
@@ -371,6 +372,9 @@ class Report(JsonForm):
     lines: what each line of the cell cost, in order; none of a file.
     steps: training steps, in order.
     steps_note: the laps of the steps in words, and steps that the records hold only in part; empty for neither.
+    phases: prefill and decode of an LLM server, the longest first; none where it annotated no step.
+    phases_note: why a figure of the phases is missing; empty where none is.
+    phase_headline: the phases in one sentence; empty without any.
     syncs: calls that blocked Python, by who asked for them, the longest in sum first.
     comm_names: the expression by which kernels count as communication; None for the built-in rule.
     communication_kernels: names of the kernels that count as communication.
@@ -390,6 +394,9 @@ class Report(JsonForm):
     lines: Rows[LineStat]
     steps: Rows[Step]
     steps_note: str
+    phases: Rows[Phase]
+    phases_note: str
+    phase_headline: str
     syncs: tuple[Blocking, ...]
     comm_names: str | None
     communication_kernels: tuple[str, ...]
@@ -404,7 +411,7 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
 
     Times are int ns, shares fractions; device numbers are text, as JSON has it. Source: docs/report.schema.json.
     """
-    marked = steps(trace, comm_names)
+    marked, served = steps(trace, comm_names), phases(trace)
     return Report(
         schema_version=SCHEMA_VERSION,
         meta=_meta(trace),
@@ -414,6 +421,9 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
         lines=Rows((*lines(trace), *function_lines(trace)), LineStat),
         steps=marked,
         steps_note=marked.note,
+        phases=served,
+        phases_note=served.note,
+        phase_headline=phase_headline(served),
         syncs=_syncs(syncs(trace)),
         comm_names=comm_names,
         communication_kernels=comm_kernel_names(trace, comm_names),
@@ -425,7 +435,7 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
 def _device_report(trace: Trace, device: int, comm_names: str | None) -> DeviceReport:
     """The totals of one device."""
     rows = trace.ops.device == device
-    ops = trace.ops.take(rows)
+    ops = trace.ops.select(rows)
     parts = breakdown(trace, device, comm_names)
     by_operator = device_operators(trace, device, comm_names)
     note = missing_metadata(trace, device, comm_names)

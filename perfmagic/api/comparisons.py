@@ -36,8 +36,7 @@ from perfmagic.results import (
     TimelineResult,
     TraceComparison,
 )
-from perfmagic.results.ranks import is_saved, is_sweep
-from perfmagic.results.traces import grouped
+from perfmagic.results.ranks import grouped, is_saved, is_sweep
 from perfmagic.trace.samples import BenchRecord
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from perfmagic.base.files import local_path
 from perfmagic.capture.bench.block import Benchmark
 from perfmagic.capture.devices.backends import device, devices, require_torch, synchronize
 from perfmagic.capture.owner import BlockSignals, Owner
-from perfmagic.capture.recording.interop import is_profiler, profiler_trace, trace_handler
+from perfmagic.capture.recording.interop import profiler_trace, trace_handler
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.capture.unawaited import refuse_async, refuse_unawaited
 from perfmagic.results import MemoryResult, TimelineResult
@@ -73,7 +73,7 @@ def open_trace(source: str | os.PathLike[str] | Any, **options: Unpack[ReadOptio
     """
     comm_names = options["comm_names"]
     checked_pattern(comm_names)
-    if is_profiler(source):
+    if callable(getattr(source, "export_chrome_trace", None)):  # torch's, known without torch
         trace, title = profiler_trace(source), "profiler"
     else:
         trace, title = read_one(source, options["max_unpacked_bytes"], options["storage_options"] or {})

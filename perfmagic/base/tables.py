@@ -28,6 +28,7 @@ _INSTANTS = frozenset({"start_ns", "end_ns", "first_op_ns", "last_op_ns"})
 _UNITS: tuple[tuple[str, Callable[[float], str]], ...] = (
     ("_bytes_per_s", lambda value: f"{units.size(value)}/s"),
     ("_flop_per_s", lambda value: units.rate(value, "FLOP/s")),
+    ("_tokens_per_s", units.tokens_per_s),
     ("_bytes", units.size),
     ("_frac", units.percent),
     ("_ns", units.duration),

@@ -9,13 +9,12 @@ if TYPE_CHECKING:
     from perfmagic.results.bench import BenchResult, CompareResult, SweepResult
     from perfmagic.results.graph import GraphResult
     from perfmagic.results.memory import MemoryResult
-    from perfmagic.results.ranks import RanksResult
+    from perfmagic.results.ranks import RanksResult, RanksWhatIf, Traces
     from perfmagic.results.ranks_sweep import RanksSweep, RanksSweepComparison
     from perfmagic.results.result import Result
     from perfmagic.results.timeline import RooflineResult, TimelineResult
     from perfmagic.results.trace_comparison import TraceComparison
-    from perfmagic.results.traces import Traces
-    from perfmagic.results.what_if import RanksWhatIf, WhatIfResult
+    from perfmagic.results.what_if import WhatIfResult
 
 __all__ = [
     "BenchResult",
@@ -42,13 +41,13 @@ _HOME = {
     "RanksResult": "ranks",
     "RanksSweep": "ranks_sweep",
     "RanksSweepComparison": "ranks_sweep",
-    "RanksWhatIf": "what_if",
+    "RanksWhatIf": "ranks",
     "Result": "result",
     "RooflineResult": "timeline",
     "SweepResult": "bench",
     "TimelineResult": "timeline",
     "TraceComparison": "trace_comparison",
-    "Traces": "traces",
+    "Traces": "ranks",
     "WhatIfResult": "what_if",
 }
 

@@ -1,4 +1,4 @@
-"""The ranks of one job: a row a rank on one time axis, with what they say together."""
+"""The ranks of one job: a row a rank on one time axis, with what they say together, recorded or predicted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -17,18 +17,20 @@ from perfmagic.analysis.ranks.alignment import Alignment, Ping
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import JobReplay, job_replay
-from perfmagic.analysis.ranks.jobs import stretches
+from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs, stretches
 from perfmagic.analysis.ranks.meetings import Meeting, Message
 from perfmagic.analysis.ranks.rank_files import FileOfRank
 from perfmagic.analysis.ranks.rank_summary import KernelOfRanks, host_as_device, kernels_of_ranks
-from perfmagic.analysis.ranks.ranks import Ranks, RankStat, arrows
+from perfmagic.analysis.ranks.ranks import Ranks, RankStat, arrows, ranks_of
 from perfmagic.analysis.replay.changes.change import Change
-from perfmagic.analysis.replay.critical_path import JobPathPart
+from perfmagic.analysis.replay.critical_path import CriticalPath, JobPathPart, PathShare
+from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.files import file_path, made_folder, write_text
+from perfmagic.base.terminal import escaped
 from perfmagic.results.result import Result
 from perfmagic.results.timeline import TimelineResult
-from perfmagic.results.what_if import RanksWhatIf, checked_changes
+from perfmagic.results.what_if import Bars, Predicted, checked_changes
 from perfmagic.trace.formats.sources import read_file
 from perfmagic.trace.model import PingNumbers, Trace, devices_label
 from perfmagic.trace.names import checked_pattern
@@ -426,3 +428,104 @@ class RanksResult(Result):
         numbers = self.ranks.ranks
         which = ", ".join(map(str, numbers)) if len(numbers) <= WITH_FINDINGS else stretches(numbers)
         return f"Ranks {which} on one axis{first}"
+
+
+# The result of `ranks.what_if(...)`: what a job would take with changes on its ranks.
+
+
+@dataclass(frozen=True, eq=False)
+class RanksWhatIf(Predicted):
+    """A job with changes on some ranks, predicted by replaying the records of all.
+
+    prediction: the numbers.  ranks: the record it stands on.  after: what would hold the job, None where nothing is
+    predicted.  Times in ns.
+    """
+
+    checked_against: ClassVar[str] = "recorded ranks with device ops"
+    to_check: ClassVar[str] = "run the changed cell under %%ranks -o after, then %compare predicted after"
+
+    ranks: Ranks = field(repr=False)
+    after: CriticalPath | None = field(repr=False)
+
+    @property
+    def path(self) -> tuple[PathShare, ...]:
+        """What the critical path of the predicted job consists of, the longest first."""
+        return () if self.after is None else self.after.shares
+
+    def _measured_ns(self, measured: object) -> int | None:
+        ranks = getattr(measured, "ranks", None)
+        if not isinstance(ranks, Ranks) or len(ranks.traces) != len(ranks.ranks) or ranks.idle:
+            return None
+        job = job_replay(ranks)
+        return None if job.unreadable else job.path.run_ns
+
+    def _bars(self) -> Bars:
+        return (("recorded", job_replay(self.ranks).path.shares), ("predicted", self.path)) if self.path else ()
+
+    def __repr__(self) -> str:
+        return f"RanksWhatIf: {self.sentence}"
+
+
+# The timelines of several files: those that are ranks of one job together, all others alone.
+
+
+class Traces(tuple[TimelineResult, ...]):  # noqa: SLOT001  it keeps what was worked out
+    """The timelines of several files, in order.
+
+    jobs: those that are ranks of one job, on one axis each, the largest job first.  alone: all others.  mixed: which
+    jobs the files are of, in a sentence; "" for one job.
+    """
+
+    @cached_property
+    def _grouped(self) -> tuple[list[RanksResult], list[TimelineResult]]:
+        return grouped(self)
+
+    @property
+    def jobs(self) -> list[RanksResult]:
+        return self._grouped[0]
+
+    @property
+    def alone(self) -> list[TimelineResult]:
+        return self._grouped[1]
+
+    @property
+    def mixed(self) -> str:
+        return "".join(finding.sentence for finding in mixed_jobs([timeline.trace for timeline in self]))
+
+    @property
+    def ranks(self) -> RanksResult:
+        """The ranks of the largest job on one axis. Raises OptionError where there are none."""
+        if not self.jobs:
+            raise OptionError(
+                f"{units.plural(len(self), 'trace')}, and no two of them are ranks of one job",
+                hint=self.mixed or "open the files of several ranks",
+            )
+        return self.jobs[0]
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What IPython shows: the ranks on one axis, then the timelines that stand alone."""
+        shown: list[Result] = [*self.jobs, *self.alone]
+        mixed = f"<p>{escaped(self.mixed)}</p>" if self.mixed else ""
+        return {
+            "text/plain": "\n\n".join(
+                [*([self.mixed] if self.mixed else []), *(timeline.text() for timeline in shown)]
+            ),
+            "text/html": mixed + "".join(timeline.html() for timeline in shown),
+        }
+
+
+def grouped(results: Sequence[TimelineResult]) -> tuple[list[RanksResult], list[TimelineResult]]:
+    """The jobs of which several ranks are given, the largest first, and the timelines that stand alone."""
+    of_jobs: list[RanksResult] = []
+    alone: list[TimelineResult] = []
+    for job in jobs([result.trace for result in results]):
+        members = [results[i] for i in job.members]
+        several = members if len(members) > 1 else []
+        with_ops = [timeline for timeline in several if len(host_as_device(timeline.trace).ops)]
+        ranks = ranks_of([timeline.trace for timeline in with_ops], with_ops[0].comm_names) if with_ops else None
+        if ranks is None:
+            alone += members
+            continue
+        of_jobs.append(RanksResult(tuple(with_ops), ranks))
+        alone += [timeline for timeline in members if timeline not in with_ops]
+    return of_jobs, alone

@@ -34,6 +34,7 @@ from perfmagic.analysis.timeline.operators import AnnotationStat, OperatorStat, 
 from perfmagic.analysis.timeline.origin import launched_from
 from perfmagic.analysis.timeline.overlap import ClassOverlap, breakdown, overlap_matrix
 from perfmagic.analysis.timeline.peaks import Peaks
+from perfmagic.analysis.timeline.phases import Phase, phases
 from perfmagic.analysis.timeline.queueing import QueueStat, queues
 from perfmagic.analysis.timeline.steps import Step, steps
 from perfmagic.analysis.timeline.trust import Trust
@@ -285,6 +286,10 @@ class TimelineResult(Result):
     def steps(self) -> Rows[Step]:
         """The training steps that torch.profiler marked: their time, and that of the ops they launched (ns)."""
         return steps(self.trace, self.comm_names)
+
+    def phases(self) -> Rows[Phase]:
+        """Prefill and decode of vLLM, SGLang or ATOM: steps, time of a step (ns), batch size, tokens a second."""
+        return phases(self.trace)
 
     def annotations(self) -> Rows[AnnotationStat]:
         """Every annotation by name, the longest first: its time, and when the ops launched inside it executed (ns)."""

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from perfmagic import changes as changes_module
-from perfmagic.analysis.ranks.job_prediction import job_replay
-from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.analysis.replay.build import graph_of
 from perfmagic.analysis.replay.changes.change import Change
-from perfmagic.analysis.replay.critical_path import CriticalPath, PathShare, critical_path
+from perfmagic.analysis.replay.critical_path import PathShare, critical_path
 from perfmagic.analysis.replay.predicted_trace import predicted_trace
 from perfmagic.analysis.replay.prediction import IF_OTHERS, CurvePoint, Prediction, Readings, path_shares, unreadable
 from perfmagic.base import units
@@ -277,39 +275,3 @@ class Curve(Rows[CurvePoint]):
         from perfmagic.view.timeline.what_if import curve_html
 
         return curve_html(self, self.recorded_ns, self.what) + super()._repr_html_()
-
-
-# The result of `ranks.what_if(...)`: what a job would take with changes on its ranks.
-
-
-@dataclass(frozen=True, eq=False)
-class RanksWhatIf(Predicted):
-    """A job with changes on some ranks, predicted by replaying the records of all.
-
-    prediction: the numbers.  ranks: the record it stands on.  after: what would hold the job, None where nothing is
-    predicted.  Times in ns.
-    """
-
-    checked_against: ClassVar[str] = "recorded ranks with device ops"
-    to_check: ClassVar[str] = "run the changed cell under %%ranks -o after, then %compare predicted after"
-
-    ranks: Ranks = field(repr=False)
-    after: CriticalPath | None = field(repr=False)
-
-    @property
-    def path(self) -> tuple[PathShare, ...]:
-        """What the critical path of the predicted job consists of, the longest first."""
-        return () if self.after is None else self.after.shares
-
-    def _measured_ns(self, measured: object) -> int | None:
-        ranks = getattr(measured, "ranks", None)
-        if not isinstance(ranks, Ranks) or len(ranks.traces) != len(ranks.ranks) or ranks.idle:
-            return None
-        job = job_replay(ranks)
-        return None if job.unreadable else job.path.run_ns
-
-    def _bars(self) -> Bars:
-        return (("recorded", job_replay(self.ranks).path.shares), ("predicted", self.path)) if self.path else ()
-
-    def __repr__(self) -> str:
-        return f"RanksWhatIf: {self.sentence}"

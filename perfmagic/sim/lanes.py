@@ -145,7 +145,7 @@ class Lane:
         self.staged: Job | None = None  # the last copy from pageable memory
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._sleeping = False
-        self._room_bells: deque[SimpleQueue[None]] = deque()
+        self._space_bells: deque[SimpleQueue[None]] = deque()
         self._claim = threading.Lock()
         self.thread: threading.Thread | None = None
 
@@ -157,7 +157,7 @@ class Lane:
         if self.thread is None:
             self._start()
         if len(self.jobs) > QUEUE_LAUNCHES:
-            self._wait_for_room()
+            self._wait_for_space()
         job.seen = dict(self.seen)
         _at_once(
             chain(
@@ -187,10 +187,10 @@ class Lane:
             return
         last.wait()
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_space(self) -> None:
         while len(self.jobs) > QUEUE_LAUNCHES:
             bell: SimpleQueue[None] = SimpleQueue()
-            self._room_bells.append(bell)
+            self._space_bells.append(bell)
             if len(self.jobs) > QUEUE_LAUNCHES:
                 self.wake()
                 bell.get()
@@ -242,8 +242,8 @@ class Lane:
             if not job.direct:
                 self.device.errors.append((job.name, failed))
         self.jobs.popleft()
-        while self._room_bells:
-            self._room_bells.popleft().put(None)
+        while self._space_bells:
+            self._space_bells.popleft().put(None)
         job.finish()
 
     def _run(self, job: Job) -> None:

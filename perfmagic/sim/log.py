@@ -148,7 +148,7 @@ class SimLog:
         self._nodes: list[ForwardNode] = []
         self._paced: list[tuple[str, int, int]] = []
         self._marks: list[_Mark] = []
-        self._room(0, 0, 0)
+        self._set_ends(0, 0, 0)
 
     @property
     def depth(self) -> int:
@@ -184,7 +184,7 @@ class SimLog:
             memory.settle()
         ledger = 0 if self._ledger is None else self._ledger.mark()
         at = replace(_Mark(*(len(rows) for rows in self._tables())), blocks=ledger)
-        self._room(at.ops, at.calls, at.host_ops)
+        self._set_ends(at.ops, at.calls, at.host_ops)
         self._marks.append(at)
         for memory in self.memories:
             memory.tell()
@@ -338,7 +338,7 @@ class SimLog:
             self._paced,
         )
 
-    def _room(self, ops: int, calls: int, host_ops: int) -> None:
+    def _set_ends(self, ops: int, calls: int, host_ops: int) -> None:
         self._ops_end = ops + self.limit
         self._calls_end = calls + _ROWS_PER_OP * self.limit
         self._host_ops_end = host_ops + _ROWS_PER_OP * self.limit

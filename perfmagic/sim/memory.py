@@ -43,7 +43,7 @@ class Capacity:
         self.total_bytes = total_bytes
         self.failed = self.retried = 0
         self._memory = memory
-        self._room = -1  # bytes that new segments may take before the next look; at first it is not known
+        self._available_bytes = -1  # to new segments, before the next look; at first it is not known
         self._largest: dict[tuple[int, bool], int] = {}  # by stream and size: a free piece that is there for certain
 
     def admit(self, size_bytes: int, stream: int) -> None:
@@ -64,7 +64,7 @@ class Capacity:
 
     def look(self) -> None:
         """Renew the bounds from the settled memory."""
-        self._room = self.total_bytes - self._memory.reserved
+        self._available_bytes = self.total_bytes - self._memory.reserved
         self._largest = self._memory.largest_free()
 
     def _is_sure(self, size_bytes: int, stream: int) -> bool:
@@ -75,9 +75,9 @@ class Capacity:
             self._largest[key] = free - size
             return True
         segment = self._memory.segment_bytes(size)
-        if segment > self._room:
+        if segment > self._available_bytes:
             return False
-        self._room -= segment
+        self._available_bytes -= segment
         self._largest[key] = max(free, segment - size)
         return True
 

@@ -98,7 +98,7 @@ class Table:
         order = np.lexsort((arrays[second], arrays[first]))
         return cls(**{name: _frozen(a[order]) for name, a in arrays.items()})
 
-    def take(self: TableT, rows: npt.NDArray[Any]) -> TableT:
+    def select(self: TableT, rows: npt.NDArray[Any]) -> TableT:
         """The given rows (a mask or indices in rising order) as a table of the same kind: this one for all."""
         if len(rows) == len(self) and (rows.all() if rows.dtype == bool else (np.diff(rows) == 1).all()):
             return self

@@ -84,8 +84,8 @@ def apart(host_ops: HostOps) -> tuple[HostOps, PythonFrames]:
     is_frame = host_ops.kind == HostKind.PYTHON
     if not is_frame.any():
         return host_ops, PythonFrames()
-    frames = host_ops.take(is_frame)
-    return host_ops.take(~is_frame), PythonFrames({name: getattr(frames, name) for name in _KEPT})
+    frames = host_ops.select(is_frame)
+    return host_ops.select(~is_frame), PythonFrames({name: getattr(frames, name) for name in _KEPT})
 
 
 def in_one_table(host_ops: HostOps, frames: HostOps) -> HostOps:

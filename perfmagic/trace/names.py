@@ -1,4 +1,4 @@
-"""What the name of a device op says: its class, its direction, whether it uses tensor cores.
+"""What the name of a device op says: its class, its direction, whether it uses tensor cores; its short form.
 
 Every rule looks at one name at a time; `op_classes` decides once for each name that occurs and spreads the answer.
 """
@@ -16,9 +16,11 @@ import numpy as np
 from perfmagic.base.errors import OptionError
 from perfmagic.base.numerics.intervals import coded, distinct
 from perfmagic.base.units import plural
-from perfmagic.trace.columns import NONE, Int8, OpKind
+from perfmagic.trace.columns import NONE, CallKind, Int8, OpKind
+from perfmagic.trace.families import find_family
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_name, once_per_trace
+from perfmagic.trace.short_names import WIDTH, short_names
 from perfmagic.trace.signatures import function_name
 
 
@@ -56,22 +58,6 @@ _COMM_LIBRARY = re.compile(
 # Collectives in the kernel's own name; "warp_all_reduce" and the like stay inside one GPU.
 _COMM_KERNEL = re.compile(
     r"^(?!.*(?:warp|block|quad|thread))\w*?(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)", re.IGNORECASE
-)
-
-# Searched in the function's name: template arguments and namespaces (fbgemm_gpu) name what a kernel is used with.
-_MATRIX = re.compile(
-    r"(?<!fb)gemm|gemv|nvjet|xmma|scudnn|hcudnn|cutlass|_mma_|wgmma|s(?:884|1688|16816)|winograd|conv(?!ert|ersion)"
-    r"|[dw]grad|fprop|fmha|flash(?!_?infer)|attention|attn|mha_|batch_?(?:prefill|decode)with"
-    r"|cijk_|xdlops|_xdl_|hipblaslt|tensile|fused_moe_kernel|triton_(?:mm|bmm|tem)_|^triton_mm|^bmm_"
-    r"|^(?:aten::)?(?:mm|bmm|addmm|addbmm|baddbmm|addmv|mv|dot|matmul|linear|_scaled_mm)(?:\.\w+)?$"
-    r"|^(?:aten::)?_?scaled_dot_product",
-    re.IGNORECASE,
-)
-# Helpers that carry a matrix library's name, and fused pointwise kernels that list the operators they follow.
-_NOT_MATRIX = re.compile(
-    r"^triton_(?:poi|per|red|for)_|splitk_?reduce|reduce_?splitk|offsetskernel|batched_transpose|(?:^|_)cache|_cache_|::bn_"
-    r"|im2d2col|set_?params|prepare_",
-    re.IGNORECASE,
 )
 
 # Kernels that do without tensor cores whatever else stands in their name: cuBLAS's and cuDNN's xmma kernels say "ffma"
@@ -146,6 +132,19 @@ def comm_kernel_names(trace: Trace, comm_names: str | None = None) -> tuple[str,
     return tuple(sorted({trace.names[i] for i in distinct(trace.ops.name[rows]).tolist()}))
 
 
+@once_per_trace
+def kernel_short_names(trace: Trace, width: int = WIDTH) -> Mapping[str, str]:
+    """The short form of every device op's name in a trace; the same in every table, card and sentence about it."""
+    return short_names((trace.names[i] for i in distinct(trace.ops.name).tolist()), width)
+
+
+@once_per_trace
+def shown_names(trace: Trace) -> tuple[str, ...]:
+    """Every name of a trace for display, by its number: names of device ops are shortened."""
+    short = kernel_short_names(trace)
+    return tuple(short.get(name) or name for name in trace.names)
+
+
 def copy_direction(name: str) -> OpClass:
     """The direction a copy's name gives; a copy that names none stays on its device (DTOD)."""
     if _DIRECTED.search(name.lower()):
@@ -185,7 +184,8 @@ def _op_class(name: str, kind: OpKind, collective: bool, is_comm: Callable[[str]
         return OpClass.MEMSET
     if collective or is_comm(name):
         return OpClass.COMMUNICATION
-    return OpClass.MATRIX if _is_matrix(name) else OpClass.COMPUTE
+    family = find_family(name)
+    return OpClass.MATRIX if family is not None and family.multiplies else OpClass.COMPUTE
 
 
 def checked_pattern(comm_names: str | None) -> None:
@@ -250,11 +250,6 @@ def _comm_rule(comm_names: str | None) -> Callable[[str], bool]:
     return lambda name: bool(pattern.search(name))
 
 
-def _is_matrix(name: str) -> bool:
-    subject = function_name(name)
-    return bool(_MATRIX.search(subject)) and not _NOT_MATRIX.search(subject)
-
-
 # One spelling for collective operations of all recorders.
 
 _ALL = re.compile(r"all_?(reduce|gather|to_?all)")
@@ -263,3 +258,42 @@ _ALL = re.compile(r"all_?(reduce|gather|to_?all)")
 def collective_name(recorded: str) -> str:
     """As torch.distributed spells it: NCCL's record has "allreduce" beside torch's own "all_reduce"."""
     return _ALL.sub(lambda match: f"all_{match[1].replace('toall', 'to_all')}", recorded)
+
+
+# What the name of a CUDA or HIP runtime or driver call says: what it does, and whether it waits.
+
+# First match wins. Read in the runtime and driver headers of CUDA 12.8 and ROCm 6.4.
+_CALL_KINDS = (
+    (re.compile(r"Launch(?!HostFunc)|Memcpy|Memset"), CallKind.LAUNCH),
+    (re.compile(r"Synchronize"), CallKind.SYNC),
+    (re.compile(r"StreamWait(?:Event|Value)"), CallKind.WAIT),
+    (re.compile(r"EventRecord"), CallKind.RECORD),
+    (re.compile(r"Malloc|Free|HostAlloc|Host(?:Unr|R)egister|Mem(?:Alloc|Create|Release|Map|Unmap)"), CallKind.MEMORY),
+)
+_RUNTIME_NAME = re.compile(r"(?:cuda|cu|hip|hsa_)")
+
+_BLOCKING_COPY = re.compile(r"^(?:cuda|hip|cu)Memcpy(?!.*(?:Async|DtoD|Peer))")
+
+_WAITS_FOR_ALL = re.compile(r"^(?:cuda|hip)DeviceSynchronize|^(?:cu|hip)CtxSynchronize")
+
+
+def is_blocking_copy(name: str) -> bool:
+    """Whether a runtime or driver call is a copy between host and device that returns only when it is done.
+
+    cudaMemcpy, cuMemcpyDtoH, and HIP's hipMemcpyWithStream, which is what .item() calls there.
+    """
+    return _BLOCKING_COPY.match(name) is not None
+
+
+def waits_for_all(name: str) -> bool:
+    """Whether a runtime or driver call waits for all the streams of a device."""
+    return _WAITS_FOR_ALL.match(name) is not None
+
+
+def call_kind(name: str) -> CallKind:
+    """What a CUDA or HIP runtime or driver call does, by its name."""
+    if _RUNTIME_NAME.match(name):
+        for pattern, kind in _CALL_KINDS:
+            if pattern.search(name):
+                return kind
+    return CallKind.OTHER

@@ -85,7 +85,7 @@ class Paths:
     @cached_property
     def by_thread(self) -> dict[int, PathMarks]:
         """The marks of each thread."""
-        return {int(t): self.marks.take(self.marks.thread == t) for t in np.unique(self.marks.thread)}
+        return {int(t): self.marks.select(self.marks.thread == t) for t in np.unique(self.marks.thread)}
 
     @cached_property
     def cell_line(self) -> Int32:

@@ -37,7 +37,7 @@ class Rows(Sequence[RowT]):
     >>> table[0].category.name, table[0].n_ops, table[0].total_ns
     ('COMMUNICATION', 14, 62776000)
     >>> table.columns
-    ('device', 'category', 'n_ops', 'total_ns', 'share_frac')
+    ('device', 'category', 'kernel', 'n_ops', 'total_ns', 'share_frac')
     """
 
     left_out: ClassVar[tuple[str, ...]] = ()  # columns that are no keys of the JSON

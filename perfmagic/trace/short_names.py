@@ -11,10 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from perfmagic.base.numerics.intervals import distinct
 from perfmagic.base.terminal import columns, printable, squeezed
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.signatures import Kind, Term, is_signature, signature
 
 WIDTH = 48  # columns of a short name in a table of usual width, in a finding and on a card
@@ -77,19 +74,6 @@ def short_names(names: Iterable[str], width: int = WIDTH, *, kernels: bool = Tru
         for name in members:
             texts[name.full] = _said(name, max_columns, shared)
     return _numbered(texts, max_columns)
-
-
-@once_per_trace
-def kernel_short_names(trace: Trace, width: int = WIDTH) -> Mapping[str, str]:
-    """The short form of every device op's name in a trace; the same in every table, card and sentence about it."""
-    return short_names((trace.names[i] for i in distinct(trace.ops.name).tolist()), width)
-
-
-@once_per_trace
-def shown_names(trace: Trace) -> tuple[str, ...]:
-    """Every name of a trace for display, by its number: names of device ops are shortened."""
-    short = kernel_short_names(trace)
-    return tuple(short.get(name) or name for name in trace.names)
 
 
 def short_name(name: str, width: int = WIDTH) -> str:

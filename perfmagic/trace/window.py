@@ -32,7 +32,7 @@ def window(trace: Trace, start_ns: int, end_ns: int) -> Trace:
     inside = touches(trace.calls.start_ns, trace.calls.end_ns, start_ns, end_ns)
     call_rows = np.flatnonzero(inside | needed)
     calls, new_row = _cut_calls(trace, call_rows, needed, start_ns, end_ns)
-    ops = trace.ops.take(op_rows).to_dict()
+    ops = trace.ops.select(op_rows).to_dict()
     if len(trace.calls):
         ops["launch"] = np.where(launches != NONE, new_row[launches], NONE)
     host_rows = touches(trace.host_ops.start_ns, trace.host_ops.end_ns, start_ns, end_ns)
@@ -40,10 +40,10 @@ def window(trace: Trace, start_ns: int, end_ns: int) -> Trace:
         trace,
         ops=DeviceOps.make(cut(ops, start_ns, end_ns)),
         calls=calls,
-        host_ops=HostOps.make(cut(trace.host_ops.take(host_rows).to_dict(), start_ns, end_ns)),
+        host_ops=HostOps.make(cut(trace.host_ops.select(host_rows).to_dict(), start_ns, end_ns)),
         python_frames=trace.python_frames.window(start_ns, end_ns),
-        waits=trace.waits.take(trace.waits.at_ns < end_ns),
-        host_waits=trace.host_waits.take(trace.host_waits.at_ns < end_ns),
+        waits=trace.waits.select(trace.waits.at_ns < end_ns),
+        host_waits=trace.host_waits.select(trace.host_waits.at_ns < end_ns),
         counters=_counters(trace.counters, start_ns, end_ns),
         blocks=_blocks(trace.blocks, start_ns, end_ns),
         meta=replace(trace.meta, start_ns=start_ns, end_ns=end_ns),
@@ -52,7 +52,7 @@ def window(trace: Trace, start_ns: int, end_ns: int) -> Trace:
 
 def _cut_calls(trace: Trace, rows: Int64, whole: Bool, start_ns: int, end_ns: int) -> tuple[HostCalls, Int64]:
     """The calls in the window, and where each row of the trace's calls went."""
-    columns = trace.calls.take(rows).to_dict()
+    columns = trace.calls.select(rows).to_dict()
     inside = cut(columns, start_ns, end_ns)
     inside |= {k: np.where(whole[rows], columns[k], inside[k]) for k in ("start_ns", "end_ns")}
     order = np.lexsort((inside["end_ns"], inside["start_ns"]))  # as Table.make sorts
@@ -65,7 +65,7 @@ def _blocks(blocks: Blocks, start_ns: int, end_ns: int) -> Blocks:
     if not len(blocks):
         return blocks
     freed = blocks.free_order != NONE
-    inside = blocks.take((blocks.alloc_ns < end_ns) & (~freed | (blocks.free_ns >= start_ns)))
+    inside = blocks.select((blocks.alloc_ns < end_ns) & (~freed | (blocks.free_ns >= start_ns)))
     later = (inside.free_order != NONE) & (inside.free_ns >= end_ns)
     columns = inside.to_dict()
     for name in ("free_ns", "free_order", "free_thread", "free_node", "free_sequence"):

@@ -26,10 +26,10 @@ def table_lines(table: Table) -> list[str]:
     return [*lines, *(wrapped(f"  {table.note}", indent=2) if table.note else [])]
 
 
-def shorten_indented(names: Sequence[str], room: int, among: Sequence[str], *, kernels: bool) -> list[str]:
-    """Indented names in so many columns, each different from the first others of its table."""
+def shorten_indented(names: Sequence[str], max_columns: int, among: Sequence[str], *, kernels: bool) -> list[str]:
+    """Indented names cut to max_columns, each different from the first others of its table."""
     bare = [name.removeprefix(INDENT) for name in names]
-    short = short_names([*among[:MOST_NAMES], *bare], room - len(INDENT), kernels=kernels)
+    short = short_names([*among[:MOST_NAMES], *bare], max_columns - len(INDENT), kernels=kernels)
     return [INDENT + short[name] for name in bare]
 
 

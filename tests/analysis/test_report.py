@@ -8,9 +8,8 @@ import pytest
 
 from perfmagic.analysis.report import report
 from perfmagic.trace.columns import HostKind
-from perfmagic.trace.kineto.reader import read_trace
 from tests.analysis.build import US, Builder
-from tests.trace.recorded import EXPECTED, real
+from tests.trace.recorded import EXPECTED, real_trace
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +40,7 @@ TABLES = {"idle_by_cause_ns", "streams", "launch", "queue_length", "top_kernels"
 @pytest.mark.parametrize("path", EXPECTED, ids=lambda p: p.stem)
 def test_the_numbers_of_a_real_trace_are_those_of_an_independent_sweep(path: Path) -> None:
     expected = json.loads(path.read_text())
-    devices = report(read_trace(real(path.stem.replace("__", "/"))), comm_names="nccl|rccl")["devices"]
+    devices = report(real_trace(path.stem.replace("__", "/")), comm_names="nccl|rccl")["devices"]
     assert devices.keys() == expected["devices"].keys()
     for number, numbers in expected["devices"].items():
         device = devices[number]

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from perfmagic.analysis.ranks.findings import rank_findings
 from perfmagic.analysis.ranks.ranks import ranks_of
@@ -22,14 +21,18 @@ from tests.analysis.shaped import FLOAT, Shaped
 from tests.schemas import schema_of
 from tests.trace.recorded import NAMES, as_bytes, event, launch_and_kernel, recorded
 
+pytestmark = pytest.mark.slow
+
 SCHEMA: dict[str, Any] = schema_of("report")
 OPTIONAL = {"rank_findings", "rank_table"}  # in reports on several files only
 # numbers without a unit: places and counts by another name, and JSON's own
 UNITLESS = {
-    *("index", "number", "stream", "thread", "device", "rank", "world_size", "group_size"),
+    *("index", "number", "stream", "thread", "device", "rank", "world_size", "group_size", "batch_size"),
     *("line", "peak_line", "depth", "ops_max", "ops_mean", "launches_max", "schema_version"),
 }
-UNIT = re.compile(r"^n_|_ns$|_bytes$|_frac$|^frac_of_|^(?:\w+_)?bytes_per_s$|flop$|flop_per_s$|^flop_per_byte$")
+UNIT = re.compile(
+    r"^n_|_ns$|_bytes$|_frac$|^frac_of_|^(?:\w+_)?bytes_per_s$|flop$|flop_per_s$|^flop_per_byte$|^tokens_per_s$"
+)
 
 
 def everything() -> Iterator[Trace]:
@@ -151,11 +154,15 @@ def described(schema: dict[str, Any], path: str = "") -> Iterator[str]:
 
 
 def problems(value: Any) -> list[str]:
+    from jsonschema import Draft202012Validator  # takes seconds
+
     found = Draft202012Validator(SCHEMA).iter_errors(value)
     return [f"{'.'.join(map(str, error.absolute_path))}: {error.message[:200]}" for error in found]
 
 
 def test_every_report_is_what_the_schema_says(given: list[dict[str, Any]]) -> None:
+    from jsonschema import Draft202012Validator
+
     Draft202012Validator.check_schema(SCHEMA)
     assert [problem for value in given for problem in problems(value)] == []
 

@@ -15,7 +15,10 @@ from tests.trace.recorded import recorded
 
 from .build import US, Builder
 
-TABLES = ("kernels", "operators", "steps", "annotations", "copies", "streams", "syncs", "idle_gaps", "overlap")
+TABLES = (
+    *("kernels", "operators", "steps", "phases", "annotations"),
+    *("copies", "streams", "syncs", "idle_gaps", "overlap"),
+)
 
 
 def two_devices() -> TimelineResult:

@@ -80,18 +80,18 @@ def test_the_mode_decides_which_representations_are_published(
     choose(mode)
     result = make()
     show(result)
-    found = []
+    outputs = []
     for bundle in front.outputs:
         html = bundle.get("text/html", "")
         below = html == ONLY_THE_PICTURE + result.html()
-        found.append(
+        outputs.append(
             "widget" if WIDGET in bundle
             else "picture" if html == result.html()
             else "picture below" if below
             else "frame" if "<iframe" in html
             else "none"
         )  # fmt: skip
-    assert found == expected
+    assert outputs == expected
     assert front.outputs[0]["text/plain"] == result.text()
 
 

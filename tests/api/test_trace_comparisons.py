@@ -16,6 +16,8 @@ from perfmagic.trace.formats.chrome import write_chrome
 from tests.analysis.diff.pairs import eager, fused
 from tests.trace.recorded import FOLDER, real
 
+pytestmark = pytest.mark.slow
+
 SMALL = FOLDER / "a100_event_sync_3streams.json.gz"
 
 
@@ -60,27 +62,27 @@ def job(folder: Path, slow_rank: int | None = None, ranks: int = 4) -> Path:
 
 
 def test_two_jobs_are_compared_at_the_median_rank_and_the_unmatched_rank_is_named(tmp_path: Path) -> None:
-    found = perfmagic.compare(job(tmp_path / "a"), job(tmp_path / "b", slow_rank=2))
-    assert isinstance(found, TraceComparison)
-    assert [(row.rank, row.diff_ns, row.otherwise) for row in found.ranks] == [
+    comparison = perfmagic.compare(job(tmp_path / "a"), job(tmp_path / "b", slow_rank=2))
+    assert isinstance(comparison, TraceComparison)
+    assert [(row.rank, row.diff_ns, row.otherwise) for row in comparison.ranks] == [
         (0, 0, False),
         (1, 0, False),
         (2, 120_000, True),
         (3, 0, False),
     ]
-    assert sum(row.median for row in found.ranks) == 1
-    assert found.whole.diff_ns == 0
-    notes = [note.replace("\u00a0", " ") for note in found.notes]
+    assert sum(row.median for row in comparison.ranks) == 1
+    assert comparison.whole.diff_ns == 0
+    notes = [note.replace("\u00a0", " ") for note in comparison.notes]
     assert notes[0].startswith("the median of 4 ranks is rank 1")
     assert notes[1] == "changed differently: rank 2 by +120 µs"
-    assert "rank 2, differently" in found.text()
+    assert "rank 2, differently" in comparison.text()
 
 
 def test_jobs_are_matched_by_rank(tmp_path: Path) -> None:
     a, b = job(tmp_path / "a"), job(tmp_path / "b", ranks=3)
-    found = perfmagic.compare(a, b)
-    assert [row.rank for row in found.ranks] == [0, 1, 2]
-    assert "only one has rank 3" in found.notes
+    comparison = perfmagic.compare(a, b)
+    assert [row.rank for row in comparison.ranks] == [0, 1, 2]
+    assert "only one has rank 3" in comparison.notes
     lonely = tmp_path / "c"
     lonely.mkdir()
     for i in (8, 9):
@@ -103,11 +105,11 @@ def _without_ranks(folder: Path) -> Path:
 
 def test_recorded_ranks_compared_with_themselves_do_not_differ() -> None:
     folder = real("dlrm_8ranks/worker0_step_12.1694128201545").parent
-    found = perfmagic.compare(folder, folder)
-    assert len(found.ranks) == 8
-    assert {row.diff_ns for row in found.ranks} == {0}
-    assert found.headline.startswith("B is as long as A")
-    assert {row.change for row in found.kernels} == {"both", "launched before"}
+    comparison = perfmagic.compare(folder, folder)
+    assert len(comparison.ranks) == 8
+    assert {row.diff_ns for row in comparison.ranks} == {0}
+    assert comparison.headline.startswith("B is as long as A")
+    assert {row.change for row in comparison.kernels} == {"both", "launched before"}
 
 
 def test_the_command_line_writes_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,14 +118,14 @@ def test_the_command_line_writes_every_format(tmp_path: Path, capsys: pytest.Cap
         assert main(["compare", *paths, *form]) == 0
         assert capsys.readouterr().out.startswith(start)
     assert main(["compare", *paths, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert sum(part["diff_ns"] for part in found["parts"]) == -48_000
+    printed = json.loads(capsys.readouterr().out)
+    assert sum(part["diff_ns"] for part in printed["parts"]) == -48_000
     page = tmp_path / "page.html"
     assert main(["compare", *paths, "--html", str(page)]) == 0
     assert capsys.readouterr().out.strip() == str(page)
     assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
     assert main(["compare", *paths, "--json", "--out", str(tmp_path / "x.json")]) == 0
-    assert json.loads((tmp_path / "x.json").read_text("utf-8")) == found
+    assert json.loads((tmp_path / "x.json").read_text("utf-8")) == printed
 
 
 def test_a_missing_file_prints_one_message(capsys: pytest.CaptureFixture[str]) -> None:

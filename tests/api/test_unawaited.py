@@ -11,7 +11,7 @@ import pytest
 import perfmagic
 from perfmagic.base.errors import OptionError
 
-pytestmark = pytest.mark.filterwarnings("error")  # a coroutine that nobody awaited
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("error")]  # a coroutine that nobody awaited
 
 
 async def waits(_value: int = 0) -> None:

@@ -24,6 +24,7 @@ from tests.trace.recorded import recorded
         ("size_bytes", 92_928, "92.9 kB"),
         ("bus_bytes_per_s", 12e9, "12.0 GB/s"),
         ("flop_per_s", 2e12, "2.00 TFLOP/s"),
+        ("tokens_per_s", 7702, "7,700 tokens/s"),
         ("busy_frac", 0.86, "86 %"),
         ("frac_of_first", 0.5, "50 %"),
         ("start_ns", 61_783_000, "61.783 ms"),  # an instant: its neighbours are close

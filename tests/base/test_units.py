@@ -44,6 +44,14 @@ def test_seconds_sizes_and_bandwidths_follow_the_same_rule() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "text"),
+    [(7702, "7,700"), (1_234_567, "1,230,000"), (100, "100"), (99.96, "100"), (84.31, "84.3"), (0.5, "0.500")],
+)
+def test_tokens_a_second_have_three_digits_and_thousands(value: float, text: str) -> None:
+    assert units.tokens_per_s(value) == f"{text}{units.NBSP}tokens/s"
+
+
+@pytest.mark.parametrize(
     ("fraction", "text"),
     [(0, "0"), (0.004, "<1"), (0.01, "1"), (0.144, "14"), (0.994, "99"), (0.997, ">99"), (1, "100")],
 )

@@ -6,6 +6,8 @@ import gc
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch", reason="devices are reached through torch")
 
 MIB = 2**20

@@ -205,7 +205,7 @@ def _show_numbers(result: Any) -> None:
 def _show_trace(result: TimelineResult, folder: Path) -> None:
     rows = (result.kernels, result.operators, result.categories, result.steps, result.annotations, result.copies)
     more = (result.collectives, result.queues, result.streams, result.syncs, result.idle_gaps, result.critical_path)
-    for table in (*rows, *more, result.overlap):
+    for table in (*rows, *more, result.overlap, result.phases):
         with suppress(PerfmagicError):  # that a record does not explain is known of sound files, too
             json.dumps(table().to_dict(), allow_nan=False)
     perfmagic.open_trace(result.save(folder / "again.npz"))

@@ -57,7 +57,7 @@ def test_the_reference_is_what_perfmagic_finds_by_other_ways(name: str, tmp_path
     expected = reference(raw)
     assert sorted(map(int, expected)) == list(trace.device_ids)
     for device in trace.device_ids:
-        ops, numbers = trace.ops.take(trace.ops.device == device), expected[str(device)]
+        ops, numbers = trace.ops.select(trace.ops.device == device), expected[str(device)]
         kernels = ops.kind == OpKind.KERNEL
         parts = breakdown(trace, device)
         assert numbers["n_ops"] == len(ops)

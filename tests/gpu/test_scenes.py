@@ -150,7 +150,7 @@ def test_two_devices_work_at_once_and_copy_to_each_other() -> None:
     names = names_for("cuda")
     names |= {"a": torch.randn(2048, 2048, device="cuda:0"), "b": torch.randn(2048, 2048, device="cuda:1")}
     trace = record_cell("for _ in range(20):\n    x = a @ a\n    y = b @ b\nz = x.to('cuda:1')", names, device="cuda")
-    first, second = (trace.ops.take(trace.ops.device == device) for device in (0, 1))
+    first, second = (trace.ops.select(trace.ops.device == device) for device in (0, 1))
     assert len(first)
     assert len(second)
     assert first.start_ns.min() < second.end_ns.max()

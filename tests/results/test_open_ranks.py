@@ -26,6 +26,8 @@ from tests.analysis.ranks.test_ranks import rank
 from tests.results.not_replayed import not_replayed
 from tests.trace.recorded import real
 
+pytestmark = pytest.mark.slow
+
 FOLDER = real("dlrm_8ranks/worker0_step_12").parent
 
 

@@ -13,7 +13,7 @@ import perfmagic
 from perfmagic import results
 from perfmagic.changes import faster, faster_python, no_item, overlap_copies, pin
 from perfmagic.results import GraphResult, MemoryResult, RanksSweep, TimelineResult
-from perfmagic.results.traces import Traces
+from perfmagic.results.ranks import Traces
 from tests.analysis.graph.made import two_devices
 from tests.api.test_rank_comparisons import job
 from tests.trace.recorded import real

@@ -16,7 +16,7 @@ from perfmagic.analysis.ranks.alignment import Ping
 from perfmagic.api.timelines import open_traces
 from perfmagic.base.errors import OptionError
 from perfmagic.results import RanksResult, TimelineResult
-from perfmagic.results.traces import grouped
+from perfmagic.results.ranks import grouped
 from perfmagic.trace.columns import HostKind
 from perfmagic.trace.model import Collective, DeviceInfo, Trace
 from perfmagic.view.ranks.doc import HEAD, rank_table

@@ -7,6 +7,8 @@ import pytest
 import perfmagic
 from perfmagic.base.errors import OptionError
 
+pytestmark = pytest.mark.slow
+
 PEAKS = perfmagic.Peaks("this machine", flop_per_s={"fp32": 1e12}, bytes_per_s=1e11)
 
 

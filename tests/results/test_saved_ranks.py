@@ -19,6 +19,8 @@ from perfmagic.results.ranks import ABOUT
 from perfmagic.trace.model import Trace
 from tests.analysis.ranks.test_ranks import rank
 
+pytestmark = pytest.mark.slow
+
 TABLES = """
 import json, sys, perfmagic
 def tables(one):

@@ -37,9 +37,9 @@ class Answer:
 
     @property
     def said(self) -> dict[str, Any]:
-        found = json.loads(self.body)
-        assert isinstance(found, dict)
-        return found
+        answer = json.loads(self.body)
+        assert isinstance(answer, dict)
+        return answer
 
     @property
     def header(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Server:
         with contextlib.closing(connection):
             connection.request("GET", f"/api/status?token={TOKEN}")
             given = connection.getresponse().headers.get_all("Set-Cookie", [])
-        return "; ".join(one.split(";")[0] for one in given)
+        return "; ".join(cookie.split(";")[0] for cookie in given)
 
     def timeline(self, path: str) -> Answer:
         """The answer after the reading."""
@@ -116,9 +116,9 @@ def _port(runtime: Path, process: subprocess.Popen[bytes], log: Path) -> int:
     """The port that the server took; it writes it down when it listens."""
     deadline = time.monotonic() + STARTS_WITHIN_S
     while time.monotonic() < deadline and process.poll() is None:
-        for found in runtime.glob("jpserver-*.json"):
+        for server_file in runtime.glob("jpserver-*.json"):
             with contextlib.suppress(ValueError, OSError):
-                port = int(json.loads(found.read_text())["port"])
+                port = int(json.loads(server_file.read_text())["port"])
                 socket.create_connection(("127.0.0.1", port), timeout=10).close()
                 return port
         time.sleep(0.05)

@@ -149,8 +149,8 @@ def test_a_message_is_replaced_atomically(tmp_path: Path) -> None:
 
 
 def test_limits_come_from_the_server_s_configuration() -> None:
-    found = limits_from({"Perfmagic": {"memory_bytes": 5, "unknown": 1}})
-    assert found == replace(Limits(), memory_bytes=5)
+    limits = limits_from({"Perfmagic": {"memory_bytes": 5, "unknown": 1}})
+    assert limits == replace(Limits(), memory_bytes=5)
     assert limits_from({}) == Limits()
 
 
@@ -159,8 +159,8 @@ def _remove_one(folder: Path, kept: list[Path]) -> None:
 
 
 def _remove_all(folder: Path, kept: list[Path]) -> None:
-    for one in kept:
-        one.unlink()
+    for path in kept:
+        path.unlink()
 
 
 def _remove_folder(folder: Path, kept: list[Path]) -> None:
@@ -193,15 +193,15 @@ def test_kept_readings_may_vanish_at_any_moment(
 
     async def again() -> list[bytes]:
         readings = Readings(Limits())
-        kept = [await read(readings, one) for one in traces[:2]]
+        kept = [await read(readings, path) for path in traces[:2]]
         if few:
             readings.limits = replace(readings.limits, kept_bytes=kept[0].stat().st_size + 1)
         lose(readings.folder, kept)
-        return [(await read(readings, one)).read_bytes() for one in traces]
+        return [(await read(readings, path)).read_bytes() for path in traces]
 
-    found = asyncio.run(again())
-    assert len({len(one) for one in found}) <= 2
-    assert min(map(len, found)) > 1000
+    answers = asyncio.run(again())
+    assert len({len(answer) for answer in answers}) <= 2
+    assert min(map(len, answers)) > 1000
 
 
 def test_a_reading_is_sent_whole_though_its_file_is_deleted_meanwhile(trace: Path) -> None:
@@ -248,11 +248,11 @@ def test_hanging_readings_leave_their_places_to_others(trace: Path, monkeypatch:
 
     async def third() -> Path:
         readings = Readings(replace(Limits(), processes=2, seconds=100.0))
-        for one in stuck:
-            assert isinstance(await readings.get(one, 0), dict)
+        for path in stuck:
+            assert isinstance(await readings.get(path, 0), dict)
         made = await asyncio.wait_for(read(readings, trace), 90)
-        for one in stuck:
-            assert isinstance(await readings.get(one, 0), dict)  # it is not ended for that
+        for path in stuck:
+            assert isinstance(await readings.get(path, 0), dict)  # it is not ended for that
         readings.limits = replace(readings.limits, seconds=0)
         for reading in readings._running.values():
             reading.limits = readings.limits

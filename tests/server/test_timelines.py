@@ -34,7 +34,7 @@ def test_names_in_any_language_and_with_url_characters_open(server: Server) -> N
 
 
 def test_a_folder_of_ranks_is_one_timeline_without_hidden_files(server: Server) -> None:
-    assert [one["rank"] for one in server.timeline("run").header["ranks"]] == [0, 1, 2, 3]
+    assert [rank["rank"] for rank in server.timeline("run").header["ranks"]] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("token", ["", "another"])

@@ -34,8 +34,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]
 
 def data(wheel: zipfile.ZipFile) -> dict[str, bytes]:
     """The files that go into the environment itself, by their places there."""
-    found = (re.fullmatch(r"perfmagic-[^/]+\.data/data/(.+)", name) for name in wheel.namelist())
-    return {match[1]: wheel.read(match[0]) for match in found if match}
+    matches = (re.fullmatch(r"perfmagic-[^/]+\.data/data/(.+)", name) for name in wheel.namelist())
+    return {match[1]: wheel.read(match[0]) for match in matches if match}
 
 
 def test_the_wheel_puts_the_built_extension_where_jupyterlab_looks(wheel: zipfile.ZipFile) -> None:

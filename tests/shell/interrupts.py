@@ -37,7 +37,7 @@ class Interrupter:
     visits: a line that is reached more often than that in one run counts no further.
     signals: interrupt as a notebook does, by a signal. It may wait where our code makes signals wait; the exception of
     a trace function waits nowhere.
-    second: a second signal so many lines after the first; 0: none.
+    second: how many lines after the first a second signal comes; 0: none.
     lines: how many counted.  where: the line that was interrupted, and the second.
     """
 
@@ -157,7 +157,7 @@ def sweep(
 ) -> Swept:
     """Interrupt a cell at every line of our own code; after each the same cell must run clean, and nothing be left.
 
-    most: so many interrupts, evenly spread.  visits, signals: as of Interrupter.  first: where to begin.
+    most: how many interrupts, evenly spread.  visits, signals: as of Interrupter.  first: where to begin.
     """
     swept = Swept()
     with own_temporary_files(), _cheap_collections(), _unseen():
@@ -177,7 +177,7 @@ def sweep(
 
 
 def sweep_twice(notebook: Notebook, cell: str, *, most: int, seconds: Iterable[int]) -> Swept:
-    """sweep() with two signals, the second so many lines of our own code after the first."""
+    """sweep() with two signals, the second a number of lines of our own code after the first."""
     swept = Swept()
     with own_temporary_files(), _cheap_collections(), _unseen():
         for _ in range(2):

@@ -96,8 +96,8 @@ def test_the_needs_of_a_two_layer_mlp_on_two_devices(model: Notebook, body: str)
         assert [result.nodes()[i].name for i in indices] == HALF
         place = {node: at for at, node in enumerate(indices)}
         assert {(place[a], place[b]) for a, b in edges if a in place and b in place} == NEEDS_OF_HALF
-    one, other = map(set, by_device.values())
-    assert not {(a, b) for a, b in edges if (a in one and b in other) or (a in other and b in one)}
+    first, second = map(set, by_device.values())
+    assert not {(a, b) for a, b in edges if (a in first and b in second) or (a in second and b in first)}
     host = [(node.name, node.lane) for node in result.nodes() if node.lane.endswith("cpu")]
     assert sorted(host) == sorted(
         [("copy", "sim:0 → cpu")] * 2

@@ -13,7 +13,7 @@ from tests.trace.recorded import as_bytes, launch_and_kernel
 
 from .conftest import Notebook
 
-pytestmark = pytest.mark.floor
+pytestmark = [pytest.mark.slow, pytest.mark.floor]
 
 # what perfmagic/frontend/test/cell.test.ts compares with the front end's cells
 CELLS = json.loads((Path(__file__).parents[1] / "data" / "inserted_cells.json").read_text("utf-8"))

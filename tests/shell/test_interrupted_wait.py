@@ -9,6 +9,8 @@ import pytest
 
 from .conftest import Notebook
 
+pytestmark = pytest.mark.slow
+
 # the alarm goes off when the lines are done: 2 s of products are queued by then
 CELL = """%%{magic} -o result
 for _ in range(20):

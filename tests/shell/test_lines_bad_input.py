@@ -10,6 +10,8 @@ import pytest
 from perfmagic.capture.watch.sources import CHANGED, NO_TEXT
 from tests.shell.conftest import Notebook
 
+pytestmark = pytest.mark.slow
+
 OLD = "def slow(x):\n    y = x + 1\n    y = y * 2\n    return y\n"
 
 

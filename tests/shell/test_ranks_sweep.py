@@ -90,8 +90,8 @@ def test_each_number_has_new_processes_and_running_ranks_stay(notebook: Notebook
 
 def test_the_number_of_threads_per_rank_is_constant(notebook: Notebook) -> None:
     ran = notebook.run(f"{ON_CPU} -q import torch\ntorch.get_num_threads()")
-    (one, two) = [line.rpartition("] ")[2] for line in ran.printed.splitlines()]
-    assert one == two
+    (first, second) = [line.rpartition("] ")[2] for line in ran.printed.splitlines()]
+    assert first == second
 
 
 def test_a_failure_shows_the_earlier_numbers_and_says_where(notebook: Notebook, tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def test_an_exception_in_set_up_code_shows_no_perfmagic_line(notebook: Notebook,
 def test_an_interrupt_while_the_result_is_made_still_shows_it(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from perfmagic.magics.running import bench_run
+    from perfmagic.magics import bench
 
     made = []
 
@@ -248,8 +248,8 @@ def test_an_interrupt_while_the_result_is_made_still_shows_it(
             raise KeyboardInterrupt
         return finish_bench(engine)
 
-    finish_bench = bench_run.finish_bench
-    monkeypatch.setattr(bench_run, "finish_bench", interrupted_once)
+    finish_bench = bench.finish_bench
+    monkeypatch.setattr(bench, "finish_bench", interrupted_once)
     ran = notebook.run(f"%%bench {QUICK} -o b\nx = 1")
     assert isinstance(ran.error, KeyboardInterrupt)
     assert notebook.names["b"].returns.n == 8

@@ -51,7 +51,8 @@ def test_nothing_imports_another_module_than_the_door() -> None:
     imported = {
         str(path.relative_to(PACKAGE)): modules
         for path in outside()
-        if (modules := set(modules_named(ast.parse(path.read_text(encoding="utf-8")))))
+        if "perfmagic.sim." in (text := path.read_text(encoding="utf-8"))  # parsing all takes seconds
+        if (modules := set(modules_named(ast.parse(text))))
     }
     assert imported == {}
 

@@ -109,7 +109,7 @@ def test_a_pageable_copy_holds_the_host_and_a_pinned_one_does_not() -> None:
         torch.sim.synchronize()
         pinned.to("sim", non_blocking=True)
     trace = rec.trace()
-    launches = trace.calls.take(trace.calls.kind == CallKind.LAUNCH)
+    launches = trace.calls.select(trace.calls.kind == CallKind.LAUNCH)
     held_ns = (launches.end_ns - launches.start_ns).tolist()
     device_ns = (trace.ops.end_ns - trace.ops.start_ns).tolist()
     assert held_ns[0] >= 40_000_000
@@ -130,7 +130,7 @@ def test_two_streams_overlap_and_a_wait_orders_them() -> None:
         with torch.sim.stream(side):
             a @ a
     trace = rec.trace()
-    rows = {s: trace.ops.take(trace.ops.stream == s) for s in (0, side.stream_id)}
+    rows = {s: trace.ops.select(trace.ops.stream == s) for s in (0, side.stream_id)}
     assert rows[0].start_ns[0] < rows[side.stream_id].end_ns[0]
     assert rows[side.stream_id].start_ns[0] < rows[0].end_ns[0]
     assert rows[side.stream_id].start_ns[1] >= rows[0].end_ns[0]

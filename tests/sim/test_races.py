@@ -122,6 +122,7 @@ def in_order(program: list[tuple[str, int, int]]) -> list[list[float]]:
     return [[value, value] for value in (*read, *buffers)]
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(PROGRAMS)
 def test_a_launch_races_with_what_no_wait_orders_it_behind_and_with_nothing_else(

@@ -48,6 +48,7 @@ def wait() -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_device_that_is_loaded_after_a_backward_pass_says_what_to_do() -> None:
     source = """
 import torch, perfmagic

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
+import re
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +22,16 @@ NAMES = tuple(sorted(path.name for path in FOLDER.glob("*.json.gz")))
 EXPECTED = tuple(sorted((FOLDER / "expected").glob("*.json")))  # of reference_sweep.py in that folder
 # three large traces that repeat what smaller ones show are not part of this repository
 MORE = Path(__file__).resolve().parents[3] / "shared" / "traces" / "real"
+UNPACKED = Path(__file__).resolve().parents[2] / "build" / "traces"  # gzipped copies of what is stored as .xz
+
+_STORED = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.json.[gx]z"))
+ALL = tuple(re.sub(r"^real/|(\.pt\.trace)?\.json\...$", "", path) for path in _STORED)  # by the names that `real` takes
+ALONE = tuple(name for name in ALL if "/" not in name)  # without the eight ranks of one job
 
 
+@cache
 def recorded(name: str) -> Trace:
+    """The same trace for all tests of a process, with what was worked out of it: nobody writes to a trace."""
     return read_trace(FOLDER / f"{name}.json.gz")
 
 
@@ -29,9 +41,29 @@ def real(name: str) -> Path:
     Skips the test where it is one of those that are not part of this repository, and absent.
     """
     for folder in (FOLDER, FOLDER / "real", MORE):
-        if found := sorted((folder / name).parent.glob(f"{Path(name).name}.*gz")):
-            return found[0]
+        if found := sorted((folder / name).parent.glob(f"{Path(name).name}.*[gx]z")):
+            return unpacked(found[0])
     pytest.skip(f"shared/traces is absent: {name} is not part of this repository")
+
+
+@cache
+def real_trace(name: str) -> Trace:
+    """The trace of real(name), shared as those of recorded()."""
+    return read_trace(real(name))
+
+
+def unpacked(path: Path) -> Path:
+    """The gzipped copy of a trace that is stored as .xz, because xz takes half the bytes; other paths as they are."""
+    if path.suffix != ".xz":
+        return path
+    copy = UNPACKED / path.with_suffix(".gz").name
+    if not copy.is_file() or copy.stat().st_mtime_ns < path.stat().st_mtime_ns:
+        gzipped = gzip.compress(lzma.decompress(path.read_bytes()), 1, mtime=0)
+        UNPACKED.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=UNPACKED, delete=False) as file:  # other processes never see half a copy
+            file.write(gzipped)
+        Path(file.name).replace(copy)
+    return copy
 
 
 def repairs(trace: Trace) -> tuple[str, ...]:

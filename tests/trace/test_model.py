@@ -54,7 +54,7 @@ def test_a_table_without_rows_has_all_its_columns() -> None:
 
 def test_taken_rows_keep_every_column() -> None:
     calls = _calls(start_ns=[1, 2, 3], end_ns=[2, 3, 4], kind=[0, 1, 2], name=[5, 6, 7])
-    part = calls.take(np.array([True, False, True]))
+    part = calls.select(np.array([True, False, True]))
     assert {name: column.tolist() for name, column in part.to_dict().items()}["name"] == [5, 7]
 
 

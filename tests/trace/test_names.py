@@ -1,4 +1,4 @@
-"""What a name says: class, direction, tensor cores."""
+"""What a name says: class, direction, tensor cores; of a runtime call, what it does."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import re
 import pytest
 
 from perfmagic.base.errors import OptionError
-from perfmagic.trace.columns import OpKind
+from perfmagic.trace.columns import CallKind, OpKind
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 from perfmagic.trace.names import (
     OpClass,
+    call_kind,
     check_matches,
     comm_kernel_names,
     copy_direction,
+    is_blocking_copy,
     is_pageable,
     op_classes,
     uses_tensor_cores,
@@ -200,3 +202,26 @@ def test_the_kernels_that_decided_are_listed() -> None:
         "ncclKernel_AllReduce_RING_LL_Sum_float",
         "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t",
     ]
+
+
+def test_a_copy_whose_call_waits_is_told_from_one_that_is_queued() -> None:
+    blocking = "cudaMemcpy cudaMemcpy2D cuMemcpyDtoH_v2 hipMemcpy hipMemcpyWithStream hipMemcpyHtoD"
+    queued = "cudaMemcpyAsync cuMemcpyHtoDAsync_v2 hipMemcpyAsync cudaMemcpyPeer cuMemcpyDtoD_v2 cudaMemset aten::copy_"
+    assert all(map(is_blocking_copy, blocking.split()))
+    assert not any(map(is_blocking_copy, queued.split()))
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        ("cudaLaunchKernel cuLaunchKernelEx hipExtModuleLaunchKernel cudaGraphLaunch cudaMemcpyAsync", CallKind.LAUNCH),
+        ("hipMemcpyWithStream cudaMemsetAsync cuMemcpyHtoDAsync_v2 cuMemsetD8Async", CallKind.LAUNCH),
+        ("cudaDeviceSynchronize cudaStreamSynchronize cuCtxSynchronize hipEventSynchronize", CallKind.SYNC),
+        ("cudaStreamWaitEvent hipStreamWaitEvent cuStreamWaitValue32", CallKind.WAIT),
+        ("cudaEventRecord cudaEventRecordWithFlags", CallKind.RECORD),
+        ("cudaMalloc cudaFree cudaHostAlloc cuMemAlloc_v2 hipFreeAsync cudaHostRegister", CallKind.MEMORY),
+        ("cudaLaunchHostFunc cudaEventQuery cudaMemGetInfo INVALID my_memcpy", CallKind.OTHER),
+    ],
+)
+def test_a_call_name_gives_its_kind(names: str, kind: CallKind) -> None:
+    assert {name: call_kind(name) for name in names.split()} == dict.fromkeys(names.split(), kind)

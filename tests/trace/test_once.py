@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 
 from perfmagic.results import TimelineResult
+from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
-from tests.trace.recorded import recorded
+from tests.trace.recorded import FOLDER
 from tests.view.timeline.build import queue_of
 
 
 @pytest.fixture
 def trace() -> Trace:
-    return recorded("v100_4streams_nccl_step")
+    return read_trace(FOLDER / "v100_4streams_nccl_step.json.gz")
 
 
 def test_a_result_is_worked_out_once_for_each_trace_and_its_options(trace: Trace) -> None:

@@ -132,6 +132,7 @@ KERNELS = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(KERNELS, min_size=1, max_size=12, unique=True), st.integers(NARROWEST, 90))
 def test_any_templates_stay_distinct_balanced_and_within_the_width(names: list[str], width: int) -> None:
     texts = short_names(names, width)

@@ -1,4 +1,4 @@
-"""Colours that lie side by side are told apart by everyone."""
+"""Everyone can distinguish colours that lie side by side."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def distance(a: str, b: str, seen: str) -> float:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("seen", SEEN)
-def test_layers_of_memory_are_told_apart(seen: str, theme: str) -> None:
+def test_layers_of_memory_are_distinguishable(seen: str, theme: str) -> None:
     layers = {name: getattr(tone, theme) for name, tone in TONES.items() if name.startswith("mem_")}
     assert len(layers) == 9
     near = {(a, b): distance(layers[a], layers[b], seen) for a, b in combinations(layers, 2)}

@@ -46,9 +46,9 @@ def test_names_that_may_be_shortened_give_way_first(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("COLUMNS", "50")
     asked: list[int] = []
 
-    def shorten(names: object, room: int) -> list[str]:
-        asked.append(room)
-        return ["a" * room, "b"]
+    def shorten(names: object, max_columns: int) -> list[str]:
+        asked.append(max_columns)
+        return ["a" * max_columns, "b"]
 
     lines = text_lines(TABLE, shorten=shorten)
     assert asked == [50 - 7 - 9 - 2]

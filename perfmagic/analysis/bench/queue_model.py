@@ -111,6 +111,6 @@ def _waits_itself(trace: Trace) -> bool:
     returned_ns = trace.meta.returned_ns
     if returned_ns is None:
         return False
-    syncs = trace.calls.take(trace.calls.kind == CallKind.SYNC)
+    syncs = trace.calls.select(trace.calls.kind == CallKind.SYNC)
     inside = intervals.clip(intervals.union(syncs.start_ns, syncs.end_ns), trace.meta.start_ns, returned_ns)
     return intervals.total_ns(inside) > _SYNC_SHARE * (returned_ns - trace.meta.start_ns)

@@ -9,9 +9,9 @@ from typing import Any
 
 from perfmagic.analysis.diff.side import Side
 from perfmagic.analysis.diff.work import BOTH, RESHAPED, KernelChange, OperatorChange, has_shapes
-from perfmagic.analysis.findings.wording import listed
 from perfmagic.analysis.timeline.trust import sample, trust
 from perfmagic.base import units
+from perfmagic.base.units import listed
 from perfmagic.trace.model import DeviceInfo
 from perfmagic.trace.rows import Rows
 

@@ -113,8 +113,8 @@ class Side:
         """The trace with the ops and the host's rows that are compared."""
         if not self.by_step:
             return self.trace
-        ops, host = self.trace.ops.take(self.counted), self.trace.host_ops
-        return replace(self.trace, ops=ops, host_ops=host.take(self._in_steps(host.start_ns)))
+        ops, host = self.trace.ops.select(self.counted), self.trace.host_ops
+        return replace(self.trace, ops=ops, host_ops=host.select(self._in_steps(host.start_ns)))
 
     @cached_property
     def charged_ns(self) -> Int64:

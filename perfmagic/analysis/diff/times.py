@@ -11,10 +11,11 @@ import numpy as np
 
 from perfmagic.analysis.diff.side import Side
 from perfmagic.analysis.timeline.activity import orphans
-from perfmagic.analysis.timeline.categories import CATEGORY_WORDS, Category, categories
+from perfmagic.analysis.timeline.categories import categories
 from perfmagic.analysis.timeline.idle import idle_gaps
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.base.numerics.intervals import coded
+from perfmagic.trace.category import CATEGORY_WORDS, Category
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.json_form import one_of
 from perfmagic.trace.model import Trace

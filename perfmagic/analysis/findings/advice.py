@@ -7,9 +7,9 @@ import re
 import numpy as np
 
 from perfmagic.analysis.findings.catalogue import action, headline
-from perfmagic.analysis.findings.wording import sentences
 from perfmagic.analysis.timeline.origin import graph_sizes
 from perfmagic.base import units
+from perfmagic.base.units import sentences
 from perfmagic.trace.columns import NONE, Bool, HostKind, Int64, OpKind
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace

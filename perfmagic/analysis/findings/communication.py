@@ -10,14 +10,13 @@ import numpy as np
 from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_short
-from perfmagic.analysis.findings.wording import listed, name_lines, sentences
 from perfmagic.analysis.timeline.collectives import CollectiveStat, bus_factor, collectives
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, distinct, intersect, subtract, total_ns, union
+from perfmagic.base.units import listed, name_lines, sentences
 from perfmagic.trace.columns import NO_LINE, NONE, Int8, Int64, OpKind
 from perfmagic.trace.hoststack import COLLECTIVE_NOTE
-from perfmagic.trace.names import OpClass, op_classes
-from perfmagic.trace.short_names import kernel_short_names
+from perfmagic.trace.names import OpClass, kernel_short_names, op_classes
 from perfmagic.trace.signatures import function_name
 
 # How much communication moved, how fast and in how many pieces: what both findings on communication say.

@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from perfmagic.analysis.findings.wording import listed
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, overlap_ns, subtract, total_ns, union
+from perfmagic.base.units import listed
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
 from perfmagic.trace.model import Trace
 

@@ -11,13 +11,15 @@ from perfmagic.analysis.findings.advice import can_compile, compiled, in_graphs
 from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Outcome, Silent, too_short
-from perfmagic.analysis.findings.wording import sentences
-from perfmagic.analysis.timeline.categories import CATEGORY_WORDS, Category, categories, category_times
+from perfmagic.analysis.timeline.categories import CategoryTime, categories, category_times
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import merge, subtract
+from perfmagic.base.units import sentences
+from perfmagic.trace.category import CATEGORY_WORDS, Category
 from perfmagic.trace.columns import Bool
+from perfmagic.trace.names import shown_names
 
 BUSY_FRAC = 0.5  # of the window: of a device that is busy for less, what it waits for matters more
 NAMED = 3  # kinds of work in the sentence; the table has all
@@ -25,7 +27,7 @@ NAMED_FRAC = 0.05  # of the device's ops: a kind of work with less is not named 
 ONE_SHAPE_FRAC = 0.5  # of an operator's time: one shape with more stands for all
 _KINDS = {  # the words of a table's column where they are no subject of a sentence
     Category.ELEMENTWISE: "elementwise kernels",
-    Category.FUSED: "kernels fused by torch.compile",
+    Category.FUSED: "kernels fused by a compiler",
     Category.OTHER: "other kernels",
 }
 FUSIBLE_FRAC = 0.3  # of the device's ops: this much elementwise work is worth fusing
@@ -55,8 +57,8 @@ def device_time(facts: Facts) -> Outcome:
     for i, kind in enumerate(named):
         whole = f" of {units.duration(ops_ns)} of device ops" if i == 0 else ""
         took = f"took {units.duration(kind.total_ns)}{whole} ({units.percent(kind.share_frac)})"
-        longest = _longest(facts, kind.category)
-        name = _KINDS.get(kind.category, CATEGORY_WORDS[kind.category])
+        longest = _longest(facts, kind)
+        name = f"kernel {kind.kernel}" if kind.kernel else _KINDS.get(kind.category, CATEGORY_WORDS[kind.category])
         clauses.append(f"{name} {took}{longest.describe(kind.total_ns) if longest else ''}")
     sets, fuse = parts.intervals, _to_fuse(facts, ops_ns)
     finding = facts.finding(
@@ -88,14 +90,16 @@ class _Longest:
         return f", the longest operator {_name(self.rows)} with {time}{f', at {speed}' if speed else ''}"
 
 
-def _longest(facts: Facts, category: Category) -> _Longest | None:
+def _longest(facts: Facts, kind: CategoryTime) -> _Longest | None:
     """The longest recorded operator of a kind of work; None where none was recorded, and for communication.
 
     The findings on communication name its collectives.
     """
     trace, origin = facts.trace, origins(facts.trace)
-    of_kind = _here(facts) & (categories(trace, facts.comm_names) == category) & _with_operator(facts)
-    if category in (Category.COMMUNICATION, Category.MEMSET) or not of_kind.any():
+    of_kind = _here(facts) & (categories(trace, facts.comm_names) == kind.category) & _with_operator(facts)
+    if kind.kernel:
+        of_kind &= np.array([name == kind.kernel for name in shown_names(trace)])[trace.ops.name]
+    if kind.category in (Category.COMMUNICATION, Category.MEMSET) or not of_kind.any():
         return None
     length = (trace.ops.end_ns - trace.ops.start_ns)[of_kind]
     sums = np.bincount(origin.name[of_kind], weights=length)

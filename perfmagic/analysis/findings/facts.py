@@ -70,7 +70,7 @@ def judged_window(trace: Trace, device: int) -> Window:
     """
     meta, ops = trace.meta, trace.ops
     if meta.returned_ns is None:
-        return Window(*extent(ops.take(ops.device == device), meta.start_ns), ITS_EXTENT)
+        return Window(*extent(ops.select(ops.device == device), meta.start_ns), ITS_EXTENT)
     start_ns, end_ns = int(ops.start_ns.min(initial=meta.start_ns)), int(ops.end_ns.max(initial=meta.end_ns))
     return Window(start_ns, end_ns, THE_CELL)
 
@@ -168,7 +168,7 @@ class CellTime:
 def cell_time(trace: Trace, device: int) -> CellTime:
     """Where did the time of the cell go, for this device? Source: docs/verdict.md."""
     window = judged_window(trace, device)
-    first_ns, last_ns = extent(trace.ops.take(trace.ops.device == device), window.start_ns)
+    first_ns, last_ns = extent(trace.ops.select(trace.ops.device == device), window.start_ns)
     busy, waits = busy_intervals(trace, device), clip(python_waits(trace), window.start_ns, window.end_ns)
     pauses = pauses_from(trace, device, window.start_ns)
     dry_ns, before_ns = before_dry_ns(trace, device, pauses, first_ns)

@@ -9,12 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from perfmagic.analysis.findings.wording import listed, on_lines
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.host_time import FRAME_NAME, MOST_FRAC, FrameTime, held_by, host_time
 from perfmagic.analysis.timeline.paths import call_paths, on_paths, sites
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns
+from perfmagic.base.units import listed, on_lines
 from perfmagic.trace.columns import NO_LINE, Int64
 from perfmagic.trace.json_form import JsonForm
 from perfmagic.trace.model import Trace

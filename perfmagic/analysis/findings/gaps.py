@@ -31,15 +31,15 @@ from perfmagic.analysis.findings.finding import (
     too_few,
     too_short,
 )
-from perfmagic.analysis.findings.wording import listed, sentences
 from perfmagic.analysis.timeline.host_time import main_thread
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, clip, covered_ns, intersect, total_ns, union
+from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 from perfmagic.trace.correlate import lines_at
-from perfmagic.trace.short_names import kernel_short_names
+from perfmagic.trace.names import kernel_short_names
 from perfmagic.trace.signatures import function_name
 
 MOST_NAME_CHARS = 30  # of a name in a headline

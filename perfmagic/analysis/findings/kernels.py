@@ -16,19 +16,19 @@ from perfmagic.analysis.findings.advice import can_compile, compiled, for_gpus
 from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few, too_short
-from perfmagic.analysis.findings.wording import on_lines, sentences
-from perfmagic.analysis.timeline.categories import Category, categories
+from perfmagic.analysis.timeline.categories import categories
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
 from perfmagic.analysis.timeline.kernels import tensor_core_share
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, coded, intersect, merge, subtract, total_ns, union
+from perfmagic.base.units import on_lines, sentences
+from perfmagic.trace.category import Category
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
+from perfmagic.trace.names import OpClass, kernel_short_names, op_classes, uses_tensor_cores
 from perfmagic.trace.once import once_per_trace
-from perfmagic.trace.short_names import kernel_short_names
 
 NOTABLE_FRAC = 0.05  # of the window: as of the longest gap, less is not worth a rewrite
 

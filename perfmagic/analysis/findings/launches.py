@@ -10,13 +10,13 @@ from perfmagic.analysis.findings.advice import can_compile, compiled, ddp_advice
 from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, on_call_lines, on_time_lines, too_short
-from perfmagic.analysis.findings.wording import listed, sentences
 from perfmagic.analysis.timeline.host_time import fetches, is_loader
 from perfmagic.analysis.timeline.idle import long_calls
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.analysis.timeline.queueing import LaunchBound
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, intersect, total_ns, union
+from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 from perfmagic.trace.rows import Rows
 from perfmagic.trace.signatures import function_name

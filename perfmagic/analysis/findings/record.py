@@ -7,12 +7,12 @@ import numpy as np
 from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few
-from perfmagic.analysis.findings.wording import listed, sentences
 from perfmagic.analysis.timeline.steps import StepOut, outstanding
 from perfmagic.analysis.timeline.trust import trust
 from perfmagic.base import units
+from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NONE, CallKind, Hazard
-from perfmagic.trace.short_names import kernel_short_names
+from perfmagic.trace.names import kernel_short_names
 
 
 def streams(facts: Facts) -> Outcome:

@@ -12,12 +12,12 @@ from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.copy_overlap import HostCopies
 from perfmagic.analysis.findings.facts import Facts, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_frame, on_call_lines, on_sync_lines
-from perfmagic.analysis.findings.wording import listed, sentences
 from perfmagic.analysis.timeline.copies import pinned_bus
 from perfmagic.analysis.timeline.host_time import is_own_frame
 from perfmagic.analysis.timeline.idle import LAUNCH_LATENCY_NS
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, intersect, merge, subtract, total_ns, union
+from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NONE, Int64
 
 _PROFILER = re.compile(r"(?:^|[\\/])torch[\\/](?:profiler|autograd[\\/]profiler\.py)")  # frames of torch.profiler
@@ -158,7 +158,7 @@ def _caller(facts: Facts, row: int) -> str:
     call = int(facts.syncs.call[row])
     at = calls.start_ns[[call]]
     around = facts.trace.python_frames.running_at(at)
-    on_thread = around.take(around.thread == calls.thread[call])
+    on_thread = around.select(around.thread == calls.thread[call])
     order = np.lexsort((-on_thread.end_ns, on_thread.start_ns))  # the outermost first
     stack = [names[name] for name in on_thread.name[order].tolist()]
     if any(_PROFILER.search(name) for name in stack):

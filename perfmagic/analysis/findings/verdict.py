@@ -9,7 +9,6 @@ import numpy as np
 
 from perfmagic.analysis.findings.facts import THE_CELL, CellTime, Facts
 from perfmagic.analysis.findings.finding import by_place, name_place, time_on_paths
-from perfmagic.analysis.findings.wording import listed, sentences
 from perfmagic.analysis.replay.judgement import PART_FRAC, Judgement
 from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.host_time import STEP_NAME
@@ -32,6 +31,7 @@ from perfmagic.analysis.verdict import (
 )
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, complement, covered_ns, intersect, total_ns, union
+from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NO_LINE, HostKind, Int64
 from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.model import Trace

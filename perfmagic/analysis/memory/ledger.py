@@ -104,7 +104,7 @@ class Ledger:
 
 def ledger(trace: Trace, device: int) -> Ledger | None:
     """The ledger of a device; None where its blocks were not recorded."""
-    blocks = trace.blocks.take(trace.blocks.device == device)
+    blocks = trace.blocks.select(trace.blocks.device == device)
     if not len(blocks):
         return None
     before = blocks.before == 1

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.findings.wording import listed
 from perfmagic.analysis.ranks.rank_summary import RankSummary
 from perfmagic.analysis.ranks.who_waited import MatchedGroup, MatchedMessages, Matching
 from perfmagic.base import units
 from perfmagic.base.numerics.clocks import UNKNOWN, Bounds, joined, no_facts
+from perfmagic.base.units import listed
 from perfmagic.trace.columns import Int64
 
 # What is certain of the clocks of several ranks: one host, pings, and causality.

@@ -9,10 +9,9 @@ from statistics import median_low
 import numpy as np
 
 from perfmagic.analysis.findings.facts import ITS_EXTENT
-from perfmagic.analysis.findings.wording import listed, sentences
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.job_prediction import FEWEST, job_replay_in_passing
-from perfmagic.analysis.ranks.jobs import OfJob, describe_jobs, jobs
+from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs
 from perfmagic.analysis.ranks.late import late
 from perfmagic.analysis.ranks.rank_summary import LEFT_ALONE, Totals
 from perfmagic.analysis.ranks.ranks import Ranks, RankStat, ranks_of
@@ -21,6 +20,7 @@ from perfmagic.analysis.replay.changes.change import OnTime
 from perfmagic.analysis.replay.prediction import IF_OTHERS, Prediction
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import subtract, total_ns, union
+from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.model import Trace
 
@@ -231,9 +231,6 @@ def _won_ns(job: Ranks, rank: int, spans: list[Int64]) -> int:
     return total_ns(subtract(union(would, met), hidden))
 
 
-MOST_JOBS = 4  # that a sentence lists
-
-
 def rank_findings(traces: Sequence[Trace], comm_names: str | None = None) -> tuple[RankFinding, ...]:
     """What several ranks say together, a job after the other; where the files are of several, that comes first.
 
@@ -285,25 +282,6 @@ def _samples(ranks: Ranks) -> tuple[RankFinding, ...]:
             detail=": " + sentences(f"the file {detail}", *(also if more else [])),
             ranks=tuple(samples),
             advice="Open the whole recordings",
-        ),
-    )
-
-
-def mixed_jobs(traces: Sequence[OfJob]) -> tuple[RankFinding, ...]:
-    """That files are of several jobs and are not compared as ranks; nothing where they are of one job."""
-    words = describe_jobs(traces, [trace.meta.origin for trace in traces])
-    if len(words) < 2:
-        return ()
-    shown = "; ".join(words[:MOST_JOBS]) + (f"; and {len(words) - MOST_JOBS} more" if len(words) > MOST_JOBS else "")
-    cause = f"these files are of {units.count(len(words))} jobs"
-    return (
-        RankFinding(
-            rule="mixed_jobs",
-            cost_ns=None,
-            cause=cause,
-            detail=f", which are not compared: {shown}",
-            ranks=(),
-            advice="Open the ranks of one job together",
         ),
     )
 

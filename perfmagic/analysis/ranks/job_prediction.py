@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 
-from perfmagic.analysis.findings.wording import listed
 from perfmagic.analysis.ranks.job_graph import JobGraph, Rendezvous, job_graph
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.analysis.replay.changes.change import Change, OnTime, applied
@@ -26,6 +25,7 @@ from perfmagic.analysis.replay.prediction import (
 )
 from perfmagic.base import units
 from perfmagic.base.numerics.longest import NO_NODE
+from perfmagic.base.units import listed
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.once import once_per_trace
 

@@ -13,7 +13,7 @@ from perfmagic.base import units
 from perfmagic.trace.model import Collective, TraceMeta
 
 _TOLERANCE_NS = 60_000_000_000  # hosts' clocks may be off by seconds; ranks of one job are not recorded a minute apart
-_NAMED = 4  # files that a sentence lists
+_NAMED, _MOST_JOBS = 4, 4  # files and jobs that a sentence lists
 
 
 class OfJob(Protocol):
@@ -110,6 +110,25 @@ def difference(first: OfJob, second: OfJob) -> str:
     if _dated(first) and _dated(second) and apart_ns > _TOLERANCE_NS:
         return f"recorded {units.duration(apart_ns)} apart"
     return ""
+
+
+def mixed_jobs(traces: Sequence[OfJob]) -> tuple[RankFinding, ...]:
+    """That files are of several jobs and are not compared as ranks; nothing where they are of one job."""
+    words = describe_jobs(traces, [trace.meta.origin for trace in traces])
+    if len(words) < 2:
+        return ()
+    shown = "; ".join(words[:_MOST_JOBS]) + (f"; and {len(words) - _MOST_JOBS} more" if len(words) > _MOST_JOBS else "")
+    cause = f"these files are of {units.count(len(words))} jobs"
+    return (
+        RankFinding(
+            rule="mixed_jobs",
+            cost_ns=None,
+            cause=cause,
+            detail=f", which are not compared: {shown}",
+            ranks=(),
+            advice="Open the ranks of one job together",
+        ),
+    )
 
 
 def describe_jobs(traces: Sequence[OfJob], titles: Sequence[str]) -> tuple[str, ...]:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from perfmagic.analysis.findings.wording import listed, sentences
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.ranks import Ranks, others_median
 from perfmagic.analysis.ranks.who_waited import MatchedGroup
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns, subtract, union
+from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NONE, Bool, Int64
 
 # What a late rank spent more time with than the others, between coming to a collective and coming last to the next.

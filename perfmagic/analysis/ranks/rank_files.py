@@ -63,7 +63,7 @@ def _python(trace: Trace) -> Intervals:
         ends = np.append(marks.at_ns[1:], trace.meta.returned_ns or max(trace.meta.end_ns, int(marks.at_ns[-1])))
         ran = (marks.top_line > 0) & (ends > marks.at_ns)
         return union(marks.at_ns[ran], ends[ran])
-    host = trace.host_ops.take(trace.host_ops.kind == HostKind.OP)
+    host = trace.host_ops.select(trace.host_ops.kind == HostKind.OP)
     return merge(union(host.start_ns, host.end_ns), union(trace.calls.start_ns, trace.calls.end_ns))
 
 

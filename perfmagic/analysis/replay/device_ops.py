@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.replay.graph import Edge, Latencies, Links
-from perfmagic.analysis.timeline.activity import blocking_copies, order_of, orphans
-from perfmagic.analysis.timeline.queueing import BLOCKED_NS, FULL_DEPTH
+from perfmagic.analysis.timeline.activity import BLOCKED_NS, FULL_DEPTH, blocking_copies, order_of, orphans
 from perfmagic.base.numerics.longest import NEVER, NO_NODE
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64, OpKind
 from perfmagic.trace.model import Trace

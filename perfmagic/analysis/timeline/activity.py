@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, running_max, union, unions
-from perfmagic.trace.calls import is_blocking_copy, waits_for_all
 from perfmagic.trace.columns import NONE, Bool, CallKind, DeviceOps, Int32, Int64
 from perfmagic.trace.hoststack import host_stack, is_operator
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import is_pageable
+from perfmagic.trace.names import is_blocking_copy, is_pageable, waits_for_all
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows, names_at
+
+FULL_DEPTH = 900  # a stream takes about 1000 launches before the call blocks; 994 to 1024 were seen on V100 and A100
+BLOCKED_NS = 50_000  # a launch call takes 3–10 µs; far longer, with the queue at its limit, it waited for room
 
 
 def extent(ops: DeviceOps, default_ns: int = 0) -> tuple[int, int]:
@@ -26,7 +28,7 @@ def extent(ops: DeviceOps, default_ns: int = 0) -> tuple[int, int]:
 @once_per_trace
 def busy_intervals(trace: Trace, device: int | None = None) -> Intervals:
     """When a device, or with None any device, executed at least one op. Source: docs/words.md, "busy"."""
-    ops = trace.ops if device is None else trace.ops.take(trace.ops.device == device)
+    ops = trace.ops if device is None else trace.ops.select(trace.ops.device == device)
     return union(ops.start_ns, ops.end_ns)
 
 
@@ -89,7 +91,7 @@ def previous_end_ns(ops: DeviceOps) -> Int64:
 @once_per_trace
 def streams(trace: Trace, device: int) -> Rows[StreamStat]:
     """The streams of a device, the busiest first. Source: docs/words.md, "busy"."""
-    ops = trace.ops.take(trace.ops.device == device)
+    ops = trace.ops.select(trace.ops.device == device)
     start, end = extent(ops)
     number = stream_numbers(ops)
     of_interval, busy = unions(number, ops.start_ns, ops.end_ns)

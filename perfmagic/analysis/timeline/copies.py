@@ -45,7 +45,7 @@ class CopyStat:
 
 def copies(trace: Trace, device: int) -> Rows[CopyStat]:
     """The copies of a device by kind, the longest in sum first."""
-    ops = trace.ops.take((trace.ops.device == device) & (trace.ops.kind == OpKind.MEMCPY))
+    ops = trace.ops.select((trace.ops.device == device) & (trace.ops.kind == OpKind.MEMCPY))
     stats = []
     for name in np.unique(ops.name).tolist():
         rows = ops.name == name

@@ -411,5 +411,5 @@ def fetches(trace: Trace) -> HostOps:
     """What fetched a batch: an operator's mark, or a Python frame."""
     loaders = np.array([is_loader(name) for name in trace.names], bool)
     host = trace.host_ops
-    marks = host.take(loaders[host.name] if len(host) else np.zeros(0, bool))
+    marks = host.select(loaders[host.name] if len(host) else np.zeros(0, bool))
     return in_one_table(marks, trace.python_frames.named(loaders))

@@ -98,7 +98,7 @@ class Causes:
 def gap_pauses(trace: Trace, device: int) -> Pauses:
     """The gaps between the ops of a device: they add up to its idle time."""
     rows = np.flatnonzero(trace.ops.device == device)
-    ops = trace.ops.take(rows)
+    ops = trace.ops.select(rows)
     gaps = complement(busy_intervals(trace, device), *extent(ops)) if len(rows) else EMPTY
     return _pauses(trace, device, gaps)
 
@@ -108,7 +108,7 @@ def pauses_from(trace: Trace, device: int, start_ns: int) -> Pauses:
     op_starts = trace.ops.start_ns[trace.ops.device == device]
     if not len(op_starts) or op_starts[0] <= start_ns:
         return gap_pauses(trace, device)
-    idle = complement(busy_intervals(trace, device), *extent(trace.ops.take(trace.ops.device == device)))
+    idle = complement(busy_intervals(trace, device), *extent(trace.ops.select(trace.ops.device == device)))
     return _pauses(trace, device, np.concatenate((np.array([[start_ns, op_starts[0]]]), idle)))
 
 
@@ -128,7 +128,7 @@ def _ended_by(trace: Trace, device: int, end_ns: Int64) -> Int64:
     rows = np.flatnonzero(trace.ops.device == device)
     if not len(end_ns):
         return np.zeros(0, np.int64)
-    ops = trace.ops.take(rows)
+    ops = trace.ops.select(rows)
     order = np.lexsort((trace.launch_start_ns()[rows], ops.end_ns == ops.start_ns, ops.start_ns))
     return rows[order[np.searchsorted(ops.start_ns[order], end_ns, side="left")]]
 
@@ -222,7 +222,7 @@ def _underway(
     """The time in which something is queued and nothing runs, in the parts that Causes has of it."""
     other_stream = union(pauses.launched_ns, pauses.released_ns)
     rest = subtract(underway, other_stream)
-    first_ns, _ = extent(trace.ops.take(trace.ops.device == device))
+    first_ns, _ = extent(trace.ops.select(trace.ops.device == device))
     queued = pauses.launched_ns == pauses.start_ns
     runs_dry = np.isin(pauses.end_ns, before_dry_ns(trace, device, pauses, first_ns)[1])
     # threads of a simulated device share Python's lock: what they start late while Python works, Python delayed

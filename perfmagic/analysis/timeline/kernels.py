@@ -10,10 +10,9 @@ import numpy as np
 from perfmagic.base.numerics.intervals import coded
 from perfmagic.trace.columns import NONE, Bool, DeviceOps, Int64, OpKind
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
+from perfmagic.trace.names import OpClass, kernel_short_names, op_classes, uses_tensor_cores
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
-from perfmagic.trace.short_names import kernel_short_names
 
 Dim3 = tuple[int, int, int]
 PERCENTILES = (0.0, 0.5, 0.9, 1.0)
@@ -98,7 +97,7 @@ def kernels(trace: Trace, device: int, comm_names: str | None = None) -> Rows[Ke
     comm_names: what is communication, as in perfmagic.trace.names.op_classes.
     """
     is_kernel = (trace.ops.device == device) & (trace.ops.kind == OpKind.KERNEL)
-    ops = trace.ops.take(is_kernel)
+    ops = trace.ops.select(is_kernel)
     if not len(ops):
         return Rows((), KernelStat)
     classes = op_classes(trace, comm_names)[is_kernel]

@@ -181,7 +181,7 @@ def user_annotations(trace: Trace) -> Rows[AnnotationStat]:
     names, inverse, n = np.unique(host.name[rows], return_inverse=True, return_counts=True)
     host_ns = np.zeros(len(names), np.int64)
     np.add.at(host_ns, inverse, ((host.end_ns - host.start_ns) * counted)[rows])
-    mark, op = _annotation_launches(trace, host_stack(trace, counted))
+    mark, op = annotation_launches(trace, host_stack(trace, counted))
     code = np.searchsorted(names, host.name[mark])
     n_ops = np.bincount(code, minlength=len(names))
     busy_ns = _busy_ns(trace, code, op, len(names))
@@ -202,7 +202,7 @@ def user_annotations(trace: Trace) -> Rows[AnnotationStat]:
     )
 
 
-def _annotation_launches(trace: Trace, stack: HostStack) -> tuple[Int64, Int64]:
+def annotation_launches(trace: Trace, stack: HostStack) -> tuple[Int64, Int64]:
     """Every pair of an annotation (row of host_ops) and a device op launched in it (row of ops), by annotation."""
     launched = np.flatnonzero(trace.ops.launch != NONE)
     call = trace.ops.launch[launched]

@@ -22,9 +22,9 @@ from perfmagic.base.units import plural
 from perfmagic.trace.columns import NONE, Bool, HostOps, Int8, Int32, Int64
 from perfmagic.trace.hoststack import HostStack, launching_operators, nested, operator_stack
 from perfmagic.trace.model import Trace
+from perfmagic.trace.names import kernel_short_names
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import names_at
-from perfmagic.trace.short_names import kernel_short_names
 
 # Kineto writes torch.nn modules as Python frames of this form, numbered by class
 MODULE = re.compile(r"nn\.Module: (.+)")
@@ -154,7 +154,7 @@ def _places(trace: Trace) -> tuple[Places, Places]:
 
 def _running(trace: Trace, around: HostOps, words: Mapping[int, str]) -> Places:
     """The innermost Python frame with words around each launch. around: the frames; words: of names that count."""
-    frames_with_words = around.take(np.isin(around.name, list(words)))
+    frames_with_words = around.select(np.isin(around.name, list(words)))
     if not len(frames_with_words):
         return Places((), np.broadcast_to(np.int32(NONE), len(trace.ops)))
     at = nested(frames_with_words).innermost_at(trace.calls.thread, trace.calls.start_ns)

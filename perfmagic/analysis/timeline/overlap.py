@@ -204,7 +204,7 @@ def breakdown(trace: Trace, device: int, comm_names: str | None = None) -> Break
     A device without ops has an extent of zero at the window's start. Source: docs/words.md.
     """
     here = trace.ops.device == device
-    ops = trace.ops.take(here)
+    ops = trace.ops.select(here)
     start = int(ops.start_ns[0]) if len(ops) else trace.meta.start_ns
     end = int(ops.end_ns.max(initial=start))
     sets = _interval_sets(ops, op_classes(trace, comm_names)[here], start, end)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.timeline.activity import (
+    BLOCKED_NS,
+    FULL_DEPTH,
     blocked_intervals,
     blocking_copies,
     orphans,
@@ -237,10 +239,6 @@ def _first_of_launch(launch: Int64) -> Int64:
     return np.sort(np.concatenate((without, with_launch[first])))
 
 
-FULL_DEPTH = 900  # a stream takes about 1000 launches before the call blocks; 994 to 1024 were seen on V100 and A100
-BLOCKED_NS = 50_000  # a launch call takes 3–10 µs; far longer, with the queue at its limit, it waited for room
-
-
 # An eager operator takes 5–20 µs of Python, under the profiler with stacks up to 0.2 ms: half of the gaps that Python
 # made were shorter than 96 µs on an A100, 62 µs on a B200, 98 µs on a V100 (traces/). Far longer, it did something else
 SHORT_GAP_NS = 200_000
@@ -319,7 +317,7 @@ def launch_bound(
     Source: docs/words.md, the *host* part of "idle gap".
     """
     rows = np.flatnonzero(trace.ops.device == device)
-    ops = trace.ops.take(rows)
+    ops = trace.ops.select(rows)
     if not len(ops):
         return Rows((), LaunchBound)
     free = np.maximum.accumulate(ops.end_ns)

@@ -216,7 +216,7 @@ def incomplete_graphs(trace: Trace) -> Remark | None:
     missed_ns = longest_ns = extent_ns = 0
     for device in trace.device_ids:
         pauses = gap_pauses(trace, device)
-        first_ns, last_ns = extent(trace.ops.take(trace.ops.device == device))
+        first_ns, last_ns = extent(trace.ops.select(trace.ops.device == device))
         extent_ns += last_ns - first_ns
         length = pauses.end_ns - pauses.start_ns
         inside = graph_sizes(trace)[pauses.op] > 0

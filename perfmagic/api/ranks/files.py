@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
-from perfmagic.analysis.ranks.findings import mixed_jobs
-from perfmagic.analysis.ranks.jobs import jobs, missing, unread, without_match
+from perfmagic.analysis.ranks.jobs import jobs, missing, mixed_jobs, unread, without_match
 from perfmagic.analysis.ranks.rank_files import FileOfRank, ReadFile, summarize_file
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.api.options import ReadOptions, keywords

@@ -416,19 +416,19 @@ class ReferenceLoop:
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
         self._clock_ns = clock_ns
-        self._room_ns = 0.0
+        self._budget_ns = 0.0
         self.taken_ns: list[int] = []
 
     def beside(self, sample_ns: int) -> None:
         """Take a reading beside a sample of this length."""
-        self._room_ns += MOST_FRAC * sample_ns
+        self._budget_ns += MOST_FRAC * sample_ns
         # by the shortest: one that was interrupted must not be the last for a long time
         cost_ns = 2 * min(self.taken_ns, default=0)
-        if self.taken_ns and self._room_ns < cost_ns:
+        if self.taken_ns and self._budget_ns < cost_ns:
             self.taken_ns.append(self.taken_ns[-1])
             return
         self.taken_ns.append(min(self._once(), self._once()))  # of two, as an interruption of ms rarely meets both
-        self._room_ns = 0.0
+        self._budget_ns = 0.0
 
     def _once(self) -> int:
         start_ns = self._clock_ns()

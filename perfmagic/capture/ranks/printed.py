@@ -29,12 +29,15 @@ class Outputs:
 
 @dataclass
 class _RankOutput:
-    """(stream, lines) of a rank.  new: not shown yet.  held: not shown, beyond the limit."""
+    """(stream, lines) of a rank.  new: not shown yet.  held: not shown, beyond the limit.
+
+    chars_left: how many characters may still be shown before the end of the cell.
+    """
 
     whole: list[tuple[str, str]] = field(default_factory=list)
     new: list[tuple[str, str]] = field(default_factory=list)
     held: list[tuple[str, str]] = field(default_factory=list)
-    room: int = HEAD_CHARS
+    chars_left: int = HEAD_CHARS
 
 
 class Printed:
@@ -83,7 +86,7 @@ class Printed:
         """Show the tail of each rank that printed more, and say how much was left out and where it is."""
         self.show()
         for rank, kept in sorted(self._ranks.items()):
-            held, kept.held, kept.room = _joined(kept.held), [], HEAD_CHARS
+            held, kept.held, kept.chars_left = _joined(kept.held), [], HEAD_CHARS
             left_out = sum(len(lines) for _, lines in held) - TAIL_CHARS
             if left_out > 0:
                 where = self._outputs.whole.format(rank=rank)
@@ -102,8 +105,8 @@ class Printed:
         if kept.held:
             kept.held.append((stream, lines))
             return
-        head, rest = _cut(lines, kept.room)
-        kept.room -= len(head) + 1
+        head, rest = _cut(lines, kept.chars_left)
+        kept.chars_left -= len(head) + 1
         if head or not rest:
             self._outputs.lines(rank, stream, head)
         if rest:
@@ -117,9 +120,9 @@ def _joined(said: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(key, "\n".join(lines for _, lines in some)) for key, some in groupby(said, key=lambda pair: pair[0])]
 
 
-def _cut(lines: str, room: int) -> tuple[str, str]:
+def _cut(lines: str, max_chars: int) -> tuple[str, str]:
     """The whole lines that fit, or a part of the first one; and the rest."""
-    if len(lines) <= room:
+    if len(lines) <= max_chars:
         return lines, ""
-    end = lines.rfind("\n", 0, max(room, 0))
-    return (lines[:end], lines[end + 1 :]) if end > 0 else (lines[: max(room, 0)], lines[max(room, 0) :])
+    end = lines.rfind("\n", 0, max(max_chars, 0))
+    return (lines[:end], lines[end + 1 :]) if end > 0 else (lines[: max(max_chars, 0)], lines[max(max_chars, 0) :])

@@ -126,7 +126,7 @@ def _notes(recorded: Recorded, parts: _Parts) -> list[Remark]:
         message = f"recorded until {until} of the cell's {whole}: {recorded.limit.reason}"
         notes.append(Remark("ended_early", message, numbers))
     elif recorded.marks.inner_dropped:
-        message = "lines inside loops are told apart in the first marks only; later work counts to the loop"
+        message = "lines inside loops are timed separately in the first marks only; later work counts to the loop"
         notes.append(Remark("inner_lines_dropped", message))
     notes += _no_ops_note(parts, recorded.sim)
     notes += pace_remarks(() if recorded.sim is None else paced(recorded.sim.paced))
@@ -144,7 +144,9 @@ def _of_paths(paths: Paths | None, watch: LineWatch | None) -> list[Remark]:
     remarks = []
     if paths.unfollowed:
         names = ", ".join(f"`{paths.functions[i].name}`" for i in paths.unfollowed)
-        message = f"lines of {names} are not told apart: a hot loop of plain Python, lines within 2 µs of each other"
+        message = (
+            f"lines of {names} are not timed separately: a hot loop of plain Python, lines within 2 µs of each other"
+        )
         remarks.append(Remark("hot_loop", message, {"n_functions": len(paths.unfollowed)}))
     if paths.until_ns != NONE:
         message = f"lines of functions were followed for {units.duration(paths.until_ns)}: {watch.ended_because}"
@@ -171,7 +173,7 @@ class _Parts:
         ops = {k: v for k, v in trace.ops.to_dict().items() if k not in ("launch", "line")}
         tables = {"ops": ops, "waits": trace.waits.to_dict(), "host_waits": trace.host_waits.to_dict()}
         if len(trace.counters):
-            tables["counters"] = trace.counters.take(trace.counters.device != HOST_DEVICE).to_dict()
+            tables["counters"] = trace.counters.select(trace.counters.device != HOST_DEVICE).to_dict()
         for key, table in (("calls", trace.calls), ("host_ops", trace.whole_host())):
             tables[key] = {k: v for k, v in table.to_dict().items() if k != "line"}
         self._add(tables, trace.names, shift, 0)
@@ -207,7 +209,7 @@ class _Parts:
         if recorded.kineto is not None:
             blocks, base_ns = recorded.kineto.blocks, recorded.kineto.meta.base_unix_ns
         if recorded.sim is not None:
-            blocks = blocks.take(blocks.device != HOST_DEVICE)
+            blocks = blocks.select(blocks.device != HOST_DEVICE)
         steps, names = (part if recorded.sim is None else part.on_devices() for part in recorded.holders)
         clock_ns = recorded.offset_ns - base_ns
         columns, held = held_blocks(blocks.to_dict(), steps, names, clock_ns, recorded.start_ns - base_ns)
@@ -292,9 +294,9 @@ def _add_forward(ops: dict[str, Any], records: SimRecords) -> None:
     correlation, at_ns, thread, made, running = (np.array(column, np.int64) for column in columns)
     _, first = np.unique(np.column_stack((thread, made)), axis=0, return_index=True)  # in the order of launches
     backward = np.flatnonzero(running != NONE)
-    found = forward_rows(made[first], at_ns[first], running[backward], at_ns[backward])
-    has = found != NONE
-    of = dict(zip(correlation[backward[has]].tolist(), first[found[has]].tolist(), strict=True))
+    forwards = forward_rows(made[first], at_ns[first], running[backward], at_ns[backward])
+    has = forwards != NONE
+    of = dict(zip(correlation[backward[has]].tolist(), first[forwards[has]].tolist(), strict=True))
     rows = [of.get(op, NONE) for op in ops["correlation"].tolist()]
     ops["forward_ns"] = np.array([NONE if row == NONE else at_ns[row] for row in rows], np.int64)
     ops["forward_thread"] = np.array([0 if row == NONE else thread[row] for row in rows], np.int64)

@@ -16,11 +16,6 @@ from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 
 
-def is_profiler(source: object) -> bool:
-    """Whether an object is one of torch's profilers, by what it can do: torch need not be imported to ask."""
-    return callable(getattr(source, "export_chrome_trace", None))
-
-
 def profiler_trace(profiler: Any) -> Trace:
     """What a finished torch.profiler.profile, or torch.autograd.profiler.profile, recorded.
 

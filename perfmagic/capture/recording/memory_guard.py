@@ -15,7 +15,7 @@ from pathlib import Path
 INTERVAL_S = 0.5
 FASTEST_BYTES_PER_S = 150e6  # what recording can take: 0.21 kB × 0.5 M operators a second, half as much again
 JOIN_S = 2.0  # the end of a recording cannot be interrupted: a device that hangs must not block it
-ENDED_PER_LIVE = 15  # 12 by the figures above, and room for the rest of the process
+ENDED_PER_LIVE = 15  # 12 by the figures above, and a margin for the rest of the process
 _KB = 1024
 
 
@@ -33,8 +33,8 @@ class MemoryGuard:
 
     def acquire(self) -> None:
         self._start_bytes, self._start_s = own_bytes(), time.monotonic()
-        self._room_bytes = available_bytes() // ENDED_PER_LIVE
-        if self._start_bytes and self._room_bytes:
+        self._max_grown_bytes = available_bytes() // ENDED_PER_LIVE
+        if self._start_bytes and self._max_grown_bytes:
             self._thread.start()
 
     def give_back(self) -> None:
@@ -48,7 +48,7 @@ class MemoryGuard:
             # more than the profiler can have taken in this time is the cell's own
             most = int((time.monotonic() - self._start_s) * FASTEST_BYTES_PER_S)
             grown = min(own_bytes() - self._start_bytes, most)
-            if grown > self._room_bytes:
+            if grown > self._max_grown_bytes:
                 self._on_outgrown(grown)
                 return
 

@@ -37,7 +37,7 @@ class Session:
         self._thread = threading.get_ident()
         self._profile = _Profile(cuda=cuda, memory=memory, shapes=shapes)
         self._others = torch_private.OtherProfiles(self._give_way)
-        self._guard = MemoryGuard(self._out_of_room)
+        self._guard = MemoryGuard(self._end_for_memory)
 
     def open(self, owner: Owner) -> None:
         """Begin to record; the owner takes everything. Raises CaptureError where another profiler is active."""
@@ -85,7 +85,7 @@ class Session:
             self.ended_ns = time.perf_counter_ns()
             self.notes.append(reason)
 
-    def _out_of_room(self, grown_bytes: int) -> None:
+    def _end_for_memory(self, grown_bytes: int) -> None:
         self.end_early(
             f"by then the process had grown by {units.size(grown_bytes)}, and the profiler takes up to "
             f"{ENDED_PER_LIVE} times that to end; record fewer steps (perfmagic.timeline(active=…))"

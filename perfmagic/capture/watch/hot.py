@@ -84,6 +84,6 @@ class HotLoops:
         lines = Counter(id(code) for _, kind, code, _ in sample if kind == LINE)
         for number, n in lines.items():
             code = codes[number]
-            if n >= LEAST_SHARE * len(sample) and all(code is not one for one in self.untracked):
+            if n >= LEAST_SHARE * len(sample) and all(code is not known for known in self.untracked):
                 self._watching.stop_tracking(code)
                 self.untracked.append(code)

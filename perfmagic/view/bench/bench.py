@@ -45,7 +45,7 @@ def unfolding(line: str, details: Sequence[str], below: Sequence[str]) -> str:
     """
     if not details:
         return paragraphs([line, *below])
-    inside = "<br>".join(short(one) for one in details)
+    inside = "<br>".join(short(detail) for detail in details)
     summary = f'<summary style="cursor:pointer">{short(line)}</summary>'
     return (
         f'<details style="{STYLE}">{summary}<div style="margin-left:14px">{inside}</div></details>{paragraphs(below)}'
@@ -72,13 +72,13 @@ class Strip:
         return cls(low_s, high_s, tuple(s for s in samples if s > high_s), tuple(s for s in samples if s < low_s))
 
     @property
-    def room_s(self) -> float:
+    def span_s(self) -> float:
         """What the scale spans, never 0."""
         return (self.high_s - self.low_s) or self.high_s or 1.0
 
     def y(self, seconds: float, top: float, height: float) -> float:
         """The place of a time between top + height (low) and top (high); what lies beyond is at the edge."""
-        frac = (seconds - self.low_s) / self.room_s
+        frac = (seconds - self.low_s) / self.span_s
         return top + height - max(0.0, min(1.0, frac)) * height
 
     def ys(self, quantity: Quantity, top: float, height: float) -> Float64:
@@ -205,13 +205,13 @@ def _write_terms(canvas: Canvas, parts: list[Term], y: float, px_per_s: float, p
         canvas.text(round(left, 1), y, term.words)
 
 
-def placed(middles: list[float], widths: list[float], room_px: float) -> list[float]:
+def placed(middles: list[float], widths: list[float], max_px: float) -> list[float]:
     """Where words begin that stand as near to their middles as they can without touching each other."""
     lefts, right = [], 0.0
     for middle, width in zip(middles, widths, strict=True):
         lefts.append(max(right, middle - width / 2))
         right = lefts[-1] + width + LABEL_GAP_PX
-    limit = room_px
+    limit = max_px
     for i in range(len(lefts) - 1, -1, -1):
         lefts[i] = min(lefts[i], limit - widths[i])
         limit = lefts[i] - LABEL_GAP_PX
@@ -459,7 +459,7 @@ def _draw_samples(canvas: Canvas, row: Row, strip: Strip, y: float, places: Colu
     _draw_range(canvas, row, strip, y, places)
     unit_ns = quantity.median_s * 1e9
     for value_s, base in ((strip.high_s, y + 6), (strip.low_s, y + height + 2)):
-        text = units.duration_like(value_s * 1e9, strip.room_s * 1e8, unit_of_ns=unit_ns, unit=False)
+        text = units.duration_like(value_s * 1e9, strip.span_s * 1e8, unit_of_ns=unit_ns, unit=False)
         canvas.text(places.order_x - 6, base, text, "ink2", anchor="end")
     at = strip.ys(quantity, y, height)
     x = np.linspace(places.order_x + 2, places.order_x + places.order_px - 2, len(at))

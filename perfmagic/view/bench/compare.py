@@ -86,14 +86,14 @@ def draw_compare(canvas: Canvas, result: CompareSummary) -> float:
     return bottom + 20
 
 
-def _reason_lines(comparison: Comparison, room_px: int) -> list[str]:
+def _reason_lines(comparison: Comparison, max_px: int) -> list[str]:
     """Why it is unclear, in lines as wide as the axis; none for a clear verdict."""
     if comparison.verdict != "unclear":
         return []
-    lines = in_lines(f"unclear: {comparison.why}", room_px, 10)
+    lines = in_lines(f"unclear: {comparison.why}", max_px, 10)
     if len(lines) > WHY_LINES:
         lines = [*lines[: WHY_LINES - 1], " ".join(lines[WHY_LINES - 1 :])]
-    return [fitted(line, room_px, 10) for line in lines]
+    return [fitted(line, max_px, 10) for line in lines]
 
 
 def _draw_ratios(
@@ -232,9 +232,9 @@ def _draw_names(
     x: int,
 ) -> None:
     for i, at in enumerate(places):
-        quantity, room = quantities[i], canvas.width_px - x
+        quantity, available_px = quantities[i], canvas.width_px - x
         median = units.duration_s(quantity.median_s)
-        name = fitted(results[i].name or chr(ord("A") + i), room - 62, 11, bold=True)
+        name = fitted(results[i].name or chr(ord("A") + i), available_px - 62, 11, bold=True)
         canvas.stroke(f"M{number(x - 8)} {number(round(at - 4, 1))}h0", variant_token(i), 6, cap="round")
         canvas.text(x, round(at, 1), name, size=11, bold=True)
         canvas.text(canvas.width_px, round(at, 1), median, size=11, anchor="end")

@@ -58,7 +58,7 @@ class _Plot:
 
     @classmethod
     def of(cls, width_px: int, n_lines: int) -> _Plot:
-        """The plot of so many lines."""
+        """The plot of n_lines lines."""
         if width_px >= NARROW_PX:
             return cls(width_px - NAMES_PX, TOP, listed=False)
         return cls(width_px - 8, TOP + NAME_LINE_PX * n_lines, listed=True)
@@ -105,11 +105,11 @@ def _lines(sweep: SweepSummary) -> list[_Line]:
 def _x_places(sweep: SweepSummary, plot: _Plot) -> list[float]:
     """A place for each value: by its logarithm where values are sizes, else side by side."""
     n = len(sweep.values)
-    room = plot.right - LEFT - 2 * INSET_PX
+    inner_px = plot.right - LEFT - 2 * INSET_PX
     if not sweep.numeric:
-        return [LEFT + INSET_PX + room * (i + 0.5) / n for i in range(n)]
+        return [LEFT + INSET_PX + inner_px * (i + 0.5) / n for i in range(n)]
     low, high = math.log(sweep.values[0]), math.log(sweep.values[-1])
-    return [LEFT + INSET_PX + room * (math.log(v) - low) / (high - low) for v in sweep.values]
+    return [LEFT + INSET_PX + inner_px * (math.log(v) - low) / (high - low) for v in sweep.values]
 
 
 def _y_axis(canvas: Canvas, times_s: Sequence[float], plot: _Plot) -> Callable[[float], float]:
@@ -183,7 +183,7 @@ def _draw_numbers(
     canvas: Canvas, sweep: SweepSummary, lines: Sequence[_Line], x: Sequence[float], floor: float
 ) -> float:
     """The values and below each the medians of all lines; gives the lower edge."""
-    shown = _with_room(x)
+    shown = _that_fit(x)
     y = floor + 16
     canvas.text(LEFT - 8, y, fitted(sweep.name, LEFT - 10, 10), "ink2", anchor="end")
     for i in shown:
@@ -233,8 +233,8 @@ def _ratio_rows(sweep: SweepSummary) -> list[tuple[str, list[str]]]:
     return rows
 
 
-def _with_room(x: Sequence[float]) -> list[int]:
-    """Which values have room for a number; the last always."""
+def _that_fit(x: Sequence[float]) -> list[int]:
+    """Which values have space for a number; the last always."""
     shown = [len(x) - 1]
     for i in range(len(x) - 2, -1, -1):
         if x[shown[-1]] - x[i] >= CELL_PX:
@@ -307,10 +307,10 @@ def _rate(flop_per_s: float | None, bytes_per_s: float | None) -> str:
 
 def _fine_print(sweep: SweepSummary) -> tuple[str, ...]:
     """How it was measured, the device last."""
-    counts = sorted({one.returns.n for row in sweep.results for one in row if one.returns is not None})
+    counts = sorted({result.returns.n for row in sweep.results for result in row if result.returns is not None})
     each = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
-    comparisons = [one for row in sweep.comparisons for one in row]
-    interleaved = all(one.interleaved for one in comparisons)
+    comparisons = [comparison for row in sweep.comparisons for comparison in row]
+    interleaved = all(comparison.interleaved for comparison in comparisons)
     how = ("interleaved" if interleaved else "from separate runs",) if comparisons else ()
     return f"{each} samples each", *how, sweep.results[0][0].device_label or "on the CPU"
 
@@ -318,8 +318,8 @@ def _fine_print(sweep: SweepSummary) -> tuple[str, ...]:
 def _details(sweep: SweepSummary) -> list[str]:
     """What bars and ratios are."""
     said = ["bars: 95 % confidence interval of the median"]
-    comparisons = [one for row in sweep.comparisons for one in row]
-    if any(not one.interleaved for one in comparisons):
+    comparisons = [comparison for row in sweep.comparisons for comparison in row]
+    if any(not comparison.interleaved for comparison in comparisons):
         runs = option(sweep.results[0][0].magic, "runs")
         said.append(f"whole runs differ by more than samples do: {runs} shows by how much")
     elif comparisons:
@@ -331,9 +331,9 @@ def _unclear(sweep: SweepSummary) -> list[str]:
     """Each reason for an unclear comparison once, with the values and variants it belongs to."""
     places: dict[str, dict[int, list[str]]] = {}  # of a reason, by the number of a value: the variants
     for index, row in enumerate(sweep.comparisons):
-        for one in row:
-            if one.verdict == "unclear":
-                places.setdefault(one.why, {}).setdefault(index, []).append(one.name)
+        for comparison in row:
+            if comparison.verdict == "unclear":
+                places.setdefault(comparison.why, {}).setdefault(index, []).append(comparison.name)
     variants = len(sweep.results[0]) - 1
     return [f"unclear at {_at(sweep, at, variants) or f'every {sweep.name}: '}{why}" for why, at in places.items()]
 
@@ -349,9 +349,9 @@ def _warnings(sweep: SweepSummary) -> list[str]:
     """Each warning once, with the values and variants it belongs to."""
     places: dict[str, dict[int, list[str]]] = {}  # of a warning, by the number of a value: the variants
     for index, row in enumerate(sweep.results):
-        for one in row:
-            for warning in dict.fromkeys(each.sentence for each in one.warnings):
-                places.setdefault(warning, {}).setdefault(index, []).append(one.name)
+        for result in row:
+            for warning in dict.fromkeys(each.sentence for each in result.warnings):
+                places.setdefault(warning, {}).setdefault(index, []).append(result.name)
     variants = len(sweep.results[0])
     return [f"! {_at(sweep, at, variants)}{warning}" for warning, at in places.items()]
 

@@ -242,8 +242,8 @@ def _draw_axis(canvas: Canvas, bands: Sequence[_Band], scale: Scale, lanes_px: S
         words = a.words if a.words == b.words else f"{a.words} and {b.words}"
         lengths = f"{words}: {units.duration(a.length_ns)} → {units.duration(b.length_ns)}"
         longer_ns = max(a.length_ns, b.length_ns)
-        room = longer_ns * scale.px_per_ns - 6
-        shown = next((text for text in (lengths, words) if width_px(text, 10) <= room), "")
+        available_px = longer_ns * scale.px_per_ns - 6
+        shown = next((text for text in (lengths, words) if width_px(text, 10) <= available_px), "")
         canvas.text(x + 4, 10, shown, "ink2")
         for segment, edges in zip((a, b), lanes_px, strict=False):
             _draw_free(canvas, segment, longer_ns, scale, edges)

@@ -355,10 +355,10 @@ def comparison_html(diff: TraceDiff, first: Drawn, second: Drawn, *, whole: bool
     below = paragraphs(diff.notes) + (tables if whole else unfolds)
     drawn = above + (image(waterfall_picture(diff), _alt(diff)) if len(diff.parts) and not diff.of_samples else "")
     used = len((drawn + below).encode()) + 500
-    room = MAX_BYTES if whole else (MAX_OUTPUT_BYTES - used) * 3 // 4
+    max_bytes = MAX_BYTES if whole else (MAX_OUTPUT_BYTES - used) * 3 // 4
     if first.trace.device_ids and second.trace.device_ids:
         drawn += image(
-            pair_picture(diff, first, second, room), f"Both timelines on one axis: {escaped(diff.a.name)} above"
+            pair_picture(diff, first, second, max_bytes), f"Both timelines on one axis: {escaped(diff.a.name)} above"
         )
     return framed(drawn + below)
 

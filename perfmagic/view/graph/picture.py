@@ -64,20 +64,20 @@ def layout(
     rows = _ordered(column, lanes, lines)
     per_band = -(-len(rows) // -(-len(rows) // most_columns))  # bands of equal length
     labels = label_px or {}
-    room = [labels.get(i, 0) + GAP_PX + (BOX_PX if i < len(needs) else WAYPOINT_PX) for i in range(len(column))]
+    height_px = [labels.get(i, 0) + GAP_PX + (BOX_PX if i < len(needs) else WAYPOINT_PX) for i in range(len(column))]
     stacks: dict[tuple[int, int], list[int]] = defaultdict(list)  # the items of a column in a lane
     lane_px: dict[tuple[int, int], float] = defaultdict(float)
     for item in (item for row in rows for item in row):
         stack = stacks[column[item], lanes[item]]
         stack.append(item)
         band = column[item] // per_band, lanes[item]
-        lane_px[band] = max(lane_px[band], float(sum(room[i] for i in stack)))
+        lane_px[band] = max(lane_px[band], float(sum(height_px[i] for i in stack)))
     top = [0.0] * len(column)
-    for (at, one), stack in stacks.items():
-        y = (lane_px[at // per_band, one] - sum(room[i] for i in stack) + GAP_PX) / 2
+    for (at, row), stack in stacks.items():
+        y = (lane_px[at // per_band, row] - sum(height_px[i] for i in stack) + GAP_PX) / 2
         for item in stack:
             top[item] = y + labels.get(item, 0)
-            y += room[item]
+            y += height_px[item]
     return Layout(column, lanes, top, per_band, dict(lane_px), lines)
 
 
@@ -158,7 +158,7 @@ def draw_schedules(canvas: Canvas, doc: GraphDoc, y: float, x: int, width_px: in
 def _lane(
     canvas: Canvas, doc: GraphDoc, scale: Scale, lane: int, times: Sequence[tuple[int, int]], x: int, y: float
 ) -> None:
-    """A bar for each node of a lane; those too narrow to be told apart are drawn as one."""
+    """A bar for each node of a lane; those too narrow to be distinguished are drawn as one."""
     graph = doc.graph
     canvas.boxes([(x, y + 1, scale.width_px, ROW_PX - 2)], "grid")
     canvas.text(x - 6, y + 11.5, fitted(graph.lanes[lane], x - 8, 10), "ink2", anchor="end")
@@ -223,13 +223,13 @@ class Painter:
         lanes = [unit.lane for unit in self._units]
         needs = [unit.needs for unit in self._units]
         self._left_px = LEFT_PX if canvas.width_px >= NARROW_PX else NARROW_LEFT_PX
-        self._room_px = canvas.width_px - self._left_px - RIGHT_PX
-        most_columns = min(MOST_COLUMNS, self._room_px // LEAST_PX)
+        self._inner_px = canvas.width_px - self._left_px - RIGHT_PX
+        most_columns = min(MOST_COLUMNS, self._inner_px // LEAST_PX)
         self.layout: Layout = layout(
             needs, lanes, most_columns=most_columns, label_px=dict.fromkeys(self._late, LABEL_PX)
         )
         self._per_band = self.layout.per_band
-        self._column_px = min(WIDEST_PX, self._room_px / self._per_band)
+        self._column_px = min(WIDEST_PX, self._inner_px / self._per_band)
         self._lane_y: dict[tuple[int, int], float] = {}  # (band, lane)
         self._seen: set[str] = set()
 
@@ -243,7 +243,7 @@ class Painter:
         for i in range(len(self._units)):
             self._box(i)
         y = self._key(y - BAND_GAP_PX + 4)
-        return draw_schedules(self.canvas, self._doc, y + 6, self._left_px, self._room_px) + 6
+        return draw_schedules(self.canvas, self._doc, y + 6, self._left_px, self._inner_px) + 6
 
     def place(self, item: int) -> tuple[float, float]:
         """The left upper corner of a box or a waypoint, below the label if it has one."""
@@ -265,7 +265,7 @@ class Painter:
         for lane in sorted(here):
             self._lane_y[band, lane] = y
             height = self.layout.lane_px[band, lane]
-            self.canvas.boxes([(self._left_px - 2, round(y, 1), self._room_px + 4, round(height, 1))], "grid")
+            self.canvas.boxes([(self._left_px - 2, round(y, 1), self._inner_px + 4, round(height, 1))], "grid")
             words = fitted(self._doc.graph.lanes[lane], self._left_px - 8, 10)
             self.canvas.text(self._left_px - 6, round(y + height / 2 + 3.5, 1), words, "ink2", anchor="end")
             y += height + LANE_GAP_PX

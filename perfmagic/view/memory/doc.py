@@ -19,7 +19,7 @@ class MemoryDoc:
     """The numbers of a device's memory, with the sentence about them.
 
     end_bytes: allocated at the end.  reserved_bytes: the most that the allocator took from the device, 0 where it does
-    not say.  n_rounds: how often the cell ran, 0 where rounds were not told apart.
+    not say.  n_rounds: how often the cell ran, 0 where rounds were not distinguished.
     """
 
     device: str

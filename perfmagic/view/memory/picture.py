@@ -127,9 +127,9 @@ class _Painter:
                 break
             if edges[column] - 3 <= self._peak_x <= edges[column] + width + 3:
                 continue  # no name across the line of the peak
-            room = float(high[column:until].min() - low[column:until].max())
-            if room > best + 2:
-                best, at = room, column
+            clear_px = float(high[column:until].min() - low[column:until].max())
+            if clear_px > best + 2:
+                best, at = clear_px, column
         if at >= 0:
             until = int(right[at])
             middle = (float(high[at:until].min()) + float(low[at:until].max())) / 2
@@ -177,8 +177,8 @@ class _Painter:
         self.canvas.stroke(f"M{2 * x:g} {2 * top:g}V{2 * floor:g}", "ink", 0.75, dash=(1.5, 1.5))
         self.canvas.boxes([(x - 2, top - 2, 4, 4)], "ink")
         words = f"peak {units.size(self._doc.peak_bytes)}"
-        room = width_px(words, 10, bold=True) + 8
-        anchor = "end" if x + room > PLOT_X + self._plot_px else ""
+        words_px = width_px(words, 10, bold=True) + 8
+        anchor = "end" if x + words_px > PLOT_X + self._plot_px else ""
         self.canvas.text(x - 6 if anchor else x + 6, top - 4, words, bold=True, anchor=anchor)
 
     def _bands(self, y: float) -> float:
@@ -192,7 +192,7 @@ class _Painter:
         outer = [(int(line), "") for line in stack.cell_line[self._shown]]
         y = self._band(y, "cell line", outer, "host1")
         if any(name for _, name in inner):
-            y = self._band(y, "in functions", [one if one[1] else (0, "") for one in inner], "host2")
+            y = self._band(y, "in functions", [label if label[1] else (0, "") for label in inner], "host2")
         return y
 
     def _band(self, y: float, title: str, labels: list[tuple[int, str]], tone: str) -> float:
@@ -221,12 +221,12 @@ class _Painter:
         for kind, most in zip(KINDS, self._doc.stack.size_bytes.max(axis=1), strict=True):
             if not most:
                 continue
-            room = 14 + width_px(kind.value, 10) + 14
-            if x + room > self.canvas.width_px:
+            entry_px = 14 + width_px(kind.value, 10) + 14
+            if x + entry_px > self.canvas.width_px:
                 x, y = float(PLOT_X), y + 15
             self.canvas.boxes([(round(x, 1), y + 3, 10.0, 8.0)], TOKENS[kind])
             self.canvas.text(round(x + 14, 1), y + 10.5, kind.value, "ink2")
-            x += room
+            x += entry_px
         return y + 16
 
     def _title(self, y: float, title: str, *others: tuple[int, str]) -> float:
@@ -280,19 +280,19 @@ class _Painter:
     def _source(self, row: HeldBytes, y: float) -> None:
         """The line that allocated it, and its code where there is room."""
         width = self.canvas.width_px
-        room = width - PLACE_X if self._is_narrow else CODE_X - PLACE_X - 6
-        self.canvas.text(PLACE_X, y, fitted(place(row), room, 10), "ink2")
+        available_px = width - PLACE_X if self._is_narrow else CODE_X - PLACE_X - 6
+        self.canvas.text(PLACE_X, y, fitted(place(row), available_px, 10), "ink2")
         if not self._is_narrow:
-            room = width - CODE_X - 4 if self._is_stacked else WHY_X - CODE_X - 10
+            available_px = width - CODE_X - 4 if self._is_stacked else WHY_X - CODE_X - 10
             code = row.code.strip().replace(" ", "\u00a0")
-            self.canvas.text(CODE_X, y, fitted(code, room, 10, mono=True), mono=True)
+            self.canvas.text(CODE_X, y, fitted(code, available_px, 10, mono=True), mono=True)
 
     def _lines(self, words: str, x: float, y: float, token: str = "ink") -> float:
         """Words broken into lines, in a row that begins at y; returns where the row of the last line begins."""
-        room = self.canvas.width_px - x - 4
-        lines = in_lines(words, room, 10)
+        available_px = self.canvas.width_px - x - 4
+        lines = in_lines(words, available_px, 10)
         for index, line in enumerate(lines):
-            self.canvas.text(x, y + 12.5 + LINE_PX * index, fitted(line, room, 10), token)
+            self.canvas.text(x, y + 12.5 + LINE_PX * index, fitted(line, available_px, 10), token)
         return y + LINE_PX * (len(lines) - 1)
 
     def _changes(self, y: float) -> float:

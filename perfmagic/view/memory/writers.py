@@ -28,8 +28,8 @@ def memory_text(doc: MemoryDoc) -> str:
     return "\n".join([*lines, "", *(line for sentence in doc.below() for line in wrapped(sentence, indent=2))])
 
 
-def _cut(names: Sequence[str], room: int) -> list[str]:
-    return [cut_to_columns(name, room) for name in names]
+def _cut(names: Sequence[str], max_columns: int) -> list[str]:
+    return [cut_to_columns(name, max_columns) for name in names]
 
 
 # Memory as HTML that every notebook front end keeps: tables with style attributes.

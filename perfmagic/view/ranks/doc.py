@@ -78,9 +78,9 @@ class Met:
         return self._of_rows(np.maximum, -1)
 
     def _of_rows(self, pick: np.ufunc, start: int) -> Int64:
-        found = np.full(len(self.met_ns), start, np.int64)
-        pick.at(found, self.meeting, self.row)
-        return found
+        rows = np.full(len(self.met_ns), start, np.int64)
+        pick.at(rows, self.meeting, self.row)
+        return rows
 
 
 NOWHERE = Met()
@@ -156,16 +156,16 @@ def _longest(group: MatchedGroup) -> Int64:
 
 
 def _messages(pairs: tuple[MatchedMessages, ...], place: dict[int, int], ranks: Ranks) -> dict[str, Int64]:
-    found: dict[str, list[Int64]] = {
+    parts: dict[str, list[Int64]] = {
         name: [] for name in ("source", "target", "sent_ns", "sent_end_ns", "asked_ns", "arrived_ns")
     }
     for pair in pairs:
         by = {"sent": ranks.alignment.offset_ns[pair.source], "got": ranks.alignment.offset_ns[pair.target]}
-        found["source"].append(np.full(len(pair), place[pair.source], np.int64))
-        found["target"].append(np.full(len(pair), place[pair.target], np.int64))
+        parts["source"].append(np.full(len(pair), place[pair.source], np.int64))
+        parts["target"].append(np.full(len(pair), place[pair.target], np.int64))
         for name, of in (("sent_ns", "sent"), ("sent_end_ns", "sent"), ("asked_ns", "got"), ("arrived_ns", "got")):
-            found[name].append(getattr(pair, name) + by[of])
-    columns = _joined(found)
+            parts[name].append(getattr(pair, name) + by[of])
+    columns = _joined(parts)
     order = np.argsort(np.maximum(columns["sent_ns"], columns["asked_ns"]), kind="stable")[:MOST_PARTS]
     return {name: column[order] for name, column in columns.items()}
 
@@ -302,17 +302,17 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
 
     titles: of the files, in the order of the ranks; where their traces come from if left out.
     """
-    names = titles or [one.meta.origin for one in ranks.summaries.values()]
-    found = findings_of(ranks)
-    known = not any(finding.rule == "device_left_alone" for finding in found)
+    names = titles or [summary.meta.origin for summary in ranks.summaries.values()]
+    findings = findings_of(ranks)
+    known = not any(finding.rule == "device_left_alone" for finding in findings)
     rows = tuple(_row(ranks, stat, name, known) for stat, name in zip(ranks.table, names, strict=True))
     first = ranks.summaries[ranks.ranks[0]]
     path, path_lane = critical_path_of(ranks)
-    labels = dict.fromkeys(devices_label(one.meta.devices) for one in ranks.summaries.values())
+    labels = dict.fromkeys(devices_label(summary.meta.devices) for summary in ranks.summaries.values())
     return RanksDoc(
         span_ns=max(1, *(row.end_ns for row in rows)),
         rows=rows,
-        findings=found,
+        findings=findings,
         device_label=", ".join(label for label in labels if label) or "no device",
         clocks=ranks.alignment.words,
         n_matched=ranks.matching.n,
@@ -325,7 +325,7 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
 
 
 def _row(ranks: Ranks, stat: RankStat, title: str, compute_known: bool) -> RankRow:
-    one, of_comm, by = ranks.summaries[stat.rank], ranks.communication[stat.rank], stat.offset_ns
+    summary, of_comm, by = ranks.summaries[stat.rank], ranks.communication[stat.rank], stat.offset_ns
     (asked, got), (waiting, transfer) = of_comm.receives, of_comm.others
     alone = subtract(of_comm.exposed, of_comm.transfer)  # what the table counts as exposed waiting lies within
     bands = {
@@ -338,7 +338,7 @@ def _row(ranks: Ranks, stat: RankStat, title: str, compute_known: bool) -> RankR
         "asked_beside": subtract(asked, alone),
     }
     moved = {name: bands[name] + np.int64(by) for name in BANDS}
-    return RankRow(stat.rank, title, stat, one.first_ns + by, one.last_ns + by, moved, compute_known)
+    return RankRow(stat.rank, title, stat, summary.first_ns + by, summary.last_ns + by, moved, compute_known)
 
 
 # The ranks of one job as a table of text cells, the same for every renderer.

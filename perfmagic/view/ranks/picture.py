@@ -200,8 +200,8 @@ def _header(canvas: Canvas, doc: RanksDoc) -> float:
         canvas.boxes([(0, y, canvas.width_px, 1)], "rule")
         canvas.text(GUTTER_PX - 12, y + 14.5, cost_words(finding.cost_ns), size=12, anchor="end", bold=True)
         cause = fitted(finding.cause, canvas.width_px - GUTTER_PX, 12, bold=True)
-        room = canvas.width_px - GUTTER_PX - width_px(cause, 12, bold=True)
-        rest_of_it = fitted(finding.sentence.removeprefix(finding.cause), room, 12)
+        available_px = canvas.width_px - GUTTER_PX - width_px(cause, 12, bold=True)
+        rest_of_it = fitted(finding.sentence.removeprefix(finding.cause), available_px, 12)
         canvas.run(GUTTER_PX, y + 14.5, Part(cause, size=12, bold=True), Part(rest_of_it, size=12))
         y += FINDING_PX
     if doc.findings:
@@ -297,10 +297,10 @@ def _waits(canvas: Canvas, spans: Intervals, scale: Scale, y: float, height: int
     for x, _, wide, _ in boxes:
         if height >= 10:
             words = f"waits {units.duration(_longest_at(spans, scale, x, wide))}"
-            room = width_px(words, 10) + 4
-            if wide < room + HATCH_BESIDE_PX:
+            words_px = width_px(words, 10) + 4
+            if wide < words_px + HATCH_BESIDE_PX:
                 continue
-            canvas.boxes([(round(x + wide / 2 - room / 2, 1), y, round(room, 1), height)], "ground")
+            canvas.boxes([(round(x + wide / 2 - words_px / 2, 1), y, round(words_px, 1), height)], "ground")
             canvas.text(round(x + wide / 2, 1), y + height - 1.5, words, "wait", anchor="middle")
 
 

@@ -85,9 +85,9 @@ def _title(canvas: Canvas, half: _Half, words: str) -> None:
 def _places(rows: Sequence[ScalingStat], half: _Half) -> list[float]:
     """Where each number of ranks stands: doubling it is one distance."""
     low, high = math.log(rows[0].ranks), math.log(rows[-1].ranks)
-    room = half.width - 2 * INSET_PX
+    inner_px = half.width - 2 * INSET_PX
     shares = [(math.log(row.ranks) - low) / (high - low) if high > low else 0.5 for row in rows]
-    return [half.left + INSET_PX + room * share for share in shares]
+    return [half.left + INSET_PX + inner_px * share for share in shares]
 
 
 def _draw_speedup(canvas: Canvas, rows: Sequence[ScalingStat], half: _Half) -> None:

@@ -22,8 +22,8 @@ def ranks_html(doc: RanksDoc, *, table: bool = True) -> str:
     above = headline(doc.parts[0], " · ".join(doc.parts[1:])) + _findings(doc)
     below = (table_html(doc) if table else "") + paragraphs([doc.clocks])
     used = len((above + below + escaped(doc.alt)).encode()) + 500
-    room = max(8_000, (MAX_OUTPUT_BYTES - used) * 3 // 4)
-    picture = ranks_picture(doc, min(MAX_BYTES, room))
+    max_bytes = max(8_000, (MAX_OUTPUT_BYTES - used) * 3 // 4)
+    picture = ranks_picture(doc, min(MAX_BYTES, max_bytes))
     return framed(above + image(picture, doc.alt) + below, cls=STATIC_CLASS)
 
 

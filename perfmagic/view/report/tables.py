@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from perfmagic.analysis.timeline.categories import CATEGORY_WORDS, Category
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.base import units
 from perfmagic.base.tables import Cell, Table, cell, whole_name
+from perfmagic.trace.category import CATEGORY_WORDS, Category
 from perfmagic.trace.short_names import short_names
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
 
@@ -80,6 +80,23 @@ def steps_table(report: Mapping[str, Any]) -> Table:
         ),
     )
     return Table("Steps", head, rows, report["steps_note"], thing="step")
+
+
+def phases_table(report: Mapping[str, Any]) -> Table:
+    """Prefill and decode of an LLM server: what a step took, and how many tokens it computed in it."""
+    head, rows = columns_of(
+        report["phases"],
+        lambda phase: cell(phase["phase"]),
+        (
+            ("steps", count_cell, "n_steps"),
+            ("a step", time_cell, "step_ns"),
+            ("busy then", lambda frac: cell("") if frac is None else share_cell(frac), "window_busy_frac"),
+            ("batch", count_cell, "batch_size"),
+            ("tokens", lambda n: cell("") if n is None else count_cell(n), "n_tokens"),
+            ("rate", lambda rate: cell("") if rate is None else cell(units.tokens_per_s(rate), rate), "tokens_per_s"),
+        ),
+    )
+    return Table("Phases of serving", head, rows, report["phases_note"], thing="phase")
 
 
 def operators_table(report: Mapping[str, Any]) -> Table:
@@ -185,7 +202,7 @@ def category_table(device: Mapping[str, Any], where: str) -> Table:
     """Device time by what it was for; adds up to the summed time of all ops."""
     head, rows = columns_of(
         device["categories"],
-        lambda row: CATEGORY_WORDS[Category[row["category"].upper()]],
+        lambda row: cell(_category_words(row), full=_category_words(row)),
         (
             ("ops", count_cell, "n_ops"),
             ("total", time_cell, "total_ns"),
@@ -195,8 +212,13 @@ def category_table(device: Mapping[str, Any], where: str) -> Table:
     return Table(f"Device time by category{where}", head, rows)
 
 
+def _category_words(row: Mapping[str, Any]) -> str:
+    """What the ops of a category are for; of a custom kernel its name."""
+    return f"kernel {row['kernel']}" if row["kernel"] else CATEGORY_WORDS[Category[row["category"].upper()]]
+
+
 def _name(row: Mapping[str, Any], length: int | None = None) -> str:
-    """The operator with its inputs, their shapes in so many characters."""
+    """The operator with its inputs, their shapes cut to length characters."""
     kernel, shapes = "kernel " if row["source"] in ("kernel", "unknown") else "", row["shapes"]
     if length is not None and len(shapes) > length:
         shapes = shapes[: length - 1] + "…"
@@ -240,7 +262,7 @@ def report_tables(report: Mapping[str, Any], most: int = HTML_ROWS, *, brief: bo
     report: from perfmagic.analysis.report.  brief: as a terminal has room for; without those of the streams, which the
     timeline's own text has.
     """
-    tables = [steps_table(report)]
+    tables = [steps_table(report), phases_table(report)]
     # where work is missing from a record, nobody can tell what its idle time waited for
     lacks = any(remark["kind"] in ("sample", "graph_ops") for remark in report["trust"]["remarks"])
     for device, where in _devices(report):

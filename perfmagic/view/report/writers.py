@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.ranks.findings import mixed_jobs
+from perfmagic.analysis.ranks.jobs import mixed_jobs
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.base import units
 from perfmagic.base.tables import Table, markdown_table, markdown_text, text_lines
@@ -51,7 +51,7 @@ def mixed_words(results: Sequence[TraceOf]) -> str:
 
 def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
     """One trace for a terminal: findings, streams and the first rows of each table, as wide as the terminal."""
-    lines = []
+    lines = ["", *wrapped(report["phase_headline"])] if report["phase_headline"] else []
     for table in report_tables(report, TEXT_ROWS, brief=True):
         lines += ["", *table_lines(table)]
     for words in filter(None, (communication_words(report), windows_words(report))):
@@ -88,7 +88,8 @@ def markdown(
 ) -> str:
     """One trace as GitHub's Markdown."""
     parts = [f"## {markdown_text(title)}", markdown_text(header)]
-    parts += [markdown_text(words) for words in (windows_words(report), communication_words(report)) if words]
+    said = (report["phase_headline"], windows_words(report), communication_words(report))
+    parts += [markdown_text(words) for words in said if words]
     if findings:
         parts.append("\n".join(f"{'   ' * finding.depth}- {markdown_text(finding.sentence)}" for finding in findings))
     parts += [markdown_table(table) for table in report_tables(report, MARKDOWN_ROWS)]
@@ -116,7 +117,7 @@ def ranks_markdown(results: Sequence[TraceOf], ranks: Sequence[RanksDoc]) -> str
 
 def html_tables(report: Mapping[str, Any]) -> str:
     """The tables as HTML for a page."""
-    said = (windows_words(report), communication_words(report))
+    said = (report["phase_headline"], windows_words(report), communication_words(report))
     head = "".join(f"<p>{escaped(words)}</p>" for words in said if words)
     return framed(head + "".join(html_section(table) for table in report_tables(report)))
 

@@ -149,7 +149,7 @@ class Styles:
         return self._classes.setdefault(key, _short_name(len(self._classes)))
 
     def hatch(self, token: str, *, turn: int, width: float, opacity: float) -> str:
-        """The id of a pattern of lines turned by so many degrees."""
+        """The id of a pattern of lines turned by turn degrees."""
         name = f"{token}{'w' if turn > 0 else 'l'}"
         if name not in self._patterns:
             p = number(HATCH_PX)
@@ -432,6 +432,6 @@ def labels_apart(wanted: Sequence[float], step: float, low: float, high: float) 
         placed[i] = max(placed[i], placed[i - 1] + step)
     overshoot = placed[-1] - high
     for i in range(len(placed) - 1, -1, -1):
-        room = high - step * (len(placed) - 1 - i)
-        placed[i] = max(low, min(placed[i], room)) if overshoot > 0 else placed[i]
+        highest = high - step * (len(placed) - 1 - i)
+        placed[i] = max(low, min(placed[i], highest)) if overshoot > 0 else placed[i]
     return [place for _, place in sorted(zip(order, placed, strict=True))]

@@ -69,7 +69,7 @@ _EM = {character: width / 1000 for width, characters in _WIDTHS.items() for char
 _UNKNOWN_EM = 0.7  # Latin with accents, Greek, Cyrillic: between a lower-case and an upper-case letter
 _MONO_EM = 0.602  # DejaVu Sans Mono, Menlo, Consolas (0.55)
 _BOLD = 1.12
-SHORTEST = 3  # a label is cut only when so many letters remain
+SHORTEST = 3  # a label is cut only when at least this many letters remain
 
 
 @lru_cache(maxsize=4096)
@@ -91,9 +91,9 @@ def width_px(text: str, size_px: float, *, bold: bool = False, mono: bool = Fals
     return sum(em(c) for c in text) * size_px * (_BOLD if bold and not mono else 1.0)
 
 
-def fitted(text: str, room_px: float, size_px: float, *, bold: bool = False, mono: bool = False) -> str:
-    """The text, cut with "…" where it is wider than the room, or "" where fewer than three letters would remain."""
-    budget = room_px / (size_px * (_BOLD if bold and not mono else 1.0))
+def fitted(text: str, max_px: float, size_px: float, *, bold: bool = False, mono: bool = False) -> str:
+    """The text, cut with "…" where it is wider than max_px, or "" where fewer than three letters would remain."""
+    budget = max_px / (size_px * (_BOLD if bold and not mono else 1.0))
     em = _mono_em if mono else _em
     cut, used = -1, 0.0
     for position, character in enumerate(text):
@@ -105,12 +105,12 @@ def fitted(text: str, room_px: float, size_px: float, *, bold: bool = False, mon
     return text
 
 
-def in_lines(text: str, room_px: float, size_px: float, *, bold: bool = False) -> list[str]:
-    """The text broken between words into lines no wider than the room."""
+def in_lines(text: str, max_px: float, size_px: float, *, bold: bool = False) -> list[str]:
+    """The text broken between words into lines no wider than max_px."""
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}".lstrip()
-        if lines[-1] and width_px(longer, size_px, bold=bold) > room_px:
+        if lines[-1] and width_px(longer, size_px, bold=bold) > max_px:
             lines.append(word)
         else:
             lines[-1] = longer
@@ -148,7 +148,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Tick:
-    """One label of the axis, at so many ns after its start."""
+    """One label of the axis, offset_ns after its start."""
 
     offset_ns: float
     text: str

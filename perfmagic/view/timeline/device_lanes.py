@@ -91,7 +91,7 @@ def windowed(trace: Trace, start_ns: int, end_ns: int) -> Trace:
         and (start_ns, end_ns) == (trace.meta.start_ns, trace.meta.end_ns)
     ):
         return trace
-    kept = ops.take(inside)
+    kept = ops.select(inside)
     cut = replace(kept, start_ns=np.maximum(kept.start_ns, start_ns), end_ns=np.minimum(kept.end_ns, end_ns))
     return replace(trace, ops=cut, meta=replace(trace.meta, start_ns=start_ns, end_ns=end_ns))
 
@@ -100,15 +100,15 @@ def _stream_lanes(source: _Source) -> tuple[list[StreamLane], int, int]:
     """The lanes of the busiest streams, and of the others how many there are and their ops."""
     ops, (start_ns, end_ns) = source.trace.ops, source.window
     seen = (ops.device == source.device) & (ops.end_ns >= start_ns) & (source.launch_ns < end_ns)
-    found = [
+    lanes_by_busy = [
         (source.busy_ns.get(stream, 0), stream, rows)
         for device, stream, of_stream in stream_rows(ops)
         if device == source.device and len(rows := of_stream[seen[of_stream]])
     ]
-    found.sort(key=lambda lane: (-lane[0], lane[1]))
-    folded = found[MAX_LANES:]
+    lanes_by_busy.sort(key=lambda lane: (-lane[0], lane[1]))
+    folded = lanes_by_busy[MAX_LANES:]
     lanes = []
-    for busy_ns, stream, rows in found[:MAX_LANES]:
+    for busy_ns, stream, rows in lanes_by_busy[:MAX_LANES]:
         ordered = rows[rank(ops.start_ns[rows], source.launch_ns[rows])]
         lanes.append(_stream_lane(source, stream, ordered, busy_ns))
     return lanes, len(folded), sum(len(rows) for _, _, rows in folded)
@@ -116,7 +116,7 @@ def _stream_lanes(source: _Source) -> tuple[list[StreamLane], int, int]:
 
 def _stream_lane(source: _Source, stream: int, rows: Int64, busy_ns: int) -> StreamLane:
     trace, window, orphan = source.trace, source.window, source.orphan[rows]
-    ops, queued_ns = trace.ops.take(rows), source.launch_ns[rows]
+    ops, queued_ns = trace.ops.select(rows), source.launch_ns[rows]
     known = (ops.launch != NONE) | orphan
     deepest, mean = _depth_within(count_over_time(queued_ns[known], ops.start_ns[known]), *window)
     return StreamLane(
@@ -163,10 +163,10 @@ def _shares(parts: Breakdown, *, in_cell: bool) -> tuple[Share, ...]:
         "several_without_compute_ns": ("comm" if parts.communication_ns else "memset", copy),
         "idle_ns": ("wait", ""),
     }
-    found = asdict(parts.partition)
+    times_ns = asdict(parts.partition)
     shares = (
         Share("before the first op", parts.head_ns if in_cell else 0, "rule"),
-        *(Share(words, found[key], *tokens[key]) for key, words in PARTITION_WORDS.items()),
+        *(Share(words, times_ns[key], *tokens[key]) for key, words in PARTITION_WORDS.items()),
         Share("after the last op", parts.tail_ns if in_cell else 0, "rule"),
     )
     return tuple(share for share in shares if share.ns)
@@ -245,7 +245,7 @@ def origin_words(trace: Trace) -> OriginWords:
         for op in first.tolist()
     ]
     said: dict[tuple[str, str, str, str], int] = {}
-    row = [said.setdefault(one, len(said)) if any(one) else NONE for one in words]
+    row = [said.setdefault(entry, len(said)) if any(entry) else NONE for entry in words]
     return OriginWords(tuple(said), np.array(row, np.int64)[which] if row else np.zeros(0, np.int64))
 
 
@@ -254,14 +254,14 @@ def _inputs(trace: Trace, shape: int, dtype: int) -> str:
     if shape == NONE:
         return ""
     inputs = Inputs.read(trace.input_shapes[shape], trace.input_dtypes[dtype] if dtype != NONE else None)
-    types = dtype_words([one for _, one in inputs.tensors])
+    types = dtype_words([tensor_dtype for _, tensor_dtype in inputs.tensors])
     words = " ".join(filter(None, (shape_words(inputs.shapes), types)))
     return words if len(words) <= MOST_INPUTS else f"{words[: MOST_INPUTS - 1]}…"
 
 
 def frame_words(frame: str) -> str:
     """A Python frame without the folders: "/home/me/train.py(12): step" → "step, train.py line 12"."""
-    found = _FRAME.fullmatch(frame)
-    if found is None:
+    match = _FRAME.fullmatch(frame)
+    if match is None:
         return frame
-    return f"{found['function']}, {_FOLDER.sub('', found['file'])} line {found['line']}"
+    return f"{match['function']}, {_FOLDER.sub('', match['file'])} line {match['line']}"

@@ -18,7 +18,7 @@ from perfmagic.base import units
 from perfmagic.base.terminal import ALARM
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import LaunchShape, Trace, devices_label
-from perfmagic.trace.short_names import shown_names
+from perfmagic.trace.names import shown_names
 from perfmagic.view.timeline.device_lanes import device_group
 from perfmagic.view.timeline.host_lanes import cell_lane, host_ops_lanes, launch_lane
 from perfmagic.view.timeline.lanes import CellLane, DeviceGroup, Flag, HostOpsLane, LaunchLane, PathLane, Share
@@ -77,7 +77,7 @@ def path_words(shares: Sequence[Share]) -> str:
     return f"{TITLE}: {', '.join(named)}"
 
 
-FEW_OPS = 64  # up to so many ops a picture can be read op by op
+FEW_OPS = 64  # a picture of this many ops or fewer can be read op by op
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class TimelineDoc:
 
 def timeline_doc(
     trace: Trace,
-    found: Sequence[Finding],
+    findings: Sequence[Finding],
     *,
     device: int | None = None,
     start_ns: int | None = None,
@@ -174,9 +174,10 @@ def timeline_doc(
 ) -> TimelineDoc:
     """What a timeline of a trace shows.
 
-    found: from perfmagic.analysis.findings.  device: only this one; all by default.  start_ns, end_ns: the window; the
-    trace's own by default, widened to hold every device op.  comm_names: a regular expression that says which kernels
-    are communication, None for the default rule.
+    findings: from perfmagic.analysis.findings.  device: only this one; all by default.
+
+    start_ns, end_ns: the window; the trace's own by default, widened to hold every device op.
+    comm_names: a regular expression that says which kernels are communication, None for the default rule.
     """
     start, end = _window(trace, start_ns, end_ns)
     whole = (start_ns, end_ns) == (None, None)
@@ -186,7 +187,7 @@ def timeline_doc(
         start_ns=start,
         end_ns=end,
         header=_header(trace, groups, start, end),
-        findings=tuple(f for f in found if device is None or f.device in (None, NONE, device)),
+        findings=tuple(f for f in findings if device is None or f.device in (None, NONE, device)),
         names=shown_names(trace),
         cell=cell_lane(trace, start, end),
         threads=host_ops_lanes(trace, start, end),

@@ -164,8 +164,8 @@ def frame_words(name: str) -> str:
     """A frame as it is read in a lane: "/home/me/train.py(12): step" → "step (train.py:12)"."""
     if builtin := BUILTIN_NAME.match(name):
         return builtin["function"]
-    found = FRAME_NAME.fullmatch(name)
-    return f"{found['function']} ({_FOLDER.sub('', found['file'])}:{found['line']})" if found else name
+    match = FRAME_NAME.fullmatch(name)
+    return f"{match['function']} ({_FOLDER.sub('', match['file'])}:{match['line']})" if match else name
 
 
 def _launching(trace: Trace) -> Int64:

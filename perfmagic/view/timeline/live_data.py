@@ -38,10 +38,11 @@ LINE_TOKENS = ("mem_parameters", "mem_kept", "mem_held", "mem_optimizer", "mem_g
 
 def memory_wire(out: ColumnWriter, trace: Trace) -> dict[str, Any] | None:
     """Writes the stack of the device with the highest peak; None where blocks were not recorded."""
-    found = [one for device in np.unique(trace.blocks.device).tolist() if (one := ledger(trace, device)) is not None]
-    if not found:
+    devices = np.unique(trace.blocks.device).tolist()
+    ledgers = [of for device in devices if (of := ledger(trace, device)) is not None]
+    if not ledgers:
         return None
-    of = max(found, key=lambda one: one.peak_bytes)
+    of = max(ledgers, key=lambda of: of.peak_bytes)
     words = Descriptions(of, reasons(of))
     made = stack(of, words.why)
     first, shown = columns_of(made.size_bytes.sum(axis=0), MOST_COLUMNS)
@@ -76,13 +77,14 @@ def memory_wire(out: ColumnWriter, trace: Trace) -> dict[str, Any] | None:
 def _by_line(of: Ledger) -> tuple[list[str], Int64]:
     """The lines of the cell that held most, the others as one, and what was there before below all."""
     root = of.visits.path[of.visits.root[of.visit]]
-    line = np.where(of.before, -1, of.paths.line[root])
+    lines = np.where(of.before, -1, of.paths.line[root])
     known = sorted(
-        set(line.tolist()) - {-1}, key=lambda one: -int(of.blocks.size_bytes[(line == one) & of.at_peak].sum())
+        set(lines.tolist()) - {-1}, key=lambda line: -int(of.blocks.size_bytes[(lines == line) & of.at_peak].sum())
     )
-    named = sorted(one for one in known[:MOST_LINES] if one)
-    number = np.array([0 if one == -1 else 1 + named.index(one) if one in named else len(named) + 1 for one in line])
-    names = [Kind.BEFORE.value, *(f"line {one}" for one in named), "other lines"]
+    named = sorted(line for line in known[:MOST_LINES] if line)
+    layer = {-1: 0, **{line: place for place, line in enumerate(named, 1)}}
+    number = np.array([layer.get(line, len(named) + 1) for line in lines.tolist()])
+    names = [Kind.BEFORE.value, *(f"line {line}" for line in named), "other lines"]
     size = bytes_by_layer(of, number, len(names))
     some = [i for i in range(len(names)) if size[i].any()]
     return [names[i] for i in some], size[some]
@@ -300,13 +302,13 @@ def _path(out: ColumnWriter, doc: TimelineDoc, trace: Trace) -> None:
 
 def _lines(out: ColumnWriter, doc: TimelineDoc, trace: Trace) -> dict[str, Any] | None:
     """The lines, and for each op of each stream the lines that it and its forward operator lie on."""
-    found: LinesWire | None = lines_wire(out, trace, doc.start_ns, doc.end_ns)
-    if found is None:
+    lines: LinesWire | None = lines_wire(out, trace, doc.start_ns, doc.end_ns)
+    if lines is None:
         return None
     for number, lane in enumerate(_streams(doc)):
-        out.delta(f"stream{number}", "chain", found.chain[lane.row])
-        out.delta(f"stream{number}", "forward", found.forward[lane.row])
-    return found.header
+        out.delta(f"stream{number}", "chain", lines.chain[lane.row])
+        out.delta(f"stream{number}", "forward", lines.forward[lane.row])
+    return lines.header
 
 
 def _rows_of(calls: Int64, wanted: Int64) -> Int64:
@@ -319,10 +321,10 @@ def _rows_of(calls: Int64, wanted: Int64) -> Int64:
 
 def _places(wanted: Int64, values: Int64) -> Int64:
     """Where each value stands among few wanted ones, NONE where it is none of them."""
-    found = np.full(len(values), NONE, np.int64)
+    places = np.full(len(values), NONE, np.int64)
     for place, value in enumerate(wanted.tolist()):
-        found[values == value] = place
-    return found
+        places[values == value] = place
+    return places
 
 
 def _thread(out: ColumnWriter, names: NameTable, lane: HostOpsLane, table: str, origin_ns: int) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from perfmagic.analysis.timeline.categories import Category
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, Roof, RooflineData
 from perfmagic.base import units
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import wrapped
+from perfmagic.trace.category import Category
 from perfmagic.trace.short_names import short_names
 from perfmagic.view.html import framed, image, paragraphs, short
 from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, Placed, number
@@ -24,7 +24,7 @@ from perfmagic.view.svg.metrics import fitted, in_lines, width_px
 LEFT, TOP, FLOOR = 96, 16, 356
 ROOF_PX = 128  # room for the names of the roofs at their ends
 NARROW_ROOF_PX = 44  # in a narrow picture a roof has only its type there, and its rate below the plot
-MOST_DOTS = 200  # the longest; a rest of so many more is less than a dot's worth of time
+MOST_DOTS = 200  # of the longest operators; all further ones together take less time than a dot shows
 LABELLED = 5
 LARGEST_PX, SMALLEST_PX = 26.0, 3.0
 LABEL_PX, LABEL_GAP_PX = 260, 14
@@ -141,8 +141,8 @@ def _draw_axes(canvas: Canvas, plot: _Plot) -> None:
 def _logarithmic(values: Sequence[float], low_px: float, high_px: float, *, least: float) -> Place:
     """Places values by their logarithm, with a little room on both sides; least: decades."""
     low, high = (math.log10(edge(values)) for edge in (min, max))
-    room = max(0.2, (least - (high - low)) / 2)
-    low, high = low - room, high + room
+    margin = max(0.2, (least - (high - low)) / 2)
+    low, high = low - margin, high + margin
     return lambda value: low_px + (math.log10(max(value, 1e-12)) - low) / (high - low) * (high_px - low_px)
 
 
@@ -154,7 +154,7 @@ def _draw_roofs(canvas: Canvas, data: RooflineData, plot: _Plot) -> None:
     """The slope of the memory once, up to the highest roof, and the flat part of each type with its name."""
     used: list[float] = []
     highest = max((roof.flop_per_s for roof in data.roofs), default=None)
-    room = canvas.width_px - plot.right - 6
+    available_px = canvas.width_px - plot.right - 6
     for roof in reversed(data.roofs):
         at = round(plot.y(roof.flop_per_s), 1)
         corner = plot.x(roof.flop_per_s / data.bytes_per_s) if data.bytes_per_s else LEFT
@@ -162,9 +162,9 @@ def _draw_roofs(canvas: Canvas, data: RooflineData, plot: _Plot) -> None:
         below = max([at + 3.5, *(other + LABEL_GAP_PX for other in used)])
         used.append(below)
         name = _roof_words(roof) if canvas.width_px >= NARROW_PX else roof.compute
-        canvas.text(plot.right + 6, below, fitted(name, room, 10), "ink2")
+        canvas.text(plot.right + 6, below, fitted(name, available_px, 10), "ink2")
     if highest is not None:
-        for line, words in enumerate(in_lines(data.kind, room, 10), 1):
+        for line, words in enumerate(in_lines(data.kind, available_px, 10), 1):
             canvas.text(plot.right + 6, max(used) + LABEL_GAP_PX * line, words, "ink3")
     if data.bytes_per_s:
         _draw_slope(canvas, data.bytes_per_s, highest, plot)
@@ -277,8 +277,8 @@ def roofline_html(data: RooflineData) -> str:
     return framed(head + picture + paragraphs([data.source] if data.source else []))
 
 
-def _shortened(names: Sequence[str], room: int) -> list[str]:
-    short = short_names(names, room, kernels=False)
+def _shortened(names: Sequence[str], max_columns: int) -> list[str]:
+    short = short_names(names, max_columns, kernels=False)
     return [short[name] for name in names]
 
 

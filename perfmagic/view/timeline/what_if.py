@@ -48,9 +48,9 @@ def _draw_bars(bars: Bars, canvas: Canvas) -> float:
     for name, shares in bars:
         words = units.duration(sum(share.ns for share in shares))
         canvas.text(LEFT_PX - 10, y + 12, name, anchor="end", size=12)
-        x, room = float(LEFT_PX), canvas.width_px - LEFT_PX - width_px(words, 12, bold=True) - 8
+        x, longest_px = float(LEFT_PX), canvas.width_px - LEFT_PX - width_px(words, 12, bold=True) - 8
         for share in as_shares(shares):
-            width = share.ns / longest_ns * room
+            width = share.ns / longest_ns * longest_px
             share_box(canvas, share, round(x, 1), y + 2, round(max(0.5, width - 1), 1), 12)
             x += width
         canvas.run(round(x + 6, 1), y + 12, Part(words, size=12, bold=True))

@@ -39,8 +39,8 @@ def timeline_html(doc: TimelineDoc, below: str = "") -> str:
     above = headline(doc.header.parts[0], " · ".join(doc.header.parts[1:])) + _failure(doc) + _findings(doc)
     fine_print = _fine_print_html(doc)
     used = len((above + fine_print + escaped(alt_text(doc))).encode()) + 500
-    room = max(8_000, (MAX_OUTPUT_BYTES - used) * 3 // 4)
-    picture = timeline_picture(doc, min(MAX_BYTES, room))
+    max_bytes = max(8_000, (MAX_OUTPUT_BYTES - used) * 3 // 4)
+    picture = timeline_picture(doc, min(MAX_BYTES, max_bytes))
     return framed(above + image(picture, alt_text(doc)) + fine_print + below, cls=STATIC_CLASS)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jsonschema import Draft202012Validator
 
 from perfmagic.analysis.bench.compare import CompareSummary, compare
 from perfmagic.analysis.bench.result import BenchSummary, summarise
@@ -17,6 +16,8 @@ from perfmagic.analysis.bench.sweep import sweep_result
 from perfmagic.trace.samples import ClockRecord
 from tests.analysis.bench.test_result import FULL, VERDICT
 from tests.schemas import DOCS
+
+pytestmark = pytest.mark.slow
 
 SCHEMA: dict[str, Any] = json.loads((DOCS / "bench.schema.json").read_text("utf-8"))
 
@@ -69,6 +70,8 @@ def met(schema: dict[str, Any], value: Any, name: str = "") -> Iterator[str]:
 
 
 def problems(value: Any) -> list[str]:
+    from jsonschema import Draft202012Validator  # takes seconds
+
     kind = value["format"].split(" ")[1]
     name = {"bench": "BenchSummary", "comparison": "CompareSummary", "sweep": "SweepSummary"}[kind]
     schema = {"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]}
@@ -76,6 +79,8 @@ def problems(value: Any) -> list[str]:
 
 
 def test_every_saved_result_is_what_the_schema_says() -> None:
+    from jsonschema import Draft202012Validator
+
     Draft202012Validator.check_schema(SCHEMA)
     for value in saved():
         assert problems(value) == []

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from perfmagic.analysis.diff.diff import SCHEMA_VERSION, jobs_diff, sides, trace_diff
 from tests.analysis.diff.pairs import cell, eager, fused, program, with_shapes
 from tests.analysis.test_report_schema import UNIT, UNITLESS, described, met, objects
 from tests.schemas import schema_of
 from tests.trace.recorded import recorded
+
+pytestmark = pytest.mark.slow
 
 SCHEMA: dict[str, Any] = schema_of("comparison")
 
@@ -38,11 +39,15 @@ def given() -> list[dict[str, Any]]:
 
 
 def problems(value: Any) -> list[str]:
+    from jsonschema import Draft202012Validator  # takes seconds
+
     errors = Draft202012Validator(SCHEMA).iter_errors(value)
     return [f"{'.'.join(map(str, error.absolute_path))}: {error.message[:200]}" for error in errors]
 
 
 def test_every_comparison_is_what_the_schema_says(given: list[dict[str, Any]]) -> None:
+    from jsonschema import Draft202012Validator
+
     Draft202012Validator.check_schema(SCHEMA)
     assert [problem for value in given for problem in problems(value)] == []
 

@@ -74,6 +74,7 @@ def test_charged_time_is_that_of_a_walk_through_the_instants(rows: list[tuple[in
     assert int(walked.sum()) == breakdown(trace, 0).busy_ns
 
 
+@pytest.mark.slow
 @given(ops, ops, st.integers(1, 4), st.integers(1, 4))
 def test_the_parts_add_up_whatever_ran_and_however_many_steps(
     first: list[tuple[int, int, str]], second: list[tuple[int, int, str]], steps_a: int, steps_b: int

@@ -11,7 +11,9 @@ import pytest
 from perfmagic.analysis.diff.diff import TraceDiff, trace_diff
 from perfmagic.trace.kineto.reader import read_trace
 from tests.data.traces import reference_diff as reference
-from tests.trace.recorded import real
+from tests.trace.recorded import real, real_trace
+
+pytestmark = pytest.mark.slow
 
 PAIRS = [
     ("sampled_rank0of128", "sampled_rank1of128"),
@@ -100,7 +102,7 @@ def launched_in_steps(name: str) -> tuple[Counter[str], int, int]:
 def test_of_a_mean_step_only_what_steps_launched_is_compared() -> None:
     """The second file is the step after the two of the first: 614 and 1,018 ops were launched before these steps."""
     names = ("v100_4streams_nccl_graphs", "v100_4streams_nccl_step")
-    diff = trace_diff(*(read_trace(real(name)) for name in names))
+    diff = trace_diff(*(real_trace(name) for name in names))
     for which, name, repeat in zip("ab", names, diff.repeats, strict=True):
         inside, n_ops, n_steps = launched_in_steps(name)
         swept: Counter[str] = Counter()
@@ -116,7 +118,7 @@ def test_of_a_mean_step_only_what_steps_launched_is_compared() -> None:
 
 def test_ops_that_were_launched_before_the_recording_are_a_part_of_their_own_and_nothing_new() -> None:
     names = ("dlrm_8ranks/worker0_step_12.1694128201545", "dlrm_8ranks/worker1_step_12.1694128201556")
-    diff = trace_diff(*(read_trace(real(name)) for name in names), comm_names=(NCCL, NCCL))
+    diff = trace_diff(*(real_trace(name) for name in names), comm_names=(NCCL, NCCL))
     early_us = []
     for name in names:
         events = reference.complete_events(real(name))

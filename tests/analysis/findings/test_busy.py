@@ -23,14 +23,12 @@ from perfmagic.analysis.findings.kernels import (
 )
 from perfmagic.analysis.findings.launches import graph_launch
 from perfmagic.base.numerics.intervals import intersect, total_ns, union
-from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.analysis.findings.build import plain
 from tests.analysis.shaped import A100, BF16, FLOAT, Shaped
-from tests.trace.recorded import FOLDER, real
+from tests.trace.recorded import ALONE, real_trace
 
 US = 1000
-REAL = tuple(sorted(path.name.split(".")[0] for path in [*FOLDER.glob("*.gz"), *(FOLDER / "real").glob("*.gz")]))
 ALIGNED = "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"
 UNALIGNED = "void cutlass::Kernel<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_32x6_nn_align2>(int)"
 
@@ -60,11 +58,19 @@ def test_a_busy_devices_time_is_split_by_kind_and_operator_with_what_was_achieve
     assert plain(found.sentence) == (
         "device time: matrix products took 80.0 µs of 100 µs of device ops (80 %), the longest operator aten::mm bf16 "
         "(mostly [1000, 1000] [1000, 1000]) with all of it, at 75.0 of 312 TFLOP/s; elementwise kernels took 15.0 µs "
-        "(15 %), the longest operator aten::add [8] [8] fp32 with all of it; other kernels took 5.00 µs (5 %). "
+        "(15 %), the longest operator aten::add [8] [8] fp32 with all of it; kernel lone took 5.00 µs (5 %). "
         "5.00 µs (5 %) has no recorded operator: none was around its launches"
     )
     assert (found.cost_ns, total_ns(found.where)) == (None, 100 * US)
     assert findings(s.trace())[1].rule == "device_time"
+
+
+def test_a_custom_kernel_is_named_with_its_own_longest_operator() -> None:
+    s = Shaped().op("mine::step", kernels=(("my_kernel", 60.0),)).op("mine::start", kernels=(("second", 30.0),))
+    assert plain(one(device_time(Facts(s.trace()))).sentence) == (
+        "device time: kernel my_kernel took 60.0 µs of 90.0 µs of device ops (67 %), the longest operator mine::step "
+        "with all of it; kernel second took 30.0 µs (33 %), the longest operator mine::start with all of it"
+    )
 
 
 def test_a_device_that_is_idle_most_of_the_time_has_no_finding_on_its_operators() -> None:
@@ -258,15 +264,17 @@ def check_apart(trace: Trace) -> None:
     assert sum(total_ns(found.where) for found in claims) <= total_ns(whole)
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALONE)
 def test_on_recorded_traces_no_instant_counts_twice_and_no_cost_exceeds_its_time(name: str) -> None:
-    trace = read_trace(real(name))
+    trace = real_trace(name)
     check_apart(trace)
     for found in findings(trace):
         if found.rule in {*CLAIMS, "device_time"}:
             assert found.cost_ns is None or found.cost_ns <= total_ns(found.where)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "rule", "words"),
     [
@@ -282,5 +290,5 @@ def test_on_recorded_traces_no_instant_counts_twice_and_no_cost_exceeds_its_time
     ],
 )
 def test_recorded_traces_show_them(name: str, rule: str, words: str) -> None:
-    found = {f.rule: plain(f.sentence) for f in findings(read_trace(real(name)))}
+    found = {f.rule: plain(f.sentence) for f in findings(real_trace(name))}
     assert words in found[rule]

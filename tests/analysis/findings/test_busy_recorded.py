@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import lru_cache
-from pathlib import Path
 from statistics import median
 
 import pytest
@@ -19,15 +18,16 @@ from perfmagic.analysis.timeline.trust import incomplete_graphs
 from perfmagic.base.units import bandwidth, count, duration, percent, size
 from perfmagic.trace.kineto.reader import read_trace
 from tests.analysis.findings.raw import Raw, length, span
-from tests.analysis.timeline.test_pauses import RECORDED
-from tests.trace.recorded import real
+from tests.trace.recorded import ALL, real, real_trace
+
+pytestmark = pytest.mark.slow
 
 ELEMENTWISE = re.compile(r"elementwise|CatArray|fill", re.IGNORECASE)
 
 
 @lru_cache(maxsize=4)
 def found(name: str) -> tuple[Finding, ...]:
-    return findings(read_trace(real(name)))
+    return findings(real_trace(name))
 
 
 def said(name: str, rule: str) -> str:
@@ -104,7 +104,7 @@ def test_a_pause_before_a_graph_that_comes_six_times_is_found_where_the_record_i
     launches = {call["name"] for *_, behind in long if (call := raw.launch(behind))}
     lengths = [b - a for _, (a, b), _ in long]
     assert launches == {"cudaGraphLaunch"}
-    facts = Facts(read_trace(real("a100_6streams_graphs_rank0")))
+    facts = Facts(real_trace("a100_6streams_graphs_rank0"))
     sentence = " | ".join(one.sentence for one in repeated_gap_queued(facts, facts.cell_time.not_busy))
     assert f"the same gap ×{len(long)} between " in sentence
     assert f"waited {us(sum(lengths))} with work queued" in sentence
@@ -189,7 +189,7 @@ def test_what_ops_launched_one_by_one_lose_is_every_gap_between_them() -> None:
         else:
             whole, run, n = whole + run * (n >= 9), 0.0, 0
     assert len(raw.gaps) == len(raw.ops) - 1  # each op ends a gap, so that a run of gaps is a run of ops
-    lost_ns = sum(one.lost_ns for one in Facts(read_trace(real("gp100_gpu_user_annotation"))).one_by_one)
+    lost_ns = sum(one.lost_ns for one in Facts(real_trace("gp100_gpu_user_annotation")).one_by_one)
     assert duration(lost_ns) == us(whole + run * (n >= 9))
 
 
@@ -203,10 +203,10 @@ def test_causal_attention_reached_half_the_rate_of_all_its_products() -> None:
     assert f"at {rate:.1f} of 990\u00a0TFLOP/s" in said("h100_qwen_orphans", "device_time")
 
 
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_what_costs_nothing_names_no_loss(path: Path) -> None:
+@pytest.mark.parametrize("name", ALL)
+def test_what_costs_nothing_names_no_loss(name: str) -> None:
     causes: Counter[str] = Counter()
-    for one in findings(read_trace(path)):
+    for one in findings(read_trace(real(name))):
         if one.cost_ns == 0:
             causes[one.rule] += 1
             assert "then waited" not in one.sentence
@@ -220,7 +220,7 @@ def test_a_file_that_names_no_groups_has_no_bandwidth_of_links() -> None:
     raw = Raw.of("a100_6streams_graphs_rank0")
     assert not any("Process Group Name" in op["args"] for op in raw.ops)
     sizes = [e["args"]["Input Dims"][0][0] for e in raw.named("nccl:all_reduce")]
-    words = describe_traffic(Facts(read_trace(real("a100_6streams_graphs_rank0"))))
+    words = describe_traffic(Facts(real_trace("a100_6streams_graphs_rank0")))
     assert f"the longest collective, all_reduce ×{len(sizes)}, moved {size(4 * sum(sizes))}" in words
     assert "on the links" not in words
 
@@ -281,7 +281,7 @@ def test_pauses_inside_graphs_make_a_record_without_a_verdict() -> None:
         in words
     )
     assert {one.rule for one in found("a100_6streams_graphs_rank0")} == {"verdict", "unaligned_gemm", "queue_full"}
-    assert incomplete_graphs(read_trace(real("v100_4streams_nccl_graphs"))) is None
+    assert incomplete_graphs(real_trace("v100_4streams_nccl_graphs")) is None
 
 
 def test_copies_of_ddp_s_own_are_left_out_by_its_options_and_not_by_a_compiler() -> None:

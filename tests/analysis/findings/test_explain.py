@@ -54,7 +54,7 @@ def test_a_failed_cell_an_empty_record_and_host_operators_alone_have_reasons_too
     trace = opened("a100_event_sync_3streams.json.gz").trace
     check_against_all(replace(trace, meta=replace(trace.meta, failed="ValueError: no")))
     check_against_all(Builder().trace())
-    check_against_all(replace(trace, ops=trace.ops.take(np.zeros(0, np.int64))))
+    check_against_all(replace(trace, ops=trace.ops.select(np.zeros(0, np.int64))))
 
 
 def test_what_is_below_its_threshold_comes_with_both_numbers() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +21,8 @@ from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder
 from tests.analysis.findings.build import plain
-from tests.analysis.timeline.test_pauses import RECORDED, traces
+from tests.analysis.timeline.test_pauses import traces
+from tests.trace.recorded import ALL, real
 
 
 def siblings(found: tuple[Finding, ...]) -> list[tuple[Finding | None, list[Finding]]]:
@@ -84,15 +84,17 @@ def check_one_number(facts: Facts, found: tuple[Finding, ...]) -> None:
         assert by_cause == facts.cell_time.waited_ns
 
 
+@pytest.mark.slow
 @given(traces())
 @settings(deadline=None, max_examples=100)
 def test_findings_beside_each_other_share_no_time_and_parts_lie_within(trace: Trace) -> None:
     check_tree(trace)
 
 
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_findings_of_recorded_traces_tell_no_instant_twice(path: Path) -> None:
-    check_tree(read_trace(path))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL)
+def test_findings_of_recorded_traces_tell_no_instant_twice(name: str) -> None:
+    check_tree(read_trace(real(name)))
 
 
 def test_parts_follow_the_finding_they_are_part_of_and_the_dearest_comes_first() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +50,7 @@ def test_needs_of_memory_that_follow_from_others_are_left_out() -> None:
 _PIECES = st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(1, 5), st.booleans(), st.booleans())
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(_PIECES, max_size=3), max_size=12))
 def test_needs_are_those_of_every_single_byte(pieces: list[list[tuple[int, int, int, bool, bool]]]) -> None:
     """Reachable through needs is exactly what the last writer and the readers since of each byte ask for."""

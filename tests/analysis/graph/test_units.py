@@ -46,6 +46,7 @@ def test_a_cell_of_very_many_statements_has_several_in_a_box() -> None:
     assert len(picture.units) == 45
 
 
+@pytest.mark.slow
 def test_very_many_operators_that_take_turns_in_two_lanes_are_stretches_of_time() -> None:
     """Each would be a group of its own: 20,000 groups of which each needs all before it were hours."""
     calls: list[tuple[SeenOp, tuple[str, int, int, int] | None]] = []
@@ -114,6 +115,7 @@ def _check_order(picture: Drawn) -> None:
     assert nodes == list(range(len(nodes)))
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 8)), min_size=13, max_size=40))
 def test_groups_never_need_each_other(calls: list[tuple[int, int, int]]) -> None:

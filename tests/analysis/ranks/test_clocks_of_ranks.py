@@ -119,6 +119,7 @@ def test_exchanges_of_one_round_that_cannot_both_be_are_a_contradiction() -> Non
     assert not alignment.comparable
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(
     skews=st.lists(st.integers(-40_000, 40_000), min_size=3, max_size=3),
@@ -171,6 +172,7 @@ def test_messages_there_and_back_bound_two_clocks() -> None:
     assert plain(far.words) == "clocks that do not drift agree within ±30.0 µs, as no message arrives before it is sent"
 
 
+@pytest.mark.slow
 def test_the_clocks_of_eight_recorded_ranks_are_as_well_known_as_their_files_say() -> None:
     """Straight from the JSON: the least end less start of any two ranks, joined over all others."""
     kernels: dict[int, list[tuple[int, int]]] = {}

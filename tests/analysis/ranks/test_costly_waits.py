@@ -169,6 +169,7 @@ def test_fewer_threads_are_advised_only_where_ranks_have_more_than_their_share(
 spans = st.lists(st.tuples(st.integers(0, 4000), st.integers(1, 400)), max_size=8)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=80)
 @given(
     compute=st.lists(spans, min_size=3, max_size=3),

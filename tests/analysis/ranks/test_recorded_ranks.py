@@ -17,6 +17,8 @@ from tests.analysis.build import US
 from tests.analysis.ranks.test_ranks import plain
 from tests.trace.recorded import FOLDER
 
+pytestmark = pytest.mark.slow
+
 PATHS = sorted(FOLDER.glob("real/dlrm_8ranks/*.json.gz"))
 
 

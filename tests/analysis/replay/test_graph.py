@@ -14,10 +14,9 @@ from perfmagic.analysis.replay.graph import Edge, Graph
 from perfmagic.analysis.replay.prediction import unreadable
 from perfmagic.base.numerics.longest import NO_NODE, longest, ordered, ordered_by_time
 from perfmagic.trace.columns import CallKind
-from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder
-from tests.trace.recorded import EXPECTED, real
+from tests.trace.recorded import EXPECTED, real_trace
 
 
 def path(trace: Trace) -> dict[str, float]:
@@ -32,7 +31,7 @@ def path(trace: Trace) -> dict[str, float]:
 @pytest.mark.slow
 @pytest.mark.parametrize("expected", EXPECTED, ids=lambda path: path.stem)
 def test_a_real_trace_replayed_without_a_change_is_the_record(expected: Path) -> None:
-    trace = read_trace(real(expected.stem.replace("__", "/")))
+    trace = real_trace(expected.stem.replace("__", "/"))
     for unseen in (False, True):
         graph = graph_of(trace, unseen=unseen)
         np.testing.assert_array_equal(graph.replayed_ns(), graph.time_ns)
@@ -46,7 +45,7 @@ def test_with_what_is_usual_in_a_trace_in_place_of_what_was_recorded_a_run_takes
     errors = []
     for expected in EXPECTED:
         with suppress(pytest.skip.Exception):  # of a trace that is not in the repository
-            graph = graph_of(read_trace(real(expected.stem.replace("__", "/"))))
+            graph = graph_of(real_trace(expected.stem.replace("__", "/")))
             if len(graph.trace.ops) and not unreadable(graph):
                 begins_ns, usual = graph.begins_ns, graph.copy()
                 ends, known = graph.op_node, graph.usual
@@ -66,7 +65,7 @@ def test_with_what_is_usual_in_a_trace_in_place_of_what_was_recorded_a_run_takes
 @pytest.mark.slow
 @pytest.mark.parametrize("expected", EXPECTED[::4], ids=lambda path: path.stem)
 def test_what_takes_less_never_makes_the_run_longer(expected: Path) -> None:
-    graph = graph_of(read_trace(real(expected.stem.replace("__", "/"))))
+    graph = graph_of(real_trace(expected.stem.replace("__", "/")))
     chance = np.random.default_rng(0)
     for _ in range(5):
         less = graph.copy()

@@ -7,10 +7,9 @@ import pytest
 from perfmagic.analysis.report import report
 from perfmagic.analysis.timeline.collectives import bus_factor, collectives, size_bytes
 from perfmagic.trace.columns import OpKind
-from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Collective, Trace, TraceMeta, make_trace
 from tests.analysis.build import Builder
-from tests.trace.recorded import real
+from tests.trace.recorded import real_trace
 
 ALL_REDUCE = Collective("allreduce", 1_000_000, 1_000_000, "Float", 4, "default_pg")
 GATHER = Collective("_allgather_base", 250, 1000, "BFloat16", 4, "default_pg")
@@ -82,7 +81,7 @@ def test_the_report_says_why_the_table_of_collectives_is_empty() -> None:
 
 
 def test_a_recorded_step_of_two_ranks_has_its_collectives() -> None:
-    trace = read_trace(real("a100_nccl_rank0of2"))
+    trace = real_trace("a100_nccl_rank0of2")
     found = collectives(trace, trace.device_ids[0])
     assert sum(stat.n_ops for stat in found) == int((trace.ops.collective != -1).sum()) > 0
     assert all(stat.group_size == 2 for stat in found)

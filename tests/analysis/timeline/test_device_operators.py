@@ -11,19 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfmagic.analysis.timeline.categories import Category, categories, category_of, category_times
+from perfmagic.analysis.timeline.categories import categories, category_of, category_times
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, achieved, compute_type, device_operators
 from perfmagic.analysis.timeline.origin import Source, is_user_frame, launched_from, origins
 from perfmagic.analysis.timeline.peaks import Peaks
-from perfmagic.trace.kineto.reader import read_trace
+from perfmagic.trace.category import Category
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
 from tests.analysis.build import Builder
 from tests.analysis.shaped import BF16, FLOAT, Shaped
-from tests.trace.recorded import FOLDER, real
+from tests.trace.recorded import ALONE, real, real_trace
 
 US = 1000
-REAL = tuple(sorted(path.name.split(".")[0] for path in [*FOLDER.glob("*.gz"), *(FOLDER / "real").glob("*.gz")]))
 GEMM = "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"
 SGEMM = "ampere_sgemm_128x64_nn"
 
@@ -203,11 +202,23 @@ def test_the_type_of_a_peak_is_what_the_kernel_computes_on() -> None:
         ("ncclDevKernel_AllReduce", OpClass.COMMUNICATION, "aten::conv2d", Category.COMMUNICATION),
         ("Memcpy HtoD", OpClass.HTOD, "aten::conv2d", Category.COPY),
         ("Memset", OpClass.MEMSET, "", Category.MEMSET),
-        ("mystery", OpClass.COMPUTE, "", Category.OTHER),
+        ("mystery", OpClass.COMPUTE, "", Category.CUSTOM),
     ],
 )
 def test_categories(kernel: str, op_class: OpClass, operator: str, expected: Category) -> None:
     assert category_of(kernel, op_class, operator) == expected
+
+
+def test_custom_kernels_stand_by_their_own_names_and_all_times_add_up() -> None:
+    s = Shaped().bare((("my_kernel", 5.0), ("my_kernel", 1.0), ("void mine::other<float>(float*)", 4.0)))
+    s.op("mine::step", kernels=(("my_kernel", 2.0),)).op("aten::mm", kernels=((SGEMM, 20.0),))
+    rows = category_times(s.trace(), 0)
+    assert [(row.category, row.kernel, row.n_ops, row.total_ns // US) for row in rows] == [
+        (Category.GEMM, "", 1, 20),
+        (Category.CUSTOM, "my_kernel", 3, 8),
+        (Category.CUSTOM, "other<float>", 1, 4),
+    ]
+    assert sum(row.share_frac for row in rows) == 1
 
 
 def test_elementwise_work_of_an_optimizers_step_is_the_optimizers() -> None:
@@ -271,9 +282,10 @@ def swept(name: str) -> tuple[dict[int, int], dict[int, int]]:
     return dict(whole), dict(alone)
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALONE)
 def test_all_rows_add_up_to_the_time_of_all_ops_of_a_recorded_trace(name: str) -> None:
-    trace, (whole, alone) = read_trace(real(name)), swept(name)
+    trace, (whole, alone) = real_trace(name), swept(name)
     assert set(trace.device_ids) == set(whole)
     for device in trace.device_ids:
         for options in ({}, {"by_module": True}):
@@ -285,16 +297,17 @@ def test_all_rows_add_up_to_the_time_of_all_ops_of_a_recorded_trace(name: str) -
         assert sum(row.n_ops for row in rows) == int((trace.ops.device == device).sum())
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALONE)
 def test_no_operator_of_a_recorded_trace_is_faster_than_its_device(name: str) -> None:
-    trace = read_trace(real(name))
+    trace = real_trace(name)
     for device in trace.device_ids:
         fast = [row for row in device_operators(trace, device) if (row.peak_frac or 0) > 1]
         assert not fast, [(row.name, row.shapes, row.peak_frac) for row in fast]
 
 
 def test_a_known_trace_has_the_shapes_and_rates_that_its_events_say() -> None:
-    rows = device_operators(read_trace(real("h100_qwen_orphans")), 0)
+    rows = device_operators(real_trace("h100_qwen_orphans"), 0)
     mm = next(row for row in rows if row.name == "aten::mm")
     assert (mm.shapes, mm.dtypes, mm.n_calls) == ("[8944, 1024] [1024, 2816]", "bf16", 48)
     assert mm.flop == 48 * 2 * 8944 * 1024 * 2816
@@ -303,7 +316,7 @@ def test_a_known_trace_has_the_shapes_and_rates_that_its_events_say() -> None:
 
 
 def test_one_call_of_every_op_is_charged_once() -> None:
-    trace = read_trace(real("v100_4streams_nccl_graphs"))
+    trace = real_trace("v100_4streams_nccl_graphs")
     found = origins(trace)
     graph = found.source == Source.GRAPH
     assert np.array_equal(np.unique(found.graph_ops[~graph]), [0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,10 +17,9 @@ from perfmagic.trace.columns import CallKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import DeviceInfo, Trace
 from tests.analysis.build import US, Builder
-from tests.trace.recorded import EXPECTED, FOLDER
+from tests.trace.recorded import ALL, EXPECTED, real
 
 UPLOAD = "Memcpy HtoD (Pageable -> Device)"
-RECORDED = tuple(sorted(FOLDER.rglob("*.json.gz")))
 TWO = (DeviceInfo(0, "cuda", "Test GPU"), DeviceInfo(1, "cuda", "Test GPU"))
 SIMULATED = (DeviceInfo(0, "sim", "sim"),)
 
@@ -202,15 +200,16 @@ def check_partition(trace: Trace) -> None:
         assert not total_ns(intersect(sets["in_python"], time.python_waits))
 
 
+@pytest.mark.slow
 @given(traces())
 @settings(deadline=None, max_examples=150)
 def test_the_causes_never_overlap_and_add_up_to_the_idle_time(trace: Trace) -> None:
     check_partition(trace)
 
 
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_the_causes_add_up_on_recorded_traces(path: Path) -> None:
-    check_partition(read_trace(path))
+@pytest.mark.parametrize("name", ALL)
+def test_the_causes_add_up_on_recorded_traces(name: str) -> None:
+    check_partition(read_trace(real(name)))
 
 
 def test_the_reference_numbers_have_every_cause_but_those_of_waits_between_streams_and_devices() -> None:

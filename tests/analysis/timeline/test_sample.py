@@ -17,7 +17,9 @@ from perfmagic.trace.columns import CallKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.analysis.build import Builder
-from tests.trace.recorded import FOLDER, real
+from tests.trace.recorded import ALL, real, real_trace
+
+pytestmark = pytest.mark.slow
 
 SAMPLED = ("sampled_rank0of128", "sampled_rank1of128")
 
@@ -42,7 +44,7 @@ def test_a_sample_is_recognised_by_the_numbers_of_its_calls_as_the_file_has_them
     events = json.loads(gzip.decompress(real(name).read_bytes()))["traceEvents"]
     ids = {e["args"]["correlation"] for e in events if e.get("cat") == "cuda_runtime"}
     launched = ids & {e["args"]["correlation"] for e in events if str(e.get("cat")).startswith(("kernel", "gpu_mem"))}
-    trace = read_trace(real(name))
+    trace = real_trace(name)
     found = sample(trace)
     assert found is not None
     numbers = {"n_calls": len(ids), "n_call_numbers": max(ids) - min(ids) + 1, "n_calls_with_op": len(launched)}
@@ -55,9 +57,9 @@ def test_a_sample_is_recognised_by_the_numbers_of_its_calls_as_the_file_has_them
 
 
 def test_whole_recordings_are_no_samples() -> None:
-    paths = [path for path in FOLDER.rglob("*.json.gz") if "sampled" not in path.name]
-    assert len(paths) > 15
-    assert [path.name for path in paths if sample(read_trace(path))] == []
+    names = [name for name in ALL if name not in SAMPLED]
+    assert len(names) > 20
+    assert [name for name in names if sample(read_trace(real(name)))] == []
 
 
 def test_few_calls_near_numbers_or_calls_that_execute_nothing_are_no_sample() -> None:

@@ -6,11 +6,14 @@ from itertools import pairwise
 from unittest import mock
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmagic.base.numerics import clocks
 from perfmagic.base.numerics.clocks import UNKNOWN, Bounds, joined, no_facts
+
+pytestmark = pytest.mark.slow
 
 FAR = 10**15
 

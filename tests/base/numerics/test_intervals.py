@@ -25,6 +25,8 @@ from perfmagic.base.numerics.intervals import (
     union,
 )
 
+pytestmark = pytest.mark.slow
+
 END_NS = 40
 untimed = settings(deadline=None)  # nothing here is about speed, and machines are shared
 rows = st.lists(st.tuples(st.integers(0, END_NS), st.integers(0, END_NS)), max_size=12)

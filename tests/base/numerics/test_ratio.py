@@ -20,6 +20,8 @@ from perfmagic.base.numerics.stats import (
     ratio_interval,
 )
 
+pytestmark = pytest.mark.slow
+
 SPREAD = 0.05
 SERIES = 400  # A/A comparisons of each kind
 

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from perfmagic.base.numerics import stats
 
+pytestmark = pytest.mark.slow
+
 
 def exact_coverage(n: int, low: int) -> Fraction:
     """Probability that the median lies between sorted samples low and n - 1 - low."""

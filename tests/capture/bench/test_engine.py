@@ -296,7 +296,7 @@ def test_a_recording_is_ended_when_its_run_is_left():
     for () in engine.calls():
         machine.body(2 * MS, 3 * MS)
         if recording.asked:
-            break  # leaves the loop as an error does: the engine is not told
+            break  # leaves the loop as an error does: the engine is not notified
     engine.close()
     assert recording.asked == ["start", "give back"]
     assert engine.record().trace is None

@@ -77,7 +77,7 @@ class Recording:
 
 
 class Interrupts:
-    """Raises KeyboardInterrupt at the n-th line of perfmagic that runs, and again so many lines later.
+    """Raises KeyboardInterrupt at the n-th line of perfmagic that runs, and again a number of lines later.
 
     raised: how many of them were.
     """

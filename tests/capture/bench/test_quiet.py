@@ -50,7 +50,7 @@ def test_everything_is_put_back_when_the_loop_is_left(run):
     for () in engine.calls():
         machine.body(1 * MS, 1 * MS)
         if machine.runs == run:
-            break  # leaves the loop as an error does: the engine is not told
+            break  # leaves the loop as an error does: the engine is not notified
     engine.close()
     assert state() == before
 

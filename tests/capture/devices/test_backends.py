@@ -38,6 +38,7 @@ print(waited)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("started", "waits"), [(True, [[0, 1], [0, 1, 1], [0, 1, 1, 0, 1, 0, 1]]), (False, [[], [], []])]
 )

@@ -22,8 +22,8 @@ from perfmagic.capture.ranks.pings import EXCHANGES, Clocks
 from perfmagic.capture.ranks.session import Session
 from perfmagic.capture.ranks.settings import LOOPBACK, Settings
 from perfmagic.results import RanksResult
+from perfmagic.results.ranks import grouped
 from perfmagic.results.timeline import TimelineResult
-from perfmagic.results.traces import grouped
 
 from .conftest import Heard
 
@@ -65,18 +65,18 @@ def test_ranks_of_two_hosts_are_put_on_one_axis_within_the_printed_bound(tmp_pat
     same = result_from(end)
     assert isinstance(same, RanksResult)
     assert same.clocks.how == "one host"
-    zero, one = (timeline.trace for timeline in same.timelines)
-    assert (len(zero.meta.pings), {ping[5] for ping in one.meta.pings}) == (0, {0, 1})
+    first, second = (timeline.trace for timeline in same.timelines)
+    assert (len(first.meta.pings), {ping[5] for ping in second.meta.pings}) == (0, {0, 1})
     # the same record as another host would have made it, whose clock is ahead
-    assert one.meta.monotonic_base_ns is not None
+    assert second.meta.monotonic_base_ns is not None
     meta = replace(
-        one.meta,
+        second.meta,
         boot="another",
-        base_unix_ns=one.meta.base_unix_ns + SHIFT_NS,
-        monotonic_base_ns=one.meta.monotonic_base_ns + SHIFT_NS,
-        pings=tuple((a, b, c + SHIFT_NS, d, e + SHIFT_NS, f) for a, b, c, d, e, f in one.meta.pings),
+        base_unix_ns=second.meta.base_unix_ns + SHIFT_NS,
+        monotonic_base_ns=second.meta.monotonic_base_ns + SHIFT_NS,
+        pings=tuple((a, b, c + SHIFT_NS, d, e + SHIFT_NS, f) for a, b, c, d, e, f in second.meta.pings),
     )
-    apart = grouped([TimelineResult(zero), TimelineResult(replace(one, meta=meta))])[0][0]
+    apart = grouped([TimelineResult(first), TimelineResult(replace(second, meta=meta))])[0][0]
     assert apart.clocks.how == "pings"
     assert apart.clocks.bound_ns is not None
     truth = same.clocks.offset_ns[1] - same.clocks.offset_ns[0]
@@ -119,7 +119,7 @@ def test_a_rank_whose_notebook_is_silent_is_ended_unless_its_engine_hears_nobody
     output, write = os.pipe()
     said: list[tuple[str, bytes]] = []
     loop = Loop(free)
-    relay = engine.Relay(Killed(0, 1, Connection(ours), output), lambda *one: said.append(one), loop)
+    relay = engine.Relay(Killed(0, 1, Connection(ours), output), lambda *output_lines: said.append(output_lines), loop)
     assert loop.asked.wait(10)
     if free:
         until = time.monotonic() + 10

@@ -1,4 +1,4 @@
-"""Which ranks can never go on is told from where they stand, and from nothing else."""
+"""Which ranks can never go on follows from where they wait, and from nothing else."""
 
 from __future__ import annotations
 

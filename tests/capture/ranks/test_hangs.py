@@ -1,4 +1,4 @@
-"""Ranks that can never go on are told which, by rank, line and group: on the CPU as on the simulated device."""
+"""The message about a hang names rank, line and group: on the CPU as on the simulated device."""
 
 from __future__ import annotations
 

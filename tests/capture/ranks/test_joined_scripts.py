@@ -80,8 +80,8 @@ def test_a_script_runs_as_by_itself_and_its_ranks_are_saved_on_one_axis(tmp_path
 def test_a_rank_that_waits_for_a_failed_one_is_freed_and_says_why(tmp_path: Path, backend: str) -> None:
     body = "dist.all_reduce(t)\nif dist.get_rank() == 1: raise ValueError('boom')\ndist.all_reduce(t)"
     options = ("--device", "sim") if backend == "sim" else ()
-    (zero, _, freed), (one, _, raised) = joined(tmp_path, body, *options, backend=backend)
-    assert (zero, one) == (1, 1)
+    (exit_0, _, freed), (exit_1, _, raised) = joined(tmp_path, body, *options, backend=backend)
+    assert (exit_0, exit_1) == (1, 1)
     assert raised.splitlines()[-1] == "ValueError: boom"
     assert "runpy" not in raised
     assert freed.splitlines()[-1] == (
@@ -91,8 +91,8 @@ def test_a_rank_that_waits_for_a_failed_one_is_freed_and_says_why(tmp_path: Path
 
 
 def test_a_rank_that_waits_for_one_that_is_through_is_freed(tmp_path: Path) -> None:
-    (zero, _, _), (one, _, freed) = joined(tmp_path, "if dist.get_rank() == 1: dist.all_reduce(t)")
-    assert (zero, one) == (0, 1)
+    (exit_0, _, _), (exit_1, _, freed) = joined(tmp_path, "if dist.get_rank() == 1: dist.all_reduce(t)")
+    assert (exit_0, exit_1) == (0, 1)
     assert "rank 0 has finished the script and will not join" in freed.splitlines()[-1]
 
 
@@ -138,8 +138,8 @@ def test_a_script_that_would_hang_ends_with_rank_line_and_group(
     tmp_path: Path, body: str, said: tuple[str, ...], backend: str
 ) -> None:
     options = ("--device", "sim") if backend == "sim" else ()
-    (zero, _, freed), _ = joined(tmp_path, body.replace("{backend!r}", repr(backend)), *options, backend=backend)
-    assert zero == 1
+    (exit_0, _, freed), _ = joined(tmp_path, body.replace("{backend!r}", repr(backend)), *options, backend=backend)
+    assert exit_0 == 1
     last = freed.splitlines()[-1]
     assert [part for part in ("rank 0 ", *said) if part not in last] == [], last
 
@@ -207,8 +207,8 @@ dist.recv(t, 1 - dist.get_rank())
 
 @pytest.mark.parametrize("body", [THREADS_WAIT, POOL_IDLES], ids=["that-wait-too", "without-work"])
 def test_threads_that_cannot_act_hide_no_hang(tmp_path: Path, body: str) -> None:
-    (zero, _, freed), _ = joined(tmp_path, body)
-    assert zero == 1
+    (exit_0, _, freed), _ = joined(tmp_path, body)
+    assert exit_0 == 1
     assert "each waits for another, and none can go on" in freed
 
 
@@ -220,8 +220,8 @@ def test_a_rank_that_fails_before_the_groups_are_made_frees_the_others(tmp_path:
         "unknown": "if os.environ['RANK'] == '1': __import__('perfmagic').device('what')",
     }[early]
     head = "import os, torch.distributed as dist\n"
-    (zero, _, freed), (one, _, _) = joined(tmp_path, "dist.init_process_group('gloo')", head=f"{head}{code}\n")
-    assert (zero, one) == (1, 1)
+    (exit_0, _, freed), (exit_1, _, _) = joined(tmp_path, "dist.init_process_group('gloo')", head=f"{head}{code}\n")
+    assert (exit_0, exit_1) == (1, 1)
     assert "rank 0 was freed on line 3 while it waited in init_process_group: rank 1 failed on line 2" in freed
 
 
@@ -265,8 +265,8 @@ def test_a_rank_that_cannot_reach_rank_0_says_so_and_waits_on(tmp_path: Path) ->
 
 
 def test_a_script_that_is_missing_on_one_host_frees_the_others(tmp_path: Path) -> None:
-    (zero, _, freed), (one, _, missing) = joined(tmp_path, "dist.all_reduce(t)", missing=1)
-    assert (zero, one) == (1, 1)
+    (exit_0, _, freed), (exit_1, _, missing) = joined(tmp_path, "dist.all_reduce(t)", missing=1)
+    assert (exit_0, exit_1) == (1, 1)
     assert "there is no script" in missing
     assert "while it waited in init_process_group: rank 1 failed with OptionError" in freed
 
@@ -282,8 +282,8 @@ def test_groups_go_by_the_name_that_was_asked_for(tmp_path: Path) -> None:
 
 def test_a_rank_that_is_killed_frees_the_others(tmp_path: Path) -> None:
     body = "if dist.get_rank() == 1: os.kill(os.getpid(), 9)\ndist.all_reduce(t)"
-    (zero, _, freed), (one, _, _) = joined(tmp_path, body)
-    assert (zero, one) == (1, -9)
+    (exit_0, _, freed), (exit_1, _, _) = joined(tmp_path, body)
+    assert (exit_0, exit_1) == (1, -9)
     assert freed.splitlines()[-1].endswith("rank 1 ended")
 
 

@@ -98,7 +98,7 @@ def test_a_little_more_than_the_head_is_shown_whole(heard: Heard) -> None:
     assert "".join(str(text) for _, stream, text in heard.taken() if stream == "stdout") == "x" * (HEAD_CHARS + 5)
 
 
-def test_the_next_cell_has_room_again(heard: Heard) -> None:
+def test_the_next_cell_shows_as_many_characters_again(heard: Heard) -> None:
     heard.printed(0, "stdout", "x" * 5_000_000)
     heard.printed.end()
     heard.printed.begin()

@@ -117,7 +117,7 @@ def test_a_recorded_cell_gives_the_ranks_on_one_axis(ranks: Ranks) -> None:
 
 def test_a_large_variable_comes_whole(ranks: Ranks) -> None:
     ranks.run("big = torch.arange(3_000_000)")
-    assert [int(one.sum()) for one in ranks["big"]] == [4_499_998_500_000] * 2
+    assert [int(tensor.sum()) for tensor in ranks["big"]] == [4_499_998_500_000] * 2
 
 
 def test_a_rank_that_dies_is_named_and_its_engine_lives(ranks: Ranks, engines: Any) -> None:
@@ -161,8 +161,8 @@ def test_ranks_of_one_host_with_other_gpus_in_sight_are_each_the_first_there(
         cluster, "_hosts", [{"host": h, "boot": h, "visible": v, "address": "10.0.0.1"} for h, v in hosts]
     )
     variables = [cluster._variables(rank, 4) for rank in range(4)]
-    assert [one["LOCAL_RANK"] for one in variables] == ["0", "0", "0", "1"]
-    assert [one["LOCAL_WORLD_SIZE"] for one in variables] == ["1", "1", "2", "2"]
+    assert [environment["LOCAL_RANK"] for environment in variables] == ["0", "0", "0", "1"]
+    assert [environment["LOCAL_WORLD_SIZE"] for environment in variables] == ["1", "1", "2", "2"]
     assert (cluster.apart, variables[0]["MASTER_ADDR"]) == (True, "10.0.0.1")
     cluster.close()
 
@@ -188,9 +188,9 @@ class TestWithoutACluster:
         monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
         folder = tmp_path / "profile_slurm" / "security"
         folder.mkdir(parents=True)
-        one = folder / "ipcontroller-one-client.json"
-        one.touch()
-        assert [connection_file(name) for name in (str(one), "slurm", "slurm/one")] == [one] * 3
+        client_file = folder / "ipcontroller-one-client.json"
+        client_file.touch()
+        assert [connection_file(name) for name in (str(client_file), "slurm", "slurm/one")] == [client_file] * 3
         (folder / "ipcontroller-two-client.json").touch()
         with pytest.raises(perfmagic.OptionError, match="the profile slurm has 2 clusters") as refused:
             connection_file("slurm")

@@ -116,7 +116,7 @@ def test_memory_of_others_that_lies_where_a_tensor_was_makes_no_need() -> None:
 
     def loop() -> None:
         for _ in range(20):
-            torch.from_numpy(numpy.ones(256)).add_(1)  # torch is not told of its allocation
+            torch.from_numpy(numpy.ones(256)).add_(1)  # torch does not see its allocation
 
     assert len(perfmagic.graph(loop).edges()) == 0
 
@@ -337,7 +337,7 @@ def test_tensors_without_a_shape_are_noted_by_all_of_their_memory() -> None:
     assert graph.seen.unread == 0
 
 
-class Untold(torch.Tensor):
+class WithoutStorage(torch.Tensor):
     """Nobody learns which memory it has."""
 
     @classmethod
@@ -346,11 +346,11 @@ class Untold(torch.Tensor):
             return func(*args, **(kwargs or {}))
 
     def untyped_storage(self) -> Any:
-        raise TypeError("not told")
+        raise TypeError("no storage")
 
 
-def test_a_tensor_that_does_not_tell_its_memory_breaks_no_cell_and_is_counted() -> None:
-    x = torch.ones(3).as_subclass(Untold)
+def test_a_tensor_that_has_no_storage_breaks_no_cell_and_is_counted() -> None:
+    x = torch.ones(3).as_subclass(WithoutStorage)
     graph = perfmagic.graph(lambda: x + 1)
     assert graph.seen.unread == 1
     assert "1 operator used tensors that do not say which memory they have" in " ".join(graph.text().split())

@@ -15,6 +15,8 @@ import pytest
 
 from tests.capture.watch.programs import PROGRAMS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 NEWER = ("3.12", "3.13", "3.14")  # these have sys.monitoring
 

@@ -18,7 +18,7 @@ HOT, COLD = code_of("hot"), code_of("cold")
 
 
 class Watching:
-    """Notes what it was told."""
+    """Records the calls that it receives."""
 
     def __init__(self) -> None:
         self.released: list[CodeType] = []

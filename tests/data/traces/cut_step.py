@@ -3,7 +3,7 @@
 Kept: host rows that start in the step, device rows that start in it or were launched in it, the launches of all these
 (some lie before the step: the host runs ahead), the metadata rows, device properties and ranks. Of the arguments only
 those that say where and how an op ran. Flow rows and all other top-level keys are left out. Times, durations and names
-are unchanged.
+are unchanged. Categories named behind OUT, such as cpu_op, are left out.
 """
 
 from __future__ import annotations
@@ -51,9 +51,11 @@ def _slim(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"args": {key: row["args"][key] for key in ARGS if key in row.get("args", {})}}
 
 
-def main(source: str, step: str, out: str) -> None:
+def main(source: str, step: str, out: str, *left_out: str) -> None:
     """Read, cut, write."""
-    text = json.dumps(cut(json.loads(gzip.decompress(Path(source).read_bytes())), step), separators=(",", ":"))
+    trace = cut(json.loads(gzip.decompress(Path(source).read_bytes())), step)
+    trace["traceEvents"] = [row for row in trace["traceEvents"] if row.get("cat") not in left_out]
+    text = json.dumps(trace, separators=(",", ":"))
     Path(out).write_bytes(gzip.compress(text.encode(), 9, mtime=0))
 
 

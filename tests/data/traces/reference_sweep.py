@@ -1,6 +1,7 @@
 """Reference numbers of a recorded trace, in whole nanoseconds, by the plainest sweep there is.
 
     python tests/data/traces/reference_sweep.py TRACE.json.gz > expected/NAME.json
+    python -m tests.json_rows        (an item of a list a line)
 
 Nothing of perfmagic is used, and nothing outside the standard library. Device ops are complete events of kernels,
 copies and memsets. *busy* is the union of their intervals on a device, *span* its first start to its last end.

@@ -25,6 +25,8 @@ from perfmagic.trace.formats.sources import is_trace_name, read_remote
 from tests.results.not_replayed import not_replayed
 from tests.trace.recorded import real
 
+pytestmark = pytest.mark.slow
+
 fsspec = pytest.importorskip("fsspec", reason="the extra [remote] is not installed")
 FOLDER = real("dlrm_8ranks/worker0_step_12").parent
 

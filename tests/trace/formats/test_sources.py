@@ -23,7 +23,7 @@ from perfmagic.trace.formats.sources import read_each, read_file, read_one, trac
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Cell, Race, Trace
 from perfmagic.trace.typed import typed
-from tests.trace.recorded import FOLDER, NAMES, as_bytes, launch_and_kernel, real, recorded, repairs, table_of
+from tests.trace.recorded import FOLDER, NAMES, as_bytes, launch_and_kernel, real_trace, recorded, repairs, table_of
 
 pytestmark = pytest.mark.slow
 
@@ -318,7 +318,7 @@ def test_a_trace_is_not_saved_under_a_foreign_ending_nor_loaded_as_a_benchmark(t
 
 
 def test_an_npz_file_of_the_last_format_still_opens(tmp_path: Path) -> None:
-    trace = read_trace(real("a100_6streams_graphs_rank0"))
+    trace = real_trace("a100_6streams_graphs_rank0")
     path = write_npz(trace, tmp_path / "trace.npz")
     with np.load(path) as saved:
         arrays = {name: saved[name] for name in saved.files if name not in ("host_ops.dtype", "host_ops.value")}
@@ -338,7 +338,7 @@ def test_an_npz_file_of_the_last_format_still_opens(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["npz", "json"])
 def test_types_and_values_of_inputs_survive_being_saved(tmp_path: Path, ending: str) -> None:
-    trace = read_trace(real("mi300_resnet_2streams"))
+    trace = real_trace("mi300_resnet_2streams")
     path = tmp_path / f"trace.{ending}"
     again = read_file((write_npz if ending == "npz" else write_chrome)(trace, path))
     assert _inputs(again) == _inputs(trace)

@@ -15,6 +15,8 @@ from perfmagic.trace.kineto import file
 from perfmagic.trace.kineto.reader import MOST_CHARACTERS, MOST_DEVICES, read_trace
 from tests.trace.recorded import as_bytes, event, launch_and_kernel
 
+pytestmark = pytest.mark.slow
+
 DIGITS = "9" * 5000
 PLACES = [
     *({key: "HERE"} for key in ("ts", "dur", "pid", "tid", "name", "cat", "ph", "id")),

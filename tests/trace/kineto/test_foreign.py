@@ -6,7 +6,6 @@ import json
 import pickle
 from pathlib import Path
 
-import nbformat
 import pytest
 
 import perfmagic
@@ -31,6 +30,8 @@ def test_a_package_json_is_told_from_a_trace(tmp_path: Path) -> None:
 
 
 def test_a_notebook_is_told_from_a_trace(tmp_path: Path) -> None:
+    import nbformat  # takes a second
+
     path = tmp_path / "lesson.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1")]), str(path))
     with pytest.raises(TraceError, match="no traceEvents; it holds cells"):

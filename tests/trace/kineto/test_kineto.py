@@ -56,7 +56,7 @@ def test_a_kernel_whose_grid_makes_no_sense_has_none(grid: Any) -> None:
 def test_a_stream_wait_says_which_stream_waits_for_which() -> None:
     waits = recorded("a100_event_sync_3streams").waits
     assert (waits.stream.tolist(), waits.on_stream.tolist()) == ([24], [20])
-    first = recorded("a100_alexnet_cuda_sync").waits.take(np.array([0]))
+    first = recorded("a100_alexnet_cuda_sync").waits.select(np.array([0]))
     assert (first.stream[0], first.on_stream[0]) == (20, 7)
     assert (first.correlation[0], first.on_correlation[0]) == (5170, 5169)
 

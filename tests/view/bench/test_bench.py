@@ -20,9 +20,9 @@ from perfmagic.view.svg.metrics import width_px
 
 def around(median_ms: float, spread_ms: float = 0.2, n: int = 40) -> Quantity:
     samples = np.random.default_rng(3).normal(median_ms, spread_ms, n) / 1e3
-    found = Quantity.of(samples + (median_ms / 1e3 - np.median(samples)))
-    assert found is not None
-    return found
+    quantity = Quantity.of(samples + (median_ms / 1e3 - np.median(samples)))
+    assert quantity is not None
+    return quantity
 
 
 def result(**changes: object) -> BenchSummary:
@@ -79,7 +79,7 @@ def test_below_six_samples_there_is_no_interval() -> None:
     assert row.interval == "needs 6 samples"
 
 
-def test_every_face_says_simulated_and_its_warnings() -> None:
+def test_every_form_says_simulated_and_its_warnings() -> None:
     doc = bench_doc(result())
     for output in (bench_text(doc), bench_html(doc), words_of(bench_svg(doc)), words_of(bench_picture(doc).svg)):
         assert "simulated device, each op at least 1 ms" in output
@@ -170,9 +170,9 @@ def test_a_bench_that_does_not_wait_draws_no_waiting() -> None:
 
 def with_outliers(*values_ms: float) -> Quantity:
     samples = np.random.default_rng(3).normal(1.2e-3, 1e-5, 40)
-    found = Quantity.of(np.append(samples, np.array(values_ms) / 1e3))
-    assert found is not None
-    return found
+    quantity = Quantity.of(np.append(samples, np.array(values_ms) / 1e3))
+    assert quantity is not None
+    return quantity
 
 
 def test_one_outlier_does_not_flatten_the_strip_and_its_value_is_said() -> None:
@@ -227,7 +227,7 @@ def test_the_fine_print_is_one_line_and_names_the_device_last() -> None:
 def test_the_rest_of_the_fine_print_is_there_on_demand() -> None:
     given = result(peak_bytes=6_550_000, held_bytes=3_270_000)
     memory = "peak device memory 6.55 MB, 3.28 MB allocated by the cell"
-    assert [one.replace("\u00a0", " ") for one in given.details] == [
+    assert [detail.replace("\u00a0", " ") for detail in given.details] == [
         "the first call took 25.5 ms and is not a sample",
         memory,
     ]
@@ -245,11 +245,11 @@ def model_of(n: int, t1_ms: float, t2_ms: float, t3_ms: float, caveat: str = "")
 @pytest.mark.parametrize(("t1_ms", "t2_ms", "slower"), [(0.04, 5.0, "5.00"), (4.0, 0.3, "4.00"), (2.0, 2.0, "2.00")])
 def test_the_queue_model_stands_term_by_term_below_the_bars(t1_ms: float, t2_ms: float, slower: str) -> None:
     model = model_of(6, t1_ms, t2_ms, 0.5)
-    found = terms(model)
-    assert [re.split(r" = ", term.words)[0] for term in found] == ["t1", "5 · max(t1, t2)", "t2", "t3"]
-    lengths_ms = [(term.end_s - term.start_s) * 1e3 for term in found]
+    drawn = terms(model)
+    assert [re.split(r" = ", term.words)[0] for term in drawn] == ["t1", "5 · max(t1, t2)", "t2", "t3"]
+    lengths_ms = [(term.end_s - term.start_s) * 1e3 for term in drawn]
     assert lengths_ms == pytest.approx([t1_ms, 5 * max(t1_ms, t2_ms), t2_ms, 0.5])
-    assert found[-1].end_s == pytest.approx(model.predicted_s)
+    assert drawn[-1].end_s == pytest.approx(model.predicted_s)
     words = words_of(bench_svg(bench_doc(result(synced=True, queue_model=model)))).replace("\u00a0", " ")
     assert f"5 · max(t1, t2) = 5 · {slower} ms" in words
     assert "t1 + (n − 1) · max(t1, t2) + t2 + t3" in words
@@ -258,9 +258,9 @@ def test_the_queue_model_stands_term_by_term_below_the_bars(t1_ms: float, t2_ms:
 
 
 def test_the_words_of_the_queue_model_never_touch_each_other() -> None:
-    found = terms(model_of(1000, 0.001, 3.0, 0.001))
-    widths = [width_px(term.words, 10) for term in found]
-    lefts = placed([(term.start_s + term.end_s) / 2 * 258 for term in found], widths, 776)
+    drawn = terms(model_of(1000, 0.001, 3.0, 0.001))
+    widths = [width_px(term.words, 10) for term in drawn]
+    lefts = placed([(term.start_s + term.end_s) / 2 * 258 for term in drawn], widths, 776)
     edges = [edge for left, width in zip(lefts, widths, strict=True) for edge in (left, left + width)]
     assert edges == sorted(edges)
     assert edges[0] >= 0

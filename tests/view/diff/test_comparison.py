@@ -17,7 +17,6 @@ import perfmagic
 from perfmagic.analysis.diff.diff import trace_diff
 from perfmagic.base.tables import sort_script
 from perfmagic.results import TimelineResult, TraceComparison
-from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from perfmagic.view.diff.picture import aligned, drawn_parts, pair_svg, waterfall_svg
 from perfmagic.view.diff.tables import comparison_tables
@@ -26,14 +25,14 @@ from perfmagic.view.nbval import sanitize_file
 from tests.analysis.diff.pairs import cell, eager, fused, program
 from tests.analysis.ranks.test_ranks import rank
 from tests.data.traces import reference_diff
-from tests.trace.recorded import real
+from tests.trace.recorded import real, real_trace
 from tests.view.timeline.golden import COMPARISONS, FOLDER, comparison_pictures
 
 
 def compared(first: Trace, second: Trace) -> TraceComparison:
-    found = perfmagic.compare(TimelineResult(first), TimelineResult(second))
-    assert isinstance(found, TraceComparison)
-    return found
+    comparison = perfmagic.compare(TimelineResult(first), TimelineResult(second))
+    assert isinstance(comparison, TraceComparison)
+    return comparison
 
 
 def plain(text: str) -> str:
@@ -60,25 +59,25 @@ def test_the_text_has_the_verdict_first_and_tables_that_fit() -> None:
     "pair", [("v100_4streams_nccl_graphs", "a100_6streams_graphs_rank0"), ("h100_qwen_orphans", "a100_nccl_rank0of2")]
 )
 def test_long_names_of_recorded_traces_fit(pair: tuple[str, str]) -> None:
-    found = perfmagic.compare(*(perfmagic.open_trace(real(name)) for name in pair))
-    assert all(len(line) <= 100 for line in found.text().splitlines())
-    assert len(found.html().encode()) <= MAX_OUTPUT_BYTES
-    assert found.markdown().count("\n| ---") >= 5
+    comparison = perfmagic.compare(*(perfmagic.open_trace(real(name)) for name in pair))
+    assert all(len(line) <= 100 for line in comparison.text().splitlines())
+    assert len(comparison.html().encode()) <= MAX_OUTPUT_BYTES
+    assert comparison.markdown().count("\n| ---") >= 5
 
 
 def test_in_a_narrow_text_one_kernel_under_two_operators_reads_as_two() -> None:
-    found = compared(
+    comparison = compared(
         program(("aten::add", ("elementwise",)), ("aten::mul", ("elementwise",))),
         program(("aten::add", ("elementwise",)), ("aten::mul", ("elementwise",)), kernel_us=20),
     )
-    text = plain(found.text())
+    text = plain(comparison.text())
     kernels = text[text.index("Kernels and copies") :].splitlines()[1:3]
     assert [line.split()[:2] for line in kernels] == [["elementwise", "aten::add"], ["elementwise", "aten::mul"]]
     other = program(("aten::add", ("elementwise",)), ("aten::mul", ("scale",)), kernel_us=20)
     assert not re.search(r"^  Kernels and copies +under", plain(compared(other, other).text()), re.MULTILINE)
 
 
-def test_of_two_ranks_of_one_job_the_waiting_is_told_as_the_files_have_it() -> None:
+def test_the_waiting_of_two_ranks_of_one_job_is_what_their_files_say() -> None:
     names = ("dlrm_8ranks/worker0_step_12.1694128201545", "dlrm_8ranks/worker1_step_12.1694128201556")
     took = []
     for name in names:
@@ -117,38 +116,38 @@ def test_of_two_samples_the_largest_differences_of_a_mean_run_come_first() -> No
         for kernel in a.keys() & b.keys()
     }
     expected = sorted(weights.values(), reverse=True)
-    table = comparison_tables(trace_diff(*(read_trace(real(name)) for name in names)))[0]
+    table = comparison_tables(trace_diff(*(real_trace(name) for name in names)))[0]
     shown = [weights[getattr(row[0], "full", None) or str(row[0])] for row in table.rows]
     assert shown == pytest.approx(expected[: len(shown)])
     assert "Memcpy HtoD (Pinned -> Device)" in [str(row[0]) for row in table.rows[:6]]
 
 
 def test_the_bars_of_the_waterfall_lead_from_one_whole_to_the_other() -> None:
-    found = compared(eager(), fused())
-    assert found.whole.a_ns + sum(ns for _, ns, _ in drawn_parts(found)) == found.whole.b_ns
-    svg = waterfall_svg(found)
+    comparison = compared(eager(), fused())
+    assert comparison.whole.a_ns + sum(ns for _, ns, _ in drawn_parts(comparison)) == comparison.whole.b_ns
+    svg = waterfall_svg(comparison)
     assert "prefers-color-scheme:dark" in svg
     assert "−20.0\u00a0µs" in svg
 
 
 def test_steps_begin_at_the_same_place_in_both() -> None:
-    found = compared(eager(steps=3), fused(steps=3))
-    first, second = aligned(found, *found.timelines)
+    comparison = compared(eager(steps=3), fused(steps=3))
+    first, second = aligned(comparison, *comparison.timelines)
     assert [a.at_ns for a in first] == [b.at_ns for b in second]
     lengths = [max(a.length_ns, b.length_ns) for a, b in zip(first, second, strict=True)]
     assert [segment.at_ns for segment in first] == [sum(lengths[:i]) for i in range(3)]
-    svg = pair_svg(found, *found.timelines)
+    svg = pair_svg(comparison, *comparison.timelines)
     assert [f"step {n}:" in svg for n in (3, 4, 5, 6)] == [True, True, True, False]
 
 
 def test_without_steps_both_begin_with_their_first_op_and_a_cell_with_its_start() -> None:
-    found = compared(eager(), fused())
-    assert [(s.start_ns, s.end_ns, s.at_ns) for one in aligned(found, *found.timelines) for s in one] == [
+    comparison = compared(eager(), fused())
+    assert [(s.start_ns, s.end_ns, s.at_ns) for steps in aligned(comparison, *comparison.timelines) for s in steps] == [
         (20_000, 86_000, 0),
         (20_000, 62_000, 0),
     ]
     cells = compared(cell("%%timeline\nf()", {2: 100}), cell("%%timeline\nf()", {2: 40}))
-    assert [s.start_ns for one in aligned(cells, *cells.timelines) for s in one] == [0, 0]
+    assert [s.start_ns for steps in aligned(cells, *cells.timelines) for s in steps] == [0, 0]
 
 
 def test_ops_that_are_new_or_gone_are_marked_and_others_are_not() -> None:
@@ -161,10 +160,10 @@ def test_ops_that_are_new_or_gone_are_marked_and_others_are_not() -> None:
 
 
 def test_a_comparison_without_device_ops_has_no_picture_and_says_why() -> None:
-    found = compared(program(), program())
-    assert "No verdict" in found.html()
-    assert "data:image" not in found.html()
-    assert "Operators, on the host" not in found.text()
+    comparison = compared(program(), program())
+    assert "No verdict" in comparison.html()
+    assert "data:image" not in comparison.html()
+    assert "Operators, on the host" not in comparison.text()
 
 
 def test_a_page_runs_nothing_but_what_sorts_its_tables_and_needs_no_network() -> None:
@@ -176,22 +175,29 @@ def test_a_page_runs_nothing_but_what_sorts_its_tables_and_needs_no_network() ->
 
 def test_names_of_others_are_no_markup() -> None:
     evil = program(("aten::<b>", ("<script>alert(1)</script>",)))
-    found = compared(evil, program(("aten::<b>", ("gemm",)), ("aten::<b>", ("<script>alert(1)</script>",))))
-    assert "<script>" not in found.page()
-    assert "<script>" not in found.markdown()
+    comparison = compared(evil, program(("aten::<b>", ("gemm",)), ("aten::<b>", ("<script>alert(1)</script>",))))
+    assert "<script>" not in comparison.page()
+    assert "<script>" not in comparison.markdown()
 
 
 def test_a_comparison_survives_a_pickle() -> None:
-    found = compared(eager(), fused())
-    again = pickle.loads(pickle.dumps(found))
-    assert (again.text(), again.to_dict(), again.html()) == (found.text(), found.to_dict(), found.html())
+    comparison = compared(eager(), fused())
+    again = pickle.loads(pickle.dumps(comparison))
+    assert (again.text(), again.to_dict(), again.html()) == (comparison.text(), comparison.to_dict(), comparison.html())
 
 
 def test_every_table_is_a_frame() -> None:
     pytest.importorskip("pandas")
-    found = compared(eager(steps=1), fused(steps=1))
-    assert found.to_frame()["diff_ns"].sum() == found.whole.diff_ns
-    for table in (found.parts, found.totals, found.operators, found.kernels, found.replaced, found.steps):
+    comparison = compared(eager(steps=1), fused(steps=1))
+    assert comparison.to_frame()["diff_ns"].sum() == comparison.whole.diff_ns
+    for table in (
+        comparison.parts,
+        comparison.totals,
+        comparison.operators,
+        comparison.kernels,
+        comparison.replaced,
+        comparison.steps,
+    ):
         assert len(table.to_frame()) == len(table)
 
 

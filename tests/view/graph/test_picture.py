@@ -29,24 +29,24 @@ def serial() -> GraphResult:
 
 def texts(svg: str) -> list[tuple[float, float, str, float, str]]:
     """x, y, words, size and anchor of each text, in pixels."""
-    found = []
+    words = []
     for node in ET.fromstring(svg).iter(f"{NS}text"):
         if node.text is None:
             continue
         size = float(node.get("font-size", 2 * 10)) / UNITS_PER_PX
         x, y = (float(node.get(key, 0)) / UNITS_PER_PX for key in "xy")
-        found.append((x, y, node.text, size, node.get("text-anchor", "")))
-    return found
+        words.append((x, y, node.text, size, node.get("text-anchor", "")))
+    return words
 
 
 def boxes_of(words: list[tuple[float, float, str, float, str]]) -> list[tuple[float, float, float, float, str]]:
     """Left, top, right and bottom of each text."""
-    found = []
+    boxes = []
     for x, y, text, size, anchor in words:
         wide = width_px(text, size)
         left = x - {"middle": wide / 2, "end": wide}.get(anchor, 0)
-        found.append((left, y - 0.72 * size, left + wide, y, text))
-    return found
+        boxes.append((left, y - 0.72 * size, left + wide, y, text))
+    return boxes
 
 
 @pytest.mark.parametrize("of", [two_devices(), chain(60), chain(200, lines=20), chain(300)], ids=range(4))
@@ -96,9 +96,9 @@ def test_words_and_picture_name_the_same_times(serial: GraphResult) -> None:
 
 
 def test_where_nothing_could_be_shorter_the_words_say_no_less() -> None:
-    found = GraphResult(*recorded([(op("a", 0, 10, writes=[1]), None)]))
-    assert found.sentence.endswith("the needs allow no less")
-    assert (found.could, found.did) == (1.0, 1.0)
+    graph = GraphResult(*recorded([(op("a", 0, 10, writes=[1]), None)]))
+    assert graph.sentence.endswith("the needs allow no less")
+    assert (graph.could, graph.did) == (1.0, 1.0)
 
 
 def test_the_longest_chain_is_bold_and_only_that(serial: GraphResult) -> None:
@@ -138,7 +138,7 @@ def test_boxes_do_not_overlap(serial: GraphResult) -> None:
         assert abs(ax - bx) >= painter.box_px or abs(ay - by) >= BOX_PX
 
 
-def test_a_result_without_operators_says_so_in_every_face() -> None:
+def test_a_result_without_operators_says_so_in_every_form() -> None:
     empty = GraphResult(recorded([])[0], SeenOps())
     assert empty.is_empty
     assert empty.text() == "Graph: no operator of torch ran"

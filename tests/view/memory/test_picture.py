@@ -62,24 +62,24 @@ def memory_trace(n: int = 0, seed: int = 0, reserved: int = 0) -> Trace:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_each_step_is_the_sum_of_what_was_allocated_then(seed: int) -> None:
-    found = ledger(memory_trace(200, seed), 0)
-    assert found is not None
-    made = stack(found, reasons(found))
+    memory = ledger(memory_trace(200, seed), 0)
+    assert memory is not None
+    made = stack(memory, reasons(memory))
     total = made.size_bytes.sum(axis=0)
-    assert total.max() == found.peak_bytes == total[made.peak_step]
-    assert total[0] == found.start_bytes
-    blocks = found.blocks
-    steps = sorted({*found.order[~found.before].tolist(), *blocks.free_order[blocks.free_order != NONE].tolist()})
+    assert total.max() == memory.peak_bytes == total[made.peak_step]
+    assert total[0] == memory.start_bytes
+    blocks = memory.blocks
+    steps = sorted({*memory.order[~memory.before].tolist(), *blocks.free_order[blocks.free_order != NONE].tolist()})
     for step in range(0, len(steps), 17):
         at = steps[step]
-        alive = (found.order <= at) & ((blocks.free_order == NONE) | (blocks.free_order > at))
+        alive = (memory.order <= at) & ((blocks.free_order == NONE) | (blocks.free_order > at))
         assert total[step + 1] == blocks.size_bytes[alive].sum()
 
 
 def test_the_kinds_are_those_of_the_reasons() -> None:
-    found = ledger(memory_trace(), 0)
-    assert found is not None
-    made = stack(found, reasons(found))
+    memory = ledger(memory_trace(), 0)
+    assert memory is not None
+    made = stack(memory, reasons(memory))
     most = {kind: int(size) // MB for kind, size in zip(KINDS, made.size_bytes.max(axis=1), strict=True) if size}
     assert most == {Kind.PARAMETERS: 100, Kind.HELD: 200, Kind.PASSING: 700}
     assert made.cell_line.tolist() == [0, 2, 3, 3, 3, 4]

@@ -18,9 +18,9 @@ def ranks(n: int = 4, *, skew_us: float = 0) -> Ranks:
         rank(i, compute_us=800 if i == 2 else 300 + 20 * (i % 8), world_size=n, skew_us=skew_us if i == 1 else 0)
         for i in range(n)
     ]
-    found = ranks_of(traces)
-    assert found is not None
-    return found
+    ranks = ranks_of(traces)
+    assert ranks is not None
+    return ranks
 
 
 def four_ranks() -> RanksDoc:
@@ -28,8 +28,8 @@ def four_ranks() -> RanksDoc:
 
 
 def result(n: int = 4, *, skew_us: float = 0) -> RanksResult:
-    found = ranks(n, skew_us=skew_us)
-    return RanksResult(tuple(TimelineResult(found.traces[i], title=f"rank{i}.json") for i in found.ranks), found)
+    job = ranks(n, skew_us=skew_us)
+    return RanksResult(tuple(TimelineResult(job.traces[i], title=f"rank{i}.json") for i in job.ranks), job)
 
 
 def ring(number: int) -> Trace:
@@ -52,6 +52,6 @@ def ring(number: int) -> Trace:
 
 
 def ring_doc() -> RanksDoc:
-    found = ranks_of([ring(i) for i in range(4)])
-    assert found is not None
-    return ranks_doc(found)
+    ranks_of_ring = ranks_of([ring(i) for i in range(4)])
+    assert ranks_of_ring is not None
+    return ranks_doc(ranks_of_ring)

@@ -13,7 +13,7 @@ import pytest
 import perfmagic
 from perfmagic.analysis.ranks.ranks import ranks_of
 from perfmagic.base.terminal import columns
-from perfmagic.results.traces import Traces
+from perfmagic.results.ranks import Traces
 from perfmagic.trace.model import Trace
 from perfmagic.view.html import MAX_OUTPUT_BYTES
 from perfmagic.view.ranks.doc import HEAD, rank_table, ranks_doc
@@ -42,14 +42,14 @@ def test_all_ranks_lie_on_one_axis_that_begins_with_the_earliest() -> None:
     assert "clocks moved by up to 50.0 ms" in plain(doc.clocks)
 
 
-def test_every_face_names_the_late_rank_and_its_numbers() -> None:
-    found = result()
-    text = found.text()
+def test_every_form_names_the_late_rank_and_its_numbers() -> None:
+    ranks = result()
+    text = ranks.text()
     assert "rank 2 is a straggler" in text
     assert all(columns(line) <= 100 for line in text.split("\n"))
-    html = found.html()
+    html = ranks.html()
     assert "<b>rank 2 is a straggler</b>" in html
-    for cells in rank_table(found.doc).rows:
+    for cells in rank_table(ranks.doc).rows:
         assert len(cells) == len(HEAD)
         assert all(f">{cell}</td>" in html for cell in cells if cell)
     assert len(html.encode()) <= MAX_OUTPUT_BYTES
@@ -68,9 +68,9 @@ def beside_compute() -> tuple[Trace, Trace]:
 
 
 def test_the_hatch_the_words_beside_the_row_and_the_table_count_the_same_waiting() -> None:
-    found = ranks_of(beside_compute())
-    assert found is not None
-    doc = ranks_doc(found)
+    ranks = ranks_of(beside_compute())
+    assert ranks is not None
+    doc = ranks_doc(ranks)
     row, cells = doc.rows[0], rank_table(doc).rows[0]
     hatched, paler = (row.bands[name] for name in ("wait", "wait_beside"))
     assert (hatched[:, 1] - hatched[:, 0]).tolist() == [100 * US] * 4
@@ -80,6 +80,7 @@ def test_the_hatch_the_words_beside_the_row_and_the_table_count_the_same_waiting
     assert "the same beside compute" in ranks_svg(doc)
 
 
+@pytest.mark.slow
 def test_a_picture_of_many_ranks_is_bounded_in_height_and_bytes() -> None:
     for n in (4, 40, 130):
         doc = result(n).doc
@@ -93,8 +94,8 @@ def test_a_picture_of_many_ranks_is_bounded_in_height_and_bytes() -> None:
 
 
 def test_the_wire_holds_the_rows_and_behind_them_each_rank_s_own_timeline() -> None:
-    found = result()
-    wire = found.wire
+    ranks = result()
+    wire = ranks.wire
     header = json.loads(wire.header_json)
     overview = zlib.decompress(wire.payload[: header["overview_bytes"]])
     assert len(overview) == sum(c["width"] * c["rows"] for c in header["columns"])
@@ -112,11 +113,11 @@ def test_the_wire_holds_the_rows_and_behind_them_each_rank_s_own_timeline() -> N
 
 
 def test_a_rank_s_own_lanes_begin_where_its_row_does() -> None:
-    found = result(skew_us=-3_000)
-    for row, one in zip(found.doc.rows, found.timelines, strict=True):
-        start, end = window_on_axis(found.doc, row)
-        assert end - start == found.doc.span_ns
-        first = int(one.trace.ops.start_ns[0])
+    ranks = result(skew_us=-3_000)
+    for row, timeline in zip(ranks.doc.rows, ranks.timelines, strict=True):
+        start, end = window_on_axis(ranks.doc, row)
+        assert end - start == ranks.doc.span_ns
+        first = int(timeline.trace.ops.start_ns[0])
         device = row.bands["compute"]
         assert device[0, 0] == first - start
 
@@ -131,9 +132,9 @@ def test_a_row_s_bands_are_the_table_s_numbers() -> None:
 
 
 def test_several_files_are_a_tuple_that_knows_its_jobs() -> None:
-    found = result()
-    lone = type(found.timelines[0])(rank(0, world_size=9), title="lone.json")
-    traces = Traces((*found.timelines, lone))
+    ranks = result()
+    lone = type(ranks.timelines[0])(rank(0, world_size=9), title="lone.json")
+    traces = Traces((*ranks.timelines, lone))
     assert len(traces) == 5
     assert [len(job.timelines) for job in traces.jobs] == [4]
     assert traces.alone == [lone]
@@ -151,9 +152,10 @@ def test_the_ranks_of_a_result_are_pickled_and_shown_in_one_sentence() -> None:
     assert ranks().alignment.moved_ns == {}
 
 
+@pytest.mark.slow
 def test_what_is_shown_of_a_late_rank_is_the_longest_wait_for_it() -> None:
-    found = perfmagic.open_traces(real("dlrm_8ranks/worker0_step_12.1694128201545").parent).ranks
-    shown = {f["rule"]: (f["start_ns"], f["end_ns"]) for f in found.wire.header["findings"]}
+    ranks = perfmagic.open_traces(real("dlrm_8ranks/worker0_step_12.1694128201545").parent).ranks
+    shown = {f["rule"]: (f["start_ns"], f["end_ns"]) for f in ranks.wire.header["findings"]}
     starts, durations = {}, {}
     for path in sorted(real("dlrm_8ranks/worker0_step_12.1694128201545").parent.glob("*.gz")):
         data = json.loads(gzip.decompress(path.read_bytes()))
@@ -174,9 +176,9 @@ def test_what_a_rank_waits_is_one_number_beside_its_row_and_in_the_table() -> No
         b.op(600 if number else 100, 1000, launch=50, name=REDUCE, stream=9)
         return b.trace(rank=number, world_size=2)
 
-    found = ranks_of([waits_beside_compute(i) for i in range(2)])
-    assert found is not None
-    doc = ranks_doc(found)
+    ranks = ranks_of([waits_beside_compute(i) for i in range(2)])
+    assert ranks is not None
+    doc = ranks_doc(ranks)
     assert [row.stat.waiting_ns for row in doc.rows] == [500 * US, 0]
     assert doc.rows[0].stat.exposed_waiting_ns == 100 * US
     assert [row.words[0] for row in doc.rows] == ["waits 100\u00a0µs", ""]

@@ -20,7 +20,7 @@ from tests.analysis.ranks.test_ranks import rank
 
 
 def of(n: int, *, rounds: int, cores: int = 2) -> RanksResult:
-    """A run on n ranks of some rounds of 1 ms, that shared so many cores."""
+    """A run on n ranks of some rounds of 1 ms, on a given number of shared cores."""
 
     def on_cores(trace: Trace) -> Trace:
         meta = replace(trace.meta, boot="a", monotonic_base_ns=0, cores=cores, waited_for_core_ns=5_000_000)
@@ -47,7 +47,7 @@ def test_the_run_of_median_time_counts_and_the_fewest_ranks_come_first(sweep: Ra
         RanksSweep.of([], "weak")
 
 
-def test_all_faces_have_the_same_numbers_and_say_how_the_work_scales(sweep: RanksSweep) -> None:
+def test_all_forms_have_the_same_numbers_and_say_how_the_work_scales(sweep: RanksSweep) -> None:
     percent = [f"{row.efficiency_frac:.0%}".replace("%", "") for row in sweep.table]
     for output in (sweep.text(), sweep.markdown(), sweep.html()):
         words = output.replace("\u00a0", " ")

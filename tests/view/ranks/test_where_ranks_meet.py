@@ -23,7 +23,7 @@ def table_of(doc: RanksDoc, table: str) -> dict[str, list[int]]:
     """The columns of one table, decoded as the browser does."""
     wire = ranks_wire(doc, {})
     data = zlib.decompress(wire.payload[: wire.header["overview_bytes"]])
-    found = {}
+    columns = {}
     for column in wire.header["columns"]:
         if column["table"] != table:
             continue
@@ -32,8 +32,8 @@ def table_of(doc: RanksDoc, table: str) -> dict[str, list[int]]:
         values = (planes << (8 * np.arange(width)[:, None])).sum(axis=0)
         if column["code"] != "plain":
             values = np.where(values & 1, -((values + 1) >> 1), values >> 1)
-        found[column["name"]] = (np.cumsum(values) if column["code"] == "delta" else values).tolist()
-    return found
+        columns[column["name"]] = (np.cumsum(values) if column["code"] == "delta" else values).tolist()
+    return columns
 
 
 def test_the_wire_has_each_collective_with_a_part_of_every_rank() -> None:
@@ -84,7 +84,7 @@ def picture_of(met: Met, span_ns: int, n: int) -> dict[str, str]:
     draw_met(canvas, met, Scale(0, span_ns, 500), Places(0, heights(n), n), 1)
     svg = canvas.svg(100, "")
     style = dict(re.findall(r"\.([a-z]+)\{([^}]*)\}", svg.split("@media")[0]))
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for cls, data in re.findall(r'<path class="([a-z]+)" d="([^"]*)"', svg):
         rule = style[cls]
         name = (
@@ -96,8 +96,8 @@ def picture_of(met: Met, span_ns: int, n: int) -> dict[str, str]:
             if "stroke" in rule
             else "tips"
         )
-        found[name] = data
-    return found
+        paths[name] = data
+    return paths
 
 
 def test_a_line_joins_the_ranks_of_a_collective_and_a_dot_stands_on_the_last() -> None:
@@ -146,7 +146,7 @@ def test_the_static_picture_says_how_long_a_wait_was_and_what_the_marks_mean() -
 
 def test_of_very_many_collectives_those_with_the_longest_waits_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_PARTS", 8)
-    found = ranks(4)
-    kept = met_of(found)
+    job = ranks(4)
+    kept = met_of(job)
     assert len(kept.met_ns) == 2
     assert len(kept.row) == 8

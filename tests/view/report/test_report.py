@@ -13,7 +13,6 @@ from perfmagic.base.tables import SORTABLE, Table
 from perfmagic.base.terminal import columns
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import Counters, HostKind
-from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import DeviceInfo
 from perfmagic.view.report.tables import TEXT_ROWS, report_tables, windows_words
 from perfmagic.view.report.writers import html_tables, markdown, report_text
@@ -21,7 +20,7 @@ from perfmagic.view.timeline.lanes import StreamLane
 from perfmagic.view.timeline.text import MAX_STREAMS, timeline_text
 from tests.analysis.build import US, Builder
 from tests.analysis.shaped import FLOAT, Shaped
-from tests.trace.recorded import NAMES, real, recorded
+from tests.trace.recorded import NAMES, real_trace, recorded
 
 LONG = "void at::native::kernel_of_a_long_name<" + "float, " * 12 + "{}>(int)"
 
@@ -69,7 +68,7 @@ def everything() -> TimelineResult:
     return TimelineResult(replace(trace, names=(*trace.names, "Total Allocated"), counters=counters))
 
 
-def test_every_table_stands_in_every_face_and_comes_from_one_report() -> None:
+def test_every_table_stands_in_every_form_and_comes_from_one_report() -> None:
     result = everything()
     titles = [table.title for table in report_tables(result.to_dict())]
     assert [" ".join(title.split(" ")[:4]) for title in titles if not title.startswith("Where the")] == [
@@ -95,6 +94,27 @@ def test_every_table_stands_in_every_face_and_comes_from_one_report() -> None:
     for table in report_tables(result.to_dict(), TEXT_ROWS, brief=True):
         for row in table.rows:
             assert " ".join(row).split() in [line.split() for line in said.splitlines()]
+
+
+def test_a_custom_kernel_has_a_row_of_its_own_among_the_categories() -> None:
+    b = Builder()
+    b.op(0, 10, launch=0, name="my_kernel")
+    b.op(10, 15, launch=1, name="sgemm")
+    by_title = {table.title: table for table in report_tables(TimelineResult(b.trace()).to_dict())}
+    assert [row[0] for row in by_title["Device time by category"].rows] == ["kernel my_kernel", "matrix products"]
+
+
+def test_what_an_llm_server_did_comes_first_and_has_a_table_in_every_output() -> None:
+    result = TimelineResult(recorded("mi300_sglang_hipgraph"))
+    report = result.to_dict()
+    headline = "Decode: 1 step of 10.4\u00a0ms, batch 32: 3,090\u00a0tokens/s."
+    assert report["phase_headline"] == headline
+    (table,) = (table for table in report_tables(report) if table.title == "Phases of serving")
+    assert table.rows == [("decode", "1", "10.4\u00a0ms", "94\u00a0%", "32", "32", "3,090\u00a0tokens/s")]
+    page, written, said = html_tables(report), markdown("t", "h", [], [], report), text(result)
+    assert page.index(f"<p>{headline}</p>") < page.index("Phases of serving") < page.index("3,090\u00a0tokens/s</td>")
+    assert written.index(headline) < written.index("**Phases of serving**")
+    assert said.index(headline.replace("\u00a0", " ")) < said.index("  Phases of serving")
 
 
 def test_a_page_has_the_whole_name_behind_a_short_one_and_numbers_to_sort_by() -> None:
@@ -165,13 +185,12 @@ def test_what_a_simulated_device_starts_late_is_never_for_reasons_that_the_recor
         b.op(0, 10, launch=0)
         b.op(500, 510, launch=1)
         trace = b.trace(devices=(DeviceInfo(0, kind, "x"),))
-        (table,) = (
-            one for one in report_tables(TimelineResult(trace).to_dict(), TEXT_ROWS) if one.title == "Idle by cause"
-        )
+        tables = report_tables(TimelineResult(trace).to_dict(), TEXT_ROWS)
+        (table,) = (table for table in tables if table.title == "Idle by cause")
         assert (words in table.rows[0][0]) is said
 
 
-def test_every_face_says_which_kernels_an_expression_made_communication() -> None:
+def test_every_form_says_which_kernels_an_expression_made_communication() -> None:
     result = TimelineResult(recorded("v100_4streams_nccl_step"), comm_names="allreduce")
     words = "match 'allreduce': 1 kernel name: ncclKernel_AllReduce_RING_LL_Sum_float."
     assert words in " ".join(report_text(result.doc, result.to_dict()).split())
@@ -193,7 +212,7 @@ def test_more_steps_than_are_shown_are_counted(n: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_face_of_a_report_has_the_same_numbers_of_the_streams(name: str) -> None:
+def test_every_form_of_a_report_has_the_same_numbers_of_the_streams(name: str) -> None:
     result = TimelineResult(recorded(name.removesuffix(".json.gz")))
     by_title = {table.title: table for table in report_tables(result.to_dict())}
     for group in result.doc.groups:
@@ -212,11 +231,11 @@ def test_every_face_of_a_report_has_the_same_numbers_of_the_streams(name: str) -
 def _stream_rows(tables: dict[str, Table], drawn: Sequence[StreamLane]) -> list[tuple[str, ...]]:
     """Number, share, busy time, ops and queue of the streams that a terminal shows, as Markdown has them."""
     shown = {lane.label for lane in drawn[:MAX_STREAMS]}
-    found = [(label, share, busy, n, deepest) for label, n, busy, share, deepest in tables["Streams"].rows]
-    return [(row[0].removeprefix("stream "), *row[1:]) for row in found if row[0] in shown]
+    rows = [(label, share, busy, n, deepest) for label, n, busy, share, deepest in tables["Streams"].rows]
+    return [(row[0].removeprefix("stream "), *row[1:]) for row in rows if row[0] in shown]
 
 
-def test_what_is_alone_and_what_is_exposed_have_two_names_in_every_face() -> None:
+def test_what_is_alone_and_what_is_exposed_have_two_names_in_every_form() -> None:
     b = Builder()
     b.op(0, 10, launch=0, name="gemm")
     b.op(10, 30, launch=1, name="Memcpy HtoD (Pinned -> Device)", stream=8, size=100)
@@ -247,12 +266,10 @@ def test_what_is_alone_and_what_is_exposed_have_two_names_in_every_face() -> Non
 
 
 def test_the_idle_time_of_a_sample_has_no_causes() -> None:
-    sampled, whole = (
-        TimelineResult(read_trace(real(n))).to_dict() for n in ("sampled_rank0of128", "h100_qwen_orphans")
-    )
+    sampled, whole = (TimelineResult(real_trace(n)).to_dict() for n in ("sampled_rank0of128", "h100_qwen_orphans"))
     assert all(device["idle_ns"] for device in sampled["devices"].values())
-    titles = [[table.title for table in report_tables(one)] for one in (sampled, whole)]
-    assert ["Idle by cause" in one for one in titles] == [False, True]
+    titles = [[table.title for table in report_tables(report)] for report in (sampled, whole)]
+    assert ["Idle by cause" in names for names in titles] == [False, True]
 
 
 def test_the_heads_of_columns_say_whose_ops_count_and_with_what_is_inside() -> None:

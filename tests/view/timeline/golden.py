@@ -105,8 +105,8 @@ def picture(trace: Trace) -> list[str]:
 
 def comparison_pictures(first: Trace, second: Trace) -> list[str]:
     """The elements of both pictures of a comparison."""
-    found = compare_timelines(TimelineResult(first), TimelineResult(second))
-    return [*described(waterfall_svg(found)), *described(pair_svg(found, *found.timelines))]
+    comparison = compare_timelines(TimelineResult(first), TimelineResult(second))
+    return [*described(waterfall_svg(comparison)), *described(pair_svg(comparison, *comparison.timelines))]
 
 
 # every picture by the name of its file, whatever it shows

@@ -33,17 +33,17 @@ def test_an_op_that_waits_half_a_slot_is_half_a_layer() -> None:
 
 @UNHURRIED
 @given(waits, st.integers(1, 60))
-def test_the_area_of_the_pile_is_the_sum_of_all_waiting(found: list[tuple[int, int]], columns: int) -> None:
-    backlog = backlog_of(*found)
+def test_the_area_of_the_pile_is_the_sum_of_all_waiting(intervals: list[tuple[int, int]], columns: int) -> None:
+    backlog = backlog_of(*intervals)
     edges = np.linspace(0, 1300, columns + 1)
     area = float((backlog.depth(edges) * np.diff(edges)).sum())
-    assert area == pytest.approx(sum(b - a for a, b in found), abs=1e-6)
+    assert area == pytest.approx(sum(b - a for a, b in intervals), abs=1e-6)
 
 
 @UNHURRIED
 @given(waits, st.integers(0, 40))
-def test_layers_add_up_to_the_pile(found: list[tuple[int, int]], cut: int) -> None:
-    backlog, edges = backlog_of(*found), np.linspace(0, 1300, 27)
+def test_layers_add_up_to_the_pile(intervals: list[tuple[int, int]], cut: int) -> None:
+    backlog, edges = backlog_of(*intervals), np.linspace(0, 1300, 27)
     cut = min(cut, len(backlog))
     parts = backlog.layer_depth(0, cut, edges) + backlog.layer_depth(cut, len(backlog), edges)
     assert parts == pytest.approx(backlog.depth(edges), abs=1e-6)

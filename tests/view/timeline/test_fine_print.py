@@ -23,16 +23,16 @@ def doc(*notes: str) -> TimelineDoc:
     return replace(doc_of(queue_of()), trust=notes)
 
 
-def last_line(found: TimelineDoc) -> str:
-    return timeline_text(found).splitlines()[-1].replace("\u00a0", " ")
+def last_line(document: TimelineDoc) -> str:
+    return timeline_text(document).splitlines()[-1].replace("\u00a0", " ")
 
 
-def test_one_note_stands_alone_in_every_face() -> None:
-    one = doc(NOTES[0])
-    assert last_line(one) == NOTES[0]
-    assert NOTES[0] in timeline_html(one)
-    assert "<details" not in timeline_html(one)
-    assert NOTES[0] in [text.text for text in ET.fromstring(timeline_svg(one)).iter() if text.text]
+def test_one_note_stands_alone_in_every_form() -> None:
+    document = doc(NOTES[0])
+    assert last_line(document) == NOTES[0]
+    assert NOTES[0] in timeline_html(document)
+    assert "<details" not in timeline_html(document)
+    assert NOTES[0] in [text.text for text in ET.fromstring(timeline_svg(document)).iter() if text.text]
 
 
 def test_of_several_the_text_has_the_first_and_says_where_the_others_are() -> None:
@@ -63,5 +63,5 @@ def test_a_picture_that_stands_alone_has_one_line() -> None:
 
 
 def test_a_report_in_a_terminal_has_a_line_for_each_note() -> None:
-    found = doc(*NOTES)
-    assert report_text(found, TimelineResult(queue_of()).to_dict()).splitlines()[-3:] == [*NOTES]
+    document = doc(*NOTES)
+    assert report_text(document, TimelineResult(queue_of()).to_dict()).splitlines()[-3:] == [*NOTES]

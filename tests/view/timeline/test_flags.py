@@ -24,13 +24,13 @@ def printed(queued_us: float, finished_us: float) -> list[tuple[float, float]]:
     b = Builder()
     b.op(1, finished_us, launch=(0, queued_us))
     svg = timeline_svg(doc_of(b.trace(end=1000, returned=1000)))
-    found = []
+    extents = []
     for text in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"):
         if text.text not in FLAGS:
             continue
         x, width = float(text.attrib["x"]) / UNITS_PER_PX, width_px(text.text, 11, bold=True)
-        found.append((x - width, x) if text.attrib.get("text-anchor") == "end" else (x, x + width))
-    return sorted(found)
+        extents.append((x - width, x) if text.attrib.get("text-anchor") == "end" else (x, x + width))
+    return sorted(extents)
 
 
 @given(st.floats(1, 999), st.floats(0, 60))

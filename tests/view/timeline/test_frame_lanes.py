@@ -12,13 +12,12 @@ from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.timeline.host_time import FrameTime
 from perfmagic.trace.columns import NONE, CallKind, OpKind
-from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 from perfmagic.view.timeline import host_lanes as module
 from perfmagic.view.timeline.doc import timeline_doc
 from perfmagic.view.timeline.host_lanes import FrameLanes, frame_lane_of, frame_lanes, frame_words
 from perfmagic.view.timeline.live_data import timeline_wire
-from tests.trace.recorded import real, recorded
+from tests.trace.recorded import real_trace, recorded
 
 US = 1000
 END = 1000 * US
@@ -65,16 +64,16 @@ def with_frames(rows: Sequence[Row], *, launching: int = 7) -> Trace:
     )
 
 
-def drawn(found: FrameLanes, lane: int = 0) -> list[tuple[int, str]]:
+def drawn(frames: FrameLanes, lane: int = 0) -> list[tuple[int, str]]:
     """The level and the words of each frame of a lane."""
-    one = found.lanes[lane]
-    return [(int(level), found.words[int(name)]) for level, name in zip(one.level, one.name, strict=True)]
+    rows = frames.lanes[lane]
+    return [(int(level), frames.words[int(name)]) for level, name in zip(rows.level, rows.name, strict=True)]
 
 
 def test_people_s_code_is_drawn_with_the_built_in_functions_it_calls_and_torch_s_is_not() -> None:
-    found = frame_lanes(with_frames(NESTED), 0, END)
-    assert [lane.thread for lane in found.lanes] == [7]
-    assert drawn(found) == [(0, "step (train.py:12)"), (1, "loss (loss.py:3)"), (2, "sync")]
+    frames = frame_lanes(with_frames(NESTED), 0, END)
+    assert [lane.thread for lane in frames.lanes] == [7]
+    assert drawn(frames) == [(0, "step (train.py:12)"), (1, "loss (loss.py:3)"), (2, "sync")]
 
 
 def test_what_is_not_drawn_is_counted() -> None:
@@ -86,8 +85,8 @@ def test_what_is_not_drawn_is_counted() -> None:
 
 
 def test_a_thread_without_people_s_code_shows_all_its_frames() -> None:
-    found = frame_lanes(with_frames([(TORCH, 0, 500, 7), (BUILTIN, 100, 200, 7), (STEP, 0, 500, 8)]), 0, END)
-    assert drawn(found) == [(0, "_call_impl (module.py:1779)"), (1, "len")]
+    frames = frame_lanes(with_frames([(TORCH, 0, 500, 7), (BUILTIN, 100, 200, 7), (STEP, 0, 500, 8)]), 0, END)
+    assert drawn(frames) == [(0, "_call_impl (module.py:1779)"), (1, "len")]
 
 
 def test_the_shortest_frames_go_first_and_those_of_one_length_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,23 +95,23 @@ def test_the_shortest_frames_go_first_and_those_of_one_length_together(monkeypat
         *((LOSS, at, at + length, 7) for at, length in ((0, 50), (100, 20), (200, 20), (300, 9))),
     ]
     monkeypatch.setattr(module, "MOST_FRAMES", 3)
-    found = frame_lanes(with_frames(rows), 0, END)
-    assert sorted((found.lanes[0].end_ns - found.lanes[0].start_ns).tolist()) == [50 * US, 900 * US]
-    assert found.note == "2 of 5 Python frames are drawn; left out are 3 of 20.0\u00a0µs or less"
+    frames = frame_lanes(with_frames(rows), 0, END)
+    assert sorted((frames.lanes[0].end_ns - frames.lanes[0].start_ns).tolist()) == [50 * US, 900 * US]
+    assert frames.note == "2 of 5 Python frames are drawn; left out are 3 of 20.0\u00a0µs or less"
     monkeypatch.setattr(module, "MOST_FRAMES", 5)
     assert frame_lanes(with_frames(rows), 0, END).note == ""
 
 
 def test_frames_that_are_too_deep_are_left_out() -> None:
     rows = [(STEP, at, 900 - at, 7) for at in range(module.MOST_LEVELS + 3)]
-    found = frame_lanes(with_frames(rows), 0, END)
-    assert found.lanes[0].depth == module.MOST_LEVELS
-    assert found.note == f"64 of 67 Python frames are drawn; left out are 3 inside {module.MOST_LEVELS} others"
+    frames = frame_lanes(with_frames(rows), 0, END)
+    assert frames.lanes[0].depth == module.MOST_LEVELS
+    assert frames.note == f"64 of 67 Python frames are drawn; left out are 3 inside {module.MOST_LEVELS} others"
 
 
 def test_only_frames_of_the_window_are_drawn() -> None:
-    found = frame_lanes(with_frames([(STEP, 0, 100, 7), (LOSS, 200, 300, 7)]), 150 * US, END)
-    assert drawn(found) == [(0, "loss (loss.py:3)")]
+    frames = frame_lanes(with_frames([(STEP, 0, 100, 7), (LOSS, 200, 300, 7)]), 150 * US, END)
+    assert drawn(frames) == [(0, "loss (loss.py:3)")]
 
 
 def test_frames_of_one_level_do_not_overlap() -> None:
@@ -152,9 +151,9 @@ def test_a_finding_about_frames_names_the_lane_that_has_them() -> None:
 
 
 def test_in_a_recorded_trace_the_gap_with_frames_points_to_their_lane() -> None:
-    trace = read_trace(real("b200_pdl_overlaps_python_stacks"))
-    found = findings(trace)
-    wire = timeline_wire(timeline_doc(trace, found), trace)
+    trace = real_trace("b200_pdl_overlaps_python_stacks")
+    of_trace = findings(trace)
+    wire = timeline_wire(timeline_doc(trace, of_trace), trace)
     lanes = {said["rule"]: said.get("frame_lane") for said in wire.header["findings"]}
-    assert lanes == {one.rule: 0 if one.frames else None for one in found}
+    assert lanes == {finding.rule: 0 if finding.frames else None for finding in of_trace}
     assert 0 in lanes.values()

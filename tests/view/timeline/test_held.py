@@ -56,9 +56,9 @@ def test_every_gap_in_which_ops_are_queued_is_hatched_from_the_end_of_an_op_to_t
     pixel_us = (20 + 190 * n_ops) / PLOT_PX
     gaps = [(110 + 190 * i, 210 + 190 * i) for i in range(n_ops - 1)]
     expected = [(edge, end) for edge, end in [(0, 20), *gaps] if end - edge >= 3.5 * pixel_us]
-    found = held(n_ops, 100)
-    assert len(found) == len(expected)
-    for (start, end), (op_end, next_start) in zip(found, expected, strict=True):
+    intervals = held(n_ops, 100)
+    assert len(intervals) == len(expected)
+    for (start, end), (op_end, next_start) in zip(intervals, expected, strict=True):
         assert (start, end) == pytest.approx((op_end, next_start), abs=1.1 * pixel_us)
 
 

@@ -52,8 +52,8 @@ def stacked() -> Trace:
 
 
 def said(trace: Trace) -> list[tuple[str, ...] | None]:
-    found = origin_words(trace)
-    return [None if row == NONE else found.rows[row] for row in found.of_op.tolist()]
+    origins = origin_words(trace)
+    return [None if row == NONE else origins.rows[row] for row in origins.of_op.tolist()]
 
 
 def test_an_op_is_of_the_innermost_operator_and_the_users_own_innermost_frame() -> None:
@@ -74,15 +74,15 @@ def test_without_stacks_shapes_and_operators_nothing_is_said() -> None:
 
 def test_ops_of_one_origin_share_its_words_on_the_way_to_the_browser() -> None:
     trace = recorded("mi300_sglang_hipgraph")
-    found = origin_words(trace)
-    assert len(set(found.rows)) == len(found.rows) < 20
-    assert (found.of_op != NONE).all()
+    origins = origin_words(trace)
+    assert len(set(origins.rows)) == len(origins.rows) < 20
+    assert (origins.of_op != NONE).all()
     assert (
         "aten::copy_",
         "[32] [32] int64",
         "",
         "populate_from_forward_batch, cuda_graph_runner.py line 276",
-    ) in found.rows
+    ) in origins.rows
     wire = timeline_wire(timeline_doc(trace, findings(trace)), trace)
     (sent,) = (column["rows"] for column in wire.header["columns"] if column["name"] == "origins")
     assert sent < 3_000  # characters, for all 558 ops

@@ -29,11 +29,11 @@ ops = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), max_size=40).m
 
 @UNHURRIED
 @given(ops)
-def test_packing_never_overlaps_and_drops_nothing(found: list[tuple[int, int]]) -> None:
-    start = np.array([a for a, _ in found], np.int64)
-    end = start + np.array([n for _, n in found], np.int64)
+def test_packing_never_overlaps_and_drops_nothing(spans: list[tuple[int, int]]) -> None:
+    start = np.array([a for a, _ in spans], np.int64)
+    end = start + np.array([n for _, n in spans], np.int64)
     packing = pack(start, end)
-    assert len(packing.sub_lane) == len(found)
+    assert len(packing.sub_lane) == len(spans)
     assert (packing.sub_lane < packing.split).all()
     for lane in range(packing.depth):
         mine = packing.sub_lane == lane
@@ -54,8 +54,8 @@ def test_a_chinese_letter_is_as_wide_as_the_font_is_high() -> None:
 
 @UNHURRIED
 @given(st.text(max_size=60), st.floats(0, 300))
-def test_a_fitted_label_fits(text: str, room: float) -> None:
-    assert width_px(fitted(text, room, 10), 10) <= room + 1e-6
+def test_a_fitted_label_fits(text: str, max_px: float) -> None:
+    assert width_px(fitted(text, max_px, 10), 10) <= max_px + 1e-6
 
 
 def test_a_label_is_cut_only_when_three_letters_remain() -> None:
@@ -66,8 +66,8 @@ def test_a_label_is_cut_only_when_three_letters_remain() -> None:
 
 @UNHURRIED
 @given(st.text(max_size=40), st.integers(2, 30))
-def test_text_cut_for_a_terminal_keeps_to_its_columns(text: str, room: int) -> None:
-    assert columns(cut_to_columns(text, room)) <= room
+def test_text_cut_for_a_terminal_keeps_to_its_columns(text: str, max_columns: int) -> None:
+    assert columns(cut_to_columns(text, max_columns)) <= max_columns
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_a_launch_shape_in_words(shape: LaunchShape, words: tuple[str, str]) -> 
 
 
 def test_ticks_are_round_and_far_enough_apart() -> None:
-    found = ticks(167e6, 796)
-    assert [t.offset_ns for t in found] == [0, 50e6, 100e6, 150e6]
-    assert [t.text for t in found] == [f"{n}\u00a0ms" for n in (0, 50, 100, 150)]
+    labels = ticks(167e6, 796)
+    assert [t.offset_ns for t in labels] == [0, 50e6, 100e6, 150e6]
+    assert [t.text for t in labels] == [f"{n}\u00a0ms" for n in (0, 50, 100, 150)]
 
 
 def test_ticks_of_a_tiny_span_share_one_unit() -> None:

@@ -45,16 +45,16 @@ def test_roofs_are_of_the_types_that_occur_and_say_where_they_are_from() -> None
 
 
 def test_an_unknown_device_has_operators_and_no_roof() -> None:
-    found = result(id=0, name="NVIDIA Unheard Of").roofline()
-    assert found.data.roofs == ()
-    assert "no peak of NVIDIA Unheard Of is known" in found.text().replace("\n", " ")
-    assert "data sheet" not in found.svg()
+    roofline = result(id=0, name="NVIDIA Unheard Of").roofline()
+    assert roofline.data.roofs == ()
+    assert "no peak of NVIDIA Unheard Of is known" in roofline.text().replace("\n", " ")
+    assert "data sheet" not in roofline.svg()
 
 
 def test_given_peaks_are_drawn_as_given() -> None:
-    found = result().roofline(peaks=Peaks(flop_per_s={"fp16": 2e14}, bytes_per_s=1e12))
-    assert [roof.flop_per_s for roof in found.data.roofs] == [2e14]
-    assert found.data.kind == "given"
+    roofline = result().roofline(peaks=Peaks(flop_per_s={"fp16": 2e14}, bytes_per_s=1e12))
+    assert [roof.flop_per_s for roof in roofline.data.roofs] == [2e14]
+    assert roofline.data.kind == "given"
 
 
 def test_no_dot_stands_outside_the_plot() -> None:
@@ -74,11 +74,11 @@ def test_a_record_without_shapes_is_refused_with_what_to_do() -> None:
         uncounted.roofline()
 
 
-def test_the_faces_fit_a_terminal_and_a_notebook() -> None:
-    found = result().roofline()
-    assert isinstance(found, RooflineResult)
-    assert max(map(columns, found.text().splitlines())) <= 100
-    html = found._repr_mimebundle_()["text/html"]
+def test_the_text_fits_a_terminal_and_the_html_a_notebook() -> None:
+    roofline = result().roofline()
+    assert isinstance(roofline, RooflineResult)
+    assert max(map(columns, roofline.text().splitlines())) <= 100
+    html = roofline._repr_mimebundle_()["text/html"]
     assert html.count("<img") == 1
     assert "<script" not in html
     assert BF16 not in html

@@ -14,7 +14,6 @@ from perfmagic.analysis.timeline.memory import MemoryCurve
 from perfmagic.base.terminal import columns
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import Remark
-from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import DeviceInfo, TraceMeta, make_trace
 from perfmagic.view.html import MAX_OUTPUT_BYTES
 from perfmagic.view.page import page
@@ -26,7 +25,7 @@ from perfmagic.view.timeline.picture.host import highest
 from perfmagic.view.timeline.picture.timeline import timeline_picture, timeline_svg
 from perfmagic.view.timeline.text import timeline_text
 from perfmagic.view.timeline.writers import timeline_html
-from tests.trace.recorded import real
+from tests.trace.recorded import real_trace
 
 from .build import HOSTILE, MS, doc_of, many_streams, noisy, queue_of, with_meta
 
@@ -80,14 +79,14 @@ def test_the_picture_is_an_image_with_the_first_line_as_its_name() -> None:
     assert root.get("width") == "1000"
 
 
-@pytest.mark.parametrize("face", [timeline_svg, timeline_html])
-def test_hostile_names_stay_text(face: object) -> None:
+@pytest.mark.parametrize("render", [timeline_svg, timeline_html])
+def test_hostile_names_stay_text(render: object) -> None:
     trace = queue_of(3, name=HOSTILE, device=DeviceInfo(0, "cuda", HOSTILE))
-    out = face(doc_of(with_meta(trace, failed=HOSTILE, notes=(Remark("hostile", HOSTILE),))))  # type: ignore[operator]
+    out = render(doc_of(with_meta(trace, failed=HOSTILE, notes=(Remark("hostile", HOSTILE),))))  # type: ignore[operator]
     assert "<script" not in out
     assert "\x1b" not in out
     out.encode()  # a lone surrogate would stop it
-    if face is timeline_svg:
+    if render is timeline_svg:
         ET.fromstring(out)
 
 
@@ -102,6 +101,7 @@ def test_text_never_steers_a_terminal_and_keeps_its_width() -> None:
     assert max(columns(line) for line in text.splitlines()) <= 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_ops", [1, 2, 300, 20_000])
 def test_no_picture_is_larger_than_its_limit(n_ops: int) -> None:
     doc = doc_of(noisy(n_ops))
@@ -130,8 +130,8 @@ def test_a_cell_that_failed_says_so_first() -> None:
 
 def test_a_cell_that_failed_gets_no_verdict_and_no_advice() -> None:
     trace = with_meta(queue_of(40), returned_ns=12 * MS)
-    (found,) = TimelineResult(with_meta(trace, failed="ValueError: 1")).findings
-    assert found.sentence == "no verdict: the code failed before its end"
+    (finding,) = TimelineResult(with_meta(trace, failed="ValueError: 1")).findings
+    assert finding.sentence == "no verdict: the code failed before its end"
     interrupted = TimelineResult(with_meta(trace, failed="KeyboardInterrupt"))
     assert interrupted.verdict.kind == TimelineResult(trace).verdict.kind != "no verdict"
 
@@ -150,7 +150,7 @@ def test_without_a_device_the_operators_are_drawn() -> None:
     assert "2 operators" in words
 
 
-def test_an_empty_trace_still_gives_every_face() -> None:
+def test_an_empty_trace_still_gives_every_form() -> None:
     doc = doc_of(make_trace((), TraceMeta("cell")))
     ET.fromstring(timeline_svg(doc))
     assert timeline_text(doc)
@@ -234,7 +234,7 @@ def test_words_in_pieces_are_as_large_as_words_in_one() -> None:
 
 @pytest.mark.parametrize("name", ["v100_4streams_nccl_graphs", "mi300_resnet_2streams", "cpu_only_no_device_props"])
 def test_real_traces_fit(name: str) -> None:
-    doc = doc_of(read_trace(real(name)))
+    doc = doc_of(real_trace(name))
     svg = timeline_svg(doc)
     ET.fromstring(svg)
     assert len(svg.encode()) <= MAX_BYTES

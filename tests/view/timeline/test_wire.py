@@ -23,8 +23,7 @@ from perfmagic.view.timeline.doc import timeline_doc
 from perfmagic.view.timeline.live_columns import ColumnWriter
 from perfmagic.view.timeline.live_data import SCHEMA, Wire, timeline_wire
 from perfmagic.view.timeline.writers import live_section
-from tests.trace.recorded import FOLDER as RECORDED
-from tests.trace.recorded import recorded
+from tests.trace.recorded import ALONE, real, recorded
 from tests.view.timeline.build import HOSTILE, UNHURRIED, queue_of
 from tests.view.timeline.wire_vectors import FOLDER, amounts, cases, expected
 
@@ -95,10 +94,10 @@ def test_a_recorded_step_takes_few_bytes() -> None:
 
 def test_recorded_traces_take_few_bytes() -> None:
     sizes = {}
-    for path in sorted((RECORDED / "real").glob("*.gz")):
-        wire = wire_of(read_trace(path))
+    for name in ALONE:
+        wire = wire_of(read_trace(real(name)))
         if wire.n_slices >= ENOUGH:
-            sizes[path.name] = len(wire.payload) / wire.n_slices
+            sizes[name] = len(wire.payload) / wire.n_slices
     assert len(sizes) >= 4
     assert {name: size for name, size in sizes.items() if size > BYTES_A_SLICE} == {}
 
@@ -128,6 +127,6 @@ def test_both_sides_name_the_same_schema() -> None:
 
 
 def test_both_sides_have_the_same_colours() -> None:
-    found = dict(re.findall(r'(\w+): \["(#\w{6}", "#\w{6})"\]', (FRONTEND / "paint" / "theme.ts").read_text()))
-    same = {token for token, tone in TONES.items() if found.get(token) == f'{tone.light}", "{tone.dark}'}
+    tones = dict(re.findall(r'(\w+): \["(#\w{6}", "#\w{6})"\]', (FRONTEND / "paint" / "theme.ts").read_text()))
+    same = {token for token, tone in TONES.items() if tones.get(token) == f'{tone.light}", "{tone.dark}'}
     assert set(TONES) - same == {"warn", "at_once"}  # findings and graphs have no live view with such colours

@@ -5,7 +5,6 @@ python -m tests.view.timeline.wire_vectors
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from perfmagic.view.timeline.doc import TimelineDoc, timeline_doc
 from perfmagic.view.timeline.host_lanes import frame_lanes
 from perfmagic.view.timeline.lines.doc import lines_doc
 from perfmagic.view.timeline.live_data import timeline_wire
+from tests.json_rows import json_rows
 from tests.trace.recorded import recorded
 from tests.view.timeline.build import HOSTILE, noisy, queue_of
 from tests.view.timeline.lines.build import with_backward
@@ -90,7 +90,7 @@ def expected(doc: TimelineDoc, trace: Trace) -> dict[str, Any]:
 
 def _lines(doc: TimelineDoc, trace: Trace) -> list[dict[str, Any]]:
     """Each line with the whole length of what its strip shows, clipped to the time drawn."""
-    found = lines_doc(trace)
+    lines = lines_doc(trace)
 
     def total(when: Intervals) -> int:
         return total_ns(np.clip(when, doc.start_ns, doc.end_ns))
@@ -98,7 +98,7 @@ def _lines(doc: TimelineDoc, trace: Trace) -> list[dict[str, Any]]:
     return [
         {"line": row.line, "code": row.code.encode("utf-8", "replace").decode()}
         | {name: total(getattr(row, name)) for name in ("python", "waiting", "queued", "executing", "backward")}
-        for block in (found.blocks if found else ())
+        for block in (lines.blocks if lines else ())
         for row in block.rows
     ]
 
@@ -124,9 +124,8 @@ def write(folder: Path = FOLDER) -> None:
         wire = timeline_wire(doc, trace)
         (folder / f"{name}.header.json").write_text(wire.header_json, encoding="utf-8")
         (folder / f"{name}.payload.zlib").write_bytes(wire.payload)
-        text = json.dumps(expected(doc, trace), ensure_ascii=False, indent=1)
-        (folder / f"{name}.expected.json").write_text(text + "\n", encoding="utf-8")
-    (folder / "amounts.json").write_text(json.dumps(amounts(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        (folder / f"{name}.expected.json").write_text(json_rows(expected(doc, trace)), encoding="utf-8")
+    (folder / "amounts.json").write_text(json_rows(amounts()), encoding="utf-8")
 
 
 if __name__ == "__main__":

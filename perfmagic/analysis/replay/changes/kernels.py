@@ -21,9 +21,10 @@ from perfmagic.analysis.replay.changes.change import (
 )
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
-from perfmagic.analysis.timeline.categories import Category, categories
+from perfmagic.analysis.timeline.categories import categories
 from perfmagic.base.numerics.intervals import covered_ns
 from perfmagic.base.numerics.longest import NO_NODE
+from perfmagic.trace.category import Category
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
 from perfmagic.trace.names import OpClass, is_pageable, op_classes
 

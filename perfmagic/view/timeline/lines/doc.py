@@ -143,14 +143,14 @@ def _function_blocks(trace: Trace) -> tuple[list[Block], tuple[str, ...]]:
             continue
         mine = np.flatnonzero(known.function == number).tolist()
         of_line = {int(known.line[i]): i for i in mine}
-        found = [stats[i] for i in mine]
-        if not _is_worth_it(trace, found) and held[mine].max(initial=0) < least:
+        line_stats = [stats[i] for i in mine]
+        if not _is_worth_it(trace, line_stats) and held[mine].max(initial=0) < least:
             folded.append(function.name)
             continue
         texts = dict(function.texts)
         rows = [
             times.row(line, texts.get(line, ""), stat, *of_site.times(i), int(held[i]))
-            for (line, i), stat in zip(of_line.items(), found, strict=True)
+            for (line, i), stat in zip(of_line.items(), line_stats, strict=True)
         ]
         where = f"{function.file} · called from {_callers(paths, number)}"
         blocks.append(Block(function.name, where, tuple(rows), function.note))
@@ -169,8 +169,8 @@ def _callers(paths: Paths, number: int) -> str:
     """The lines that called a function: "line 6, train_step line 14"."""
     rows = np.flatnonzero(paths.function == number)
     above = dict.fromkeys((int(paths.function[p]), int(paths.line[p])) for p in paths.parent[rows] if p != NOWHERE)
-    found = [key for key in above if key[0] != number]
-    words = [_place(paths, function, line) for function, line in found]
+    callers = [key for key in above if key[0] != number]
+    words = [_place(paths, function, line) for function, line in callers]
     if not words:
         return "outside of what was followed"
     more = len(words) - MOST_CALLERS
@@ -251,7 +251,7 @@ def _notes(paths: Paths | None) -> tuple[str, ...]:
     if paths is None:
         return ()
     names = [f"`{paths.functions[i].name}`" for i in paths.unfollowed]
-    return (f"lines of {', '.join(names)} are not told apart: a hot loop of plain Python",) if names else ()
+    return (f"lines of {', '.join(names)} are not timed separately: a hot loop of plain Python",) if names else ()
 
 
 def _returned_ns(trace: Trace) -> int:

@@ -1,7 +1,7 @@
 """Lines as they go to a browser: rows with their totals and Python's time, and for each op the lines it lies on.
 
 When a line's ops were queued and ran follows in the browser from the ops themselves, exactly. Only Python's time and
-its waiting are sent, as intervals; where there are many, those that a grid cannot tell apart are one.
+its waiting are sent, as intervals; where there are many, those that a grid cannot resolve are merged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from perfmagic.view.timeline.live_columns import ColumnWriter, cut
 
 MOST_ROWS = 600  # in all; the others are counted
 GRID = 1500  # columns of the time drawn
-EXACT = 6000  # so many intervals of all rows go as they are; more are merged on the grid
+EXACT = 6000  # up to this many intervals of all rows are sent unchanged; more are merged on the grid
 NOT_DRAWN = -1  # instead of a row, for a line that has none on the page
 
 
@@ -147,8 +147,8 @@ class _Chains:
         """1 + the chain of each pair of a path and a line of the cell, 0 where both are none; shape of path."""
         most = int(cell_line.max(initial=0)) + 1
         keys, where = np.unique(path * most + cell_line, return_inverse=True)
-        found = [self._chain(key // most, key % most) for key in keys.tolist()]
-        return np.array(found, np.int64)[where] if found else np.zeros(0, np.int64)
+        numbers = [self._chain(key // most, key % most) for key in keys.tolist()]
+        return np.array(numbers, np.int64)[where] if numbers else np.zeros(0, np.int64)
 
     def _chain(self, path: int, cell_line: int) -> int:
         chain = [*self._of_functions(path), *([self._at("", "", cell_line)] if cell_line != NO_LINE else [])]
@@ -184,14 +184,14 @@ class _Chains:
 
 def _rows_of_lines(blocks: Sequence[dict[str, Any]], rows: Sequence[LineRow]) -> dict[tuple[str, str, int], int]:
     """The row of each line by its function and file."""
-    found: dict[tuple[str, str, int], int] = {}
+    row_of: dict[tuple[str, str, int], int] = {}
     at = 0
     for block in blocks:
         for row in range(at, at + block["rows"]):
             stat = rows[row].stat
-            found.setdefault((stat.function, stat.file, rows[row].line) if stat else ("", "", rows[row].line), row)
+            row_of.setdefault((stat.function, stat.file, rows[row].line) if stat else ("", "", rows[row].line), row)
         at += block["rows"]
-    return found
+    return row_of
 
 
 def _json(rows: list[Any]) -> bytes:

@@ -99,9 +99,9 @@ class _Layout:
 
 def _spread(columns: list[Column], picture_px: int, unit: str) -> dict[str, Column]:
     """The columns over the whole width, each with room for its heading."""
-    rooms = [max(LEAST_COLUMN_PX, round(width_px(_heading(column, unit), 10))) for column in columns]
-    gap = (picture_px - EDGE_PX - sum(rooms)) // len(rooms)
-    rights = accumulate(room + gap for room in rooms)
+    widths_px = [max(LEAST_COLUMN_PX, round(width_px(_heading(column, unit), 10))) for column in columns]
+    gap = (picture_px - EDGE_PX - sum(widths_px)) // len(widths_px)
+    rights = accumulate(width + gap for width in widths_px)
     return {column.name: Column(column.name, 0, right) for column, right in zip(columns, rights, strict=True)}
 
 
@@ -212,9 +212,9 @@ class _Painter:
 
     def _sentence(self, words: str, y: float) -> float:
         """A sentence in as many lines as it takes; returns the lower edge."""
-        room = self.canvas.width_px - NUMBER_X + 10
-        for line in in_lines(words, room, 10):
-            self.canvas.text(NUMBER_X - 20, y + 14, fitted(line, room, 10), "ink2")
+        available_px = self.canvas.width_px - NUMBER_X + 10
+        for line in in_lines(words, available_px, 10):
+            self.canvas.text(NUMBER_X - 20, y + 14, fitted(line, available_px, 10), "ink2")
             y += 15
         return y
 

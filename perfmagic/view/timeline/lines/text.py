@@ -16,7 +16,10 @@ NUMBER_COLUMNS, COST_COLUMNS, MEMORY_COLUMNS = 6, 52, 13
 LEAST_OF_PEAK = 0.005  # of memory at the peak: below it a line is left out
 LEAST_NS = 1000  # below it a cost is noise
 MUCH = 10  # as many times the least cost: what lines that are left out may take together without a word
-BELOW_ROWS, BELOW_SHARE = 24, 0.005  # below a timeline: so many rows that took so much of the time at least
+BELOW_ROWS, BELOW_SHARE = (
+    24,
+    0.005,
+)  # below a timeline: at most this many rows, each with at least this share of the time
 
 
 def lines_text(doc: LinesDoc, most_rows: int = MOST_ROWS, least_ns: int = LEAST_NS) -> list[str]:
@@ -59,11 +62,11 @@ def lines_below(doc: LinesDoc | None) -> list[str]:
 
 def _block(block: Block, rows: list[LineRow], memory: PeakByLine | None) -> list[str]:
     more = MEMORY_COLUMNS if memory else 0
-    room = max(20, prose_width() - COST_COLUMNS - NUMBER_COLUMNS - more)
+    code_columns = max(20, prose_width() - COST_COLUMNS - NUMBER_COLUMNS - more)
     title = [f"  {block.name} · {block.where}", *([f"  {block.note}"] if block.note else [])] if block.name else []
     cells = [
         (
-            f"{row.line:>{NUMBER_COLUMNS}}  {cut_to_columns(row.code.expandtabs(4), room)}",
+            f"{row.line:>{NUMBER_COLUMNS}}  {cut_to_columns(row.code.expandtabs(4), code_columns)}",
             *_numbers(row),
             *_size(row, memory),
         )
@@ -74,7 +77,7 @@ def _block(block: Block, rows: list[LineRow], memory: PeakByLine | None) -> list
             (" " * (NUMBER_COLUMNS + 2) + words, *[""] * len(HEAD), units.size(n)) for words, n in memory.closing()
         ]
     head: tuple[str, ...] = ("", *HEAD)
-    least: tuple[int, ...] = (room + NUMBER_COLUMNS + 2, 9, 9, 9, 9, 6)
+    least: tuple[int, ...] = (code_columns + NUMBER_COLUMNS + 2, 9, 9, 9, 9, 6)
     if memory:
         head, least = (*head, "at the peak"), (*least, 11)
     return [*title, *text_lines(Table("", head, cells), least=least)]

@@ -100,10 +100,10 @@ class Frame:
 
     def label(self, y: float, text: str, token: str = "ink", *, size: int = 11) -> None:
         """A lane's name in the left gutter; y is the middle of the lane."""
-        room = self.left_px - 10
-        if width_px(text, size) > room:
+        available_px = self.left_px - 10
+        if width_px(text, size) > available_px:
             size = 10
-        shown = fitted(text, room, size)
+        shown = fitted(text, available_px, size)
         self.canvas.text(-8, round(y + size * 0.35, 1), shown, token, size=size, anchor="end")
 
     def number(self, y: float, text: str, token: str = "ink", *, size: int = 11) -> None:

@@ -76,12 +76,12 @@ def draw_launches(frame: Frame, lane: LaunchLane, returned_x: float | None, y: f
 
 def _write_line(frame: Frame, y: float, line: int, text: str, x: float, width: float) -> None:
     x, digits = round(x, 1), str(line)
-    room = width_px(digits, 11, bold=True)
-    if width >= room + 6:
-        frame.canvas.text(round(x + 5 if width > room + 12 else x + 3, 1), y + 13, digits, size=11, bold=True)
-    code = fitted(text, width - room - 16, 10, mono=True) if width > 60 else ""
+    digits_px = width_px(digits, 11, bold=True)
+    if width >= digits_px + 6:
+        frame.canvas.text(round(x + 5 if width > digits_px + 12 else x + 3, 1), y + 13, digits, size=11, bold=True)
+    code = fitted(text, width - digits_px - 16, 10, mono=True) if width > 60 else ""
     if code:
-        frame.canvas.text(round(x + room + 10, 1), y + 13, code, "hostink", mono=True)
+        frame.canvas.text(round(x + digits_px + 10, 1), y + 13, code, "hostink", mono=True)
 
 
 def _draw_level(frame: Frame, lane: HostOpsLane, names: tuple[str, ...], level: int, y: float) -> None:
@@ -122,12 +122,12 @@ def _draw_blocked(frame: Frame, lane: LaunchLane, y: float) -> None:
             _write_in_gap(frame, _blocked_words(lane.words[i], blocked_ns, b - a - 24), a, b, y, "wait")
 
 
-def _blocked_words(asked_by: str, blocked_ns: int, room_px: float) -> str:
+def _blocked_words(asked_by: str, blocked_ns: int, max_px: float) -> str:
     short = f"blocked {units.duration(blocked_ns)}"
     for words in (f"Python {short}: {asked_by}", f"Python {short}", short):
-        if width_px(words, 10) <= room_px:
+        if width_px(words, 10) <= max_px:
             return words
-    return fitted(short, room_px, 10)
+    return fitted(short, max_px, 10)
 
 
 def _write_in_gap(frame: Frame, words: str, x0: float, x1: float, y: float, token: str) -> None:
@@ -166,7 +166,7 @@ def highest(lane: MemoryCurve, edges_ns: Float64) -> Float64:
     """The most that was allocated in each column; shape (columns,).  edges_ns: columns + 1 instants, rising."""
     first = np.maximum(np.searchsorted(lane.at_ns, edges_ns[:-1], side="right") - 1, 0)
     last = np.maximum(np.searchsorted(lane.at_ns, edges_ns[1:], side="left") - 1, first)
-    found = lane.allocated_bytes[first].astype(np.float64)
+    peaks = lane.allocated_bytes[first].astype(np.float64)
     for column in np.flatnonzero(last > first).tolist():
-        found[column] = float(lane.allocated_bytes[first[column] : last[column] + 1].max())
-    return found
+        peaks[column] = float(lane.allocated_bytes[first[column] : last[column] + 1].max())
+    return peaks

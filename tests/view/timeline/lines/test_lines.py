@@ -63,11 +63,11 @@ def test_a_trace_without_functions_has_the_lines_of_its_cell() -> None:
 def test_the_picture_has_the_code_and_the_numbers_of_every_line() -> None:
     doc = lines_doc(trace_of([(11, MAIN), (31, MAIN)]))
     assert doc is not None
-    found = texts(lines_svg(doc))
-    assert "    y = x @ x" in found
-    assert {"Python, ms", "waiting", "device", "ops"} <= set(found)
-    assert found.count("20.0") == 2  # line 2 and line 3 of step
-    assert "its backward" not in found  # there is none
+    shown = texts(lines_svg(doc))
+    assert "    y = x @ x" in shown
+    assert {"Python, ms", "waiting", "device", "ops"} <= set(shown)
+    assert shown.count("20.0") == 2  # line 2 and line 3 of step
+    assert "its backward" not in shown  # there is none
 
 
 @pytest.mark.parametrize("n", [3, 400, 3000])
@@ -114,7 +114,7 @@ def test_other_peoples_text_is_text() -> None:
     assert "\x00" not in svg
 
 
-def test_the_text_leaves_out_what_cost_nothing_and_counts_what_had_no_room() -> None:
+def test_the_text_leaves_out_what_cost_nothing_and_counts_what_did_not_fit() -> None:
     doc = lines_doc(trace_of([(11, MAIN), (31, MAIN)]))
     assert doc is not None
     whole = "\n".join(lines_text(doc))
@@ -124,7 +124,7 @@ def test_the_text_leaves_out_what_cost_nothing_and_counts_what_had_no_room() -> 
     assert "and 1 more line of step, in .lines" in cut
 
 
-def test_lines_that_each_cost_little_are_told_together() -> None:
+def test_lines_that_each_cost_little_are_summed_in_one_line() -> None:
     """1,000 lines of 10 µs are 10 ms: more than a table of one line of 2 ms says."""
 
     def doc_of(n_small: int) -> LinesDoc:

@@ -45,9 +45,9 @@ def with_blocks() -> Trace:
 
 
 def doc() -> LinesDoc:
-    found = lines_doc(with_blocks())
-    assert found is not None
-    return found
+    lines = lines_doc(with_blocks())
+    assert lines is not None
+    return lines
 
 
 def kilobytes(of: LinesDoc) -> dict[tuple[str, int], int]:
@@ -55,11 +55,11 @@ def kilobytes(of: LinesDoc) -> dict[tuple[str, int], int]:
 
 
 def test_a_line_holds_what_it_and_what_it_called_allocated_and_recursion_once() -> None:
-    found = kilobytes(doc())
-    assert found["", 2] == 1 + 2 + 4 + 8 + 64
-    assert found["step", 2] == 2 + 8
-    assert found["step", 3] == 8
-    assert found["work", 11] == 4
+    sizes_kb = kilobytes(doc())
+    assert sizes_kb["", 2] == 1 + 2 + 4 + 8 + 64
+    assert sizes_kb["step", 2] == 2 + 8
+    assert sizes_kb["step", 3] == 8
+    assert sizes_kb["work", 11] == 4
 
 
 def test_the_column_of_the_cell_adds_up_to_the_peak() -> None:
@@ -80,8 +80,8 @@ def test_picture_and_text_close_the_column_with_the_peak() -> None:
 
 
 def test_without_blocks_there_is_no_column() -> None:
-    found = lines_doc(trace_of([(11, MAIN), (31, MAIN)]))
-    assert found is not None
-    assert found.memory is None
-    assert "at the peak" not in lines_svg(found)
-    assert "at the peak" not in "\n".join(lines_text(found))
+    lines = lines_doc(trace_of([(11, MAIN), (31, MAIN)]))
+    assert lines is not None
+    assert lines.memory is None
+    assert "at the peak" not in lines_svg(lines)
+    assert "at the peak" not in "\n".join(lines_text(lines))

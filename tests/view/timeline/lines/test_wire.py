@@ -32,18 +32,18 @@ def _where(wire: Wire, table: str, name: str) -> dict[str, Any]:
 
 
 def _bytes(wire: Wire, table: str, name: str) -> bytes:
-    found = _where(wire, table, name)
-    return zlib.decompress(wire.payload)[found["at"] : found["at"] + found["width"] * found["rows"]]
+    column = _where(wire, table, name)
+    return zlib.decompress(wire.payload)[column["at"] : column["at"] + column["width"] * column["rows"]]
 
 
 def column(wire: Wire, table: str, name: str) -> list[int]:
-    found, data = _where(wire, table, name), _bytes(wire, table, name)
-    rows = found["rows"]
-    stored = [sum(data[p * rows + i] << (8 * p) for p in range(found["width"])) for i in range(rows)]
-    if found["code"] == "plain":
+    column, data = _where(wire, table, name), _bytes(wire, table, name)
+    rows = column["rows"]
+    stored = [sum(data[p * rows + i] << (8 * p) for p in range(column["width"])) for i in range(rows)]
+    if column["code"] == "plain":
         return stored
     values = [-(v + 1) // 2 if v % 2 else v // 2 for v in stored]
-    return np.cumsum(values).tolist() if found["code"] == "delta" else values
+    return np.cumsum(values).tolist() if column["code"] == "delta" else values
 
 
 def chains(wire: Wire, name: str) -> list[list[tuple[str, int, int]]]:
