@@ -16,6 +16,8 @@ from perfmagic.widget import shown
 from tests.analysis.build import Builder
 from tests.view.timeline.build import queue_of
 
+pytestmark = pytest.mark.slow
+
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 

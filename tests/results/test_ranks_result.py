@@ -24,6 +24,8 @@ from tests.analysis.build import US, Builder
 from tests.analysis.ranks.test_ranks import rank
 from tests.trace.recorded import real
 
+pytestmark = pytest.mark.slow
+
 FOLDER = real("dlrm_8ranks/worker0_step_12").parent
 
 

@@ -66,13 +66,12 @@ def test_a_recording_ends_at_the_limit_of_statements_and_says_so(
 
 
 def test_a_recording_ends_before_it_outgrows_the_memory(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
-    grown = iter([1000])
     monkeypatch.setattr(memory_guard, "INTERVAL_S", 0.01)
     monkeypatch.setattr(memory_guard.MemoryGuard.__init__, "__defaults__", (0.01,))
     monkeypatch.setattr(memory_guard, "available_bytes", lambda: 10 * memory_guard.ENDED_PER_LIVE)
-    monkeypatch.setattr(memory_guard, "own_bytes", lambda: next(grown, 5000))
+    monkeypatch.setattr(memory_guard, "own_bytes", lambda: 5000 if "y" in notebook.names else 1000)
     notebook.run("import torch, time\nx = torch.ones(3)")
-    ran = notebook.run("%%timeline -o t\nx + 1\ntime.sleep(0.5)\nx * 2")
+    ran = notebook.run("%%timeline -o t\ny = x + 1\ntime.sleep(0.5)\nx * 2")
     assert "the process had grown by" in ran.report
     trace = notebook.names["t"].trace
     names = [trace.names[n] for n in trace.host_ops.name]

@@ -16,6 +16,8 @@ torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 from perfmagic import sim  # noqa: E402 - after the skip
 from perfmagic.base.errors import DeviceError  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 nn = torch.nn
 F = torch.nn.functional
 Hold = Callable[[], Callable[[], None]]

@@ -17,6 +17,8 @@ from perfmagic.trace.once import once_per_trace
 from tests.trace.recorded import FOLDER
 from tests.view.timeline.build import queue_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def trace() -> Trace:

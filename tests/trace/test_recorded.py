@@ -31,7 +31,9 @@ def test_a_trace_stored_as_xz_is_unpacked_once_and_anew_after_a_change(
 
 def test_every_stored_trace_has_a_name() -> None:
     assert len(recorded.ALL) == len(set(recorded.ALL)) == len(list(recorded.FOLDER.rglob("*.json.*")))
-    assert len(recorded.ALL) - len(recorded.ALONE) == len(list(recorded.FOLDER.rglob("dlrm_8ranks/*")))
+    assert len(recorded.ALL) - len(recorded.ALONE) == len(
+        [*recorded.FOLDER.rglob("dlrm_8ranks/*"), *recorded.FOLDER.glob("serving/*")]
+    )
     for name in recorded.ALL:
         assert recorded.real(name).name.startswith(f"{Path(name).name}.")
         assert recorded.real(name).name.endswith(".json.gz")

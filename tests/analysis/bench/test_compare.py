@@ -27,6 +27,8 @@ from perfmagic.view.bench.compare import compare_svg
 
 from .clock import Clock
 
+pytestmark = pytest.mark.slow
+
 
 def series(median: float, n: int = 200, noise: float = 0.01, seed: int = 0) -> np.ndarray:
     return median * (1 + noise * np.random.default_rng(seed).standard_normal(n))

@@ -19,6 +19,8 @@ from perfmagic.trace.samples import BenchRecord, Condition
 from perfmagic.view.bench.bench import bench_svg
 from perfmagic.view.bench.doc import bench_doc
 
+pytestmark = pytest.mark.slow
+
 SIM = DeviceInfo(0, "sim", "sim", "pace 1 ms")
 
 

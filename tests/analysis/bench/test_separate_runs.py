@@ -17,6 +17,8 @@ from perfmagic.capture.bench.sampling import MOST_FRAC, ReferenceLoop
 from perfmagic.trace.model import DeviceInfo
 from perfmagic.trace.samples import BenchRecord
 
+pytestmark = pytest.mark.slow
+
 N = 200
 
 

@@ -15,6 +15,8 @@ from perfmagic.analysis.timeline.overlap import breakdown  # noqa: E402
 from perfmagic.trace.model import Trace  # noqa: E402
 from tests.gpu.cells import record_cell  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 # three batches: a copy of 2 MB, then a product of 20 ms; a pinned copy takes 10 ms, a pageable one twice that
 SETUP = """
 host = [torch.ones(500_000){pin} for _ in range(3)]

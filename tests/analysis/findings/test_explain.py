@@ -18,6 +18,8 @@ from perfmagic.analysis.findings.finding import Finding
 from perfmagic.trace.model import Trace
 from tests.analysis.build import Builder
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 TRACES, DOCS = ROOT / "tests" / "data" / "traces", ROOT / "docs" / "findings.md"
 REAL = ("a100_triton", "cpu_only_no_device_props", "sampled_rank0of128")  # a few ops, no device op, no verdict

@@ -22,6 +22,8 @@ from perfmagic.view.timeline.doc import timeline_doc
 from tests.analysis.build import US, Builder
 from tests.analysis.findings.build import plain
 
+pytestmark = pytest.mark.slow
+
 DOC = Path(__file__).parents[3] / "docs" / "verdict.md"
 CASES = Path(__file__).parents[2] / "data" / "verdict_cases.txt"
 _TERM = r"[\d.]+i|[\d.]+(?:\+[\d.]+i)?"

@@ -11,6 +11,8 @@ from perfmagic.trace.columns import SeenOp, Use
 
 from .made import op
 
+pytestmark = pytest.mark.slow
+
 
 def _kinds(ops: list[SeenOp]) -> list[dict[int, str]]:
     return [{before: need.kind for before, need in needed.items()} for needed in needs_of(ops)]

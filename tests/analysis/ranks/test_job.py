@@ -23,6 +23,8 @@ from perfmagic.view.timeline.picture.timeline import timeline_svg
 from tests.analysis.build import US, Builder
 from tests.analysis.ranks.test_clocks_of_ranks import on_host
 
+pytestmark = pytest.mark.slow
+
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 SEND_RECV = "ncclDevKernel_SendRecv"
 MOVES_US = 100

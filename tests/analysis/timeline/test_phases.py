@@ -15,6 +15,8 @@ from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder
 from tests.trace.recorded import MORE, real
 
+pytestmark = pytest.mark.slow
+
 SGLANG_DECODE = "step[DECODE bs=32]"
 SGLANG_PREFILL = "step[EXTEND bs=15 toks=15360]"
 VLLM_MIXED = "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37sk34489sqsq37sqsk34489)"

@@ -18,6 +18,8 @@ from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder
 from tests.trace.recorded import real, recorded
 
+pytestmark = pytest.mark.slow
+
 MARK = HostKind.ANNOTATION
 
 

@@ -15,6 +15,8 @@ from perfmagic import sim  # noqa: E402
 from perfmagic.base.errors import OptionError  # noqa: E402
 from perfmagic.trace.columns import OpKind  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _two_devices() -> Iterator[None]:

@@ -28,6 +28,8 @@ from tests.data.traces import reference_diff
 from tests.trace.recorded import real, real_trace
 from tests.view.timeline.golden import COMPARISONS, FOLDER, comparison_pictures
 
+pytestmark = pytest.mark.slow
+
 
 def compared(first: Trace, second: Trace) -> TraceComparison:
     comparison = perfmagic.compare(TimelineResult(first), TimelineResult(second))

@@ -22,6 +22,8 @@ from tests.analysis.build import US, Builder
 from tests.analysis.shaped import FLOAT, Shaped
 from tests.trace.recorded import NAMES, real_trace, recorded
 
+pytestmark = pytest.mark.slow
+
 LONG = "void at::native::kernel_of_a_long_name<" + "float, " * 12 + "{}>(int)"
 
 

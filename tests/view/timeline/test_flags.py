@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from xml.etree import ElementTree as ET
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from perfmagic.view.timeline.picture.timeline import timeline_svg
 from tests.analysis.build import Builder
 
 from .build import UNHURRIED, doc_of
+
+pytestmark = pytest.mark.slow
 
 FLAGS = ("Python has queued everything", "the device has finished")
 

@@ -13,6 +13,8 @@ from perfmagic.view.timeline.picture.timeline import timeline_svg
 from tests.view.timeline.build import queue_of
 from tests.view.timeline.golden import CASES, DRAWN, FOLDER, described
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", [*CASES, "four_ranks"])  # the others are compared where they are tested
 def test_a_picture_is_what_was_agreed_on(name: str) -> None:

@@ -29,6 +29,8 @@ from tests.trace.recorded import real_trace
 
 from .build import HOSTILE, MS, doc_of, many_streams, noisy, queue_of, with_meta
 
+pytestmark = pytest.mark.slow
+
 
 def words_of(svg: str) -> str:
     return " ".join(ET.fromstring(svg).itertext())
