@@ -76,7 +76,7 @@ def test_the_first_page_is_alive(tab: Any, site: Path) -> None:
     asked = requests_of(tab)
     tab.context.set_offline(True)
     tab.goto((site / "index.html").as_uri())
-    tab.wait_for_url("**/docs/docs/index.html")
+    tab.wait_for_url("**/docs/index.html")
     frames = tab.locator("article iframe").element_handles()
     assert len(frames) == 1
     for handle in frames:
