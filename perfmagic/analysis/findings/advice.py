@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.timeline.origin import graph_sizes
 from perfmagic.base import units
 from perfmagic.base.units import sentences
@@ -97,6 +98,17 @@ def ddp_advice(trace: Trace, which: Bool) -> str:
     return sentences(
         f"{out}: gradient_as_bucket_view=True leaves that out" if n_gradients else "", back if n_buffers else ""
     )
+
+
+def ddp_answer(trace: Trace, which: Bool) -> tuple[str, str]:
+    """Headline and action for some ops where most of them are copies of DDP's own; "" twice where they are not."""
+    rows = np.flatnonzero(which)
+    n_gradients, n_buffers = (int(kind.sum()) for kind in _ddp_copies(trace, rows))
+    if 2 * (n_gradients + n_buffers) <= len(rows):
+        return "", ""
+    if n_gradients >= n_buffers:
+        return headline("ddp_buckets"), action("bucket_view")
+    return headline("ddp_buffers"), action("no_broadcast")
 
 
 def _ddp_copies(trace: Trace, rows: Int64) -> tuple[Bool, Bool]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_short
 from perfmagic.analysis.timeline.collectives import CollectiveStat, bus_factor, collectives
@@ -137,6 +138,8 @@ def _exposed(
             rule=rule,
             cost_ns=total_ns(where),
             cause=cause,
+            headline=headline(rule, time=units.duration(exposed_ns)),
+            action=_action(facts, rule, kinds[most], bool(advice)),
             detail=f"{facts.on_device}: {sentences(f'{share} had no compute beside', longest_op, *more)}",
             lines=(line,) if line != NO_LINE else (),
             start_ns=int(facts.trace.ops.start_ns[most]),
@@ -146,6 +149,18 @@ def _exposed(
             where=where,
         )
     ]
+
+
+def _action(facts: Facts, rule: str, most: int, in_pieces: bool) -> str:
+    """What hides copies behind compute, or makes many collectives few.  most: the class of the longest exposed op."""
+    if rule == "exposed_communication":
+        return action("bucket") if in_pieces else ""
+    pageable, pinned = facts.pageable_copies, facts.pinned_copies
+    if most not in (OpClass.HTOD, OpClass.DTOH):
+        return ""
+    if pageable and (pinned is None or total_ns(pageable.exposed) > total_ns(pinned.exposed)):
+        return action("pin")
+    return action("prefetch" if most == OpClass.HTOD else "read_on_stream")
 
 
 def _why_copies_are_exposed(facts: Facts) -> str:

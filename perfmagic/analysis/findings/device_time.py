@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from perfmagic.analysis.findings.advice import can_compile, compiled, in_graphs
+from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Outcome, Silent, too_short
 from perfmagic.analysis.timeline.categories import CategoryTime, categories, category_times
@@ -59,16 +60,18 @@ def device_time(facts: Facts) -> Outcome:
         longest = _longest(facts, kind)
         name = f"kernel {kind.kernel}" if kind.kernel else _KINDS.get(kind.category, CATEGORY_WORDS[kind.category])
         clauses.append(f"{name} {took}{longest.describe(kind.total_ns) if longest else ''}")
-    sets = parts.intervals
-    return [
-        facts.finding(
-            rule="device_time",
-            cause="device time",
-            detail=f"{facts.on_device}: {sentences('; '.join(clauses), _without_operator(facts, ops_ns))}",
-            advice=_FUSE if _to_fuse(facts, ops_ns) else "",
-            where=subtract(sets["busy"], merge(sets["exposed_communication"], sets["exposed_copy"])),
-        )
-    ]
+    sets, fuse = parts.intervals, _to_fuse(facts, ops_ns)
+    finding = facts.finding(
+        rule="device_time",
+        cause="device time",
+        detail=f"{facts.on_device}: {sentences('; '.join(clauses), _without_operator(facts, ops_ns))}",
+        advice=_FUSE if fuse else "",
+        where=subtract(sets["busy"], merge(sets["exposed_communication"], sets["exposed_copy"])),
+    )
+    if not fuse:
+        return [finding]
+    fact = headline("fusible", time=units.duration(kinds[0].total_ns))
+    return [replace(finding, headline=fact, action=action("fuse"))]
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ class Finding(JsonForm):
     end_ns: the end of what to look at.
     device: the number of the device.
     advice: what to do, only where that is certain.
+    headline: the fact in a few words; empty where it is no answer.
+    action: what to do in a few words; empty where the record does not say. Answers with one action are one.
     depth: 0, or for a part of a finding one more than that has; the parts follow it at once.
     frames: the functions that Python spent most of that time in, at most 5; empty where no frames were recorded.
     gain_ns: the least and the most that the change it asks for would gain, predicted by replaying the record; None
@@ -61,6 +63,8 @@ class Finding(JsonForm):
     end_ns: int
     device: int
     advice: str = ""
+    headline: str = ""
+    action: str = ""
     depth: int = 0
     frames: tuple[FrameTime, ...] = ()
     gain_ns: tuple[int, int] | None = None

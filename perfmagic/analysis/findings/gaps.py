@@ -19,8 +19,17 @@ from perfmagic.analysis.findings.advice import (
     in_graphs,
     is_compiled_code,
 )
+from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.findings.finding import Finding, Outcome, PythonWas, Silent, on_time_lines, too_few, too_short
+from perfmagic.analysis.findings.finding import (
+    Finding,
+    Outcome,
+    PythonWas,
+    Silent,
+    on_time_lines,
+    too_few,
+    too_short,
+)
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
@@ -31,6 +40,7 @@ from perfmagic.trace.correlate import lines_at
 from perfmagic.trace.names import kernel_short_names
 from perfmagic.trace.signatures import function_name
 
+MOST_NAME_CHARS = 30  # of a name in a headline
 MOSTLY = 0.9  # of the time, in a stretch that is
 SHORT_FRAC = 0.2  # of the window or less: there it belongs, and not to the whole
 
@@ -110,13 +120,16 @@ def longest_gap(facts: Facts) -> Outcome:
     # what Python did explains a gap only where the device waited for it
     for_host = 2 * int(gaps.for_python_ns[row]) >= int(gaps.length_ns[row])
     was = facts.python_was(intersect(where, facts.cell_time.waited_for_host) if for_host else EMPTY)
+    name, length = _shortest_name(was), units.duration(int(gaps.length_ns[row]))
     waited = f"{facts.the_device} waited {_parts(facts, row)}{on_time_lines(facts.trace, where, [line])}"
     return [
         Finding(
             rule="longest_gap",
             cost_ns=int(gaps.length_ns[row]),
             cause="longest idle gap",
-            detail=f", {units.duration(int(gaps.length_ns[row]))}: {sentences(waited, was.sentence)}",
+            headline=headline("longest_gap_in" if name else "longest_gap", time=length, name=name),
+            action=action("ahead_of_time", name=name) if for_host and was.names[2] else "",
+            detail=f", {length}: {sentences(waited, was.sentence)}",
             lines=(line,) if line != NO_LINE else (),
             start_ns=int(gaps.start_ns[row]),
             end_ns=int(gaps.end_ns[row]),
@@ -260,7 +273,39 @@ def _for_python(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int64) ->
         waited + on_time_lines(facts.trace, where, np.unique(gaps.line[rows])[:3]) + facts.in_steps(launched),
         was.sentence,
     )
-    return replace(_finding(facts, rows, where, waited_ns, said), frames=was.frames, advice=_advice(facts, rows, was))
+    name, n = _shortest_name(was), units.count(len(rows))
+    fact = headline("repeated_gap_in" if name else "repeated_gap", name=name, n=n)
+    return replace(
+        _finding(facts, rows, where, waited_ns, said),
+        frames=was.frames,
+        advice=_advice(facts, rows, was),
+        headline=headline("ddp_buffers") if was.around >= _BUFFERS else fact,
+        action=_action(facts, rows, was),
+    )
+
+
+def _shortest_name(was: PythonWas) -> str:
+    """What Python was in: the user's function, else the operator or the annotation; "" where not known."""
+    operator, annotation, frame = was.names
+    name = function_name(frame or operator or annotation)
+    return name if len(name) <= MOST_NAME_CHARS else f"{name[: MOST_NAME_CHARS - 1]}…"
+
+
+def _action(facts: Facts, rows: Int64, was: PythonWas) -> str:
+    """What to do about Python's work by what it was in, as _advice says; "" where none is known."""
+    operator, _, frame = was.names
+    ended_by = facts.gaps.op[rows]
+    if was.around >= _BUFFERS:
+        return action("no_broadcast")
+    if facts.trace.device_info(facts.device).simulated or 2 * int(in_graphs(facts.trace)[ended_by].sum()) >= len(rows):
+        return ""
+    if "::" in operator and operator.split("::", 1)[0] not in _TORCH:
+        return action("graphs")
+    if 2 * int(compiled(facts.trace)[ended_by].sum()) >= len(rows) or any(map(is_compiled_code, was.names)):
+        return action("reduce_overhead")
+    if operator:
+        return action("compile_or_graphs" if can_compile(facts.trace, facts.device) else "graphs")
+    return action("ahead_of_time", name=_shortest_name(was)) if frame else ""
 
 
 def _with_work_queued(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int64) -> Finding:
@@ -385,6 +430,8 @@ def start_up(facts: Facts) -> Outcome:
             end_ns=first_ns,
             device=facts.device,
             advice="The first calls make the device ready: run the cell once before recording",
+            headline=headline("start_up", time=units.duration(passed_ns)),
+            action=action("warm_up"),
         )
     ]
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from perfmagic.analysis.findings.advice import can_compile, compiled, for_gpus
+from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few, too_short
 from perfmagic.analysis.timeline.categories import categories
@@ -206,6 +207,8 @@ def eager_attention(facts: Facts) -> Outcome:
             end_ns=int(ops.end_ns[claimed.rows].max()),
             device=facts.device,
             advice="torch.nn.functional.scaled_dot_product_attention runs it as one fused kernel",
+            headline=headline("eager_attention", time=units.duration(claimed.ops_ns)),
+            action=action("sdpa"),
             where=claimed.where,
         )
     ]
@@ -251,6 +254,8 @@ def low_occupancy(facts: Facts) -> Outcome:
             end_ns=int(ops.end_ns[claimed.rows].max()),
             device=facts.device,
             advice="Larger batches give them more blocks, a second stream gives the rest of the device other work",
+            headline=headline("low_occupancy", time=units.duration(total_ns(alone))),
+            action=action("larger_batches"),
             where=alone,
         )
     ]
@@ -311,15 +316,16 @@ def tensor_cores(facts: Facts) -> Outcome:
     which = "convolutions" if frac > 1 - PART_FRAC else "matrix kernels"
     both = PART_FRAC <= frac <= 1 - PART_FRAC
     kinds = f", {units.duration(convolutions_ns)} of it in convolutions" if both else ""
-    return [
-        facts.finding(
-            rule="tensor_cores",
-            cause="tensor cores unused",
-            detail=f"{facts.on_device}: {which} ran without them for {units.duration(unused_ns)}, {part}{kinds}",
-            advice=advice,
-            where=claimed.where,
-        )
-    ]
+    finding = facts.finding(
+        rule="tensor_cores",
+        cause="tensor cores unused",
+        detail=f"{facts.on_device}: {which} ran without them for {units.duration(unused_ns)}, {part}{kinds}",
+        advice=advice,
+        where=claimed.where,
+    )
+    remedy = "tf32" if _PRODUCTS_TF32 in advice else "autocast_half"
+    fact = headline("tensor_cores", time=units.duration(unused_ns), what=which)
+    return [replace(finding, headline=fact, action=action("channels_last" if frac > 1 / 2 else remedy))]
 
 
 def _tensor_core_advice(device: str, products_ns: int, convolutions_ns: int) -> str:
@@ -372,6 +378,8 @@ def unaligned_gemm(facts: Facts) -> Outcome:
             end_ns=int(ops.end_ns[claimed.rows].max()) if len(claimed.rows) else parts.extent_end_ns,
             device=facts.device,
             advice="Padding their sizes to multiples of 8 lets them read 16 bytes at a time",
+            headline=headline("unaligned_gemm", time=units.duration(claimed.ops_ns)),
+            action=action("pad"),
             where=claimed.where,
         )
     ]
@@ -434,6 +442,8 @@ def tiny_kernels(facts: Facts) -> Outcome:
             rule="tiny_kernels",
             cost_ns=None,
             cause="many tiny kernels",
+            headline=headline("tiny_kernels", n=units.plural(len(kernels), "kernel"), time=units.duration(median_ns)),
+            action=action("fuse") if advice and not facts.trace.simulated else "",
             detail=f"{facts.on_device}: {time}; half of all take {units.duration(median_ns)} or less",
             lines=(),
             start_ns=int(ops.start_ns[claimed.rows].min()),

@@ -6,7 +6,8 @@ import re
 
 import numpy as np
 
-from perfmagic.analysis.findings.advice import can_compile, compiled, ddp_advice, for_gpus, fused
+from perfmagic.analysis.findings.advice import can_compile, compiled, ddp_advice, ddp_answer, for_gpus, fused
+from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, on_call_lines, on_time_lines, too_short
 from perfmagic.analysis.timeline.host_time import fetches, is_loader
@@ -16,9 +17,11 @@ from perfmagic.analysis.timeline.queueing import LaunchBound
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, intersect, total_ns, union
 from perfmagic.base.units import listed, sentences
-from perfmagic.trace.columns import NONE, Bool, Int64
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 from perfmagic.trace.rows import Rows
+from perfmagic.trace.signatures import function_name
 
+WAITS_FRAC = 0.1  # of the ops: a graph holds no wait between them
 LAUNCH_BOUND_FRAC = 0.05  # of the extent: as of the longest gap, less is not worth a rewrite of the step
 
 
@@ -48,6 +51,7 @@ def one_by_one(facts: Facts, free: Intervals) -> Outcome:
     # what a library's option leaves out needs neither graph nor compiler, which do not reach it
     ops_in_stretch = (facts.trace.ops.device == facts.device) & _inside(facts, stretches)
     advice = ddp_advice(facts.trace, ops_in_stretch) or _how(facts, stretches)
+    answer = ddp_answer(facts.trace, ops_in_stretch)
     return [
         Finding(
             rule="one_by_one",
@@ -60,8 +64,26 @@ def one_by_one(facts: Facts, free: Intervals) -> Outcome:
             device=facts.device,
             where=where,
             advice=advice,
+            headline=answer[0] or headline("one_by_one", n=units.count(n_ops)),
+            action=answer[1] or _action(facts, stretches),
         )
     ]
+
+
+def _action(facts: Facts, stretches: Rows[LaunchBound]) -> str:
+    """What launches fewer ops or many at once; "" where nothing is known to."""
+    ops = facts.trace.ops
+    in_stretch = (ops.device == facts.device) & _inside(facts, stretches)
+    lines, n = np.unique(ops.line[in_stretch], return_counts=True)
+    loop = int(lines[n.argmax()]) if len(lines) and 2 * n.max() > n.sum() else NO_LINE
+    waits = facts.syncs.n_asked(np.flatnonzero(~facts.syncs.after_cell & ~facts.syncs.at_edge))
+    if facts.trace.device_info(facts.device).simulated or waits > WAITS_FRAC * n.sum():
+        if loop > 0:
+            return action("fewer_ops", line=loop)
+        return "" if facts.trace.simulated else action("batch", n=units.count(waits))
+    if 2 * int((in_stretch & compiled(facts.trace)).sum()) < int(in_stretch.sum()):
+        return action("compile_or_graphs" if can_compile(facts.trace, facts.device) else "graphs")
+    return action("graphs" if fused(facts.trace)[in_stretch].any() else "fuse_by_inductor")
 
 
 def _how(facts: Facts, stretches: Rows[LaunchBound]) -> str:
@@ -144,6 +166,7 @@ def in_call(facts: Facts, free: Intervals) -> Outcome:
     lines = np.unique(facts.trace.calls.line[rows])
     longest = held_ns[code == order[0]]
     place = on_call_lines(facts.trace, rows, 3)
+    fact, remedy = _answer(facts.trace.names[names[order[0]]], longest, cost_ns)
     held = f"{facts.the_device} had nothing to do while Python was in {listed(calls_named)}{place}"
     return [
         Finding(
@@ -156,6 +179,8 @@ def in_call(facts: Facts, free: Intervals) -> Outcome:
             end_ns=int(where[-1, 1]),
             device=facts.device,
             advice=_advice(facts.trace.names[names[order[0]]], longest),
+            headline=fact,
+            action=remedy,
             where=where,
         )
     ]
@@ -189,6 +214,20 @@ def _advice(name: str, held_ns: Int64) -> str:
         start = f"{name}: {_START[0].lower()}{_START[1:]}"
         return start if 2 * int(held_ns.max()) > int(held_ns.sum()) else _RETRY
     return _ALLOCATE if _MEMORY.search(name) else ""
+
+
+def _answer(name: str, held_ns: Int64, cost_ns: int) -> tuple[str, str]:
+    """Headline and action for the call that held Python longest."""
+    call, time = function_name(name), units.duration(cost_ns)
+    if _LAUNCH.search(name) or _LOAD.search(name):
+        return headline("first_launches", time=time), action("warm_up")
+    if _FREE.match(name):
+        if 2 * int(held_ns.max()) > int(held_ns.sum()):
+            return headline("first_call", call=call, time=time), action("warm_up")
+        return headline("retries", time=time), action("smaller_batches")
+    if _MEMORY.search(name):
+        return headline("allocations", time=time), action("expandable_segments")
+    return headline("driver_calls", call=call, time=time), ""
 
 
 # The finding "the queue was full" and its sentence.
@@ -296,6 +335,8 @@ def zero_grad(facts: Facts, free: Intervals) -> Outcome:
             end_ns=int(where[-1, 1]),
             device=facts.device,
             advice=_SET_TO_NONE,
+            headline=headline("zero_grad", n=units.plural(n, "op")),
+            action=action("set_to_none"),
             where=where,
         )
     ]
@@ -315,6 +356,7 @@ def data_loading(facts: Facts, free: Intervals) -> Outcome:
     lost_ns = total_ns(where)
     if lost_ns < facts.notable_ns:
         return facts.below_notable(f"while Python fetched batches {facts.the_device} waited", lost_ns)
+    alone = all("SingleProcess" in facts.trace.names[n] for n in host.name)
     was = facts.python_was(where)
     python_in = was.sentence if was.names[2] and not is_loader(was.names[2]) else ""
     lines = np.unique(host.line)
@@ -331,6 +373,8 @@ def data_loading(facts: Facts, free: Intervals) -> Outcome:
             end_ns=int(where[-1, 1]),
             device=facts.device,
             where=where,
-            advice=_FETCH_AHEAD if all("SingleProcess" in facts.trace.names[n] for n in host.name) else "",
+            advice=_FETCH_AHEAD if alone else "",
+            headline=headline("data_loading", time=units.duration(lost_ns)),
+            action=action("workers" if alone else "more_workers"),
         )
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few
 from perfmagic.analysis.timeline.steps import StepOut, outstanding
@@ -86,6 +87,8 @@ def _race_finding(facts: Facts, kind: Hazard, pairs: list[tuple[int, int]]) -> F
         end_ns=int(trace.ops.end_ns[rows].max()),
         device=facts.device,
         advice=f"Stream {streams[0]} has to wait for stream {streams[1]} first, with wait_stream()",
+        headline=headline("race", a=streams[0], b=streams[1]),
+        action=action("wait_stream", a=streams[0], b=streams[1]),
     )
 
 

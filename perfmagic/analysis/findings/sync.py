@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.copy_overlap import HostCopies
 from perfmagic.analysis.findings.facts import Facts, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_frame, on_call_lines, on_sync_lines
@@ -46,11 +47,21 @@ def sync(facts: Facts, free: Intervals) -> Outcome:
         detail = sentences(where + edge, meanwhile, _queued_meanwhile(facts, rows), *afterwards)
         finding = waiting(facts, free, "sync", rows, cause, detail)
         # the time that the device had nothing is in the finding about that time
-        result.append(replace(finding, cost_ns=None) if finding.cost_ns == 0 and afterwards else finding)
+        finding = replace(finding, cost_ns=None) if finding.cost_ns == 0 and afterwards else finding
+        fact, remedy = ("", "") if at_edge else _answer(facts, rows, blocked_ns)
+        result.append(replace(finding, headline=fact, action=remedy))
         free = subtract(free, result[-1].where)
     if not counted.any():
         return Silent("no call blocked Python but pageable copies")
     return result or facts.below_notable("the longest of them all blocked Python", longest_ns)
+
+
+def _answer(facts: Facts, rows: Int64, blocked_ns: int) -> tuple[str, str]:
+    """Headline and action for calls that read values or wait in the middle."""
+    asker, n = facts.syncs.asker_name(int(rows[0])), facts.syncs.n_asked(rows)
+    if n < 2:
+        return headline("sync_once", call=asker, time=units.duration(blocked_ns)), ""
+    return headline("sync", call=asker, n=units.count(n)), action("read_later")
 
 
 def waiting(
@@ -207,7 +218,11 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
         first = f"another one, the first op of {facts.the_device}, blocked it for {took} and is not counted"
     detail = sentences(held, device_meanwhile(facts, rows), first, copies.overlap_reason)
     advice = _pageable_advice(facts, calls, rows, copies)
-    return [waiting(facts, free, "pageable", rows, cause, detail, advice, less_ns=launches_ns)]
+    finding = waiting(facts, free, "pageable", rows, cause, detail, advice, less_ns=launches_ns)
+    n = units.plural(len(calls), "copy", "copies")
+    indexed = 2 * int(np.isin(calls, _indexing(facts, rows)).sum()) > len(calls)
+    fact = headline("indexing", n=units.plural(len(calls), "tensor")) if indexed else headline("pageable", n=n)
+    return [replace(finding, headline=fact, action=action("keep_indices" if indexed else "pin"))]
 
 
 def slower_copies(facts: Facts, exposed_copy: Callable[[], Outcome]) -> Outcome:
@@ -240,6 +255,8 @@ def slower_copies(facts: Facts, exposed_copy: Callable[[], Outcome]) -> Outcome:
             cost_ns=less_ns,
             cause="copies from pageable memory are slow",
             detail=f"{on_call_lines(facts.trace, launches[launches != NONE])}: pinned, they would take {less}",
+            headline=headline("slow_copies", time=units.duration(less_ns)),
+            action=action("pin"),
             lines=tuple(int(n) for n in np.unique(lines) if n > 0),
             start_ns=int(ops.start_ns[sized].min()),
             end_ns=int(ops.end_ns[sized].max()),

@@ -1,0 +1,81 @@
+"""Every headline and every action that an answer may have, by name, with its named values."""
+
+from __future__ import annotations
+
+HEADLINE_CHARS, ACTION_CHARS = 70, 90  # at most, with the values in
+
+# What was found: a fact with the name of the user's own thing.
+HEADLINES = {
+    "race": "Streams {a} and {b} share memory without a wait",
+    "start_up": "{time} passed before the first device op",
+    "first_launches": "First launches load their kernels: {time}",
+    "first_call": "{call} starts the device or a library: {time}",
+    "allocations": "The allocator asks the driver for memory: {time}",
+    "retries": "The allocator frees memory to find room: {time}",
+    "driver_calls": "{call} held Python for {time}",
+    "one_by_one": "{n} small ops, launched one by one",
+    "ddp_buckets": "DDP copies gradients out of its buckets",
+    "ddp_buffers": "DDP broadcasts the model's buffers before each forward",
+    "repeated_gap": "Python delays the device {n} times",
+    "repeated_gap_in": "Python in {name} delays the device {n} times",
+    "longest_gap": "The device stood idle for {time}",
+    "longest_gap_in": "The device stood idle for {time}: {name}",
+    "zero_grad": "{n} fill gradients with zeros",
+    "data_loading": "Loading data kept the device waiting for {time}",
+    "sync": "{call} stops Python {n} times",
+    "sync_once": "{call} stops Python for {time}",
+    "pageable": "{n} from pageable memory block Python",
+    "indexing": "Indexing copies {n} from the CPU each time",
+    "slow_copies": "Copies from pageable memory are slow: {time} more than pinned ones",
+    "exposed_copy": "{time} of copies overlap no compute",
+    "exposed_communication": "{time} of communication overlaps no compute",
+    "eager_attention": "Attention runs in separate kernels: {time}",
+    "tensor_cores": "{time} of {what} skip the tensor cores",
+    "unaligned_gemm": "Unaligned sizes slow matrix products: {time}",
+    "low_occupancy": "Kernels fill a part of the device for {time}",
+    "tiny_kernels": "Half of the {n} take {time} or less",
+    "fusible": "Elementwise kernels take {time} of device time",
+}
+
+# What to do, in the imperative. Answers with the same action are one answer.
+ACTIONS = {
+    "wait_stream": "Call wait_stream() on stream {a}: it waits for stream {b}",
+    "warm_up": "Run the code once before recording",
+    "expandable_segments": "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or keep shapes constant",
+    "smaller_batches": "Use smaller batches, or PYTORCH_ALLOC_CONF=expandable_segments:True",
+    "compile_or_graphs": "Use torch.compile, or capture the step with CUDA graphs",
+    "graphs": "Capture the step with CUDA graphs",
+    "fuse_by_inductor": "Use torch.compile's default backend, or CUDA graphs",
+    "reduce_overhead": 'Use torch.compile(mode="reduce-overhead")',
+    "batch": "Batch the work: Python waits for the device {n} times between these ops",
+    "fewer_ops": "Do the work of line {line} in fewer, larger ops",
+    "bucket_view": "Set DistributedDataParallel(…, gradient_as_bucket_view=True)",
+    "no_broadcast": "Set DistributedDataParallel(…, broadcast_buffers=False) if ranks may differ",
+    "ahead_of_time": "Move {name} out of the loop",
+    "set_to_none": "Call zero_grad(set_to_none=True)",
+    "workers": "Set DataLoader(…, num_workers=…), so that it fetches ahead",
+    "more_workers": "Raise num_workers or prefetch_factor of the DataLoader",
+    "read_later": "Read the values once, after the loop",
+    "pin": "Use pin_memory() and .to(…, non_blocking=True)",
+    "keep_indices": "Keep index and values on the device",
+    "prefetch": "Copy the next batch on another stream while this one computes",
+    "read_on_stream": "Copy results on another stream, and wait before they are read",
+    "bucket": "Put small tensors into one buffer, as DDP does with its buckets",
+    "sdpa": "Use torch.nn.functional.scaled_dot_product_attention",
+    "tf32": 'Call torch.set_float32_matmul_precision("high"), or use autocast to bfloat16',
+    "autocast_half": "Use torch.autocast to float16",
+    "channels_last": "Use autocast and memory_format=torch.channels_last",
+    "pad": "Pad sizes to multiples of 8",
+    "larger_batches": "Use larger batches, or give a second stream other work",
+    "fuse": "Use torch.compile: it fuses neighbouring kernels",
+}
+
+
+def headline(key: str, /, **values: object) -> str:
+    """A headline with its values."""
+    return HEADLINES[key].format(**values)
+
+
+def action(key: str, /, **values: object) -> str:
+    """An action with its values."""
+    return ACTIONS[key].format(**values)
