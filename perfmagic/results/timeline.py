@@ -12,6 +12,8 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfmagic.analysis.findings.answer import Answers
+from perfmagic.analysis.findings.answers import find_answers
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.verdict import verdict
@@ -182,6 +184,11 @@ class TimelineResult(Result):
     def findings(self) -> Rows[Finding]:
         """The verdict, then what time was lost to, the costliest first."""
         return Rows(findings(self.trace, comm_names=self.comm_names), Finding)
+
+    @cached_property
+    def answers(self) -> Answers:
+        """What to do about it: at most three answers, each with what the recorded run would take with it."""
+        return find_answers(self.trace, comm_names=self.comm_names)
 
     @cached_property
     def verdict(self) -> Verdict:

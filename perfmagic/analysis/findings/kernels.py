@@ -190,7 +190,7 @@ def eager_attention(facts: Facts) -> Outcome:
         return silent
     ops = facts.trace.ops
     ops_ns = int((ops.end_ns - ops.start_ns)[ops.device == facts.device].sum())
-    between = claimed.rows[categories(facts.trace, facts.comm_names)[claimed.rows] != Category.GEMM]
+    between = between_products(facts)
     # a fused kernel computes the products too, and keeps the scores on the chip: what stands between them goes away
     cost_ns = total_ns(intersect(union(ops.start_ns[between], ops.end_ns[between]), claimed.where))
     share = f"{units.duration(claimed.ops_ns)} of {units.duration(ops_ns)} of device ops"
@@ -212,6 +212,13 @@ def eager_attention(facts: Facts) -> Outcome:
             where=claimed.where,
         )
     ]
+
+
+def between_products(facts: Facts) -> Int64:
+    """What a fused kernel leaves out of eager attention: all but the products, rows of trace.ops."""
+    rows = claim(facts, "eager_attention").rows
+    between: Int64 = rows[categories(facts.trace, facts.comm_names)[rows] != Category.GEMM]
+    return between
 
 
 # The finding "kernels that fill a part of the device" and its sentence.

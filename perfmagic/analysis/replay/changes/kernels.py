@@ -79,6 +79,40 @@ class FasterKernels(Change):
 
 
 @dataclass(frozen=True)
+class ShorterOps(Change):
+    """Some ops that take a part of their time.
+
+    what: description of the change.  ops: rows of trace.ops.  left: what is left of their time.
+    bound: whether no change can make them shorter.
+    """
+
+    what: str
+    ops: tuple[int, ...] = field(repr=False)
+    left: float = 0.0
+    bound: bool = True
+
+    stage = Stage.LENGTHS
+
+    @property
+    def at_most(self) -> bool:
+        return self.bound
+
+    @property
+    def assumes(self) -> bool:
+        return not self.bound
+
+    @property
+    def description(self) -> str:
+        return self.what
+
+    def apply(self, graph: Graph, *, best: bool) -> Graph:
+        changed, rows = graph.copy(), np.array(self.ops, np.int64)
+        left = self.left if best else (1 + self.left) / 2
+        set_lengths(changed, rows, (changed.length_ns[graph.op_node[rows]] * left).astype(np.int64))
+        return changed
+
+
+@dataclass(frozen=True)
 class OneGraph(Change):
     """Ops launched together, as a CUDA graph does: Python pays one call, and the ops follow each other.
 
