@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 
 from perfmagic.analysis.findings.answer import Answers
-from perfmagic.analysis.findings.answers import find_answers
 from perfmagic.analysis.findings.find import Finding, findings
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.ranks import RankStat
@@ -415,6 +414,8 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
 
     Times are int ns, shares fractions; device numbers are text, as JSON has it. Source: docs/report.schema.json.
     """
+    from perfmagic.analysis.findings.answers import find_answers  # by a report alone, not by each timeline
+
     marked, served = steps(trace, comm_names), phases(trace)
     return Report(
         schema_version=SCHEMA_VERSION,

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.analysis.findings.answer import Answers
-from perfmagic.analysis.findings.answers import find_answers
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.verdict import verdict
@@ -188,6 +187,8 @@ class TimelineResult(Result):
     @cached_property
     def answers(self) -> Answers:
         """What to do about it: at most three answers, each with what the recorded run would take with it."""
+        from perfmagic.analysis.findings.answers import find_answers
+
         return find_answers(self.trace, comm_names=self.comm_names)
 
     @cached_property

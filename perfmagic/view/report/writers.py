@@ -50,7 +50,7 @@ def mixed_words(results: Sequence[TraceOf]) -> str:
     return "".join(finding.sentence for finding in mixed_jobs([result.trace for result in results]))
 
 
-def report_text(doc: TimelineDoc, report: Mapping[str, Any], answers: str) -> str:
+def report_text(doc: TimelineDoc, report: Mapping[str, Any], answers: str = "") -> str:
     """One trace for a terminal: what to do, findings, streams and the first rows of each table, as wide as that.
 
     answers: what to do, as text.
