@@ -226,7 +226,7 @@ def _text_report(results: list[TimelineResult]) -> str:
     from perfmagic.results.ranks import grouped
     from perfmagic.view.report.writers import files_text, report_text
 
-    texts = [report_text(result.doc, result.to_dict()) for result in results]
+    texts = [report_text(result.doc, result.to_dict(), result.answers.text()) for result in results]
     if len(results) == 1:
         return texts[0]
     titled = (f"{result.title}\n{text}" for result, text in zip(results, texts, strict=True))

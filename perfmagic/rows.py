@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 _HOMES = {
     "Alignment": "perfmagic.analysis.ranks.alignment",
     "AnnotationStat": "perfmagic.analysis.timeline.operators",
+    "Answer": "perfmagic.analysis.findings.answer",
+    "Answers": "perfmagic.analysis.findings.answer",
     "BenchWarning": "perfmagic.analysis.bench.warnings",
     "CategoryTime": "perfmagic.analysis.timeline.categories",
     "ClassOverlap": "perfmagic.analysis.timeline.overlap",
@@ -89,6 +91,8 @@ _HOMES = {
 __all__ = [
     "Alignment",
     "AnnotationStat",
+    "Answer",
+    "Answers",
     "BenchWarning",
     "CategoryTime",
     "ClassOverlap",
@@ -173,6 +177,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.diff.side import ComparedTrace
     from perfmagic.analysis.diff.times import TimeChange
     from perfmagic.analysis.diff.work import KernelChange, OperatorChange, Replacement
+    from perfmagic.analysis.findings.answer import Answer, Answers
     from perfmagic.analysis.findings.explain import Explanation, Explanations
     from perfmagic.analysis.findings.finding import Finding
     from perfmagic.analysis.graph.graph import GraphEdge

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
+from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.find import Finding, findings
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.ranks import RankStat
@@ -378,6 +379,7 @@ class Report(JsonForm):
     syncs: calls that blocked Python, by who asked for them, the longest in sum first.
     comm_names: the expression by which kernels count as communication; None for the built-in rule.
     communication_kernels: names of the kernels that count as communication.
+    answers: what to do, the most first.
     findings: sentences with numbers.
     trust: how far the record can be believed.
     rank_findings: what several files say together; only in a report on several files.
@@ -400,6 +402,7 @@ class Report(JsonForm):
     syncs: tuple[Blocking, ...]
     comm_names: str | None
     communication_kernels: tuple[str, ...]
+    answers: Answers
     findings: tuple[Finding, ...]
     trust: Trust
     rank_findings: tuple[RankFinding, ...] | None = None
@@ -411,6 +414,8 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
 
     Times are int ns, shares fractions; device numbers are text, as JSON has it. Source: docs/report.schema.json.
     """
+    from perfmagic.analysis.findings.answers import find_answers  # by a report alone, not by each timeline
+
     marked, served = steps(trace, comm_names), phases(trace)
     return Report(
         schema_version=SCHEMA_VERSION,
@@ -427,6 +432,7 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
         syncs=_syncs(syncs(trace)),
         comm_names=comm_names,
         communication_kernels=comm_kernel_names(trace, comm_names),
+        answers=find_answers(trace, comm_names),
         findings=findings(trace, comm_names=comm_names),
         trust=full_trust(trace, comm_names),
     ).to_dict()

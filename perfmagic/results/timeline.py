@@ -12,7 +12,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfmagic.analysis.findings.answers import Answers, find_answers
+from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.verdict import verdict
@@ -186,12 +186,9 @@ class TimelineResult(Result):
 
     @cached_property
     def answers(self) -> Answers:
-        """Who decides how long it takes, and what to do about it: the record replayed with each remedy.
+        """What to do about it: at most three answers, each with what the recorded run would take with it."""
+        from perfmagic.analysis.findings.answers import find_answers
 
-        >>> t = perfmagic.open_trace("step.json.gz")
-        >>> t.answers.kind
-        'device-bound'
-        """
         return find_answers(self.trace, comm_names=self.comm_names)
 
     @cached_property

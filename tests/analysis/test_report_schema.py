@@ -19,7 +19,7 @@ from perfmagic.trace.model import Collective, Trace, make_trace
 from tests.analysis.build import Builder
 from tests.analysis.shaped import FLOAT, Shaped
 from tests.schemas import schema_of
-from tests.trace.recorded import NAMES, as_bytes, event, launch_and_kernel, recorded
+from tests.trace.recorded import NAMES, as_bytes, event, launch_and_kernel, real_trace, recorded
 
 pytestmark = pytest.mark.slow
 
@@ -83,6 +83,7 @@ def reports() -> list[dict[str, Any]]:
     """As JSON gives them back."""
     found = [json.loads(json.dumps(report(trace))) for trace in everything()]
     found.append(json.loads(json.dumps(report(recorded("v100_4streams_nccl_step"), comm_names="nccl"))))
+    found.append(json.loads(json.dumps(report(real_trace("v100_2021_old_categories")))))
     together = [finding.to_dict() for finding in rank_findings([rank_of_two(0, 10), rank_of_two(1, 900)])]
     ranks = ranks_of([rank_of_two(0, 10), rank_of_two(1, 900)])
     assert ranks is not None

@@ -30,7 +30,9 @@ HEADLINES = {
     "race": "Streams {a} and {b} share memory without a wait",
     "start_up": "{time} passed before the first device op",
     "start_up_in": "{time} passed before the first device op, in {name}",
-    "began_late": "The device got nothing for the first {time}",
+    "incomplete": "{n} launches have no device record",
+    "mid_flight": "The record begins while {n} of earlier work still run",
+    "stacks": "Recording Python's stacks slowed Python",
     "first_launches": "First launches load their kernels: {time}",
     "first_call": "{call} starts the device or a library: {time}",
     "allocations": "The allocator asks the driver for memory: {time}",
@@ -52,17 +54,12 @@ HEADLINES = {
     "slow_copies": "Copies from pageable memory are slow: {time} more than pinned ones",
     "exposed_copy": "{time} of copies overlap no compute",
     "exposed_communication": "{time} of communication overlaps no compute",
-    "many_collectives": "{n} short collectives in each step",
     "eager_attention": "Attention runs in separate kernels: {time}",
     "tensor_cores": "{time} of {what} skip the tensor cores",
     "unaligned_gemm": "Unaligned sizes slow matrix products: {time}",
     "low_occupancy": "Kernels fill a part of the device for {time}",
     "tiny_kernels": "Half of the {n} take {time} or less",
     "fusible": "Elementwise kernels take {time} of device time",
-    "incomplete": "{n} launches have no device record",
-    "clocks": "Ops start up to {time} before their launch: the clocks disagree",
-    "mid_flight": "The record begins while {n} of earlier work still run",
-    "stacks": "Recording Python's stacks slowed Python",
 }
 
 # What to do, in the imperative. Answers with the same action are one answer.
@@ -97,7 +94,6 @@ ACTIONS = {
     "pad": "Pad sizes to multiples of 8",
     "larger_batches": "Use larger batches, or give a second stream other work",
     "fuse": "Use torch.compile: it fuses neighbouring kernels",
-    "record_device": "Record with ProfilerActivity.CUDA",
 }
 
 

@@ -61,6 +61,22 @@ def rate_cell(bytes_per_s: float | None) -> Cell:
     return cell(f"{units.size(bytes_per_s)}/s", bytes_per_s) if bytes_per_s else cell("")
 
 
+def answers_table(report: Mapping[str, Any]) -> Table:
+    """What to do, and what the run would take then."""
+    answers = report["answers"]
+    together = answers["together"]
+    head, rows = columns_of(
+        [*answers["answers"], *([together] if together else [])],
+        lambda answer: cell(" → ".join(filter(None, (answer["headline"], answer["action"])))),
+        (
+            ("from", time_cell, "before_ns"),
+            ("to", time_cell, "after_ns"),
+            ("at best", lambda bound: cell("yes" if bound else ""), "at_most"),
+        ),
+    )
+    return Table("What to do", head, rows, thing="answer")
+
+
 # The tables of a report about Python's side: steps, operators, annotations, lines of the cell, waits.
 
 

@@ -20,6 +20,7 @@ from perfmagic.view.ranks.text import ranks_text
 from perfmagic.view.report.tables import (
     MARKDOWN_ROWS,
     TEXT_ROWS,
+    answers_table,
     communication_words,
     report_tables,
     windows_words,
@@ -49,14 +50,17 @@ def mixed_words(results: Sequence[TraceOf]) -> str:
     return "".join(finding.sentence for finding in mixed_jobs([result.trace for result in results]))
 
 
-def report_text(doc: TimelineDoc, report: Mapping[str, Any]) -> str:
-    """One trace for a terminal: findings, streams and the first rows of each table, as wide as the terminal."""
+def report_text(doc: TimelineDoc, report: Mapping[str, Any], answers: str = "") -> str:
+    """One trace for a terminal: what to do, findings, streams and the first rows of each table, as wide as that.
+
+    answers: what to do, as text.
+    """
     lines = ["", *wrapped(report["phase_headline"])] if report["phase_headline"] else []
     for table in report_tables(report, TEXT_ROWS, brief=True):
         lines += ["", *table_lines(table)]
     for words in filter(None, (communication_words(report), windows_words(report))):
         lines += ["", *wrapped(words)]
-    return timeline_text(doc, below=lines, more_in="")
+    return timeline_text(doc, below=lines, more_in="", answers=answers)
 
 
 def files_text(results: Sequence[TraceOf], ranks: Sequence[RanksDoc] = ()) -> str:
@@ -90,6 +94,7 @@ def markdown(
     parts = [f"## {markdown_text(title)}", markdown_text(header)]
     said = (report["phase_headline"], windows_words(report), communication_words(report))
     parts += [markdown_text(words) for words in said if words]
+    parts += [markdown_table(table) for table in (answers_table(report),) if table.rows]
     if findings:
         parts.append("\n".join(f"{'   ' * finding.depth}- {markdown_text(finding.sentence)}" for finding in findings))
     parts += [markdown_table(table) for table in report_tables(report, MARKDOWN_ROWS)]
@@ -119,7 +124,8 @@ def html_tables(report: Mapping[str, Any]) -> str:
     """The tables as HTML for a page."""
     said = (report["phase_headline"], windows_words(report), communication_words(report))
     head = "".join(f"<p>{escaped(words)}</p>" for words in said if words)
-    return framed(head + "".join(html_section(table) for table in report_tables(report)))
+    tables = [*(table for table in (answers_table(report),) if table.rows), *report_tables(report)]
+    return framed(head + "".join(html_section(table) for table in tables))
 
 
 def heading(title: str, results: Sequence[object]) -> str:

@@ -22,16 +22,17 @@ PART = "└ "  # before a part of the finding above
 _NUMBERS = (("busy", 7), ("time", 9), ("ops", 9), ("queue ≤", 9), ("mean", 8))
 
 
-def timeline_text(doc: TimelineDoc, below: Sequence[str] = (), more_in: str = ".trust") -> str:
+def timeline_text(doc: TimelineDoc, below: Sequence[str] = (), more_in: str = ".trust", answers: str = "") -> str:
     """The first line, the findings, a table of the streams and the trust line, as wide as the terminal.
 
-    below: lines between the streams and the trust line.  more_in: where the notes are that it has no room for; "" to
-    give them lines of their own.
+    answers: what to do, below the first line.  below: lines between the streams and the trust line.
+    more_in: where the notes are that it has no room for; "" to give them lines of their own.
     """
     lines = wrapped(doc.header.sentence)
     lines += wrapped(path_words(doc.path)) if doc.path else []
     if doc.failure:
         lines += wrapped(doc.failure)
+    lines += ["", answers, ""] if answers else []
     for finding in doc.findings:
         part = "  " * (finding.depth - 1) + PART if finding.depth else ""
         cost = f"{cost_words(finding, doc.header.busy_frac):>{GUTTER}}  "

@@ -1,0 +1,107 @@
+"""What an answer is: a fact, what to do about it, and what the run would take then; and answers as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from perfmagic.base import units
+from perfmagic.base.terminal import columns, cut_to_columns, width
+from perfmagic.trace.json_form import JsonForm
+
+INDENT = "   "  # of a number
+MOST_HEADLINES = 3  # in a line of what has no gain, or no remedy
+
+
+@dataclass(frozen=True)
+class Answer(JsonForm):
+    """One thing to do about a run; times in ns.
+
+    headline: what was found.
+    action: what to do; empty for all answers together.
+    rules: of the findings that ask for it.
+    before_ns: the recorded run.
+    after_ns: what it would take; None where no replay can say.
+    low_ns: the least that it would take.
+    high_ns: the most that it would take.
+    at_most: whether the gain is a bound.
+    cost_ns: what the findings cost, for where no replay can say more.
+    line: of the cell, 0 for none.
+    start_ns: the start of what to look at.
+    end_ns: the end of what to look at.
+    evidence: the sentences of the findings.
+    gain_ns: what it would win; None where no replay can say.
+    """
+
+    shown: ClassVar[tuple[str, ...]] = ("headline", "action", "before_ns", "after_ns")
+    computed = ("gain_ns",)
+
+    headline: str
+    action: str
+    rules: tuple[str, ...]
+    before_ns: int
+    after_ns: int | None
+    low_ns: int | None
+    high_ns: int | None
+    at_most: bool
+    cost_ns: int | None
+    line: int
+    start_ns: int
+    end_ns: int
+    evidence: tuple[str, ...]
+
+    @property
+    def gain_ns(self) -> int | None:
+        return None if self.after_ns is None else self.before_ns - self.after_ns
+
+
+@dataclass(frozen=True, repr=False)
+class Answers(JsonForm):
+    """Who decides how long a run takes, and what to do about it.
+
+    decides: who, in one sentence.
+    total_ns: the whole run.
+    answers: the most first, at most three.
+    together: all of them at once; None where fewer than two are replayed.
+    no_gain: headlines of what would win next to nothing.
+    also_seen: headlines of facts without a remedy, and of remedies beyond the third.
+    warnings: what is to know of the record itself.
+    """
+
+    decides: str
+    total_ns: int
+    answers: tuple[Answer, ...] = ()
+    together: Answer | None = None
+    no_gain: tuple[str, ...] = ()
+    also_seen: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """Two lines for each answer, one for all together, then the rest in a line each; as wide as the terminal."""
+        lines = [f"{units.duration(self.total_ns):<9}{self.decides}"]
+        for number, answer in enumerate(self.answers, 1):
+            lines.append(_with_times(f"{number:>{len(INDENT)}}  {answer.headline}", answer))
+            lines.append(f"{INDENT}  → {answer.action}")
+        if self.together is not None:
+            lines.append(_with_times(f"{INDENT}  {self.together.headline}", self.together))
+        rest = (("no gain", self.no_gain), ("also seen", self.also_seen))
+        lines += [f"{INDENT}{name}: {_listed(headlines)}" for name, headlines in rest if headlines]
+        lines += [f"  ! {warning}" for warning in self.warnings]
+        return "\n".join(cut_to_columns(line, width()).rstrip() for line in lines)
+
+    def __repr__(self) -> str:
+        return self.text()
+
+
+def _with_times(left: str, answer: Answer) -> str:
+    """A line with what an answer makes of the run at its end; else with what the findings cost."""
+    right = f"costs {units.duration(answer.cost_ns)}" if answer.cost_ns else ""
+    if answer.after_ns is not None:
+        bound = "at best " if answer.at_most else ""
+        right = f"{bound}{units.duration(answer.before_ns)} → {units.duration(answer.after_ns)}"
+    return left + " " * max(2, width() - columns(left) - columns(right)) + right
+
+
+def _listed(headlines: tuple[str, ...]) -> str:
+    more = len(headlines) - MOST_HEADLINES
+    return "; ".join(headlines[:MOST_HEADLINES]) + (f"; {more} more" if more > 0 else "")

@@ -1,0 +1,79 @@
+"""What to do: findings with one remedy are one answer, replayed once, the most first."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfmagic.analysis.findings.answer import Answers
+from perfmagic.analysis.findings.answers import LEAST_FRAC, MOST_ANSWERS, find_answers
+from perfmagic.analysis.findings.find import findings
+from perfmagic.trace.model import Trace
+from tests.analysis.build import Builder
+from tests.analysis.findings.build import plain
+from tests.trace.recorded import ALL, real_trace
+
+
+def answered(name: str) -> Answers:
+    return find_answers(real_trace(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL)
+def test_answers_of_recorded_traces_gain_and_stand_by_their_gain(name: str) -> None:
+    answers = answered(name)
+    assert len(answers.answers) <= MOST_ANSWERS
+    worth = [answer.cost_ns if answer.gain_ns is None else answer.gain_ns for answer in answers.answers]
+    assert worth == sorted(worth, reverse=True)
+    for answer in answers.answers:
+        assert answer.action
+        assert max(answer.gain_ns or 0, answer.cost_ns or 0) >= LEAST_FRAC * answer.before_ns
+        assert answer.low_ns is None or answer.low_ns <= (answer.after_ns or 0) <= (answer.high_ns or 0)
+    assert len({answer.action for answer in answers.answers}) == len(answers.answers)
+    if answers.together is not None:
+        assert answers.together.after_ns is not None
+        assert all(answers.together.after_ns <= (a.after_ns or answers.together.after_ns) for a in answers.answers)
+
+
+def test_one_remedy_is_one_answer_with_every_rule_that_asks_for_it() -> None:
+    (first,) = answered("a100_alexnet_cuda_sync").answers
+    assert (plain(first.headline), first.action) == (
+        "cudaFree starts the device or a library: 12.3 s",
+        "Run the code once before recording",
+    )
+    assert first.rules == ("in_call", "alone")
+    assert len(first.evidence) == 2
+
+
+def test_what_gains_next_to_nothing_is_named_and_is_no_answer() -> None:
+    answers = answered("v100_2021_old_categories")
+    assert [plain(headline) for headline in answers.no_gain] == ["133 ms of convolutions skip the tensor cores"]
+    assert "tensor cores" not in "".join(answer.headline for answer in answers.answers)
+
+
+def test_a_fact_without_a_remedy_is_also_seen() -> None:
+    assert [plain(headline) for headline in answered("a100_nccl_rank0of2").also_seen] == [
+        "20.7 ms of communication overlaps no compute"
+    ]
+
+
+def test_the_text_has_two_lines_for_each_answer_and_ends_with_the_rest() -> None:
+    lines = plain(answered("a100_nccl_rank0of2").text()).splitlines()
+    assert [line.split()[0] for line in lines] == ["1", "→", "2", "→", "both", "also"]
+    assert lines[0].endswith("441 ms → 362 ms")
+    assert lines[4].split()[:4] == ["both", "441", "ms", "→"]
+
+
+def test_the_headlines_are_those_of_findings() -> None:
+    known = {finding.headline for finding in findings(real_trace("a100_nccl_rank0of2"))}
+    answers = answered("a100_nccl_rank0of2")
+    assert {*(a.headline for a in answers.answers), *answers.no_gain, *answers.also_seen} <= known
+
+
+@pytest.mark.parametrize("failed", ["", "ValueError: no"])
+def test_without_device_work_or_after_a_failure_there_is_nothing_to_do(failed: str) -> None:
+    builder = Builder()
+    if failed:
+        builder.op(0, 10, launch=0)
+    trace: Trace = builder.trace(failed=failed) if failed else builder.trace()
+    assert find_answers(trace) == Answers()
+    assert find_answers(trace).text() == ""
