@@ -250,7 +250,7 @@ def test_ops_launched_one_by_one_are_found_with_their_number_and_the_time_python
         "60 ops launched one by one: one every 19.7 µs on average, half of them no longer than 4.00 µs. "
         "The device had finished what was queued before each, and waited 942 µs for Python. "
         "CUDA graphs or torch.compile launch many at once. "
-        "As CUDA graphs, the run takes about 310 µs (294 µs to 326 µs) instead of 1.19 ms"
+        "As CUDA graphs, the run takes about 316 µs (300 µs to 332 µs) instead of 1.19 ms"
     )
     older = first_finding(small(60, 4, compute_major=6), "one_by_one")
     assert older is not None
@@ -284,7 +284,7 @@ def test_a_gap_that_comes_again_names_its_op_how_often_where_python_was_and_in_w
         "Python was in step (train.py:31) for 282 µs of 300 µs, in aten::sort for 279 µs of 300 µs, "
         "inside my augmentation for 285 µs of 300 µs. "
         "torch.compile or CUDA graphs remove this Python work. "
-        "Mended, the run takes about 2.70 ms (2.57 ms to 2.84 ms) instead of 3.00 ms"
+        "Mended, the run takes about 2.71 ms (2.57 ms to 2.84 ms) instead of 3.00 ms"
     )
 
 

@@ -58,7 +58,8 @@ def steps(
             b.op(end + 1 + skew, met + MOVES_US + skew, launch=first + 2 + skew, name=REDUCE, stream=9)
             b.sync(first + 3 + skew, met + MOVES_US + 2 + skew, name="cudaDeviceSynchronize")
         at = met + MOVES_US + 2
-    return [b.trace(rank=i, world_size=len(builders)) for i, b in enumerate(builders)]
+    starts = [us + skew for us, skew in zip(python_us, skew_us or [0] * 9, strict=False)]  # with its first call
+    return [b.trace(start=starts[i], rank=i, world_size=len(builders)) for i, b in enumerate(builders)]
 
 
 def job(traces: Sequence[Trace]) -> JobReplay:
