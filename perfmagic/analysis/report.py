@@ -1,6 +1,6 @@
 """Everything a trace says in numbers, ready for JSON: the classes are the keys, and their docstrings describe them.
 
-`python -m perfmagic schema report` writes docs/report.schema.json from them.
+`python -m tests.schemas` writes docs/report.schema.json from them.
 """
 
 from __future__ import annotations

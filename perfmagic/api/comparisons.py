@@ -57,8 +57,11 @@ def is_trace_path(path: str | os.PathLike[str]) -> bool:
         return file.is_dir()
     if file.name.endswith((".npz", ".gz")):
         return True
-    with open_regular(file) as opened:
-        return b'"format": "perfmagic ' not in opened.read(_FIRST_BYTES)
+    try:
+        with open_regular(file) as opened:
+            return b'"format": "perfmagic ' not in opened.read(_FIRST_BYTES)
+    except OSError:
+        return True  # whoever opens the trace says why it cannot be read
 
 
 def compare_timelines(

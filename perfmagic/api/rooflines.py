@@ -69,7 +69,7 @@ def _operator(name: str, result: BenchResult, peaks: Peaks, dtype: str) -> Devic
         )
     return DeviceOperator(
         device=0,
-        name=name or "benchmark",
+        name=(name or "benchmark") + (" (simulated)" if result.simulated else ""),
         source=Source.OPERATOR,
         category=Category.OTHER,
         shapes="",

@@ -380,8 +380,6 @@ def describe(error: BaseException | None) -> str:
 
 # %%graph as a function: which operator needs which, and what could have run side by side?
 
-__all__ = ["graph"]
-
 
 @keywords(DeviceOptions)
 def graph(body: Callable[[], object], **options: Unpack[DeviceOptions]) -> GraphResult:

@@ -189,7 +189,7 @@ class TimelineResult(Result):
         """What to do about it: at most three answers, each with what the recorded run would take with it."""
         from perfmagic.analysis.findings.answers import find_answers
 
-        return find_answers(self.trace, comm_names=self.comm_names)
+        return find_answers(self.trace, self.comm_names)
 
     @cached_property
     def verdict(self) -> Verdict:

@@ -163,9 +163,12 @@ class Reading:
         except OSError as error:
             self._error = UnreadableError(f"{self.source.name} cannot be read here: {error.strerror or error}")
         finally:
-            for file in (self._message_file, self._err):
-                file.unlink(missing_ok=True)
-            if not self.target.parent.is_dir():
+            removed = True
+            with suppress(OSError):  # the folder may be another's by now, or closed to us
+                removed = not self.target.parent.is_dir()
+                for file in (self._message_file, self._err):
+                    file.unlink(missing_ok=True)
+            if removed:
                 self._error = None  # somebody removed temporary files: the trace may be sound
             self.done.set_result(None)
 

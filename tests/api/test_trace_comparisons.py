@@ -32,6 +32,17 @@ def test_results_and_files_give_the_same_comparison(tmp_path: Path) -> None:
     assert named.headline.startswith("fused is 24.0\u00a0µs shorter than eager")
 
 
+def test_a_file_that_cannot_be_read_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_given: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    file = Path(write_chrome(eager(), tmp_path / "a.json"))
+    monkeypatch.setattr("perfmagic.api.comparisons.open_regular", fails)
+    monkeypatch.setattr("perfmagic.trace.kineto.file.open_regular", fails)
+    with pytest.raises(perfmagic.TraceError, match="Input/output error"):
+        perfmagic.compare(file, file)
+
+
 def test_benchmarks_are_compared_as_before(tmp_path: Path) -> None:
     saved = [perfmagic.bench(lambda: None, samples=6, warmup=0).save(tmp_path / f"{i}.json") for i in range(2)]
     assert not is_trace_path(saved[0])

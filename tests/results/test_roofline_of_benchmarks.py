@@ -57,3 +57,11 @@ def test_a_benchmark_that_does_not_say_its_work_is_refused(lacks: str) -> None:
 def test_nothing_is_refused() -> None:
     with pytest.raises(OptionError, match="needs a benchmark"):
         perfmagic.roofline(peaks=PEAKS)
+
+
+def test_a_benchmark_of_the_simulated_device_says_so_below_a_gpus_roofs() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.ones(64, device=perfmagic.device())
+    measured = perfmagic.bench(lambda: x + x, samples=5, flops=64, bytes=768, name="add")
+    (row,) = perfmagic.roofline(measured, peaks=perfmagic.Peaks("H100", {"fp32": 67e12}, 3.35e12)).data.operators
+    assert row.name == "add (simulated)"

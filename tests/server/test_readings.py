@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -233,6 +234,35 @@ def test_a_folder_deleted_during_a_reading_costs_another_reading(trace: Path, mo
     made = asyncio.run(read(readings, trace))
     assert made.parent != first
     assert made.exists()
+
+
+def test_a_file_in_place_of_the_folder_during_a_reading_costs_another_reading(
+    trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings = Readings(Limits())
+    popen = subprocess.Popen
+
+    def replaced(*given: Any, **more: Any) -> Any:
+        process = popen(*given, **more)
+        if str(first) in given[0][4]:
+            shutil.rmtree(first)
+            first.write_text("not a folder")
+        return process
+
+    first = readings.folder
+    monkeypatch.setattr(subprocess, "Popen", replaced)
+    made = asyncio.run(read(readings, trace))
+    assert made.parent != first
+    assert made.exists()
+
+
+def test_readings_are_kept_though_the_folder_of_temporary_files_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    readings = Readings(Limits())
+    shutil.rmtree(tmp_path / "gone")
+    assert readings.folder.is_dir()
 
 
 def test_hanging_readings_leave_their_places_to_others(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

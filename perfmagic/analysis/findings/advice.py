@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from perfmagic.analysis.findings.catalogue import action, headline
+from perfmagic.analysis.findings.catalogue import Remedy, action
 from perfmagic.analysis.timeline.origin import graph_sizes
 from perfmagic.base import units
 from perfmagic.base.units import sentences
@@ -83,8 +83,8 @@ BUFFERS_ADVICE = (
 )
 
 
-def ddp_advice(trace: Trace, which: Bool) -> str:
-    """What leaves some ops out, where most of them are copies of DDP's own; "" where they are not.
+def ddp_remedy(trace: Trace, which: Bool) -> Remedy:
+    """What leaves some ops out, where most of them are copies of DDP's own.
 
     which: shape of trace.ops.
     """
@@ -92,23 +92,13 @@ def ddp_advice(trace: Trace, which: Bool) -> str:
     gradients, buffers = _ddp_copies(trace, rows)
     n_gradients, n_buffers = int(gradients.sum()), int(buffers.sum())
     if 2 * (n_gradients + n_buffers) <= len(rows):
-        return ""
+        return Remedy()
     out = f"{units.count(n_gradients)} of them copy gradients out of DistributedDataParallel's buckets"
     back = f"{units.count(n_buffers)} of them copy buffers back. {BUFFERS_ADVICE}"
-    return sentences(
+    advice = sentences(
         f"{out}: gradient_as_bucket_view=True leaves that out" if n_gradients else "", back if n_buffers else ""
     )
-
-
-def ddp_answer(trace: Trace, which: Bool) -> tuple[str, str]:
-    """Headline and action for some ops where most of them are copies of DDP's own; "" twice where they are not."""
-    rows = np.flatnonzero(which)
-    n_gradients, n_buffers = (int(kind.sum()) for kind in _ddp_copies(trace, rows))
-    if 2 * (n_gradients + n_buffers) <= len(rows):
-        return "", ""
-    if n_gradients >= n_buffers:
-        return headline("ddp_buckets"), action("bucket_view")
-    return headline("ddp_buffers"), action("no_broadcast")
+    return Remedy(advice, action("bucket_view" if n_gradients >= n_buffers else "no_broadcast"))
 
 
 def _ddp_copies(trace: Trace, rows: Int64) -> tuple[Bool, Bool]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from perfmagic.base import units
-from perfmagic.base.terminal import columns, cut_to_columns, width
+from perfmagic.base.terminal import columns, cut_to_columns, printable, width, wrapped
 from perfmagic.trace.json_form import JsonForm
 
 INDENT = "   "  # of a number
-MOST_HEADLINES = 3  # in a line of what has no gain, or no remedy
+MOST_HEADLINES = 3  # in a line of what gains little, or has no remedy
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ class Answers(JsonForm):
     decides: who, in one sentence.
     total_ns: the whole run.
     answers: the most first, at most three.
-    together: all of them at once; None where fewer than two are replayed.
-    no_gain: headlines of what would win next to nothing.
+    together: all that are replayed at once, but bounds; None where these are fewer than two.
+    little_gain: headlines of what would win less than 2 % of the run.
     also_seen: headlines of facts without a remedy, and of remedies beyond the third.
     warnings: what is to know of the record itself.
     """
@@ -72,7 +73,7 @@ class Answers(JsonForm):
     total_ns: int
     answers: tuple[Answer, ...] = ()
     together: Answer | None = None
-    no_gain: tuple[str, ...] = ()
+    little_gain: tuple[str, ...] = ()
     also_seen: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -81,13 +82,13 @@ class Answers(JsonForm):
         lines = [f"{units.duration(self.total_ns):<9}{self.decides}"]
         for number, answer in enumerate(self.answers, 1):
             lines.append(_with_times(f"{number:>{len(INDENT)}}  {answer.headline}", answer))
-            lines.append(f"{INDENT}  → {answer.action}")
+            lines += wrapped(f"{INDENT}  → {answer.action}", indent=len(INDENT) + 4)
         if self.together is not None:
             lines.append(_with_times(f"{INDENT}  {self.together.headline}", self.together))
-        rest = (("no gain", self.no_gain), ("also seen", self.also_seen))
-        lines += [f"{INDENT}{name}: {_listed(headlines)}" for name, headlines in rest if headlines]
-        lines += [f"  ! {warning}" for warning in self.warnings]
-        return "\n".join(cut_to_columns(line, width()).rstrip() for line in lines)
+        for name, headlines in (("little gain", self.little_gain), ("also seen", self.also_seen)):
+            lines += wrapped(f"{INDENT}{name}: {list_headlines(headlines)}", indent=len(INDENT)) if headlines else []
+        lines += [line for warning in self.warnings for line in wrapped(f"  ! {warning}", indent=4)]
+        return "\n".join(line.rstrip() for line in lines)
 
     def __repr__(self) -> str:
         return self.text()
@@ -99,9 +100,12 @@ def _with_times(left: str, answer: Answer) -> str:
     if answer.after_ns is not None:
         bound = "at best " if answer.at_most else ""
         right = f"{bound}{units.duration(answer.before_ns)} → {units.duration(answer.after_ns)}"
-    return left + " " * max(2, width() - columns(left) - columns(right)) + right
+    room = width() - columns(right) - 2 if right else width()
+    fact = cut_to_columns(printable(left), room)
+    return fact + " " * (width() - columns(fact) - columns(right)) + right
 
 
-def _listed(headlines: tuple[str, ...]) -> str:
+def list_headlines(headlines: Sequence[str]) -> str:
+    """The first few headlines, and how many more there are."""
     more = len(headlines) - MOST_HEADLINES
     return "; ".join(headlines[:MOST_HEADLINES]) + (f"; {more} more" if more > 0 else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -16,19 +16,23 @@ from perfmagic.analysis.findings.gains import Gains, change_of
 from perfmagic.analysis.findings.kernels import between_products, claim
 from perfmagic.analysis.findings.verdict import failed
 from perfmagic.analysis.replay.changes.change import Change
+from perfmagic.analysis.replay.changes.copies import Pin
 from perfmagic.analysis.replay.changes.host import WithoutPython
 from perfmagic.analysis.replay.changes.kernels import Fused, ShorterOps
 from perfmagic.analysis.replay.prediction import Prediction, predict
+from perfmagic.analysis.timeline.peaks import peaks_of
 from perfmagic.base.numerics.intervals import intersect, union
 from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 
 MOST_ANSWERS = 3
 LEAST_FRAC = 0.02  # of the run: what wins less is no answer
-# of dense products on tensor cores to fp32 without: V100 125 to 15.7, A100 156 to 19.5, H100 495 to 67 TFLOP/s
-TENSOR_CORE_RATIO = 8
+_GRAPHS = {action(key) for key in ("graphs", "compile_or_graphs", "fuse_by_inductor")}
+_NOT_REPLAYED = {action(key) for key in ("keep_indices", "smaller_batches", "bucket")}
 
 
+@once_per_trace
 def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
     """What to do about a run: findings with the same remedy are one answer, whose change is replayed once.
 
@@ -44,14 +48,14 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
     every = [_answer(facts, gains, group) for group in groups]
     worth = sorted((answer for answer in every if answer.action and _is_worth(answer)), key=_place)
     first = tuple(worth[:MOST_ANSWERS])
-    no_gain = [answer for answer in every if answer.action and answer.gain_ns is not None and not _is_worth(answer)]
-    rest = [answer for answer in every if answer not in first and answer not in no_gain]
+    little = [answer for answer in every if answer.action and not _is_worth(answer)]
+    rest = [answer for answer in every if answer not in first and answer not in little]
     return Answers(
         decider,
         total_ns,
         answers=first,
         together=_together(facts, gains, groups, first),
-        no_gain=tuple(dict.fromkeys(answer.headline for answer in no_gain)),
+        little_gain=tuple(dict.fromkeys(answer.headline for answer in little)),
         also_seen=tuple(dict.fromkeys(answer.headline for answer in rest)),
         warnings=warnings(facts),
     )
@@ -105,7 +109,11 @@ def _as_answer(
 
 def _predict(facts: Facts, gains: Gains, findings: Iterable[Finding]) -> Prediction | None:
     """What the changes of some findings would make of the run; None where no replay can say."""
-    changes = [change for finding in findings if (change := _remedy(facts, finding)) is not None]
+    changes: list[Change] = []
+    for finding in findings:
+        change = _remedy(facts, finding)
+        if change is not None and (isinstance(change, WithoutPython) or change not in changes):
+            changes.append(change)
     if not changes or gains.readings is None:
         return None
     prediction = predict(gains.readings, changes)
@@ -113,43 +121,82 @@ def _predict(facts: Facts, gains: Gains, findings: Iterable[Finding]) -> Predict
 
 
 def _remedy(facts: Facts, finding: Finding) -> Change | None:
-    """The change that a finding's action makes; of some kernels only a bound is known."""
+    """The change that a finding's action makes; None where no replay has it."""
     rule = finding.rule
+    if not finding.action or finding.action in _NOT_REPLAYED:
+        return None
+    if rule in _KERNELS:
+        return None if facts.trace.device_info(facts.device).simulated else _KERNELS[rule](facts, finding)
     if rule == "alone" and finding.cause == "start-up":
-        head = np.array([[finding.start_ns, finding.end_ns]], np.int64)
-        if finding.action != action("warm_up"):
-            return WithoutPython("without what Python did before the first op", head)
-        calls = union(facts.trace.calls.start_ns, facts.trace.calls.end_ns)
-        return WithoutPython("without what the first calls start", intersect(head, calls))
-    if rule == "eager_attention":
-        return ShorterOps("as one fused kernel", tuple(between_products(facts).tolist()))
-    if rule == "tensor_cores":
-        return ShorterOps("on tensor cores", tuple(claim(facts, rule).rows.tolist()), 1 / TENSOR_CORE_RATIO)
-    if rule == "unaligned_gemm" and finding.cost_ns:
-        claimed = claim(facts, rule)
-        left = 1 - min(1.0, finding.cost_ns / claimed.ops_ns)
-        return ShorterOps("at the speed of aligned ones", tuple(claimed.rows.tolist()), left, bound=False)
-    return Fused() if finding.action == action("fuse") else change_of(facts, finding)
+        return _without_start_up(facts, finding)
+    if rule == "one_by_one" and finding.action not in _GRAPHS:
+        return None
+    if rule == "exposed_copy" and finding.action == action("pin"):
+        return Pin()
+    return change_of(facts, finding)
+
+
+def _without_start_up(facts: Facts, finding: Finding) -> Change:
+    """Without all that Python did before the first op, or without the calls that start the device and libraries."""
+    head = np.array([[finding.start_ns, finding.end_ns]], np.int64)
+    if finding.action != action("warm_up"):
+        return WithoutPython("without what Python did before the first op", head)
+    calls = union(facts.trace.calls.start_ns, facts.trace.calls.end_ns)
+    return WithoutPython("without what the first calls start", intersect(head, calls))
+
+
+def _one_kernel(facts: Facts, _finding: Finding) -> Change:
+    return ShorterOps("as one fused kernel", tuple(between_products(facts).tolist()), bound=False)
+
+
+def _on_tensor_cores(facts: Facts, finding: Finding) -> Change:
+    """By the rates of the data sheet, which no product reaches; in no time where the device has none."""
+    peaks = peaks_of(facts.trace.device_info(facts.device))
+    fp32, fp16 = (peaks.of("fp32"), peaks.of("fp16")) if peaks else (None, None)
+    left = fp32 / fp16 if fp32 and fp16 else 0.0
+    return ShorterOps("on tensor cores", tuple(claim(facts, finding.rule).rows.tolist()), left)
+
+
+def _aligned(facts: Facts, finding: Finding) -> Change | None:
+    if not finding.cost_ns:
+        return None
+    claimed = claim(facts, finding.rule)
+    left = 1 - min(1.0, finding.cost_ns / claimed.ops_ns)
+    return ShorterOps("at the speed of aligned ones", tuple(claimed.rows.tolist()), left, bound=False)
+
+
+_KERNELS: dict[str, Callable[[Facts, Finding], Change | None]] = {
+    "eager_attention": _one_kernel,
+    "tensor_cores": _on_tensor_cores,
+    "unaligned_gemm": _aligned,
+    "tiny_kernels": lambda _facts, _finding: Fused(),
+}
 
 
 def _together(
     facts: Facts, gains: Gains, groups: Sequence[Sequence[Finding]], answers: Sequence[Answer]
 ) -> Answer | None:
-    actions = {answer.action for answer in answers if answer.after_ns is not None}
-    findings = [finding for group in groups for finding in group if finding.action in actions]
-    prediction = _predict(facts, gains, findings) if len(actions) > 1 else None
+    """All answers that are replayed, but bounds: what is certain and what is only possible do not add up."""
+    numbers = {a.action: str(n) for n, a in enumerate(answers, 1) if a.after_ns is not None and not a.at_most}
+    if len(numbers) < 2:
+        return None
+    findings = [finding for group in groups for finding in group if finding.action in numbers]
+    prediction = _predict(facts, gains, findings)
     if prediction is None:
         return None
-    name = "both" if len(actions) == 2 else f"all {len(actions)}"
+    name = (
+        {2: "both", 3: "all"}.get(len(answers), "") if len(numbers) == len(answers) else " and ".join(numbers.values())
+    )
     return _as_answer(facts, prediction, name, "", findings)
 
 
 def _is_worth(answer: Answer) -> bool:
-    """Whether an answer wins enough to be one; a wrong result always is."""
+    """Whether an answer wins enough to be one, or nobody knows; a wrong result always is."""
     worth_ns = answer.cost_ns if answer.gain_ns is None else answer.gain_ns
-    return "race" in answer.rules or (worth_ns is not None and worth_ns >= LEAST_FRAC * answer.before_ns)
+    return "race" in answer.rules or worth_ns is None or worth_ns >= LEAST_FRAC * answer.before_ns
 
 
-def _place(answer: Answer) -> tuple[bool, int]:
-    """Wrong results first, then by what is won, or costs."""
-    return "race" not in answer.rules, -((answer.cost_ns if answer.gain_ns is None else answer.gain_ns) or 0)
+def _place(answer: Answer) -> tuple[bool, bool, int]:
+    """Wrong results first, then by what is won, then by what is lost."""
+    replayed = answer.gain_ns is not None
+    return "race" not in answer.rules, not replayed, -((answer.gain_ns if replayed else answer.cost_ns) or 0)

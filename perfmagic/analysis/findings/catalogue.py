@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 HEADLINE_CHARS, ACTION_CHARS = 70, 90  # at most, with the values in
 
 # Who decides how long a run takes.
@@ -36,7 +38,8 @@ HEADLINES = {
     "first_launches": "First launches load their kernels: {time}",
     "first_call": "{call} starts the device or a library: {time}",
     "allocations": "The allocator asks the driver for memory: {time}",
-    "retries": "The allocator frees memory to find room: {time}",
+    "retries": "The allocator frees memory to make space: {time}",
+    "pinning": "The driver pins host memory: {time}",
     "driver_calls": "{call} held Python for {time}",
     "one_by_one": "{n} small ops, launched one by one",
     "ddp_buckets": "DDP copies gradients out of its buckets",
@@ -45,17 +48,17 @@ HEADLINES = {
     "repeated_gap_in": "Python in {name} delays the device {n} times",
     "longest_gap": "The device stood idle for {time}",
     "longest_gap_in": "The device stood idle for {time}: {name}",
-    "zero_grad": "{n} fill gradients with zeros",
+    "zero_grad": "Gradients are filled with zeros: {n}",
     "data_loading": "Loading data kept the device waiting for {time}",
     "sync": "{call} stops Python {n} times",
     "sync_once": "{call} stops Python for {time}",
-    "pageable": "{n} from pageable memory block Python",
+    "pageable": "Copies from pageable memory block Python: {n}",
     "indexing": "Indexing copies {n} from the CPU each time",
     "slow_copies": "Copies from pageable memory are slow: {time} more than pinned ones",
     "exposed_copy": "{time} of copies overlap no compute",
     "exposed_communication": "{time} of communication overlaps no compute",
     "eager_attention": "Attention runs in separate kernels: {time}",
-    "tensor_cores": "{time} of {what} skip the tensor cores",
+    "tensor_cores": "{time} of {what} do not use tensor cores",
     "unaligned_gemm": "Unaligned sizes slow matrix products: {time}",
     "low_occupancy": "Kernels fill a part of the device for {time}",
     "tiny_kernels": "Half of the {n} take {time} or less",
@@ -67,6 +70,7 @@ ACTIONS = {
     "wait_stream": "Call wait_stream() on stream {a}: it waits for stream {b}",
     "warm_up": "Run the code once before recording",
     "expandable_segments": "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or keep shapes constant",
+    "keep_pinned": "Keep pinned buffers, and use them again",
     "smaller_batches": "Use smaller batches, or PYTORCH_ALLOC_CONF=expandable_segments:True",
     "compile_or_graphs": "Use torch.compile, or capture the step with CUDA graphs",
     "graphs": "Capture the step with CUDA graphs",
@@ -77,7 +81,7 @@ ACTIONS = {
     "fewer_ops": "Do the work of line {line} in fewer, larger ops",
     "bucket_view": "Set DistributedDataParallel(…, gradient_as_bucket_view=True)",
     "no_broadcast": "Set DistributedDataParallel(…, broadcast_buffers=False) if ranks may differ",
-    "ahead_of_time": "Move {name} out of the loop",
+    "ahead_of_time": "Do the work of {name} ahead of time",
     "set_to_none": "Call zero_grad(set_to_none=True)",
     "workers": "Set DataLoader(…, num_workers=…), so that it fetches ahead",
     "more_workers": "Raise num_workers or prefetch_factor of the DataLoader",
@@ -92,7 +96,6 @@ ACTIONS = {
     "autocast_half": "Use torch.autocast to float16",
     "channels_last": "Use autocast and memory_format=torch.channels_last",
     "pad": "Pad sizes to multiples of 8",
-    "larger_batches": "Use larger batches, or give a second stream other work",
     "fuse": "Use torch.compile: it fuses neighbouring kernels",
 }
 
@@ -110,3 +113,10 @@ def action(key: str, /, **values: object) -> str:
 def decides(key: str, /, **values: object) -> str:
     """Who decides, with the values."""
     return DECIDES[key].format(**values)
+
+
+class Remedy(NamedTuple):
+    """What to do, as a sentence behind the others, and as the action of an answer; empty where nothing is known."""
+
+    advice: str = ""
+    action: str = ""

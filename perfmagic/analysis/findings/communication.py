@@ -158,7 +158,7 @@ def _action(facts: Facts, rule: str, most: int, in_pieces: bool) -> str:
     pageable, pinned = facts.pageable_copies, facts.pinned_copies
     if most not in (OpClass.HTOD, OpClass.DTOH):
         return ""
-    if pageable and (pinned is None or total_ns(pageable.exposed) > total_ns(pinned.exposed)):
+    if most == OpClass.HTOD and pageable and (pinned is None or total_ns(pageable.exposed) > total_ns(pinned.exposed)):
         return action("pin")
     return action("prefetch" if most == OpClass.HTOD else "read_on_stream")
 

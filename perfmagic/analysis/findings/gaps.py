@@ -19,7 +19,7 @@ from perfmagic.analysis.findings.advice import (
     in_graphs,
     is_compiled_code,
 )
-from perfmagic.analysis.findings.catalogue import action, headline
+from perfmagic.analysis.findings.catalogue import Remedy, action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import (
     Finding,
@@ -130,7 +130,6 @@ def longest_gap(facts: Facts) -> Outcome:
             cost_ns=int(gaps.length_ns[row]),
             cause="longest idle gap",
             headline=headline("longest_gap_in" if name else "longest_gap", time=length, name=name),
-            action=action("ahead_of_time", name=name) if for_host and was.names[2] else "",
             detail=f", {length}: {sentences(waited, was.sentence)}",
             lines=(line,) if line != NO_LINE else (),
             start_ns=int(gaps.start_ns[row]),
@@ -275,14 +274,14 @@ def _for_python(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int64) ->
         waited + on_time_lines(facts.trace, where, np.unique(gaps.line[rows])[:3]) + facts.in_steps(launched),
         was.sentence,
     )
-    name, n = _shortest_name(was), units.count(len(rows))
+    remedy, name, n = _for_gaps(facts, rows, was), _shortest_name(was), units.count(len(rows))
     fact = headline("repeated_gap_in" if name else "repeated_gap", name=name, n=n)
     return replace(
         _finding(facts, rows, where, waited_ns, said),
         frames=was.frames,
-        advice=_advice(facts, rows, was),
+        advice=remedy.advice,
+        action=remedy.action,
         headline=headline("ddp_buffers") if was.around >= _BUFFERS else fact,
-        action=_action(facts, rows, was),
     )
 
 
@@ -291,23 +290,6 @@ def _shortest_name(was: PythonWas) -> str:
     operator, annotation, frame = was.names
     name = function_name(frame or operator or annotation)
     return name if len(name) <= MOST_NAME_CHARS else f"{name[: MOST_NAME_CHARS - 1]}…"
-
-
-def _action(facts: Facts, rows: Int64, was: PythonWas) -> str:
-    """What to do about Python's work by what it was in, as _advice says; "" where none is known."""
-    operator, _, frame = was.names
-    ended_by = facts.gaps.op[rows]
-    if was.around >= _BUFFERS:
-        return action("no_broadcast")
-    if facts.trace.device_info(facts.device).simulated or 2 * int(in_graphs(facts.trace)[ended_by].sum()) >= len(rows):
-        return ""
-    if "::" in operator and operator.split("::", 1)[0] not in _TORCH:
-        return action("graphs")
-    if 2 * int(compiled(facts.trace)[ended_by].sum()) >= len(rows) or any(map(is_compiled_code, was.names)):
-        return action("reduce_overhead")
-    if operator:
-        return action("compile_or_graphs" if can_compile(facts.trace, facts.device) else "graphs")
-    return action("ahead_of_time", name=_shortest_name(was)) if frame else ""
 
 
 def _with_work_queued(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int64) -> Finding:
@@ -370,25 +352,30 @@ def _ended_by(facts: Facts, rows: Int64) -> str:
     return f"{kernel} of {function_name(operator)}" if operator not in ("", name, kernel) else kernel
 
 
-def _advice(facts: Facts, rows: Int64, was: PythonWas) -> str:
+def _for_gaps(facts: Facts, rows: Int64, was: PythonWas) -> Remedy:
     """What to do about Python's work by what it was in; nothing where none is known, or where it is done already."""
     if was.around >= _BUFFERS:
-        return BUFFERS_ADVICE
-    operator = was.names[0]
+        return Remedy(BUFFERS_ADVICE, action("no_broadcast"))
+    trace, operator, ended_by = facts.trace, was.names[0], facts.gaps.op[rows]
+    simulated = trace.device_info(facts.device).simulated
     if "::" in operator and operator.split("::", 1)[0] not in _TORCH:
         custom = f"torch.compile does not look into the operator {function_name(operator)}"
         graphs = "CUDA graphs, where they can capture it, launch its work without this Python"
-        return f"{custom}. {for_gpus(facts.trace, facts.device, graphs)}"
-    ended_by = facts.gaps.op[rows]
-    if 2 * int(in_graphs(facts.trace)[ended_by].sum()) >= len(rows):
-        return ""
-    made = 2 * int(compiled(facts.trace)[ended_by].sum()) >= len(rows)
+        advice = f"{custom}. {for_gpus(trace, facts.device, graphs)}"
+        return Remedy(advice, "" if simulated else action("graphs"))
+    if 2 * int(in_graphs(trace)[ended_by].sum()) >= len(rows):
+        return Remedy()
+    made = 2 * int(compiled(trace)[ended_by].sum()) >= len(rows)
     if made or any(is_compiled_code(name) for name in was.names):
-        return _COMPILED_ADVICE
+        return Remedy(_COMPILED_ADVICE, action("reduce_overhead"))
     if operator:
-        advice = _UNCOMPILED_ADVICE if can_compile(facts.trace, facts.device) else _GRAPHS_ADVICE
-        return for_gpus(facts.trace, facts.device, advice)
-    return "Do this work ahead of time, or queue other ops before it" if any(was.names) else ""
+        compiles = can_compile(trace, facts.device)
+        advice = for_gpus(trace, facts.device, _UNCOMPILED_ADVICE if compiles else _GRAPHS_ADVICE)
+        return Remedy(advice, "" if simulated else action("compile_or_graphs" if compiles else "graphs"))
+    if not any(was.names):
+        return Remedy()
+    name = _shortest_name(was)
+    return Remedy("Do this work ahead of time, or queue other ops before it", action("ahead_of_time", name=name))
 
 
 # The findings "start-up", "the device began late" and "Python went on alone", and their sentences.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from perfmagic.analysis.findings.advice import can_compile, compiled, for_gpus
+from perfmagic.analysis.findings.advice import can_compile, compiled
 from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few, too_short
@@ -262,7 +262,6 @@ def low_occupancy(facts: Facts) -> Outcome:
             device=facts.device,
             advice="Larger batches give them more blocks, a second stream gives the rest of the device other work",
             headline=headline("low_occupancy", time=units.duration(total_ns(alone))),
-            action=action("larger_batches"),
             where=alone,
         )
     ]
@@ -313,11 +312,10 @@ def tensor_cores(facts: Facts) -> Outcome:
     length = (ops.end_ns - ops.start_ns)[claimed.rows]
     convolves = categories(facts.trace, facts.comm_names)[claimed.rows] == Category.CONVOLUTION
     convolutions_ns = int(length[convolves].sum())
-    advice = _tensor_core_advice(
-        facts.trace.device_info(facts.device).label, unused_ns - convolutions_ns, convolutions_ns
-    )
+    device = facts.trace.device_info(facts.device).label
+    advice = _tensor_core_advice(device, unused_ns - convolutions_ns, convolutions_ns)
     if not advice:
-        return Silent(f"{facts.trace.device_info(facts.device).label} is not known to have tensor cores")
+        return Silent(f"{device} is not known to have tensor cores")
     part = f"{units.percent(unused_ns / share.kernel_ns)} of the kernel time"
     frac = convolutions_ns / unused_ns
     which = "convolutions" if frac > 1 - PART_FRAC else "matrix kernels"
@@ -330,7 +328,7 @@ def tensor_cores(facts: Facts) -> Outcome:
         advice=advice,
         where=claimed.where,
     )
-    remedy = "tf32" if _PRODUCTS_TF32 in advice else "autocast_half"
+    remedy = "tf32" if _TF32.search(device) else "autocast_half"
     fact = headline("tensor_cores", time=units.duration(unused_ns), what=which)
     return [replace(finding, headline=fact, action=action("channels_last" if frac > 1 / 2 else remedy))]
 
@@ -442,21 +440,20 @@ def tiny_kernels(facts: Facts) -> Outcome:
     median_ns = float(np.median((ops.end_ns - ops.start_ns)[kernels]))
     few = f"{units.count(len(claimed.rows))} of {units.plural(len(kernels), 'kernel')} took less than"
     time = f"{few} {units.duration(TINY_NS)}, {units.duration(claimed.ops_ns)} in all"
-    done = compiled(facts.trace)[claimed.rows].any()
-    advice = for_gpus(facts.trace, facts.device, _FUSE) if can_compile(facts.trace, facts.device) and not done else ""
+    fuses = can_compile(facts.trace, facts.device) and not compiled(facts.trace)[claimed.rows].any()
     return [
         Finding(
             rule="tiny_kernels",
             cost_ns=None,
             cause="many tiny kernels",
             headline=headline("tiny_kernels", n=units.plural(len(kernels), "kernel"), time=units.duration(median_ns)),
-            action=action("fuse") if advice and not facts.trace.simulated else "",
+            action=action("fuse") if fuses else "",
             detail=f"{facts.on_device}: {time}; half of all take {units.duration(median_ns)} or less",
             lines=(),
             start_ns=int(ops.start_ns[claimed.rows].min()),
             end_ns=int(ops.end_ns[claimed.rows].max()),
             device=facts.device,
-            advice=advice,
+            advice=_FUSE if fuses else "",
             where=claimed.where,
         )
     ]

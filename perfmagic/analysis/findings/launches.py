@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 
-from perfmagic.analysis.findings.advice import can_compile, compiled, ddp_advice, ddp_answer, for_gpus, fused
-from perfmagic.analysis.findings.catalogue import action, headline
+from perfmagic.analysis.findings.advice import can_compile, compiled, ddp_remedy, for_gpus, fused
+from perfmagic.analysis.findings.catalogue import Remedy, action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, on_call_lines, on_time_lines, too_short
 from perfmagic.analysis.timeline.host_time import fetches, is_loader
@@ -37,21 +37,22 @@ def one_by_one(facts: Facts, free: Intervals) -> Outcome:
     if lost_ns < least_ns:
         share = f"{units.percent(LAUNCH_BOUND_FRAC)} of the extent"
         return too_short("in the stretches of single launches the device waited", lost_ns, least_ns, share)
-    n_ops, median_ns = sum(s.n_ops for s in stretches), _median_ns(facts, stretches)
+    n_ops, inside = sum(s.n_ops for s in stretches), _inside(facts, stretches)
+    # one long collective would move the mean
+    median_ns = float(np.median((facts.trace.ops.end_ns - facts.trace.ops.start_ns)[inside]))
     length_ns = sum(s.end_ns - s.start_ns for s in stretches)
     lines = np.unique(gaps.line[in_stretch])
     launched = facts.trace.launch_start_ns()[gaps.op[in_stretch]]
     several = f" in {units.count(len(stretches))} stretches" if len(stretches) > 1 else ""
-    each = f"half of them no longer than {units.duration(median_ns)}"
-    pace = f"one every {units.duration(length_ns / n_ops)} on average, {each}"
+    pace = f"one every {units.duration(length_ns / n_ops)} on average, half of them no longer than "
+    pace += units.duration(median_ns)
     where_words = f"{on_time_lines(facts.trace, where, lines[:3])}{facts.in_steps(launched)}"
     late = (
         f"{facts.the_device} had finished what was queued before each, and waited {units.duration(lost_ns)} for Python"
     )
     # what a library's option leaves out needs neither graph nor compiler, which do not reach it
-    ops_in_stretch = (facts.trace.ops.device == facts.device) & _inside(facts, stretches)
-    advice = ddp_advice(facts.trace, ops_in_stretch) or _how(facts, stretches)
-    answer = ddp_answer(facts.trace, ops_in_stretch)
+    of_ddp = ddp_remedy(facts.trace, inside)
+    remedy = of_ddp if of_ddp.action else _for_launches(facts, inside)
     return [
         Finding(
             rule="one_by_one",
@@ -63,61 +64,76 @@ def one_by_one(facts: Facts, free: Intervals) -> Outcome:
             end_ns=max(s.end_ns for s in stretches),
             device=facts.device,
             where=where,
-            advice=advice,
-            headline=answer[0] or headline("one_by_one", n=units.count(n_ops)),
-            action=answer[1] or _action(facts, stretches),
+            advice=remedy.advice,
+            action=remedy.action,
+            headline=_headline(remedy, n_ops),
         )
     ]
 
 
-def _action(facts: Facts, stretches: Rows[LaunchBound]) -> str:
-    """What launches fewer ops or many at once; "" where nothing is known to."""
-    ops = facts.trace.ops
-    in_stretch = (ops.device == facts.device) & _inside(facts, stretches)
-    lines, n = np.unique(ops.line[in_stretch], return_counts=True)
-    loop = int(lines[n.argmax()]) if len(lines) and 2 * n.max() > n.sum() else NO_LINE
-    waits = facts.syncs.n_asked(np.flatnonzero(~facts.syncs.after_cell & ~facts.syncs.at_edge))
-    if facts.trace.device_info(facts.device).simulated or waits > WAITS_FRAC * n.sum():
-        if loop > 0:
-            return action("fewer_ops", line=loop)
-        return "" if facts.trace.simulated else action("batch", n=units.count(waits))
-    if 2 * int((in_stretch & compiled(facts.trace)).sum()) < int(in_stretch.sum()):
-        return action("compile_or_graphs" if can_compile(facts.trace, facts.device) else "graphs")
-    return action("graphs" if fused(facts.trace)[in_stretch].any() else "fuse_by_inductor")
+def _headline(remedy: Remedy, n_ops: int) -> str:
+    """What was found: whose ops they are, where the remedy knows."""
+    of_ddp = {action("bucket_view"): "ddp_buckets", action("no_broadcast"): "ddp_buffers"}
+    return headline(of_ddp.get(remedy.action, "one_by_one"), n=units.count(n_ops))
 
 
-def _how(facts: Facts, stretches: Rows[LaunchBound]) -> str:
-    """What launches many ops at once, without what the trace has for most of them already."""
-    ops = facts.trace.ops
-    in_stretch = (ops.device == facts.device) & _inside(facts, stretches)
-    if 2 * int((in_stretch & compiled(facts.trace)).sum()) < int(in_stretch.sum()):
-        either = "CUDA graphs or torch.compile" if can_compile(facts.trace, facts.device) else "CUDA graphs"
-        return for_gpus(facts.trace, facts.device, f"{either} launch many at once")
-    if not fused(facts.trace)[in_stretch].any():
+def _for_launches(facts: Facts, inside: Bool) -> Remedy:
+    """What launches fewer ops, or many at once, without what the trace has for most of them already.
+
+    inside: which ops were launched one by one.
+    """
+    trace, device, n_ops = facts.trace, facts.device, int(inside.sum())
+    lines, n = np.unique(trace.ops.line[inside], return_counts=True)
+    loop = int(lines[n.argmax()]) if 2 * n.max() > n_ops else NO_LINE
+    fewer = action("fewer_ops", line=loop) if loop > 0 else ""
+    n_waits = _waits_between(facts, inside)
+    if n_waits > WAITS_FRAC * n_ops:
+        waits = (
+            f"Python waits for the device {units.plural(n_waits, 'time')} between them, which no CUDA graph can hold"
+        )
+        return Remedy(f"{waits}: do more in each op", fewer or action("batch", n=units.count(n_waits)))
+    if 2 * int((inside & compiled(trace)).sum()) < n_ops:
+        compiles = can_compile(trace, device)
+        either = "CUDA graphs or torch.compile" if compiles else "CUDA graphs"
+        advice = for_gpus(trace, device, f"{either} launch many at once")
+        if trace.device_info(device).simulated:
+            return Remedy(advice, fewer)
+        return Remedy(advice, action("compile_or_graphs" if compiles else "graphs"))
+    if not fused(trace)[inside].any():
         unfused = "Compiled code made most of these launches, with no fused kernel among them: torch.compile's default"
-        return f"{unfused} backend (inductor) fuses neighbours. CUDA graphs launch many at once"
-    return "Compiled code made most of these launches already. CUDA graphs launch many at once"
+        advice = f"{unfused} backend (inductor) fuses neighbours. CUDA graphs launch many at once"
+        return Remedy(advice, action("fuse_by_inductor"))
+    already = "Compiled code made most of these launches already. CUDA graphs launch many at once"
+    return Remedy(already, action("graphs"))
 
 
-def _median_ns(facts: Facts, stretches: Rows[LaunchBound]) -> int:
-    """The median duration of the ops in some stretches: one long collective would move the mean."""
-    ops = facts.trace.ops
-    in_stretch = (ops.device == facts.device) & _inside(facts, stretches)
-    return int(np.median((ops.end_ns - ops.start_ns)[in_stretch]))
+def _waits_between(facts: Facts, inside: Bool) -> int:
+    """How often Python waited for the device between the launches of some ops."""
+    blocking, launched_ns = facts.syncs, facts.trace.launch_start_ns()[inside & (facts.trace.ops.launch != NONE)]
+    if not len(launched_ns):
+        return 0
+    between = (blocking.start_ns > launched_ns.min()) & (blocking.start_ns < launched_ns.max())
+    spans = _spans(facts.one_by_one)
+    between &= covered_ns(spans, blocking.start_ns, blocking.end_ns) > 0
+    return blocking.n_asked(np.flatnonzero(between & ~blocking.after_cell & ~blocking.at_edge))
+
+
+def _spans(stretches: Rows[LaunchBound]) -> Intervals:
+    return union(*(np.array(column) for column in zip(*((s.start_ns, s.end_ns) for s in stretches), strict=True)))
 
 
 def _inside(facts: Facts, stretches: Rows[LaunchBound]) -> Bool:
-    """Which ops ran in some stretches; shape of ops."""
+    """Which ops of the device ran in some stretches; shape of ops."""
     ops = facts.trace.ops
-    spans = union(*(np.array(column) for column in zip(*((s.start_ns, s.end_ns) for s in stretches), strict=True)))
-    inside: Bool = covered_ns(spans, ops.start_ns, ops.end_ns) > 0
+    inside: Bool = (ops.device == facts.device) & (covered_ns(_spans(stretches), ops.start_ns, ops.end_ns) > 0)
     return inside
 
 
 # The finding "calls into the driver", that held Python while the device had nothing to do, and its sentence.
 
 NAMED = 3  # calls that the sentence names
-_LAUNCH = re.compile(r"launch", re.IGNORECASE)
+_LAUNCH = re.compile(r"(?<!graph)launch", re.IGNORECASE)
+_PIN = re.compile(r"(?:Malloc|MemAlloc|Host)(?:Host|Alloc|Register)", re.IGNORECASE)  # of host memory, not the device's
 
 
 # cuModuleLoadData, cuLibraryLoadData, hipModuleLoad; cudaFuncGetAttributes loads the kernel too
@@ -135,8 +151,11 @@ _ALLOCATE = (
 )
 
 
+_PINNED = "The driver pins host memory each time: keep pinned buffers, and use them again"
+
+
 # the allocator frees only what it must, to find room; a library such as cuDNN or cuBLAS calls cudaFree as it starts
-_FREE = re.compile(r"^(?:cuda|hip|cuMem|hipMem)Free(?!Async)")
+_FREE = re.compile(r"^(?:cuda|hip|cuMem|hipMem)Free(?!Async|Host)")
 _START = (
     "Most of its time is one call, as when CUDA or a library such as cuDNN starts: run the cell once before recording, "
     "and do not empty the allocator's cache behind it"
@@ -166,7 +185,8 @@ def in_call(facts: Facts, free: Intervals) -> Outcome:
     lines = np.unique(facts.trace.calls.line[rows])
     longest = held_ns[code == order[0]]
     place = on_call_lines(facts.trace, rows, 3)
-    fact, remedy = _answer(facts.trace.names[names[order[0]]], longest, cost_ns)
+    longest_call = facts.trace.names[names[order[0]]]
+    fact, remedy = _for_call(longest_call, longest)
     held = f"{facts.the_device} had nothing to do while Python was in {listed(calls_named)}{place}"
     return [
         Finding(
@@ -178,9 +198,9 @@ def in_call(facts: Facts, free: Intervals) -> Outcome:
             start_ns=int(where[0, 0]),
             end_ns=int(where[-1, 1]),
             device=facts.device,
-            advice=_advice(facts.trace.names[names[order[0]]], longest),
-            headline=fact,
-            action=remedy,
+            advice=remedy.advice,
+            action=remedy.action,
+            headline=headline(fact, time=units.duration(cost_ns), call=function_name(longest_call)),
             where=where,
         )
     ]
@@ -203,31 +223,22 @@ def _describe_calls(facts: Facts, rows: Int64, held_ns: Int64) -> str:
     return f"{name} for {units.duration(int(held_ns.sum()))}{times}"
 
 
-def _advice(name: str, held_ns: Int64) -> str:
-    """What to do about the call that held Python longest; nothing for one of which nothing is known.
+def _for_call(name: str, held_ns: Int64) -> tuple[str, Remedy]:
+    """The headline and the remedy for the call that held Python longest.
 
     held_ns: how long each call of that name did.
     """
     if _LAUNCH.search(name) or _LOAD.search(name):
-        return _LAZY
+        return "first_launches", Remedy(_LAZY, action("warm_up"))
+    if _FREE.match(name) and 2 * int(held_ns.max()) > int(held_ns.sum()):
+        return "first_call", Remedy(f"{name}: {_START[0].lower()}{_START[1:]}", action("warm_up"))
     if _FREE.match(name):
-        start = f"{name}: {_START[0].lower()}{_START[1:]}"
-        return start if 2 * int(held_ns.max()) > int(held_ns.sum()) else _RETRY
-    return _ALLOCATE if _MEMORY.search(name) else ""
-
-
-def _answer(name: str, held_ns: Int64, cost_ns: int) -> tuple[str, str]:
-    """Headline and action for the call that held Python longest."""
-    call, time = function_name(name), units.duration(cost_ns)
-    if _LAUNCH.search(name) or _LOAD.search(name):
-        return headline("first_launches", time=time), action("warm_up")
-    if _FREE.match(name):
-        if 2 * int(held_ns.max()) > int(held_ns.sum()):
-            return headline("first_call", call=call, time=time), action("warm_up")
-        return headline("retries", time=time), action("smaller_batches")
-    if _MEMORY.search(name):
-        return headline("allocations", time=time), action("expandable_segments")
-    return headline("driver_calls", call=call, time=time), ""
+        return "retries", Remedy(_RETRY, action("smaller_batches"))
+    if _PIN.search(name):
+        return "pinning", Remedy(_PINNED, action("keep_pinned"))
+    if _MEMORY.search(name) and "Host" not in name:
+        return "allocations", Remedy(_ALLOCATE, action("expandable_segments"))
+    return "driver_calls", Remedy()
 
 
 # The finding "the queue was full" and its sentence.

@@ -21,6 +21,7 @@ from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NONE, Int64
 
 _PROFILER = re.compile(r"(?:^|[\\/])torch[\\/](?:profiler|autograd[\\/]profiler\.py)")  # frames of torch.profiler
+_READS = frozenset({".item()", "bool()", ".to()", ".copy_()"})  # of values: these can wait until after a loop
 SEVERAL = 3  # waits that make a habit
 QUEUED_FRAC = 0.1  # of a wait; less is the way of a launch
 NO_COST_FRAC = 0.95  # a device so busy while Python was blocked lost nothing that could be won
@@ -61,7 +62,7 @@ def _answer(facts: Facts, rows: Int64, blocked_ns: int) -> tuple[str, str]:
     asker, n = facts.syncs.asker_name(int(rows[0])), facts.syncs.n_asked(rows)
     if n < 2:
         return headline("sync_once", call=asker, time=units.duration(blocked_ns)), ""
-    return headline("sync", call=asker, n=units.count(n)), action("read_later")
+    return headline("sync", call=asker, n=units.count(n)), action("read_later") if asker in _READS else ""
 
 
 def waiting(

@@ -16,9 +16,9 @@ from perfmagic.api.options import CellOptions, keywords
 from perfmagic.api.show import in_notebook, publish, running_shell
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError, RanksError, RanksInterrupt
+from perfmagic.base.rank_words import span_words
 from perfmagic.base.units import plural
 from perfmagic.capture.ranks.failures import message_of, type_of
-from perfmagic.capture.ranks.hangs import span_words
 from perfmagic.capture.ranks.printed import Outputs
 from perfmagic.capture.ranks.session import CellEnd, Session, close_drivers
 from perfmagic.capture.ranks.settings import Settings

@@ -296,13 +296,10 @@ def progress_words(phases: Phases) -> str:
     return f"{plural(len(done), 'sample')}, median {duration_s(sampling.median_s())}{interval}"
 
 
-__all__ = ["BenchSpec", "Engine"]
-
-
 class Engine:
     """Measures one body once, and owns what the measurement takes from the process until close().
 
-    synced, setup, profile: see plan.Plan.  host: the clock and devices; a test brings its own.
+    synced, setup, profile: see spec.Plan.  host: the clock and devices; a test brings its own.
     on_sample: called before every sample with a function that says in words how far the benchmark has come.
     """
 

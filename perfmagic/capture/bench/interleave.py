@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from perfmagic.base.errors import OptionError
 from perfmagic.base.numerics.stats import BAND
 from perfmagic.base.options import option
-from perfmagic.capture.bench.engine import BenchSpec, Engine
+from perfmagic.capture.bench.engine import Engine
 from perfmagic.capture.bench.quiet import Quiet
 from perfmagic.capture.bench.sampling import MOST_CALLS, BodyLoop, EmptyLoop, Phase, Schedule, run
-from perfmagic.capture.bench.spec import Host
+from perfmagic.capture.bench.spec import BenchSpec, Host
 from perfmagic.capture.bench.stopping import DECIDE_S, ComparisonRule
 from perfmagic.trace.samples import BenchRecord
 

@@ -238,7 +238,7 @@ class Sampler:
 
     def note_what_fits(self, notes: Notes, moved_bytes: float, *, device_works: bool) -> None:
         """Note where warm caches hold all that a call moves: its rate is then not that of memory."""
-        if self.caches is not None or any(info.simulated for info in self.devices.infos):
+        if self.caches is not None or (device_works and any(info.simulated for info in self.devices.infos)):
             return
         torch = self._cuda(device_works=device_works)
         if torch is None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfmagic.capture.ranks.hangs import NOWHERE, Place, ranks_words, span_words
+from perfmagic.base.rank_words import ranks_words, span_words
+from perfmagic.capture.ranks.hangs import NOWHERE, Place
 
 # what gloo and the store say where another rank has gone
 _LOST = re.compile(r"onnection closed by peer|onnection reset|roken pipe|was never computed|ocket closed|was given up")

@@ -10,11 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from perfmagic.base.rank_words import group_words, nth, ranks_words, span_words
-
-# The place of a rank: the line of the cell, the operation between ranks that it waits in, its device.
-
-__all__ = ["NOWHERE", "RECEIVES", "SENDS", "Place", "ranks_words", "span_words"]
+from perfmagic.base.rank_words import group_words, nth, ranks_words
 
 SENDS, RECEIVES = ("send", "isend"), ("recv", "irecv")
 MEETING = "init_process_group"  # a rank that is missing here may be started again

@@ -183,7 +183,7 @@ class Service:
                 return frame.f_lineno if frame.f_lineno > self.head else 0, call, waits and not computes
             if is_call(frame):
                 call = frame.f_code.co_name
-            waits = waits or module.startswith(("torch.distributed", "perfmagic.capture.devices."))
+            waits = waits or module.startswith(("torch.distributed", "perfmagic.sim."))
             frame = frame.f_back
         return 0, call, waits and not computes
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfmagic.base.errors import CaptureError, OptionError
+from perfmagic.base.rank_words import ranks_words
 from perfmagic.capture.ranks.drivers import Driver, ForkServer, driver_for
 from perfmagic.capture.ranks.failures import Failure, Warned
-from perfmagic.capture.ranks.hangs import Place, ranks_words
+from perfmagic.capture.ranks.hangs import Place
 from perfmagic.capture.ranks.peers import Peer, expect, pump
 from perfmagic.capture.ranks.printed import Outputs, Printed
 from perfmagic.capture.ranks.settings import Settings

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from perfmagic.base.rank_words import ranks_words
 from perfmagic.capture.ranks.connection import Message
 from perfmagic.capture.ranks.failures import Failure, first_of
-from perfmagic.capture.ranks.hangs import NOWHERE, Place, find_hang, open_waits, ranks_words, waited_for
+from perfmagic.capture.ranks.hangs import NOWHERE, Place, find_hang, open_waits, waited_for
 from perfmagic.capture.ranks.peers import Peer
 
 ALONE_S = 0.2  # until those are freed that may be about to fail by themselves

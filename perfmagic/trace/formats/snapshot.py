@@ -27,7 +27,7 @@ MOST_FILE_BYTES = 2**31  # of a file: what it unpacks to is several times that
 # whose frames say nothing of the user: installed packages, the standard library, and what has no file of Python's
 _LIBRARY = re.compile(r"(?:site|dist)-packages|[/\\]lib[/\\]python\d|[/\\]torch[/\\]|^<(?!ipython)|^\?\?")
 _SOURCES = (".py", ">")  # a file, or a cell
-_NODE = re.compile(r"(\w+Backward\d*|AccumulateGrad)::apply")
+_NODE = re.compile(r"\b(\w+Backward\d*|AccumulateGrad)::apply")
 _ALIVE = ("active_allocated", "active_awaiting_free")
 _ROW_BYTES = 8  # a block or an entry takes more in a file; a list that is shared by many lists takes less
 _HINT = "torch.cuda.memory._record_memory_history(); …; torch.cuda.memory._dump_snapshot('snapshot.pickle')"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from perfmagic.analysis.findings.answer import list_headlines
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.base import units
 from perfmagic.base.tables import Cell, Table, cell, whole_name
@@ -62,8 +63,10 @@ def rate_cell(bytes_per_s: float | None) -> Cell:
 
 
 def answers_table(report: Mapping[str, Any]) -> Table:
-    """What to do, and what the run would take then."""
+    """What to do, and what the run would take then; what gains little, and what else was seen, in the note."""
     answers = report["answers"]
+    rest = (("little gain", answers["little_gain"]), ("also seen", answers["also_seen"]))
+    note = ". ".join(f"{name}: {list_headlines(headlines)}" for name, headlines in rest if headlines)
     together = answers["together"]
     head, rows = columns_of(
         [*answers["answers"], *([together] if together else [])],
@@ -71,10 +74,11 @@ def answers_table(report: Mapping[str, Any]) -> Table:
         (
             ("from", time_cell, "before_ns"),
             ("to", time_cell, "after_ns"),
-            ("at best", lambda bound: cell("yes" if bound else ""), "at_most"),
+            ("", lambda bound: cell("at best" if bound else ""), "at_most"),
+            ("costs", time_cell, "cost_ns"),
         ),
     )
-    return Table("What to do", head, rows, thing="answer")
+    return Table("What to do", head, rows, note, thing="answer")
 
 
 # The tables of a report about Python's side: steps, operators, annotations, lines of the cell, waits.

@@ -94,7 +94,8 @@ def markdown(
     parts = [f"## {markdown_text(title)}", markdown_text(header)]
     said = (report["phase_headline"], windows_words(report), communication_words(report))
     parts += [markdown_text(words) for words in said if words]
-    parts += [markdown_table(table) for table in (answers_table(report),) if table.rows]
+    answers = answers_table(report)
+    parts += [markdown_table(answers)] if answers.rows or answers.note else []
     if findings:
         parts.append("\n".join(f"{'   ' * finding.depth}- {markdown_text(finding.sentence)}" for finding in findings))
     parts += [markdown_table(table) for table in report_tables(report, MARKDOWN_ROWS)]
@@ -124,7 +125,8 @@ def html_tables(report: Mapping[str, Any]) -> str:
     """The tables as HTML for a page."""
     said = (report["phase_headline"], windows_words(report), communication_words(report))
     head = "".join(f"<p>{escaped(words)}</p>" for words in said if words)
-    tables = [*(table for table in (answers_table(report),) if table.rows), *report_tables(report)]
+    answers = answers_table(report)
+    tables = [*([answers] if answers.rows or answers.note else []), *report_tables(report)]
     return framed(head + "".join(html_section(table) for table in tables))
 
 

@@ -48,7 +48,7 @@ def test_every_entry_is_used_by_a_rule() -> None:
 
 
 def test_a_value_that_is_missing_is_an_error() -> None:
-    assert headline("zero_grad", n="3 ops") == "3 ops fill gradients with zeros"
+    assert headline("zero_grad", n="3 ops") == "Gradients are filled with zeros: 3 ops"
     assert action("wait_stream", a=1, b=2) == "Call wait_stream() on stream 1: it waits for stream 2"
     with pytest.raises(KeyError):
         headline("zero_grad")

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from perfmagic.capture.ranks.hangs import Place, find_hang, open_waits, ranks_words, span_words, waited_for
+from perfmagic.base.rank_words import ranks_words, span_words
+from perfmagic.capture.ranks.hangs import Place, find_hang, open_waits, waited_for
 
 
 def reduce(number: int | None = None, line: int = 2, call: str = "all_reduce", **more: object) -> Place:

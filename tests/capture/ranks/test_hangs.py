@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,18 +27,48 @@ pair = dist.new_group([0, 1])
 model = DDP(torch.nn.Linear(8, 8).to(where))
 def step(): model(torch.ones(4, 8, device=where)).sum().backward()
 def done(t): return t.sum().item()
+def until_noticed():
+    ends_s = time.monotonic() + 60
+    while not os.path.exists({{noticed!r}}) and time.monotonic() < ends_s: time.sleep(0.01)
 step()"""
 
 
+@pytest.fixture(scope="module")
+def noticed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file for which `until_noticed` waits in a rank."""
+    return tmp_path_factory.mktemp("ranks") / "noticed"
+
+
 @pytest.fixture(scope="module", params=["cpu", "sim"])
-def ranks(request: pytest.FixtureRequest) -> Iterator[Cells]:
+def ranks(request: pytest.FixtureRequest, noticed: Path) -> Iterator[Cells]:
     """Three ranks with groups, a model and the device's tensor `t`."""
     pytest.importorskip("torch")
     cells = Cells(3, device=request.param)
-    end = cells.run(SETUP.format(device=request.param))
+    end = cells.run(SETUP.format(device=request.param, noticed=str(noticed)))
     assert messages(end) == [""]
     yield cells
     cells.session.close()
+
+
+@contextmanager
+def released_by(ranks: Cells, noticed: Path, *parts: str) -> Iterator[None]:
+    """Ranks in `until_noticed` go on as soon as the notices hold all parts: no sleep has to be long enough."""
+    noticed.unlink(missing_ok=True)
+    ranks.heard.notices.clear()  # those of the cell before
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not all(any(part in line for line in ranks.heard.notices) for part in parts) and not stop.wait(0.01):
+            pass
+        noticed.touch()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 GONE = "rank 1 has finished the cell and will not join"
@@ -89,7 +120,8 @@ def test_a_hang_is_reported_with_rank_line_and_group(ranks: Cells, body: str, sa
     assert ranks.works()
 
 
-AUTOGRADS_THREAD = """def slowly(grad): time.sleep(8 * (rank == 1))
+AUTOGRADS_THREAD = """def slowly(grad):
+    if rank == 1: until_noticed()
 x = torch.ones(4, 8, device=where, requires_grad=True)
 y = model(x)
 y.register_hook(slowly)
@@ -103,7 +135,7 @@ MESSAGE_LATER = """if rank == 0:
     dist.send(torch.ones(8), 2)
     work.wait()
 elif rank == 1:
-    time.sleep(3)
+    until_noticed()
     dist.all_reduce(t, group=pair)
     done(t)
 else:
@@ -113,21 +145,21 @@ else:
 
 @pytest.mark.parametrize(
     "body",
-    ["if rank == 1: time.sleep(8)\nstep(); done(model.module.weight.grad)", AUTOGRADS_THREAD, MESSAGE_LATER],
+    ["if rank == 1: until_noticed()\nstep(); done(model.module.weight.grad)", AUTOGRADS_THREAD, MESSAGE_LATER],
     ids=["before-the-step", "in-a-hook", "in-a-group-of-two-beside-a-message-that-comes-later"],
 )
-def test_a_slow_rank_is_waited_for_and_named(ranks: Cells, body: str) -> None:
-    end = ranks.run(body)  # many times the grace, also where a first step is slow
+def test_a_slow_rank_is_waited_for_and_named(ranks: Cells, body: str, noticed: Path) -> None:
+    parts = ("still waiting: rank 0 waits in ", "rank 1 computes on line ")
+    with released_by(ranks, noticed, *parts):
+        end = ranks.run(body)
     assert messages(end) == [""]
-    assert any(notice.startswith("still waiting: rank 0 waits in ") for notice in ranks.heard.notices), (
-        ranks.heard.notices
-    )
-    assert any("rank 1 computes on line " in notice for notice in ranks.heard.notices), ranks.heard.notices
+    for part in parts:
+        assert any(part in notice for notice in ranks.heard.notices), ranks.heard.notices
 
 
 THREADS_SEND = """import threading
 def later():
-    time.sleep(3)
+    until_noticed()
     dist.send(torch.ones(8), (rank + 1) % 3, tag=5)
 thread = threading.Thread(target=later, name="sender")
 thread.start()
@@ -135,15 +167,16 @@ dist.recv(torch.ones(8), (rank + 2) % 3, tag=5)
 thread.join()"""
 THREAD_AFTER_THE_CELL = """import threading
 def later():
-    time.sleep(3)
+    until_noticed()
     dist.all_reduce(torch.ones(8))
 if rank == 1: threading.Thread(target=later, name="sender").start()
 else: dist.all_reduce(torch.ones(8))"""
 
 
 @pytest.mark.parametrize("body", [THREADS_SEND, THREAD_AFTER_THE_CELL], ids=["in-the-cell", "after-the-cell"])
-def test_a_rank_whose_thread_still_runs_is_waited_for_and_named(ranks: Cells, body: str) -> None:
-    end = ranks.run(body)  # many times the grace, also where a first step is slow
+def test_a_rank_whose_thread_still_runs_is_waited_for_and_named(ranks: Cells, body: str, noticed: Path) -> None:
+    with released_by(ranks, noticed, "its thread sender"):
+        end = ranks.run(body)
     assert messages(end) == [""]
     assert any("its thread sender" in notice for notice in ranks.heard.notices), ranks.heard.notices
 
@@ -151,30 +184,17 @@ def test_a_rank_whose_thread_still_runs_is_waited_for_and_named(ranks: Cells, bo
 STORE_WAITS = """store = dist.distributed_c10d._get_default_store()
 if rank == 0: {wait}
 elif rank == 1:
-    ends_s = time.monotonic() + 60
-    while not os.path.exists({path!r}) and time.monotonic() < ends_s: time.sleep(0.01)
+    until_noticed()
     store.set({key!r}, "1")
 dist.all_reduce(t); done(t)"""
 
 
 @pytest.mark.parametrize("call", ["store.get({key!r})", "store.wait([{key!r}])"], ids=["get", "wait"])
-def test_a_wait_for_a_key_that_nobody_sets_is_named_and_goes_on(ranks: Cells, call: str, tmp_path: Path) -> None:
-    key, path = f"key of {tmp_path.name}", tmp_path / "noticed"
+def test_a_wait_for_a_key_that_nobody_sets_is_named_and_goes_on(ranks: Cells, call: str, noticed: Path) -> None:
+    key = f"key of {call[:9]}"
     wait = call.format(key=key)
-    stop = threading.Event()
-
-    def set_once_noticed() -> None:
-        while not any(key in line for line in ranks.heard.notices) and not stop.wait(0.01):
-            pass
-        path.touch()
-
-    thread = threading.Thread(target=set_once_noticed)
-    thread.start()
-    try:
-        end = ranks.run(STORE_WAITS.format(wait=wait, path=str(path), key=key))
-    finally:
-        stop.set()
-        thread.join()
+    with released_by(ranks, noticed, key):
+        end = ranks.run(STORE_WAITS.format(wait=wait, key=key))
     assert messages(end) == [""]
     expected = f"still waiting: rank 0 waits in {call.replace('[', '').replace(']', '').format(key=key)} on line 3"
     assert f"{expected}, and no rank has set it" in ranks.heard.notices, ranks.heard.notices

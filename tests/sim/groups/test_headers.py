@@ -105,7 +105,7 @@ def test_both_ends_of_a_message_have_one_size_and_type() -> None:
 
 def test_a_line_is_named_with_its_cell_or_file() -> None:
     assert describe_line("", 0) == ""
-    assert describe_line("/work/train.py", 12) == "train.py, line 12"
+    assert describe_line("/home/me/train.py", 12) == "train.py, line 12"
     assert describe_line(CELL, 3) == "line 3"  # nothing says that another cell runs
     names: dict[str, Any] = {"describe_line": describe_line, "CELL": CELL}
     exec(compile("later = describe_line(CELL, 3)", "<ipython-input-6-0123456789ab>", "exec"), names)

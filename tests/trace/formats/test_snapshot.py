@@ -91,6 +91,15 @@ def test_nothing_is_said_that_a_snapshot_does_not_say(opened: MemoryResult) -> N
     assert "cell" not in opened.sentence
 
 
+def test_a_name_of_many_letters_takes_linear_work(tmp_path: Path) -> None:
+    snapshot = _snapshot()
+    long = {"filename": "a.py", "line": 3, "name": 200_000 * "x"}  # quadratic work would take minutes
+    snapshot["device_traces"][0].append(_entry("alloc", 7, 10 * MB, 1008, [long]))
+    file = tmp_path / "snapshot.pickle"
+    file.write_bytes(pickle.dumps(snapshot))
+    assert perfmagic.open_snapshot(file).text()
+
+
 def test_it_is_drawn_and_printed(opened: MemoryResult) -> None:
     assert "line 9 of forward" in opened.text()
     assert "kept for the backward" in opened.svg()

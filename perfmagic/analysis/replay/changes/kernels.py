@@ -72,10 +72,7 @@ class FasterKernels(Change):
         return queued_by(self.line, np.flatnonzero(chosen), ops.line)
 
     def apply(self, graph: Graph, *, best: bool) -> Graph:
-        changed, rows = graph.copy(), self.rows(graph)
-        left = 0.0 if math.isinf(self.k) else 1 / self.k
-        set_lengths(changed, rows, (changed.length_ns[graph.op_node[rows]] * left).astype(np.int64))
-        return changed
+        return _scaled(graph, self.rows(graph), 0.0 if math.isinf(self.k) else 1 / self.k)
 
 
 @dataclass(frozen=True)
@@ -106,10 +103,14 @@ class ShorterOps(Change):
         return self.what
 
     def apply(self, graph: Graph, *, best: bool) -> Graph:
-        changed, rows = graph.copy(), np.array(self.ops, np.int64)
-        left = self.left if best else (1 + self.left) / 2
-        set_lengths(changed, rows, (changed.length_ns[graph.op_node[rows]] * left).astype(np.int64))
-        return changed
+        return _scaled(graph, np.array(self.ops, np.int64), self.left if best else (1 + self.left) / 2)
+
+
+def _scaled(graph: Graph, rows: Int64, left: float) -> Graph:
+    """A graph in which some ops take a part of their time."""
+    changed = graph.copy()
+    set_lengths(changed, rows, (changed.length_ns[graph.op_node[rows]] * left).astype(np.int64))
+    return changed
 
 
 @dataclass(frozen=True)
