@@ -242,7 +242,8 @@ def _host_bound(facts: Facts, time: CellTime) -> Described:
     waited = f"{facts.the_busiest} waited {_for_python(facts, time)}{where}"
     judgement = facts.judgement
     if judgement is not None and time.waited_for_host_ns < STARVED_FRAC * time.window.length_ns:
-        waited = f"{_of_path(judgement.host_ns, judgement)} Python's: {waited}"
+        share = f"{_of_path(judgement.host_ns, judgement)} Python's"
+        waited = f"{share}: {waited}" if time.waited_for_host_ns else share
     parts = [waited, _unrecorded(facts, time), _busy(time, "it"), *_idle(facts, time, said="python"), _slowed(facts)]
     return parts, lines, time.waited_for_host_ns
 
@@ -256,17 +257,17 @@ def _start_up(facts: Facts, time: CellTime) -> Described:
     meta = facts.trace.meta
     before_ns = facts.breakdown.extent_start_ns - meta.start_ns
     nothing = f"{facts.the_device} got nothing for {units.duration(before_ns)}"
-    return [f"{nothing} of {units.duration(meta.end_ns - meta.start_ns)}", *parts], lines, before_ns
+    return [f"{nothing} of {units.duration(meta.end_ns - meta.start_ns)}", *parts], lines, None
 
 
 def _transfers(facts: Facts, time: CellTime) -> Described:
     """The sentence where copies or communication decide."""
-    parts, lines, cost_ns = _between(facts, time)
+    parts, lines, _ = _between(facts, time)
     if (judgement := facts.judgement) is None:
-        return parts, lines, cost_ns
+        return parts, lines, None
     copies = judgement.kind == COPY_BOUND
     ns, what = (judgement.copies_ns, "copies") if copies else (judgement.communication_ns, "communication")
-    return [f"{_of_path(ns, judgement)} {what}", *parts], lines, cost_ns
+    return [f"{_of_path(ns, judgement)} {what}", *parts], lines, None
 
 
 def _unrecorded(facts: Facts, time: CellTime) -> str:

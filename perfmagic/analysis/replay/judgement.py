@@ -15,6 +15,7 @@ from perfmagic.analysis.verdict import (
     HOST_TAIL,
     LATENCY_BOUND,
     MIXED,
+    STALLED,
     START_UP,
 )
 from perfmagic.base.numerics.intervals import Intervals, total_ns
@@ -69,6 +70,7 @@ class Judgement:
             (DEVICE_BOUND, self._decides(on_device_ns)),
             (HOST_BOUND, self._decides(self.host_ns) and self.busy_ns < KEPT_BUSY_FRAC * self.run_ns),
             (LATENCY_BOUND, self._decides(self.latency_ns)),
+            (STALLED, self._decides(self.unexplained_ns)),
         )
         return next((kind for kind, applies in checks if applies), MIXED)
 
