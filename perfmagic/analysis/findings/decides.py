@@ -16,27 +16,37 @@ from perfmagic.analysis.verdict import (
     HOST_TAIL,
     LATENCY_BOUND,
     NO_RECORDS,
+    NO_VERDICT,
+    STALLED,
     START_UP,
 )
 from perfmagic.base import units
 from perfmagic.trace.columns import CallKind
+
+_WITHOUT_PATH = (DEVICE_BOUND, START_UP, HOST_TAIL)  # what is busy, or is before or after all ops, needs no path
 
 
 def who_decides(facts: Facts, kind: str) -> str:
     """Who decides, with one number.  kind: of the verdict."""
     if not len(facts.trace.ops) or failed(facts.trace):
         return _without_records(facts)
+    if kind == NO_VERDICT or (facts.judgement is None and kind not in _WITHOUT_PATH and _unexplained(facts)):
+        return decides(kind if kind == NO_VERDICT else STALLED)
     time, total_ns = facts.cell_time, whole_ns(facts)
     waited = time.waited_for_host_ns / max(1, time.window.length_ns)
     busy = units.percent(time.busy_ns / max(1, total_ns))
     if kind == HOST_BOUND and (waited < STARVED_FRAC or time.busy_ns > total_ns / 2):
         return decides("host-bound, closely", share=busy)
     if kind == START_UP:
-        before_ns = facts.breakdown.extent_start_ns - facts.trace.meta.start_ns
+        before_ns = facts.first_queued_ns - facts.trace.meta.start_ns
         return decides(kind, time=units.duration(before_ns), total=units.duration(total_ns))
     if facts.judgement is not None and kind not in (HOST_BOUND, LATENCY_BOUND):
         return _by_path(facts.judgement, kind, busy)
     return decides(kind, share=busy if kind == DEVICE_BOUND else units.percent(waited))
+
+
+def _unexplained(facts: Facts) -> bool:
+    return in_passing(facts.trace) and bool(why_no_path(facts.trace, facts.comm_names))
 
 
 def _by_path(judgement: Judgement, kind: str, busy: str) -> str:

@@ -236,6 +236,13 @@ class Facts:
         path = drawn_path(self.trace, self.comm_names)
         return judge(path, busy_intervals(self.trace, self.device)) if path else None
 
+    @cached_property
+    def first_queued_ns(self) -> int:
+        """When the device's first op was queued, as its launch returned; of ops without a launch when they started."""
+        ops, calls = self.trace.ops, self.trace.calls
+        launches = ops.launch[(ops.device == self.device) & (ops.launch != NONE)]
+        return int(calls.end_ns[launches].min(initial=self.breakdown.extent_start_ns))
+
     @property
     def window_ns(self) -> int:
         """How long the cell took; of a file, which has no cell, the extent of the device's ops."""

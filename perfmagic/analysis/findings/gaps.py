@@ -396,7 +396,7 @@ def began_late(facts: Facts, free: Intervals) -> Outcome:
 
 def start_up(facts: Facts) -> Outcome:
     """Calls into the runtime or driver before the first op of a file, as long as they do not happen in its extent."""
-    trace, first_ns = facts.trace, facts.breakdown.extent_start_ns
+    trace, first_ns = facts.trace, facts.first_queued_ns
     calls, begun_ns = trace.calls, trace.meta.start_ns
     if trace.meta.returned_ns is not None or trace.simulated or not len(calls):
         return Silent("start-up is seen in files of a real device, with calls into its runtime")
@@ -427,12 +427,14 @@ def start_up(facts: Facts) -> Outcome:
 
 def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
     """What Python did before the first op of a file, where that was not in calls into the driver."""
-    begun_ns, first_ns = facts.trace.meta.start_ns, facts.breakdown.extent_start_ns
+    begun_ns, first_ns = facts.trace.meta.start_ns, facts.first_queued_ns
     passed_ns = first_ns - begun_ns
     if passed_ns < ALONE_FRAC * (facts.trace.meta.end_ns - begun_ns):
         return _too_little(facts, "calls before the first op took", in_calls_ns)
     was = python_was(facts.trace, np.array([main_thread(facts.trace)]), np.array([[begun_ns, first_ns]]))
-    name = _shortest_name(was)
+    loads = any("DataLoader" in name for name in was.names)
+    name = "the DataLoader" if loads else _shortest_name(was)
+    prepare = action("prepare", name=name) if name else ""
     passed = f"{units.duration(passed_ns)} of the record passed before the first op{facts.on_device}"
     return [
         Finding(
@@ -446,7 +448,7 @@ def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
             device=facts.device,
             frames=was.frames,
             headline=headline("start_up_in" if name else "start_up", time=units.duration(passed_ns), name=name),
-            action=action("prepare", name=name or "this part"),
+            action=action("workers") if loads else prepare,
         )
     ]
 

@@ -170,7 +170,7 @@ def kind_of(facts: Facts) -> str:
     """Which kind the verdict is of: by the critical path, by the parts of the time where the record has no path."""
     judgement = facts.judgement
     if judgement is None:
-        meta, before_ns = facts.trace.meta, facts.breakdown.extent_start_ns - facts.trace.meta.start_ns
+        meta, before_ns = facts.trace.meta, facts.first_queued_ns - facts.trace.meta.start_ns
         started_up = meta.returned_ns is None and before_ns >= PART_FRAC * (meta.end_ns - meta.start_ns)
         return START_UP if started_up else _kind_without_path(facts.cell_time)
     decided = judgement.kind
@@ -255,7 +255,7 @@ def _of_path(ns: int, judgement: Judgement) -> str:
 def _start_up(facts: Facts, time: CellTime) -> Described:
     parts, lines, _ = _between(facts, time)
     meta = facts.trace.meta
-    before_ns = facts.breakdown.extent_start_ns - meta.start_ns
+    before_ns = facts.first_queued_ns - meta.start_ns
     nothing = f"{facts.the_device} got nothing for {units.duration(before_ns)}"
     return [f"{nothing} of {units.duration(meta.end_ns - meta.start_ns)}", *parts], lines, None
 
