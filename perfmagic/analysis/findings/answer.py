@@ -11,6 +11,7 @@ from perfmagic.base.terminal import columns, cut_to_columns, printable, width, w
 from perfmagic.trace.json_form import JsonForm
 
 INDENT = "   "  # of a number
+GUTTER = 9  # before who decides
 MOST_HEADLINES = 3  # in a line of what gains little, or has no remedy
 
 
@@ -77,9 +78,13 @@ class Answers(JsonForm):
     also_seen: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def text(self) -> str:
-        """Two lines for each answer, one for all together, then the rest in a line each; as wide as the terminal."""
-        lines = [f"{units.duration(self.total_ns):<9}{self.decides}"]
+    def text(self, about: str = "") -> str:
+        """Who decides, then two lines for each answer, one for all together, and the rest; as wide as the terminal.
+
+        about: what was recorded, a line of its own.
+        """
+        lines = wrapped(f"{units.duration(self.total_ns):<{GUTTER}}{self.decides}", indent=GUTTER)
+        lines += wrapped(" " * GUTTER + about, indent=GUTTER) if about else []
         for number, answer in enumerate(self.answers, 1):
             lines.append(_with_times(f"{number:>{len(INDENT)}}  {answer.headline}", answer))
             lines += wrapped(f"{INDENT}  → {answer.action}", indent=len(INDENT) + 4)

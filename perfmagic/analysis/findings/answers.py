@@ -10,7 +10,7 @@ from perfmagic.analysis.findings.answer import Answer, Answers
 from perfmagic.analysis.findings.catalogue import action
 from perfmagic.analysis.findings.decides import warnings, who_decides, whole_ns
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.findings.find import Node, Outcomes, tree
+from perfmagic.analysis.findings.find import Node, known, tree
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.gains import Gains, change_of
 from perfmagic.analysis.findings.kernels import between_products, claim
@@ -38,8 +38,8 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
 
     comm_names: as in perfmagic.trace.names.op_classes. Source: docs/replay.md.
     """
-    facts = Facts(trace, comm_names)
-    outcomes, gains = Outcomes(facts), Gains(facts)
+    outcomes, gains = known(trace, comm_names)
+    facts = outcomes.facts
     decider, total_ns = who_decides(facts, outcomes.judged.kind), whole_ns(facts)
     if not len(trace.ops) or failed(trace):
         return Answers(decider, total_ns)

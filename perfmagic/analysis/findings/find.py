@@ -35,6 +35,7 @@ from perfmagic.analysis.timeline.trust import incomplete_graphs
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, Verdict
 from perfmagic.base.numerics.intervals import Intervals, intersect, merge, overlap_ns, subtract, total_ns
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 
 __all__ = ["Finding", "findings"]
 
@@ -143,14 +144,20 @@ def findings(trace: Trace, comm_names: str | None = None) -> tuple[Finding, ...]
     comm_names: as in perfmagic.trace.names.op_classes. Empty only where there is neither a device op nor a host
     operator.
     """
-    outcomes = Outcomes(Facts(trace, comm_names))
-    gains = Gains(outcomes.facts)
+    outcomes, gains = known(trace, comm_names)
     if not len(trace.ops):
         return (verdict_finding(outcomes),) if trace.has_host_rows else ()
     if failed(trace):
         return (verdict_finding(outcomes),)
     ordered, head = tree(outcomes, gains)
     return _flat(ordered, head, gains)
+
+
+@once_per_trace
+def known(trace: Trace, comm_names: str | None = None) -> tuple[Outcomes, Gains]:
+    """What the rules found, and what each change gains: for the findings and for the answers."""
+    outcomes = Outcomes(Facts(trace, comm_names))
+    return outcomes, Gains(outcomes.facts)
 
 
 def tree(outcomes: Outcomes, gains: Gains) -> tuple[list[Node], Node]:
