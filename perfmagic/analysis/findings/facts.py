@@ -10,8 +10,6 @@ import numpy as np
 
 from perfmagic.analysis.findings.copy_overlap import HostCopies
 from perfmagic.analysis.findings.finding import Finding, PythonWas, Silent, python_was, too_short
-from perfmagic.analysis.replay.judgement import Judgement, judge
-from perfmagic.analysis.replay.prediction import drawn_path
 from perfmagic.analysis.timeline.activity import StreamStat, Syncs, busy_intervals, extent, streams, syncs
 from perfmagic.analysis.timeline.idle import (
     CAUSES,
@@ -229,12 +227,6 @@ class Facts:
     @cached_property
     def cell_time(self) -> CellTime:
         return cell_time(self.trace, self.device)
-
-    @cached_property
-    def judgement(self) -> Judgement | None:
-        """What the critical path is made of; None where the record has no path."""
-        path = drawn_path(self.trace, self.comm_names)
-        return judge(path, busy_intervals(self.trace, self.device)) if path else None
 
     @cached_property
     def first_queued_ns(self) -> int:

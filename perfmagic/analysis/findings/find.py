@@ -95,8 +95,9 @@ class Outcomes:
         if chain is FOR_HOST:
             return time.waited_for_host
         rest = subtract(time.not_busy, time.waited_for_host)
-        # the verdict speaks of all of the tail
-        return subtract(rest, time.tail) if kind_of(self.facts) == HOST_TAIL else rest
+        if len(time.tail) and kind_of(self.facts) == HOST_TAIL:  # the verdict speaks of all of the tail
+            return subtract(rest, time.tail)
+        return rest
 
     def slower_copies(self) -> Outcome:
         """What pageable memory costs of the time of exposed copies."""

@@ -9,7 +9,8 @@ import numpy as np
 
 from perfmagic.analysis.findings.facts import THE_CELL, CellTime, Facts
 from perfmagic.analysis.findings.finding import by_place, name_place, time_on_paths
-from perfmagic.analysis.replay.judgement import PART_FRAC, Judgement
+from perfmagic.analysis.replay.critical_path import PART_FRAC, Judgement, judge
+from perfmagic.analysis.replay.prediction import drawn_path
 from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.timeline.idle import CAUSES
@@ -166,9 +167,15 @@ def claimed_by_verdict(facts: Facts, judged: Verdict) -> Intervals:
     return time.not_busy if judged.kind in (MIXED, LATENCY_BOUND, STALLED) else EMPTY
 
 
+def judged_by_path(facts: Facts) -> Judgement | None:
+    """What the critical path is made of; None where the record has no path."""
+    path = drawn_path(facts.trace, facts.comm_names)
+    return judge(path, busy_intervals(facts.trace, facts.device)) if path else None
+
+
 def kind_of(facts: Facts) -> str:
     """Which kind the verdict is of: by the critical path, by the parts of the time where the record has no path."""
-    judgement = facts.judgement
+    judgement = judged_by_path(facts)
     if judgement is None:
         meta, before_ns = facts.trace.meta, facts.first_queued_ns - facts.trace.meta.start_ns
         started_up = meta.returned_ns is None and before_ns >= PART_FRAC * (meta.end_ns - meta.start_ns)
@@ -240,7 +247,7 @@ def _device_bound(facts: Facts, time: CellTime) -> Described:
 def _host_bound(facts: Facts, time: CellTime) -> Described:
     where, lines = _by_line(facts, time.waited_for_host)
     waited = f"{facts.the_busiest} waited {_for_python(facts, time)}{where}"
-    judgement = facts.judgement
+    judgement = judged_by_path(facts)
     if judgement is not None and time.waited_for_host_ns < STARVED_FRAC * time.window.length_ns:
         share = f"{_of_path(judgement.host_ns, judgement)} Python's"
         waited = f"{share}: {waited}" if time.waited_for_host_ns else share
@@ -263,7 +270,7 @@ def _start_up(facts: Facts, time: CellTime) -> Described:
 def _transfers(facts: Facts, time: CellTime) -> Described:
     """The sentence where copies or communication decide."""
     parts, lines, _ = _between(facts, time)
-    if (judgement := facts.judgement) is None:
+    if (judgement := judged_by_path(facts)) is None:
         return parts, lines, None
     copies = judgement.kind == COPY_BOUND
     ns, what = (judgement.copies_ns, "copies") if copies else (judgement.communication_ns, "communication")
@@ -296,8 +303,10 @@ def _for_python(facts: Facts, time: CellTime) -> str:
 def _host_tail(facts: Facts, time: CellTime) -> Described:
     where, lines = _by_line(facts, time.tail)
     last = f"the last op of {facts.the_busiest.removesuffix(',')}"
-    worked = f"Python worked on for {units.duration(time.tail_ns)} after {last}{where}"
-    return [worked, _busy(time, facts.the_device), *_idle(facts, time, said="tail")], lines, time.tail_ns
+    judgement = judged_by_path(facts)
+    tail_ns = judgement.tail_ns if judgement is not None else time.tail_ns  # a file's extent ends with that op
+    worked = f"Python worked on for {units.duration(tail_ns)} after {last}{where}"
+    return [worked, _busy(time, facts.the_device), *_idle(facts, time, said="tail")], lines, time.tail_ns or None
 
 
 def _between(facts: Facts, time: CellTime) -> Described:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from perfmagic.analysis.findings.answers import find_answers
 from perfmagic.analysis.findings.facts import Facts, cell_time
 from perfmagic.analysis.findings.find import findings
-from perfmagic.analysis.findings.verdict import verdict, verdict_of
-from perfmagic.analysis.replay.judgement import DECIDES_FRAC, KEPT_BUSY_FRAC
-from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, KINDS, MIXED, NO_RECORDS, NO_VERDICT
+from perfmagic.analysis.findings.verdict import judged_by_path, verdict, verdict_of
+from perfmagic.analysis.replay.critical_path import DECIDES_FRAC, KEPT_BUSY_FRAC
+from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, KINDS, MIXED, NO_RECORDS, NO_VERDICT
 from perfmagic.base.numerics.intervals import intersect, merge, total_ns
 from perfmagic.base.units import percent
 from perfmagic.trace.model import DeviceInfo, Trace
@@ -139,7 +139,7 @@ def test_no_kind_stands_over_a_picture_that_says_otherwise(trace: Trace) -> None
     assert judged.kind != NO_RECORDS
     if judged.kind == DEVICE_BOUND:
         assert 2 * (time.busy_ns + time.waited_ns["other_device"]) >= time.window.length_ns
-    path = facts.judgement
+    path = judged_by_path(facts)
     if path is not None:
         assert path.host_ns + path.device_ns + path.copies_ns + path.communication_ns + path.latency_ns <= path.run_ns
     if judged.kind == HOST_BOUND and path is not None:
@@ -240,3 +240,13 @@ def test_calls_that_a_file_lacks_are_named_where_the_device_waited_for_python() 
         words = plain(verdict(b.trace()).sentence)
         held = "For 981 µs of it the record holds nothing of the host, and its calls are numbered on from 1 to 1385"
         assert (held in words) == told, words
+
+
+def test_of_a_file_python_behind_the_last_op_is_the_tail_of_the_path() -> None:
+    b = Builder()
+    b.op(10, 20, launch=5)
+    b.op(30, 300, launch=25)
+    b.host("aten::sort", 310, 1000)
+    judged = verdict(b.trace())
+    assert (judged.kind, judged.cost_ns) == (HOST_TAIL, None)
+    assert "Python worked on for 700 µs after the last op" in plain(judged.sentence)
