@@ -18,8 +18,9 @@ from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Pin
 from perfmagic.analysis.replay.changes.host import WithoutPython
 from perfmagic.analysis.replay.changes.kernels import Fused, ShorterOps
-from perfmagic.analysis.replay.critical_path import Judgement
+from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, Judgement
 from perfmagic.analysis.replay.prediction import Prediction, in_passing, predict, why_no_path
+from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.peaks import peaks_of
 from perfmagic.analysis.timeline.trust import trust
 from perfmagic.analysis.verdict import (
@@ -28,7 +29,7 @@ from perfmagic.analysis.verdict import (
     DEVICE_BOUND,
     HOST_BOUND,
     HOST_TAIL,
-    LATENCY_BOUND,
+    MIXED,
     NO_RECORDS,
     NO_VERDICT,
     STALLED,
@@ -36,6 +37,7 @@ from perfmagic.analysis.verdict import (
 )
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import intersect, union
+from perfmagic.base.numerics.intervals import total_ns as sum_ns
 from perfmagic.trace.columns import NO_LINE, CallKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
@@ -198,9 +200,8 @@ def _together(
     prediction = _predict(facts, gains, findings)
     if prediction is None:
         return None
-    name = (
-        {2: "both", 3: "all"}.get(len(answers), "") if len(numbers) == len(answers) else " and ".join(numbers.values())
-    )
+    every = "both" if len(answers) == 2 else "all three"
+    name = every if len(numbers) == len(answers) else " and ".join(numbers.values())
     return _as_answer(facts, prediction, name, "", findings)
 
 
@@ -222,22 +223,29 @@ _WITHOUT_PATH = (DEVICE_BOUND, START_UP, HOST_TAIL)  # what is busy, or is befor
 
 
 def who_decides(facts: Facts, kind: str) -> str:
-    """Who decides, with one number.  kind: of the verdict."""
-    if not len(facts.trace.ops) or failed(facts.trace):
+    """Who decides, with one number, of the whole run.  kind: of the verdict."""
+    trace, judgement = facts.trace, judged_by_path(facts)
+    if not len(trace.ops) or failed(trace):
         return _without_records(facts)
-    judgement = judged_by_path(facts)
     if kind == NO_VERDICT or (judgement is None and kind not in _WITHOUT_PATH and _unexplained(facts)):
         return decides(kind if kind == NO_VERDICT else STALLED)
-    time, total_ns = facts.cell_time, whole_ns(facts)
-    waited = time.waited_for_host_ns / max(1, time.window.length_ns)
-    busy = units.percent(time.busy_ns / max(1, total_ns))
-    if kind == HOST_BOUND and (waited < STARVED_FRAC or time.busy_ns > total_ns / 2):
+    time, total_ns = facts.cell_time, max(1, whole_ns(facts))
+    before_ns = 0 if trace.meta.returned_ns is not None else facts.first_queued_ns - trace.meta.start_ns
+    waited = (time.waited_for_host_ns + before_ns) / total_ns
+    busy = units.percent(time.busy_ns / total_ns)
+    if kind == DEVICE_BOUND and len(trace.device_ids) > 1:
+        any_ns = sum_ns(busy_intervals(trace, None))
+        return decides("device-bound, several", share=units.percent(any_ns / total_ns))
+    if kind == HOST_BOUND and (waited < STARVED_FRAC or 2 * time.busy_ns > total_ns):
         return decides("host-bound, closely", share=busy)
-    if kind == START_UP:
-        before_ns = facts.first_queued_ns - facts.trace.meta.start_ns
-        return decides(kind, time=units.duration(before_ns), total=units.duration(total_ns))
-    if judgement is not None and kind not in (HOST_BOUND, LATENCY_BOUND):
-        return _by_path(judgement, kind, busy)
+    if kind == MIXED and judgement is not None:
+        return _in_turn(judgement)
+    tail_ns = time.tail_ns if judgement is None else judgement.tail_ns
+    times = {START_UP: before_ns, HOST_TAIL: tail_ns}
+    if judgement is not None:
+        times |= {COPY_BOUND: judgement.copies_ns, COMMUNICATION_BOUND: judgement.communication_ns}
+    if kind in times:
+        return decides(kind, time=units.duration(times[kind]), total=units.duration(total_ns))
     return decides(kind, share=busy if kind == DEVICE_BOUND else units.percent(waited))
 
 
@@ -245,16 +253,10 @@ def _unexplained(facts: Facts) -> bool:
     return in_passing(facts.trace) and bool(why_no_path(facts.trace, facts.comm_names))
 
 
-def _by_path(judgement: Judgement, kind: str, busy: str) -> str:
+def _in_turn(judgement: Judgement) -> str:
+    if judgement.busy_ns >= KEPT_BUSY_FRAC * judgement.run_ns:
+        return decides("mixed, both", share=units.percent(judgement.busy_ns / judgement.run_ns))
     on_device_ns = judgement.device_ns + judgement.copies_ns + judgement.communication_ns
-    times = {COPY_BOUND: judgement.copies_ns, COMMUNICATION_BOUND: judgement.communication_ns}
-    times |= {HOST_TAIL: judgement.tail_ns}
-    if kind in times:
-        return decides(kind, time=units.duration(times[kind]), total=units.duration(judgement.run_ns))
-    if kind == DEVICE_BOUND:
-        return decides("device-bound, all" if judgement.device_ns < on_device_ns / 2 else kind, share=busy)
-    if judgement.host_ns > judgement.run_ns / 2:
-        return decides("mixed, both", share=busy)
     host, device = (units.percent(ns / judgement.run_ns) for ns in (judgement.host_ns, on_device_ns))
     return decides("mixed, shares", host=host, device=device)
 

@@ -8,8 +8,8 @@ HEADLINE_CHARS, ACTION_CHARS = 70, 90  # at most, with the values in
 
 # Who decides how long a run takes.
 DECIDES = {
-    "device-bound": "The device decides: it computed for {share} of the time",
-    "device-bound, all": "The device decides: it was at work for {share} of the time",
+    "device-bound": "The device decides: it was busy {share} of the time",
+    "device-bound, several": "The devices decide: at least one was busy {share} of the time",
     "copy-bound": "Copies decide: {time} of {total}",
     "communication-bound": "Communication decides: {time} of {total}",
     "host-bound": "Python decides: the device waited for it {share} of the time",
