@@ -71,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="totals and findings of saved traces")
     _files(report)
     form = report.add_mutually_exclusive_group()
+    form.add_argument("--details", action="store_const", dest="form", const="details", help="findings and tables, too")
     form.add_argument("--json", action="store_const", dest="form", const="json", help="all totals as JSON")
     form.add_argument("--markdown", action="store_const", dest="form", const="markdown", help="tables for an issue")
     form.add_argument(
@@ -223,10 +224,21 @@ def _ranks_page(ranks: RanksResult) -> str:
 
 
 def _text_report(results: list[TimelineResult]) -> str:
-    from perfmagic.results.ranks import grouped
-    from perfmagic.view.report.writers import files_text, report_text
+    from perfmagic.view.timeline.text import answers_text
 
-    texts = [report_text(result.doc, result.to_dict(), result.answers.text()) for result in results]
+    return _of_files(results, [answers_text(result.doc, result.answers, "--details") for result in results])
+
+
+def _details_report(results: list[TimelineResult]) -> str:
+    from perfmagic.view.report.writers import report_text
+
+    return _of_files(results, [report_text(r.doc, r.to_dict(), r.answers.text(r.doc.header.about)) for r in results])
+
+
+def _of_files(results: list[TimelineResult], texts: list[str]) -> str:
+    from perfmagic.results.ranks import grouped
+    from perfmagic.view.report.writers import files_text
+
     if len(results) == 1:
         return texts[0]
     titled = (f"{result.title}\n{text}" for result, text in zip(results, texts, strict=True))
@@ -298,6 +310,7 @@ def _rooflines(result: TimelineResult) -> str:
 
 _REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
     None: _text_report,
+    "details": _details_report,
     "json": _json_report,
     "markdown": _markdown_report,
     "html": _html_report,

@@ -17,13 +17,35 @@ DEVICE_BOUND = "device-bound"
 HOST_BOUND = "host-bound"
 LATENCY_BOUND = "latency-bound"
 STALLED = "stalled"
+START_UP = "start-up"
+COPY_BOUND = "copy-bound"
+COMMUNICATION_BOUND = "communication-bound"
 HOST_TAIL = "host tail"
 MIXED = "mixed"
 NO_RECORDS = "no device records"
 NO_VERDICT = "no verdict"
 
-KINDS = (DEVICE_BOUND, HOST_BOUND, LATENCY_BOUND, STALLED, HOST_TAIL, MIXED, NO_RECORDS, NO_VERDICT)
-NOT_BUSY_KINDS = (HOST_BOUND, LATENCY_BOUND, STALLED, HOST_TAIL, MIXED)  # more work in the queue might fill the device
+KINDS = (
+    DEVICE_BOUND,
+    COPY_BOUND,
+    COMMUNICATION_BOUND,
+    HOST_BOUND,
+    START_UP,
+    HOST_TAIL,
+    LATENCY_BOUND,
+    STALLED,
+    MIXED,
+    NO_RECORDS,
+    NO_VERDICT,
+)
+NOT_BUSY_KINDS = (
+    HOST_BOUND,
+    START_UP,
+    HOST_TAIL,
+    LATENCY_BOUND,
+    STALLED,
+    MIXED,
+)  # more work in the queue might fill the device
 
 
 @dataclass(frozen=True)

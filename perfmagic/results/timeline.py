@@ -440,12 +440,17 @@ class TimelineResult(Result):
         """
         return write_tensorboard(self.trace, folder, worker)
 
-    def text(self) -> str:
-        """The first line, the findings, a table of the streams, lines of functions, what the record cannot tell."""
-        from perfmagic.view.timeline.lines.text import lines_below
-        from perfmagic.view.timeline.text import timeline_text
+    def text(self, *, details: bool = False) -> str:
+        """Who decides and what to do.
 
-        return timeline_text(self.doc, lines_below(self._followed()))
+        details: the findings, a table of the streams, lines of functions, and what the record cannot tell, as well.
+        """
+        from perfmagic.view.timeline.lines.text import lines_below
+        from perfmagic.view.timeline.text import answers_text, timeline_text
+
+        if not details:
+            return answers_text(self.doc, self.answers, ".text(details=True)")
+        return timeline_text(self.doc, lines_below(self._followed()), answers=self.answers.text(self.doc.header.about))
 
     def html(self) -> str:
         """The first line, the findings, the picture of what was queued and executed; at most 80 kB.

@@ -11,6 +11,7 @@ from perfmagic.base.terminal import columns, cut_to_columns, printable, width, w
 from perfmagic.trace.json_form import JsonForm
 
 INDENT = "   "  # of a number
+GUTTER = 9  # before who decides
 MOST_HEADLINES = 3  # in a line of what gains little, or has no remedy
 
 
@@ -58,22 +59,32 @@ class Answer(JsonForm):
 
 @dataclass(frozen=True, repr=False)
 class Answers(JsonForm):
-    """What to do about a run.
+    """Who decides how long a run takes, and what to do about it.
 
+    decides: who, in one sentence.
+    total_ns: the whole run.
     answers: the most first, at most three.
     together: all that are replayed at once, but bounds; None where these are fewer than two.
     little_gain: headlines of what would win less than 2 % of the run.
     also_seen: headlines of facts without a remedy, and of remedies beyond the third.
+    warnings: what is to know of the record itself.
     """
 
+    decides: str
+    total_ns: int
     answers: tuple[Answer, ...] = ()
     together: Answer | None = None
     little_gain: tuple[str, ...] = ()
     also_seen: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
-    def text(self) -> str:
-        """Two lines for each answer, one for all together, then the rest in a line each; as wide as the terminal."""
-        lines = []
+    def text(self, about: str = "") -> str:
+        """Who decides, then two lines for each answer, one for all together, and the rest; as wide as the terminal.
+
+        about: what was recorded, a line of its own.
+        """
+        lines = wrapped(f"{units.duration(self.total_ns):<{GUTTER}}{self.decides}", indent=GUTTER)
+        lines += wrapped(" " * GUTTER + about, indent=GUTTER) if about else []
         for number, answer in enumerate(self.answers, 1):
             lines.append(_with_times(f"{number:>{len(INDENT)}}  {answer.headline}", answer))
             lines += wrapped(f"{INDENT}  → {answer.action}", indent=len(INDENT) + 4)
@@ -81,10 +92,11 @@ class Answers(JsonForm):
             lines.append(_with_times(f"{INDENT}  {self.together.headline}", self.together))
         for name, headlines in (("little gain", self.little_gain), ("also seen", self.also_seen)):
             lines += wrapped(f"{INDENT}{name}: {list_headlines(headlines)}", indent=len(INDENT)) if headlines else []
+        lines += [line for warning in self.warnings for line in wrapped(f"  ! {warning}", indent=4)]
         return "\n".join(line.rstrip() for line in lines)
 
     def __repr__(self) -> str:
-        return self.text() or "nothing to do was found"
+        return self.text()
 
 
 def _with_times(left: str, answer: Answer) -> str:

@@ -4,21 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
+
 from perfmagic.analysis.findings.answer import Answer, Answers
-from perfmagic.analysis.findings.catalogue import action
+from perfmagic.analysis.findings.catalogue import action, decides, headline
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.findings.find import Node, Outcomes, tree
+from perfmagic.analysis.findings.find import Node, known, tree
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.gains import Gains, change_of
 from perfmagic.analysis.findings.kernels import between_products, claim
-from perfmagic.analysis.findings.verdict import failed
+from perfmagic.analysis.findings.verdict import STARVED_FRAC, failed, judged_by_path
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Pin
 from perfmagic.analysis.replay.changes.host import WithoutPython
 from perfmagic.analysis.replay.changes.kernels import Fused, ShorterOps
-from perfmagic.analysis.replay.prediction import Prediction, predict
+from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, Judgement
+from perfmagic.analysis.replay.prediction import Prediction, in_passing, predict, why_no_path
+from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.peaks import peaks_of
-from perfmagic.trace.columns import NO_LINE
+from perfmagic.analysis.timeline.trust import trust
+from perfmagic.analysis.verdict import (
+    COMMUNICATION_BOUND,
+    COPY_BOUND,
+    DEVICE_BOUND,
+    HOST_BOUND,
+    HOST_TAIL,
+    MIXED,
+    NO_RECORDS,
+    NO_VERDICT,
+    STALLED,
+    START_UP,
+)
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import intersect, union
+from perfmagic.base.numerics.intervals import total_ns as sum_ns
+from perfmagic.trace.columns import NO_LINE, CallKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 
@@ -34,11 +54,12 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
 
     comm_names: as in perfmagic.trace.names.op_classes. Source: docs/replay.md.
     """
-    facts = Facts(trace, comm_names)
+    outcomes, gains = known(trace, comm_names)
+    facts = outcomes.facts
+    decider, total_ns = who_decides(facts, outcomes.judged.kind), whole_ns(facts)
     if not len(trace.ops) or failed(trace):
-        return Answers()
-    gains = Gains(facts)
-    nodes, head = tree(Outcomes(facts), gains)
+        return Answers(decider, total_ns)
+    nodes, head = tree(outcomes, gains)
     groups = _by_remedy([*_with_headline(head.parts), *_with_headline(nodes)])
     every = [_answer(facts, gains, group) for group in groups]
     worth = sorted((answer for answer in every if answer.action and _is_worth(answer)), key=_place)
@@ -46,10 +67,13 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
     little = [answer for answer in every if answer.action and not _is_worth(answer)]
     rest = [answer for answer in every if answer not in first and answer not in little]
     return Answers(
+        decider,
+        total_ns,
         answers=first,
         together=_together(facts, gains, groups, first),
         little_gain=tuple(dict.fromkeys(answer.headline for answer in little)),
         also_seen=tuple(dict.fromkeys(answer.headline for answer in rest)),
+        warnings=warnings(facts),
     )
 
 
@@ -81,7 +105,7 @@ def _as_answer(
 ) -> Answer:
     meta = facts.trace.meta
     lines = [line for finding in findings for line in finding.lines]
-    costs = [cost_ns for finding in findings if (cost_ns := _cost_ns(finding)) is not None]
+    costs = [finding.cost_ns for finding in findings if finding.cost_ns is not None]
     return Answer(
         headline=fact,
         action=remedy,
@@ -97,12 +121,6 @@ def _as_answer(
         end_ns=max(finding.end_ns for finding in findings),
         evidence=tuple(finding.sentence for finding in findings),
     )
-
-
-def _cost_ns(finding: Finding) -> int | None:
-    """What a finding costs; start-up all its time, which is before what is replayed."""
-    start_up = finding.rule == "alone" and finding.cause == "start-up"
-    return finding.end_ns - finding.start_ns if start_up else finding.cost_ns
 
 
 def _predict(facts: Facts, gains: Gains, findings: Iterable[Finding]) -> Prediction | None:
@@ -125,11 +143,22 @@ def _remedy(facts: Facts, finding: Finding) -> Change | None:
         return None
     if rule in _KERNELS:
         return None if facts.trace.device_info(facts.device).simulated else _KERNELS[rule](facts, finding)
+    if rule == "alone" and finding.cause == "start-up":
+        return _without_start_up(facts, finding)
     if rule == "one_by_one" and finding.action not in _GRAPHS:
         return None
     if rule == "exposed_copy" and finding.action == action("pin"):
         return Pin()
     return change_of(facts, finding)
+
+
+def _without_start_up(facts: Facts, finding: Finding) -> Change:
+    """Without all that Python did before the first op, or without the calls that start the device and libraries."""
+    head = np.array([[finding.start_ns, finding.end_ns]], np.int64)
+    if finding.action != action("warm_up"):
+        return WithoutPython("without what Python did before the first op", head)
+    calls = union(facts.trace.calls.start_ns, facts.trace.calls.end_ns)
+    return WithoutPython("without what the first calls start", intersect(head, calls))
 
 
 def _one_kernel(facts: Facts, _finding: Finding) -> Change:
@@ -171,9 +200,8 @@ def _together(
     prediction = _predict(facts, gains, findings)
     if prediction is None:
         return None
-    name = (
-        {2: "both", 3: "all"}.get(len(answers), "") if len(numbers) == len(answers) else " and ".join(numbers.values())
-    )
+    every = "both" if len(answers) == 2 else "all three"
+    name = every if len(numbers) == len(answers) else " and ".join(numbers.values())
     return _as_answer(facts, prediction, name, "", findings)
 
 
@@ -187,3 +215,80 @@ def _place(answer: Answer) -> tuple[bool, bool, int]:
     """Wrong results first, then by what is won, then by what is lost."""
     replayed = answer.gain_ns is not None
     return "race" not in answer.rules, not replayed, -((answer.gain_ns if replayed else answer.cost_ns) or 0)
+
+
+# Who decides how long a run takes, in one sentence with one number, and what is to know of the record.
+
+_WITHOUT_PATH = (DEVICE_BOUND, START_UP, HOST_TAIL)  # what is busy, or is before or after all ops, needs no path
+
+
+def who_decides(facts: Facts, kind: str) -> str:
+    """Who decides, with one number, of the whole run.  kind: of the verdict."""
+    trace, judgement = facts.trace, judged_by_path(facts)
+    if not len(trace.ops) or failed(trace):
+        return _without_records(facts)
+    if kind == NO_VERDICT or (judgement is None and kind not in _WITHOUT_PATH and _unexplained(facts)):
+        return decides(kind if kind == NO_VERDICT else STALLED)
+    time, total_ns = facts.cell_time, max(1, whole_ns(facts))
+    before_ns = 0 if trace.meta.returned_ns is not None else facts.first_queued_ns - trace.meta.start_ns
+    waited = (time.waited_for_host_ns + before_ns) / total_ns
+    busy = units.percent(time.busy_ns / total_ns)
+    if kind == DEVICE_BOUND and len(trace.device_ids) > 1:
+        any_ns = sum_ns(busy_intervals(trace, None))
+        return decides("device-bound, several", share=units.percent(any_ns / total_ns))
+    if kind == HOST_BOUND and (waited < STARVED_FRAC or 2 * time.busy_ns > total_ns):
+        return decides("host-bound, closely", share=busy)
+    if kind == MIXED and judgement is not None:
+        return _in_turn(judgement)
+    tail_ns = time.tail_ns if judgement is None else judgement.tail_ns
+    times = {START_UP: before_ns, HOST_TAIL: tail_ns}
+    if judgement is not None:
+        times |= {COPY_BOUND: judgement.copies_ns, COMMUNICATION_BOUND: judgement.communication_ns}
+    if kind in times:
+        return decides(kind, time=units.duration(times[kind]), total=units.duration(total_ns))
+    return decides(kind, share=busy if kind == DEVICE_BOUND else units.percent(waited))
+
+
+def _unexplained(facts: Facts) -> bool:
+    return in_passing(facts.trace) and bool(why_no_path(facts.trace, facts.comm_names))
+
+
+def _in_turn(judgement: Judgement) -> str:
+    if judgement.busy_ns >= KEPT_BUSY_FRAC * judgement.run_ns:
+        return decides("mixed, both", share=units.percent(judgement.busy_ns / judgement.run_ns))
+    on_device_ns = judgement.device_ns + judgement.copies_ns + judgement.communication_ns
+    host, device = (units.percent(ns / judgement.run_ns) for ns in (judgement.host_ns, on_device_ns))
+    return decides("mixed, shares", host=host, device=device)
+
+
+def _without_records(facts: Facts) -> str:
+    trace = facts.trace
+    if failed(trace):
+        return decides("failed")
+    launches = int((trace.calls.kind == CallKind.LAUNCH).sum())
+    if launches and not trace.simulated:
+        return decides("no device records, launches", n=units.plural(launches, "launch", "launches"))
+    return decides(NO_RECORDS)
+
+
+def whole_ns(facts: Facts) -> int:
+    """How long the run took, the host before the first op and after the last one included."""
+    meta, ops = facts.trace.meta, facts.trace.ops
+    start_ns = int(ops.start_ns.min(initial=meta.start_ns))
+    return int(ops.end_ns.max(initial=meta.end_ns)) - start_ns
+
+
+def warnings(facts: Facts) -> tuple[str, ...]:
+    """What is to know of the record itself."""
+    trace, warned = facts.trace, []
+    if lost := trust(trace).n_launches_without_op:
+        warned.append(headline("incomplete", n=units.count(lost)))
+    starts = [table.start_ns.min() for table in (trace.calls, trace.host_ops) if len(table)]
+    early = int((trace.ops.start_ns < min(starts)).sum()) if starts and trace.meta.returned_ns is None else 0
+    if early:
+        warned.append(headline("mid_flight", n=units.plural(early, "op")))
+    if len(trace.python_frames):
+        warned.append(headline("stacks"))
+    if in_passing(trace) and (why := why_no_path(trace, facts.comm_names)):
+        warned.append(why[:1].upper() + why[1:])
+    return tuple(warned)

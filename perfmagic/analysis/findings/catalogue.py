@@ -6,10 +6,35 @@ from typing import NamedTuple
 
 HEADLINE_CHARS, ACTION_CHARS = 70, 90  # at most, with the values in
 
+# Who decides how long a run takes.
+DECIDES = {
+    "device-bound": "The device decides: it was busy {share} of the time",
+    "device-bound, several": "The devices decide: at least one was busy {share} of the time",
+    "copy-bound": "Copies decide: {time} of {total}",
+    "communication-bound": "Communication decides: {time} of {total}",
+    "host-bound": "Python decides: the device waited for it {share} of the time",
+    "host-bound, closely": "Python decides, closely: the device was busy {share} of the time",
+    "start-up": "Start-up decides: the device got nothing for {time} of {total}",
+    "host tail": "Python decides: it worked on for {time} of {total} after the last op",
+    "latency-bound": "Launch latency decides: ops are too short to hide it",
+    "stalled": "Open: the record does not say why the device stood still",
+    "mixed": "Python and the device take turns",
+    "mixed, shares": "Python and the device take turns: {host} and {device} of the time",
+    "mixed, both": "Python and the device keep pace: the device was busy {share} of the time",
+    "no device records": "No device was used",
+    "no device records, launches": "Device work was not recorded: {n}, no kernels",
+    "no verdict": "Open: the record is too little or too damaged for a verdict",
+    "failed": "The code failed before its end",
+}
+
 # What was found: a fact with the name of the user's own thing.
 HEADLINES = {
     "race": "Streams {a} and {b} share memory without a wait",
     "start_up": "{time} passed before the first device op",
+    "start_up_in": "{time} passed before the first device op, in {name}",
+    "incomplete": "{n} launches have no device record",
+    "mid_flight": "The record begins while {n} of earlier work still run",
+    "stacks": "Recording Python's stacks slowed Python",
     "first_launches": "First launches load their kernels: {time}",
     "first_call": "{call} starts the device or a library: {time}",
     "allocations": "The allocator asks the driver for memory: {time}",
@@ -51,6 +76,7 @@ ACTIONS = {
     "graphs": "Capture the step with CUDA graphs",
     "fuse_by_inductor": "Use torch.compile's default backend, or CUDA graphs",
     "reduce_overhead": 'Use torch.compile(mode="reduce-overhead")',
+    "prepare": "Prepare what {name} makes once, or record steady steps alone",
     "batch": "Batch the work: Python waits for the device {n} times between these ops",
     "fewer_ops": "Do the work of line {line} in fewer, larger ops",
     "bucket_view": "Set DistributedDataParallel(…, gradient_as_bucket_view=True)",
@@ -82,6 +108,11 @@ def headline(key: str, /, **values: object) -> str:
 def action(key: str, /, **values: object) -> str:
     """An action with its values."""
     return ACTIONS[key].format(**values)
+
+
+def decides(key: str, /, **values: object) -> str:
+    """Who decides, with the values."""
+    return DECIDES[key].format(**values)
 
 
 class Remedy(NamedTuple):

@@ -228,6 +228,13 @@ class Facts:
     def cell_time(self) -> CellTime:
         return cell_time(self.trace, self.device)
 
+    @cached_property
+    def first_queued_ns(self) -> int:
+        """When the device's first op was queued, as its launch returned; of ops without a launch when they started."""
+        ops, calls = self.trace.ops, self.trace.calls
+        launches = ops.launch[(ops.device == self.device) & (ops.launch != NONE)]
+        return int(calls.end_ns[launches].min(initial=self.breakdown.extent_start_ns))
+
     @property
     def window_ns(self) -> int:
         """How long the cell took; of a file, which has no cell, the extent of the device's ops."""

@@ -35,6 +35,7 @@ from perfmagic.analysis.timeline.trust import incomplete_graphs
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, Verdict
 from perfmagic.base.numerics.intervals import Intervals, intersect, merge, overlap_ns, subtract, total_ns
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 
 __all__ = ["Finding", "findings"]
 
@@ -94,8 +95,9 @@ class Outcomes:
         if chain is FOR_HOST:
             return time.waited_for_host
         rest = subtract(time.not_busy, time.waited_for_host)
-        # the verdict speaks of all of the tail
-        return subtract(rest, time.tail) if kind_of(self.facts.cell_time) == HOST_TAIL else rest
+        if len(time.tail) and kind_of(self.facts) == HOST_TAIL:  # the verdict speaks of all of the tail
+            return subtract(rest, time.tail)
+        return rest
 
     def slower_copies(self) -> Outcome:
         """What pageable memory costs of the time of exposed copies."""
@@ -143,14 +145,20 @@ def findings(trace: Trace, comm_names: str | None = None) -> tuple[Finding, ...]
     comm_names: as in perfmagic.trace.names.op_classes. Empty only where there is neither a device op nor a host
     operator.
     """
-    outcomes = Outcomes(Facts(trace, comm_names))
-    gains = Gains(outcomes.facts)
+    outcomes, gains = known(trace, comm_names)
     if not len(trace.ops):
         return (verdict_finding(outcomes),) if trace.has_host_rows else ()
     if failed(trace):
         return (verdict_finding(outcomes),)
     ordered, head = tree(outcomes, gains)
     return _flat(ordered, head, gains)
+
+
+@once_per_trace
+def known(trace: Trace, comm_names: str | None = None) -> tuple[Outcomes, Gains]:
+    """What the rules found, and what each change gains: for the findings and for the answers."""
+    outcomes = Outcomes(Facts(trace, comm_names))
+    return outcomes, Gains(outcomes.facts)
 
 
 def tree(outcomes: Outcomes, gains: Gains) -> tuple[list[Node], Node]:
@@ -161,7 +169,6 @@ def tree(outcomes: Outcomes, gains: Gains) -> tuple[list[Node], Node]:
         known = [*_busy_nodes(outcomes, gains), *untimed] if outcomes.lacks(BUSY) is None else untimed
         return _by_worth(known, gains), Node(verdict_finding(outcomes))
     head, idle = _idle_tree(outcomes, gains)
-    head = replace(head, finding=replace(head.finding, mended=gains.against(kind)))
     exposed = [Node(f, _parts_of_exposed(outcomes, f)) for f in outcomes.claimed(EXPOSED)]
     busy = _busy_nodes(outcomes, gains)
     rest = _by_worth([*idle, *exposed, *_nodes(outcomes, WITHOUT_TIME), *untimed], gains)
@@ -239,7 +246,7 @@ def idle_parts(outcomes: Outcomes) -> IdleParts:
 
 def all_for_host(outcomes: Outcomes, parts: IdleParts) -> Outcome:
     """All that the device waited for Python, where that is not the verdict."""
-    if kind_of(outcomes.facts.cell_time) == HOST_BOUND:
+    if kind_of(outcomes.facts) == HOST_BOUND:
         return Silent(f"the verdict, {HOST_BOUND}, speaks of it")
     return waited_for_host(outcomes.facts, [node.finding for node in parts.for_host])
 

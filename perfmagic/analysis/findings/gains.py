@@ -12,9 +12,8 @@ from perfmagic.analysis.findings.facts import Facts, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few
 from perfmagic.analysis.replay.changes.change import COPIES, Change
 from perfmagic.analysis.replay.changes.copies import Overlapped, Pin
-from perfmagic.analysis.replay.changes.host import FasterPython, NoItem, Prefetch, WithoutPython
-from perfmagic.analysis.replay.changes.kernels import FasterKernels, OneGraph
-from perfmagic.analysis.replay.critical_path import OF_DEVICE, OF_HOST
+from perfmagic.analysis.replay.changes.host import NoItem, Prefetch, WithoutPython
+from perfmagic.analysis.replay.changes.kernels import OneGraph
 from perfmagic.analysis.replay.prediction import (
     IF_OTHERS,
     Prediction,
@@ -24,7 +23,6 @@ from perfmagic.analysis.replay.prediction import (
     path_shares,
     predict,
 )
-from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, MIXED
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, intersect
 from perfmagic.trace.columns import Int64
@@ -37,7 +35,6 @@ _PYTHON = {
     "zero_grad": "without filling them",
 }
 _CHANGED = {"one_by_one": "As CUDA graphs"}  # its advice may name something else
-DECIDES = 2 / 3  # of the path: whose it is then, the verdict says
 LEAST_FRAC = 0.01  # of the run: a smaller gain has no number in the sentence
 _HIDDEN = {"exposed_communication": ("communication", (OpClass.COMMUNICATION,)), "exposed_copy": ("copies", COPIES)}
 
@@ -114,34 +111,6 @@ class Gains:
                 mended=describe_time(all_of_them, self._run),
             )
         ]
-
-    def against(self, kind: str) -> str:
-        """What the critical path says where it is not of what the verdict names; "" where they agree."""
-        shares = path_shares(self._facts.trace, self._facts.comm_names)
-        run_ns = sum(share.ns for share in shares)
-        of_host = sum(share.ns for share in shares if share.name in OF_HOST)
-        of_device = sum(share.ns for share in shares if share.name in OF_DEVICE)
-        least = DECIDES * run_ns if kind == MIXED else run_ns / 2
-        if kind in (DEVICE_BOUND, MIXED) and of_host > least:
-            length_ns, whose = of_host, "Python's"
-        elif kind in (HOST_BOUND, MIXED) and of_device > least:
-            length_ns, whose = of_device, "the device's"
-        else:
-            return ""
-        # faster by what the verdict names it would still take so long; a mixed one names nothing
-        of_python = kind == HOST_BOUND or (kind == MIXED and whose == "Python's")
-        change: Change = FasterPython(2.0) if of_python else FasterKernels(k=2.0)
-        with_it = f"with {'Python' if of_python else 'kernels'} twice as fast"
-        all_the_same = "" if kind == MIXED else " all the same"
-        share = f"The critical path is {units.percent(length_ns / run_ns)} {whose}{all_the_same}"
-        prediction = None if self.readings is None else predict(self.readings, [change])
-        if whose == "the device's" and prediction is not None and prediction.small:
-            # of copies: faster kernels win nothing
-            longest = next(part for part in shares if part.name in OF_DEVICE)
-            return f"{share}, {units.percent(longest.ns / run_ns)} {longest.name}"
-        if prediction is None or prediction.refused:
-            return share
-        return f"{share}: {with_it} {describe_time(prediction, self._run)}"
 
     @property
     def _run(self) -> str:

@@ -27,9 +27,11 @@ from perfmagic.analysis.findings.finding import (
     PythonWas,
     Silent,
     on_time_lines,
+    python_was,
     too_few,
     too_short,
 )
+from perfmagic.analysis.timeline.host_time import main_thread
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
@@ -394,7 +396,7 @@ def began_late(facts: Facts, free: Intervals) -> Outcome:
 
 def start_up(facts: Facts) -> Outcome:
     """Calls into the runtime or driver before the first op of a file, as long as they do not happen in its extent."""
-    trace, first_ns = facts.trace, facts.breakdown.extent_start_ns
+    trace, first_ns = facts.trace, facts.first_queued_ns
     calls, begun_ns = trace.calls, trace.meta.start_ns
     if trace.meta.returned_ns is not None or trace.simulated or not len(calls):
         return Silent("start-up is seen in files of a real device, with calls into its runtime")
@@ -402,7 +404,7 @@ def start_up(facts: Facts) -> Outcome:
     before = np.flatnonzero(held > 0)
     in_calls_ns = total_ns(clip(union(calls.start_ns[before], calls.end_ns[before]), begun_ns, first_ns))
     if in_calls_ns < max(1, ALONE_FRAC * facts.window_ns):
-        return _too_little(facts, "calls before the first op took", in_calls_ns)
+        return _prepared(facts, in_calls_ns)
     longest = int(before[held[before].argmax()])
     name, passed_ns = trace.names[calls.name[longest]], first_ns - begun_ns
     inside = f"{units.duration(int(held[longest]))} of it in one {name}"
@@ -419,6 +421,34 @@ def start_up(facts: Facts) -> Outcome:
             advice="The first calls make the device ready: run the cell once before recording",
             headline=headline("start_up", time=units.duration(passed_ns)),
             action=action("warm_up"),
+        )
+    ]
+
+
+def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
+    """What Python did before the first op of a file, where that was not in calls into the driver."""
+    begun_ns, first_ns = facts.trace.meta.start_ns, facts.first_queued_ns
+    passed_ns = first_ns - begun_ns
+    if passed_ns < ALONE_FRAC * (facts.trace.meta.end_ns - begun_ns):
+        return _too_little(facts, "calls before the first op took", in_calls_ns)
+    was = python_was(facts.trace, np.array([main_thread(facts.trace)]), np.array([[begun_ns, first_ns]]))
+    loads = any("DataLoader" in name for name in was.names)
+    name = "the DataLoader" if loads else _shortest_name(was)
+    prepare = action("prepare", name=name) if name else ""
+    passed = f"{units.duration(passed_ns)} of the record passed before the first op{facts.on_device}"
+    return [
+        Finding(
+            rule="alone",
+            cost_ns=None,
+            cause="start-up",
+            detail=f": {sentences(passed, was.sentence)}",
+            lines=(),
+            start_ns=begun_ns,
+            end_ns=first_ns,
+            device=facts.device,
+            frames=was.frames,
+            headline=headline("start_up_in" if name else "start_up", time=units.duration(passed_ns), name=name),
+            action=action("workers") if loads else prepare,
         )
     ]
 

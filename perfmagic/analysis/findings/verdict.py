@@ -9,11 +9,15 @@ import numpy as np
 
 from perfmagic.analysis.findings.facts import THE_CELL, CellTime, Facts
 from perfmagic.analysis.findings.finding import by_place, name_place, time_on_paths
+from perfmagic.analysis.replay.critical_path import PART_FRAC, Judgement, judge
+from perfmagic.analysis.replay.prediction import drawn_path
 from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
 from perfmagic.analysis.verdict import (
+    COMMUNICATION_BOUND,
+    COPY_BOUND,
     DEVICE_BOUND,
     DEVICE_BOUND_FRAC,
     HOST_BOUND,
@@ -23,6 +27,7 @@ from perfmagic.analysis.verdict import (
     NO_RECORDS,
     NO_VERDICT,
     STALLED,
+    START_UP,
     Verdict,
 )
 from perfmagic.base import units
@@ -162,8 +167,24 @@ def claimed_by_verdict(facts: Facts, judged: Verdict) -> Intervals:
     return time.not_busy if judged.kind in (MIXED, LATENCY_BOUND, STALLED) else EMPTY
 
 
-def kind_of(time: CellTime) -> str:
-    """Which kind of verdict the parts of a cell's time make."""
+def judged_by_path(facts: Facts) -> Judgement | None:
+    """What the critical path is made of; None where the record has no path."""
+    path = drawn_path(facts.trace, facts.comm_names)
+    return judge(path, busy_intervals(facts.trace, facts.device)) if path else None
+
+
+def kind_of(facts: Facts) -> str:
+    """Which kind the verdict is of: by the critical path, by the parts of the time where the record has no path."""
+    judgement = judged_by_path(facts)
+    if judgement is None:
+        meta, before_ns = facts.trace.meta, facts.first_queued_ns - facts.trace.meta.start_ns
+        started_up = meta.returned_ns is None and before_ns >= PART_FRAC * (meta.end_ns - meta.start_ns)
+        return START_UP if started_up else _kind_without_path(facts.cell_time)
+    decided = judgement.kind
+    return LATENCY_BOUND if judgement.run_ns < SHORT_CELL_NS and decided != DEVICE_BOUND else decided
+
+
+def _kind_without_path(time: CellTime) -> str:
     decides = _decides(time)
     if time.busy_frac >= DEVICE_BOUND_FRAC or decides == DEVICE_BOUND:
         return DEVICE_BOUND
@@ -202,7 +223,7 @@ def _starved(time: CellTime) -> bool:
 
 def _of_times(facts: Facts) -> Verdict:
     time = facts.cell_time
-    kind = kind_of(time)
+    kind = kind_of(facts)
     parts, lines, cost_ns = _DESCRIBED[kind](facts, time)
     parts += [_first_gap(facts), *_exposed_beside(facts, time.window.length_ns)]
     return Verdict(kind, time.busy_frac, sentences(*parts), lines, cost_ns)
@@ -226,8 +247,34 @@ def _device_bound(facts: Facts, time: CellTime) -> Described:
 def _host_bound(facts: Facts, time: CellTime) -> Described:
     where, lines = _by_line(facts, time.waited_for_host)
     waited = f"{facts.the_busiest} waited {_for_python(facts, time)}{where}"
+    judgement = judged_by_path(facts)
+    if judgement is not None and time.waited_for_host_ns < STARVED_FRAC * time.window.length_ns:
+        share = f"{_of_path(judgement.host_ns, judgement)} Python's"
+        waited = f"{share}: {waited}" if time.waited_for_host_ns else share
     parts = [waited, _unrecorded(facts, time), _busy(time, "it"), *_idle(facts, time, said="python"), _slowed(facts)]
     return parts, lines, time.waited_for_host_ns
+
+
+def _of_path(ns: int, judgement: Judgement) -> str:
+    return f"{units.percent(ns / judgement.run_ns)} of the critical path is"
+
+
+def _start_up(facts: Facts, time: CellTime) -> Described:
+    parts, lines, _ = _between(facts, time)
+    meta = facts.trace.meta
+    before_ns = facts.first_queued_ns - meta.start_ns
+    nothing = f"{facts.the_device} got nothing for {units.duration(before_ns)}"
+    return [f"{nothing} of {units.duration(meta.end_ns - meta.start_ns)}", *parts], lines, None
+
+
+def _transfers(facts: Facts, time: CellTime) -> Described:
+    """The sentence where copies or communication decide."""
+    parts, lines, _ = _between(facts, time)
+    if (judgement := judged_by_path(facts)) is None:
+        return parts, lines, None
+    copies = judgement.kind == COPY_BOUND
+    ns, what = (judgement.copies_ns, "copies") if copies else (judgement.communication_ns, "communication")
+    return [f"{_of_path(ns, judgement)} {what}", *parts], lines, None
 
 
 def _unrecorded(facts: Facts, time: CellTime) -> str:
@@ -256,8 +303,10 @@ def _for_python(facts: Facts, time: CellTime) -> str:
 def _host_tail(facts: Facts, time: CellTime) -> Described:
     where, lines = _by_line(facts, time.tail)
     last = f"the last op of {facts.the_busiest.removesuffix(',')}"
-    worked = f"Python worked on for {units.duration(time.tail_ns)} after {last}{where}"
-    return [worked, _busy(time, facts.the_device), *_idle(facts, time, said="tail")], lines, time.tail_ns
+    judgement = judged_by_path(facts)
+    tail_ns = judgement.tail_ns if judgement is not None else time.tail_ns  # a file's extent ends with that op
+    worked = f"Python worked on for {units.duration(tail_ns)} after {last}{where}"
+    return [worked, _busy(time, facts.the_device), *_idle(facts, time, said="tail")], lines, time.tail_ns or None
 
 
 def _between(facts: Facts, time: CellTime) -> Described:
@@ -273,6 +322,9 @@ def _between(facts: Facts, time: CellTime) -> Described:
 
 _DESCRIBED: dict[str, Callable[[Facts, CellTime], Described]] = {
     DEVICE_BOUND: _device_bound,
+    COPY_BOUND: _transfers,
+    COMMUNICATION_BOUND: _transfers,
+    START_UP: _start_up,
     HOST_BOUND: _host_bound,
     LATENCY_BOUND: _between,
     STALLED: _between,

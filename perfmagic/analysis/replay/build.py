@@ -21,6 +21,7 @@ from perfmagic.analysis.replay.device_ops import (
 )
 from perfmagic.analysis.replay.graph import Edge, Graph, HostWait, Links, Node
 from perfmagic.analysis.timeline.activity import blocking_copies
+from perfmagic.analysis.timeline.host_time import main_thread
 from perfmagic.base.numerics.longest import NO_NODE, ordered_by_time
 from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int64
 from perfmagic.trace.model import Trace
@@ -72,6 +73,7 @@ class _Builder:
         self._link_host_waits(on_host, usual.sync_ns)
         at = Instants(self.begin_of, self.end_of, self.op_node, self.time_ns, self.first, self.second)
         n_full_queue = link_full_queues(trace, queues, starts.launched, starts.previous, at)
+        self._end_run()
         time_ns, first, second = self._with_joins()
         alone = (first.node == NO_NODE) & (second.node == NO_NODE)
         first.lag_ns[alone] = time_ns[alone]
@@ -210,6 +212,23 @@ class _Builder:
             second.node[end], second.kind[end] = source, Edge.SYNC
             second.lag_ns[end] = lag_ns if held else min(sync_ns, lag_ns)
 
+    def _end_run(self) -> None:
+        """A last join: the run ends when every thread has done its last work and every op has ended."""
+        if not self.n:
+            return
+        points, end_ns = self.points, self.time_ns[self.op_node]
+        last = np.flatnonzero(np.append(~points.follows[1:], len(points) > 0)) if len(points) else np.zeros(0, np.int64)
+        thread = points.thread[last]
+        tail_ns = np.maximum(0, _python_end_ns(self.trace, thread) - points.time_ns[last])
+        parts: list[Part] = [(at, ns, Edge.PYTHON) for at, ns in zip(last.tolist(), tail_ns.tolist(), strict=True)]
+        for stream in np.unique(self.trace.ops.stream).tolist():
+            on_stream = np.flatnonzero(self.trace.ops.stream == stream)
+            parts.append((int(self.op_node[on_stream[end_ns[on_stream].argmax()]]), 0, Edge.SYNC))
+        at = self._joined(parts)
+        left_ns = self.trace.meta.end_ns - self._time_of(at)
+        if left_ns > 0:
+            self._join((at, left_ns, Edge.SYNC), (NO_NODE, 0, Edge.ORIGIN))
+
     def _with_joins(self) -> tuple[Int64, Links, Links]:
         if not self.joins:
             return self.time_ns, self.first, self.second
@@ -256,9 +275,7 @@ def host_points(trace: Trace) -> HostPoints:
     calls = trace.calls
     kept = np.isin(calls.kind, (CallKind.LAUNCH, CallKind.SYNC, CallKind.WAIT, CallKind.RECORD))
     long = calls.end_ns - calls.start_ns >= LONG_CALL_NS
-    kept |= long & (calls.kind == CallKind.MEMORY)
-    begun_ns = int(calls.start_ns[kept].min(initial=2**62))  # what a library asks as it starts is before the run
-    kept |= long & (calls.kind == CallKind.OTHER) & (calls.start_ns >= begun_ns)
+    kept |= long & np.isin(calls.kind, (CallKind.MEMORY, CallKind.OTHER))
     active = np.isin(calls.kind, (CallKind.LAUNCH, CallKind.SYNC))
     kept &= np.isin(calls.thread, np.unique(calls.thread[active]))
     rows = np.flatnonzero(kept)
@@ -270,6 +287,17 @@ def host_points(trace: Trace) -> HostPoints:
     rank = np.where(is_end, np.where(empty, 2, 0), 1)
     order = np.lexsort((row, rank, time_ns, calls.thread[row]))
     return HostPoints(time_ns[order], row[order], is_end[order], calls.thread[row[order]])
+
+
+def _python_end_ns(trace: Trace, threads: Int64) -> Int64:
+    """When each thread was seen last: the thread of a cell as the cell returned; shape of threads."""
+    ends_ns = np.full(len(threads), -(2**62), np.int64)
+    for table in (trace.host_ops, trace.calls):
+        for place, thread in enumerate(threads.tolist()):
+            ends_ns[place] = max(ends_ns[place], table.end_ns[table.thread == thread].max(initial=-(2**62)))
+    if trace.meta.returned_ns is not None:
+        ends_ns[threads == main_thread(trace)] = trace.meta.returned_ns
+    return np.minimum(ends_ns, trace.meta.end_ns)  # an annotation of the profiler's own may end after the record
 
 
 def hand_overs(trace: Trace, points: HostPoints) -> list[tuple[int, int]]:

@@ -167,16 +167,12 @@ class Graph:
 
     @property
     def begins_ns(self) -> int:
-        """When the run begins: with the cell, of a file with the first instant of the graph."""
-        meta = self.trace.meta
-        if meta.returned_ns is not None or not len(self):
-            return meta.start_ns
-        first = int(np.argmin(self.time_ns - self.length_ns))
-        return int(self.time_ns[first] - self.length_ns[first])
+        """When the run begins: with the cell, or with the first thing in a file."""
+        return min(self.trace.meta.start_ns, int((self.time_ns - self.length_ns).min(initial=2**62)))
 
     @property
     def run_ns(self) -> int:
-        """How long the recorded run took, until the last op and the last call."""
+        """How long the recorded run took, with what the host did before the first op and after the last one."""
         return self.end_ns - self.begins_ns
 
     # what the graph of a job has for each rank

@@ -51,7 +51,7 @@ def mixed_words(results: Sequence[TraceOf]) -> str:
 
 
 def report_text(doc: TimelineDoc, report: Mapping[str, Any], answers: str = "") -> str:
-    """One trace for a terminal: what to do, findings, streams and the first rows of each table, as wide as that.
+    """All about one trace for a terminal: what to do, findings, streams and the first rows of each table.
 
     answers: what to do, as text.
     """

@@ -116,6 +116,11 @@ class Header:
         )
 
     @property
+    def about(self) -> str:
+        """The line without the total: what was recorded."""
+        return " · ".join(self.parts[1:])
+
+    @property
     def busy(self) -> str:
         """How busy, of what: "busy 96 % of the cell", "busiest device busy 50 % of its extent"."""
         which = "busiest device " if self.n_devices > 1 else ""

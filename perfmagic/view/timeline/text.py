@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perfmagic.analysis.findings.answer import Answers
 from perfmagic.base import units
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, wrapped
@@ -22,17 +23,34 @@ PART = "└ "  # before a part of the finding above
 _NUMBERS = (("busy", 7), ("time", 9), ("ops", 9), ("queue ≤", 9), ("mean", 8))
 
 
-def timeline_text(doc: TimelineDoc, below: Sequence[str] = (), more_in: str = ".trust", answers: str = "") -> str:
-    """The first line, the findings, a table of the streams and the trust line, as wide as the terminal.
+def answers_text(doc: TimelineDoc, answers: Answers, details: str) -> str:
+    """Who decides, what was recorded, what to do, and where the rest is.  details: how to see all."""
+    lines = [answers.text(doc.header.about)]
+    lines += wrapped(doc.failure) if doc.failure else []
+    if not answers.answers and not answers.also_seen and doc.findings:
+        lines += wrapped(f"  {doc.findings[0].cause}{rest_words(doc.findings[0])}", indent=2)
+    parts = [
+        units.plural(n, thing)
+        for n, thing in ((len(doc.findings), "finding"), (sum(map(_n_streams, doc.groups)), "stream"))
+        if n
+    ]
+    return "\n".join([*lines, f"  {details}: {', '.join([*parts, *(['notes'] if doc.trust else [])])}"])
 
-    answers: what to do, below the first line.  below: lines between the streams and the trust line.
+
+def _n_streams(group: DeviceGroup) -> int:
+    return len(group.streams) + group.n_folded
+
+
+def timeline_text(doc: TimelineDoc, below: Sequence[str] = (), more_in: str = ".trust", answers: str = "") -> str:
+    """All about a timeline: findings, a table of the streams and the trust line, as wide as the terminal.
+
+    answers: what stands above, in place of the header.  below: lines between the streams and the trust line.
     more_in: where the notes are that it has no room for; "" to give them lines of their own.
     """
-    lines = wrapped(doc.header.sentence)
+    lines = [answers, ""] if answers else wrapped(doc.header.sentence)
     lines += wrapped(path_words(doc.path)) if doc.path else []
-    if doc.failure:
+    if doc.failure and not answers:
         lines += wrapped(doc.failure)
-    lines += ["", answers, ""] if answers else []
     for finding in doc.findings:
         part = "  " * (finding.depth - 1) + PART if finding.depth else ""
         cost = f"{cost_words(finding, doc.header.busy_frac):>{GUTTER}}  "

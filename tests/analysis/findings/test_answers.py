@@ -11,7 +11,6 @@ from perfmagic.analysis.findings.answers import LEAST_FRAC, MOST_ANSWERS, find_a
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.kernels import claim
-from perfmagic.trace.model import Trace
 from tests.analysis.build import Builder
 from tests.analysis.findings.build import plain
 from tests.trace.recorded import ALL, real_trace
@@ -68,8 +67,8 @@ def test_tensor_cores_are_no_faster_than_the_data_sheet_says() -> None:
 def test_the_text_is_cut_at_the_headline_and_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     answer = replace(answered("a100_nccl_rank0of2").answers[0], headline="kernel\x1b[31m" * 9)
-    lines = Answers(answers=(answer,), also_seen=("a\x1b[2J" * 9,)).text().splitlines()
-    assert plain(lines[0]).endswith("…  441 ms → 394 ms")
+    lines = Answers("Python decides", 441_000_000, (answer,), also_seen=("a\x1b[2J" * 9,)).text().splitlines()[1:]
+    assert plain(lines[0]).endswith("…  441 ms → 395 ms")
     assert all(len(line) <= 60 for line in lines)
     assert "\x1b" not in "".join(lines)
 
@@ -82,9 +81,10 @@ def test_a_fact_without_a_remedy_is_also_seen() -> None:
 
 def test_the_text_has_two_lines_for_each_answer_and_ends_with_the_rest() -> None:
     lines = plain(answered("a100_nccl_rank0of2").text()).splitlines()
-    assert [line.split()[0] for line in lines] == ["1", "→", "2", "→", "both", "also"]
-    assert lines[0].endswith("441 ms → 394 ms")
-    assert lines[4].split()[:4] == ["both", "441", "ms", "→"]
+    assert lines[0] == "441 ms   Python decides: the device waited for it 76 % of the time"
+    assert [line.split()[0] for line in lines[1:]] == ["1", "→", "2", "→", "both", "also"]
+    assert lines[1].endswith("441 ms → 395 ms")
+    assert lines[5].split()[:4] == ["both", "441", "ms", "→"]
 
 
 def test_the_headlines_are_those_of_findings() -> None:
@@ -93,11 +93,13 @@ def test_the_headlines_are_those_of_findings() -> None:
     assert {*(a.headline for a in answers.answers), *answers.little_gain, *answers.also_seen} <= known
 
 
-@pytest.mark.parametrize("failed", ["", "ValueError: no"])
-def test_without_device_work_or_after_a_failure_there_is_nothing_to_do(failed: str) -> None:
+def test_without_device_work_or_after_a_failure_there_is_nothing_to_do() -> None:
+    assert find_answers(Builder().trace()) == Answers("No device was used", 0)
     builder = Builder()
-    if failed:
-        builder.op(0, 10, launch=0)
-    trace: Trace = builder.trace(failed=failed) if failed else builder.trace()
-    assert find_answers(trace) == Answers()
-    assert find_answers(trace).text() == ""
+    builder.op(0, 10, launch=0)
+    failed = find_answers(builder.trace(failed="ValueError: no"))
+    assert (failed.decides, failed.answers) == ("The code failed before its end", ())
+    builder = Builder()
+    builder.launch(0, 10)
+    lost = find_answers(builder.trace(end=20))
+    assert (plain(lost.decides), lost.total_ns) == ("Device work was not recorded: 1 launch, no kernels", 20_000)

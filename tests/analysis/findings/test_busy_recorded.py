@@ -137,7 +137,7 @@ def test_a_call_before_the_first_op_is_one_finding_on_start_up() -> None:
     raw = Raw.of("a100_alexnet_cuda_sync")
     first = float(raw.ops[0]["ts"])
     longest = max((e for e in raw.calls.values() if float(e["ts"]) < first), key=lambda e: float(e["dur"]))
-    (start_up,) = (one for one in found("a100_alexnet_cuda_sync") if one.cause == "start-up")
+    (start_up,) = (one for one in found("a100_alexnet_cuda_sync") if one.rule == "alone")
     assert f"{us(float(longest['dur']))} of it in one {longest['name']}" in start_up.sentence
     assert start_up.cost_ns is None
     assert said("a100_alexnet_cuda_sync", "tensor_cores") == ""  # 5 ms of 43 s

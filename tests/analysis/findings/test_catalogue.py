@@ -14,7 +14,23 @@ from perfmagic.trace.model import Trace
 from tests.analysis.findings.build import plain
 from tests.trace.recorded import ALL, MORE, real_trace, recorded
 
-VERBS = {"Batch", "Call", "Capture", "Copy", "Do", "Keep", "Move", "Pad", "Put", "Raise", "Read", "Run", "Set", "Use"}
+VERBS = {
+    "Batch",
+    "Call",
+    "Capture",
+    "Copy",
+    "Do",
+    "Keep",
+    "Move",
+    "Pad",
+    "Prepare",
+    "Put",
+    "Raise",
+    "Read",
+    "Run",
+    "Set",
+    "Use",
+}
 RULES = Path(catalogue.__file__).parent
 SHARED = tuple(sorted(path.name.split(".")[0] for path in MORE.glob("*.json.gz")))
 

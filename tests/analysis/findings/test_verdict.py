@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfmagic.analysis.findings.answers import find_answers
 from perfmagic.analysis.findings.facts import Facts, cell_time
 from perfmagic.analysis.findings.find import findings
-from perfmagic.analysis.findings.verdict import verdict, verdict_of
-from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, KINDS, NO_RECORDS, NO_VERDICT
+from perfmagic.analysis.findings.verdict import judged_by_path, verdict, verdict_of
+from perfmagic.analysis.replay.critical_path import DECIDES_FRAC, KEPT_BUSY_FRAC
+from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, KINDS, MIXED, NO_RECORDS, NO_VERDICT
 from perfmagic.base.numerics.intervals import intersect, merge, total_ns
 from perfmagic.base.units import percent
 from perfmagic.trace.model import DeviceInfo, Trace
@@ -137,7 +139,13 @@ def test_no_kind_stands_over_a_picture_that_says_otherwise(trace: Trace) -> None
     assert judged.kind != NO_RECORDS
     if judged.kind == DEVICE_BOUND:
         assert 2 * (time.busy_ns + time.waited_ns["other_device"]) >= time.window.length_ns
-    if judged.kind == HOST_BOUND:
+    path = judged_by_path(facts)
+    if path is not None:
+        assert path.host_ns + path.device_ns + path.copies_ns + path.communication_ns + path.latency_ns <= path.run_ns
+    if judged.kind == HOST_BOUND and path is not None:
+        assert path.host_ns >= DECIDES_FRAC * path.run_ns
+        assert path.busy_ns < KEPT_BUSY_FRAC * path.run_ns
+    elif judged.kind == HOST_BOUND:
         assert 2 * time.python_waits_ns < time.window.length_ns
         assert time.busy_frac <= 0.8
         assert judged.cost_ns is not None
@@ -169,19 +177,22 @@ def test_of_two_devices_it_says_how_long_either_was_busy_and_both() -> None:
     assert "At least one was busy 60 % of that time, both at once 10 %" in found
 
 
-def test_a_path_of_python_under_a_busy_device_says_what_faster_kernels_would_win() -> None:
+def test_a_path_of_python_under_a_busy_device_keeps_pace() -> None:
     b = Builder()
     for i in range(20):
         b.op(50 * i + 2, 50 * i + 48, launch=50 * i + 1)
-    found = plain(findings(b.trace(end=1010, returned=1005))[0].sentence)
-    assert "% Python's all the same: with kernels twice as fast the cell takes about" in found
+    trace = b.trace(end=1010, returned=1005)
+    assert verdict(trace).kind == MIXED
+    assert plain(find_answers(trace).decides) == (
+        "Python and the device keep pace: the device was busy 91 % of the time"
+    )
 
 
 def test_idle_time_is_described_by_its_parts() -> None:
     (case,) = (case for case in cases() if case.name == "Python waits for the first op before it computes")
     assert plain(verdict(built(case)).sentence) == (
-        "mixed: the device was busy 59 % of the cell. The device waited 386 µs for Python and 14.0 µs while Python "
-        "was in a blocking call"
+        "device-bound: the device was busy 59 % of the cell. Python ran up to 1 op and 506 µs ahead. "
+        "The device waited 386 µs for Python and 14.0 µs while Python was in a blocking call"
     )
 
 
@@ -229,3 +240,13 @@ def test_calls_that_a_file_lacks_are_named_where_the_device_waited_for_python() 
         words = plain(verdict(b.trace()).sentence)
         held = "For 981 µs of it the record holds nothing of the host, and its calls are numbered on from 1 to 1385"
         assert (held in words) == told, words
+
+
+def test_of_a_file_python_behind_the_last_op_is_the_tail_of_the_path() -> None:
+    b = Builder()
+    b.op(10, 20, launch=5)
+    b.op(30, 300, launch=25)
+    b.host("aten::sort", 310, 1000)
+    judged = verdict(b.trace())
+    assert (judged.kind, judged.cost_ns) == (HOST_TAIL, None)
+    assert "Python worked on for 700 µs after the last op" in plain(judged.sentence)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from perfmagic.analysis.replay.graph import Edge, Graph
+from perfmagic.analysis.replay.graph import Edge, Graph, Node
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, union
 from perfmagic.base.numerics.longest import NEVER, NO_NODE
 from perfmagic.trace.columns import NONE, Bool, Int32, Int64
@@ -139,6 +139,11 @@ def host_lags(graph: Graph) -> Bool:
     return np.asarray(graph.on_host & np.isin(graph.first.kind, kinds) & (graph.first.node != NO_NODE))
 
 
+def first_of_threads(graph: Graph) -> Int64:
+    """The instants of host threads that come after nothing known: before them the thread worked since the run began."""
+    return np.flatnonzero(graph.on_host & (graph.first.node == NO_NODE) & (graph.second.node == NO_NODE))
+
+
 def begun_in_call(graph: Graph) -> Int64:
     """The ends of ops that began while Python was still in the call that launched them."""
     ends = graph.op_node
@@ -175,11 +180,14 @@ def without_python(graph: Graph, during: Intervals) -> Graph:
     ends = begun_in_call(graph)
     began_ns = graph.time_ns[ends] - graph.length_ns[ends]
     shorten_launches(changed, ends, covered_ns(during, graph.time_ns[graph.first.node[ends]], began_ns))
-    meta = graph.trace.meta
-    alone = np.flatnonzero(graph.on_host & (graph.first.node == NO_NODE) & (graph.second.node == NO_NODE))
-    if meta.returned_ns is not None and len(alone):
-        begun = np.full(len(alone), meta.start_ns, np.int64)
-        changed.first.lag_ns[alone] -= covered_ns(during, begun, graph.time_ns[alone])
+    first = first_of_threads(graph)
+    begun = np.full(len(first), graph.begins_ns, np.int64)
+    changed.first.lag_ns[first] -= covered_ns(during, begun, graph.time_ns[first])
+    joins = np.flatnonzero(graph.node == Node.JOIN)
+    for links in (changed.first, changed.second):
+        tails = joins[links.kind[joins] == Edge.PYTHON]
+        begun = graph.time_ns[links.node[tails]]
+        links.lag_ns[tails] -= covered_ns(during, begun, begun + links.lag_ns[tails])
     return changed
 
 

@@ -12,6 +12,7 @@ from perfmagic.analysis.replay.changes.change import (
     Stage,
     TakesPython,
     begun_in_call,
+    first_of_threads,
     host_lags,
     leave_out,
     on_line,
@@ -25,7 +26,6 @@ from perfmagic.analysis.replay.graph import Edge, Graph, Node
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.host_time import fetches
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, union
-from perfmagic.base.numerics.longest import NO_NODE
 from perfmagic.trace.columns import NONE, Int64, OpKind
 from perfmagic.trace.names import OpClass, copy_direction
 
@@ -53,16 +53,16 @@ class FasterPython(Change):
         first = changed.first
         of_host = host_lags(graph)
         first.lag_ns[of_host] = (first.lag_ns[of_host] * left).astype(np.int64)
-        # before the first call of a thread in a cell
-        meta = graph.trace.meta
-        begins = graph.on_host & (first.node == NO_NODE) & (graph.second.node == NO_NODE)
-        if meta.returned_ns is not None:
-            first.lag_ns[begins] = meta.start_ns + ((first.lag_ns[begins] - meta.start_ns) * left).astype(np.int64)
+        # before the first call of a thread
+        begins, begins_ns = first_of_threads(graph), graph.begins_ns
+        first.lag_ns[begins] = begins_ns + ((first.lag_ns[begins] - begins_ns) * left).astype(np.int64)
         ends = begun_in_call(graph)
         lag_ns = first.lag_ns[ends] - changed.length_ns[ends]
         shorten_launches(changed, ends, lag_ns - (lag_ns * left).astype(np.int64))
         joins = np.flatnonzero(graph.node == Node.JOIN)
         for links in (changed.first, changed.second):
+            tails = joins[links.kind[joins] == Edge.PYTHON]
+            links.lag_ns[tails] = (links.lag_ns[tails] * left).astype(np.int64)
             calls = joins[links.kind[joins] == Edge.CALL]
             links.lag_ns[calls] = np.minimum(
                 links.lag_ns[calls], np.maximum((links.lag_ns[calls] * left).astype(np.int64), usual.call_ns)
