@@ -219,7 +219,13 @@ def _place(answer: Answer) -> tuple[bool, bool, int]:
 
 # Who decides how long a run takes, in one sentence with one number, and what is to know of the record.
 
-_WITHOUT_PATH = (DEVICE_BOUND, START_UP, HOST_TAIL)  # what is busy, or is before or after all ops, needs no path
+_WITHOUT_PATH = (
+    DEVICE_BOUND,
+    COPY_BOUND,
+    COMMUNICATION_BOUND,
+    START_UP,
+    HOST_TAIL,
+)  # what is busy, or is before or after all ops, needs no path
 
 
 def who_decides(facts: Facts, kind: str) -> str:
@@ -237,11 +243,13 @@ def who_decides(facts: Facts, kind: str) -> str:
         any_ns = sum_ns(busy_intervals(trace, None))
         return decides("device-bound, several", share=units.percent(any_ns / total_ns))
     if kind == HOST_BOUND and (waited < STARVED_FRAC or 2 * time.busy_ns > total_ns):
-        return decides("host-bound, closely", share=busy)
+        return decides("host-bound, busy", share=busy)
     if kind == MIXED and judgement is not None:
         return _in_turn(judgement)
     tail_ns = time.tail_ns if judgement is None else judgement.tail_ns
     times = {START_UP: before_ns, HOST_TAIL: tail_ns}
+    exposed = facts.breakdown
+    times |= {COPY_BOUND: exposed.exposed_copy_ns, COMMUNICATION_BOUND: exposed.exposed_communication_ns}
     if judgement is not None:
         times |= {COPY_BOUND: judgement.copies_ns, COMMUNICATION_BOUND: judgement.communication_ns}
     if kind in times:

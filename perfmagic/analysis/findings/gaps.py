@@ -434,7 +434,9 @@ def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
     was = python_was(facts.trace, np.array([main_thread(facts.trace)]), np.array([[begun_ns, first_ns]]))
     loads = any("DataLoader" in name for name in was.names)
     name = "the DataLoader" if loads else _shortest_name(was)
-    prepare = action("prepare", name=name) if name else ""
+    operator, _, frame = was.names
+    # an operator without a frame is the first of its kind: it starts a library
+    prepare = action("warm_up") if operator and not frame else action("prepare")
     passed = f"{units.duration(passed_ns)} of the record passed before the first op{facts.on_device}"
     return [
         Finding(

@@ -179,7 +179,15 @@ def kind_of(facts: Facts) -> str:
     if judgement is None:
         meta, before_ns = facts.trace.meta, facts.first_queued_ns - facts.trace.meta.start_ns
         started_up = meta.returned_ns is None and before_ns >= PART_FRAC * (meta.end_ns - meta.start_ns)
-        return START_UP if started_up else _kind_without_path(facts.cell_time)
+        if started_up:
+            return START_UP
+        exposed, least_ns = facts.breakdown, PART_FRAC * facts.window_ns
+        exposed_ns = {
+            COMMUNICATION_BOUND: exposed.exposed_communication_ns,
+            COPY_BOUND: exposed.exposed_copy_ns,
+        }
+        most = max(exposed_ns, key=exposed_ns.__getitem__)
+        return most if exposed_ns[most] >= least_ns else _kind_without_path(facts.cell_time)
     decided = judgement.kind
     return LATENCY_BOUND if judgement.run_ns < SHORT_CELL_NS and decided != DEVICE_BOUND else decided
 
