@@ -27,6 +27,7 @@ def answers_text(doc: TimelineDoc, answers: Answers, details: str) -> str:
     """Who decides, what was recorded, what to do, and where the rest is.  details: how to see all."""
     lines = [answers.text(doc.header.about)]
     lines += wrapped(doc.failure) if doc.failure else []
+    lines += wrapped(f"  ! {doc.trust[0]}", indent=4) if doc.trust else []
     if not answers.answers and not answers.also_seen and doc.findings:
         lines += wrapped(f"  {doc.findings[0].cause}{rest_words(doc.findings[0])}", indent=2)
     parts = [
