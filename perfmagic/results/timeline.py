@@ -448,9 +448,10 @@ class TimelineResult(Result):
         from perfmagic.view.timeline.lines.text import lines_below
         from perfmagic.view.timeline.text import answers_text, timeline_text
 
+        below = lines_below(self._followed())
         if not details:
-            return answers_text(self.doc, self.answers, ".text(details=True)")
-        return timeline_text(self.doc, lines_below(self._followed()), answers=self.answers.text(self.doc.header.about))
+            return answers_text(self.doc, self.answers, ".text(details=True)", below)
+        return timeline_text(self.doc, below, answers=self.answers.text(self.doc.header.about))
 
     def html(self) -> str:
         """The first line, the findings, the picture of what was queued and executed; at most 80 kB.

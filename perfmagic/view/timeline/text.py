@@ -23,8 +23,11 @@ PART = "└ "  # before a part of the finding above
 _NUMBERS = (("busy", 7), ("time", 9), ("ops", 9), ("queue ≤", 9), ("mean", 8))
 
 
-def answers_text(doc: TimelineDoc, answers: Answers, details: str) -> str:
-    """Who decides, what was recorded, what to do, and where the rest is.  details: how to see all."""
+def answers_text(doc: TimelineDoc, answers: Answers, details: str, below: Sequence[str] = ()) -> str:
+    """Who decides, what was recorded, what to do, and where the rest is.
+
+    details: how to see all.  below: lines of functions that were asked for.
+    """
     lines = [answers.text(doc.header.about)]
     lines += wrapped(doc.failure) if doc.failure else []
     lines += wrapped(f"  ! {doc.trust[0]}", indent=4) if doc.trust else []
@@ -35,6 +38,7 @@ def answers_text(doc: TimelineDoc, answers: Answers, details: str) -> str:
         for n, thing in ((len(doc.findings), "finding"), (sum(map(_n_streams, doc.groups)), "stream"))
         if n
     ]
+    lines += ["", *below, ""] if below else []
     return "\n".join([*lines, f"  {details}: {', '.join([*parts, *(['notes'] if doc.trust else [])])}"])
 
 
