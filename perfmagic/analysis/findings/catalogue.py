@@ -12,6 +12,7 @@ HEADLINES = {
     "start_up": "{time} passed before the first device op",
     "first_launches": "First launches load their kernels: {time}",
     "first_call": "{call} starts the device or a library: {time}",
+    "first_calls": "{call} and other calls start the device: {time}",
     "allocations": "The allocator asks the driver for memory: {time}",
     "retries": "The allocator frees memory to make space: {time}",
     "pinning": "The driver pins host memory: {time}",

@@ -139,7 +139,7 @@ def _exposed(
             cost_ns=total_ns(where),
             cause=cause,
             headline=headline(rule, time=units.duration(exposed_ns)),
-            action=_action(facts, rule, kinds[most], bool(advice)),
+            action=_action(facts, rule, bool(advice)),
             detail=f"{facts.on_device}: {sentences(f'{share} had no compute beside', longest_op, *more)}",
             lines=(line,) if line != NO_LINE else (),
             start_ns=int(facts.trace.ops.start_ns[most]),
@@ -151,11 +151,13 @@ def _exposed(
     ]
 
 
-def _action(facts: Facts, rule: str, most: int, in_pieces: bool) -> str:
-    """What hides copies behind compute, or makes many collectives few.  most: the class of the longest exposed op."""
+def _action(facts: Facts, rule: str, in_pieces: bool) -> str:
+    """What hides copies behind compute, or makes many collectives few."""
     if rule == "exposed_communication":
         return action("bucket") if in_pieces else ""
     pageable, pinned = facts.pageable_copies, facts.pinned_copies
+    exposed_ns = _exposed_by_direction(facts)
+    most = max(exposed_ns, key=exposed_ns.__getitem__)
     if most not in (OpClass.HTOD, OpClass.DTOH):
         return ""
     if most == OpClass.HTOD and pageable and (pinned is None or total_ns(pageable.exposed) > total_ns(pinned.exposed)):
@@ -188,10 +190,13 @@ def _nothing_queued(facts: Facts, exposed: Intervals) -> str:
 
 def _by_direction(facts: Facts) -> str:
     """What was exposed of each direction, the longest first, in brackets; nothing where there is one only."""
-    sets = facts.breakdown.intervals
-    exposed = {name: total_ns(subtract(sets[name.lower()], sets["compute"])) for name in COPIES.values()}
-    directions = sorted(((ns, name) for name, ns in exposed.items() if ns), reverse=True)
+    directions = sorted(((ns, COPIES[which]) for which, ns in _exposed_by_direction(facts).items() if ns), reverse=True)
     return f" ({', '.join(f'{name} {units.duration(ns)}' for ns, name in directions)})" if len(directions) > 1 else ""
+
+
+def _exposed_by_direction(facts: Facts) -> dict[OpClass, int]:
+    sets = facts.breakdown.intervals
+    return {which: total_ns(subtract(sets[name.lower()], sets["compute"])) for which, name in COPIES.items()}
 
 
 def _part(ns: int, of_ns: int) -> str:

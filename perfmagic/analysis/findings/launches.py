@@ -132,6 +132,7 @@ def _inside(facts: Facts, stretches: Rows[LaunchBound]) -> Bool:
 # The finding "calls into the driver", that held Python while the device had nothing to do, and its sentence.
 
 NAMED = 3  # calls that the sentence names
+MOSTLY = 0.9  # of the cost: then one call is all that a headline names
 _LAUNCH = re.compile(r"(?<!graph)launch", re.IGNORECASE)
 _PIN = re.compile(r"(?:Malloc|MemAlloc|Host)(?:Host|Alloc|Register)", re.IGNORECASE)  # of host memory, not the device's
 
@@ -187,6 +188,8 @@ def in_call(facts: Facts, free: Intervals) -> Outcome:
     place = on_call_lines(facts.trace, rows, 3)
     longest_call = facts.trace.names[names[order[0]]]
     fact, remedy = _for_call(longest_call, longest)
+    if fact == "first_call" and sums[order[0]] < MOSTLY * cost_ns:
+        fact = "first_calls"
     held = f"{facts.the_device} had nothing to do while Python was in {listed(calls_named)}{place}"
     return [
         Finding(

@@ -60,9 +60,10 @@ def sync(facts: Facts, free: Intervals) -> Outcome:
 def _answer(facts: Facts, rows: Int64, blocked_ns: int) -> tuple[str, str]:
     """Headline and action for calls that read values or wait in the middle."""
     asker, n = facts.syncs.asker_name(int(rows[0])), facts.syncs.n_asked(rows)
+    reads = asker in _READS and not (uploads(facts) | waits_for_uploads(facts))[rows].any()
     if n < 2:
         return headline("sync_once", call=asker, time=units.duration(blocked_ns)), ""
-    return headline("sync", call=asker, n=units.count(n)), action("read_later") if asker in _READS else ""
+    return headline("sync", call=asker, n=units.count(n)), action("read_later") if reads else ""
 
 
 def waiting(

@@ -43,7 +43,7 @@ def test_answers_of_recorded_traces_gain_and_stand_by_their_gain(name: str) -> N
 def test_one_remedy_is_one_answer_with_every_rule_that_asks_for_it() -> None:
     (first,) = answered("a100_alexnet_cuda_sync").answers
     assert (plain(first.headline), first.action) == (
-        "cudaFree starts the device or a library: 12.3 s",
+        "cudaFree and other calls start the device: 12.3 s",
         "Run the code once before recording",
     )
     assert first.rules == ("in_call", "alone")
