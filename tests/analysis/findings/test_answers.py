@@ -56,6 +56,11 @@ def test_what_gains_little_is_named_and_is_no_answer() -> None:
     assert "item" not in "".join(answer.headline for answer in answers.answers)
 
 
+def test_copies_that_are_mostly_on_the_device_have_no_action_for_batches() -> None:
+    answers = answered("v100_4streams_nccl_graphs")
+    assert "34.5 ms of copies overlap no compute" in map(plain, answers.also_seen)
+
+
 def test_tensor_cores_are_no_faster_than_the_data_sheet_says() -> None:
     """The answer's bound against the sum of the claimed kernels: a V100 has 125 TFLOP/s for 15.7 of float32."""
     trace = real_trace("v100_float_epoch_ns")
