@@ -78,7 +78,7 @@ def describe_pieces(facts: Facts) -> tuple[str, str]:
     if median_ns >= SHORT_NS:
         return "", ""
     often = f"{units.count(round(each))} a step" if steps else f"there are {units.count(len(rows))}"
-    pieces = f"{often}, half of them no longer than {units.duration(median_ns)}"
+    pieces = f"{often}, with a median duration of {units.duration(median_ns)}"
     long = length_ns >= SHORT_NS
     long_ns, all_ns = int(length_ns[long].sum()), int(length_ns.sum())
     if 2 * long_ns <= all_ns:

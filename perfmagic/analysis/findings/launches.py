@@ -44,7 +44,7 @@ def one_by_one(facts: Facts, free: Intervals) -> Outcome:
     lines = np.unique(gaps.line[in_stretch])
     launched = facts.trace.launch_start_ns()[gaps.op[in_stretch]]
     several = f" in {units.count(len(stretches))} stretches" if len(stretches) > 1 else ""
-    pace = f"one every {units.duration(length_ns / n_ops)} on average, half of them no longer than "
+    pace = f"one every {units.duration(length_ns / n_ops)} on average, with a median duration of "
     pace += units.duration(median_ns)
     where_words = f"{on_time_lines(facts.trace, where, lines[:3])}{facts.in_steps(launched)}"
     late = (

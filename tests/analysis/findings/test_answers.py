@@ -42,7 +42,7 @@ def test_answers_of_recorded_traces_gain_and_stand_by_their_gain(name: str) -> N
 def test_one_remedy_is_one_answer_with_every_rule_that_asks_for_it() -> None:
     (first,) = answered("a100_alexnet_cuda_sync").answers
     assert (plain(first.headline), first.action) == (
-        "cudaFree starts the device or a library: 12.3 s",
+        "cudaFree and other calls start the device: 12.3 s",
         "Run the code once before recording",
     )
     assert first.rules == ("in_call", "alone")
@@ -53,6 +53,11 @@ def test_what_gains_little_is_named_and_is_no_answer() -> None:
     answers = answered("v100_4streams_nccl_graphs")
     assert answers.little_gain == (".item() stops Python 8 times",)
     assert "item" not in "".join(answer.headline for answer in answers.answers)
+
+
+def test_copies_that_are_mostly_on_the_device_have_no_action_for_batches() -> None:
+    answers = answered("v100_4streams_nccl_graphs")
+    assert "34.5 ms of copies overlap no compute" in map(plain, answers.also_seen)
 
 
 def test_tensor_cores_are_no_faster_than_the_data_sheet_says() -> None:

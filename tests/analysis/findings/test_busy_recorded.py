@@ -78,7 +78,7 @@ def test_many_short_all_reduces_are_named_with_the_time_that_the_long_ones_have(
     steps = [e for e in raw.events if e["name"].startswith("ProfilerStep#") and e["cat"] == "user_annotation"]
     sentence = said("v100_fsdp_memory_events", "exposed_communication")
     half = us(median(float(op["dur"]) for op in nccl))
-    assert f"{count(len(nccl) / len(steps))} a step, half of them no longer than {half}" in sentence
+    assert f"{count(len(nccl) / len(steps))} a step, with a median duration of {half}" in sentence
     lengths = [float(op["dur"]) for op in nccl]
     long = [one for one in lengths if one >= 30]
     share = percent(sum(long) / sum(lengths))

@@ -248,7 +248,7 @@ def test_ops_launched_one_by_one_are_found_with_their_number_and_the_time_python
     # 14 µs until each launch; then 2 µs until the op starts, of all but the last, after which nothing runs dry
     assert finding.cost_ns == (59 * 14 + 58 * 2) * US
     assert plain(finding.sentence) == (
-        "60 ops launched one by one: one every 19.7 µs on average, half of them no longer than 4.00 µs. "
+        "60 ops launched one by one: one every 19.7 µs on average, with a median duration of 4.00 µs. "
         "The device had finished what was queued before each, and waited 942 µs for Python. "
         "CUDA graphs or torch.compile launch many at once. "
         "As CUDA graphs, the run takes about 316 µs (300 µs to 332 µs) instead of 1.19 ms"
