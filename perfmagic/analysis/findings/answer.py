@@ -87,7 +87,8 @@ class Answers(JsonForm):
         lines += wrapped(" " * GUTTER + about, indent=GUTTER) if about else []
         for number, answer in enumerate(self.answers, 1):
             lines.append(_with_times(f"{number:>{len(INDENT)}}  {answer.headline}", answer))
-            lines += wrapped(f"{INDENT}  → {answer.action}", indent=len(INDENT) + 4)
+            several = f" ({units.count(len(answer.evidence))} findings)" if len(answer.evidence) > 1 else ""
+            lines += wrapped(f"{INDENT}  → {answer.action}{several}", indent=len(INDENT) + 4)
         if self.together is not None:
             lines.append(_with_times(f"{INDENT}  {self.together.headline}", self.together))
         for name, headlines in (("little gain", self.little_gain), ("also seen", self.also_seen)):

@@ -96,7 +96,12 @@ def _by_remedy(findings: Sequence[Finding]) -> list[list[Finding]]:
 
 def _answer(facts: Facts, gains: Gains, group: Sequence[Finding]) -> Answer:
     """One answer of the findings that one remedy serves; the dearest speaks for all."""
-    first = max(group, key=lambda finding: gains.worth_ns(finding) or 0)
+
+    def weight_ns(finding: Finding) -> int:
+        start_up = finding.rule == "alone" and finding.cause == "start-up"  # which lies before what a cost is a part of
+        return finding.end_ns - finding.start_ns if start_up else gains.worth_ns(finding) or 0
+
+    first = max(group, key=weight_ns)
     return _as_answer(facts, _predict(facts, gains, group), first.headline, first.action, group)
 
 
@@ -153,10 +158,10 @@ def _remedy(facts: Facts, finding: Finding) -> Change | None:
 
 
 def _without_start_up(facts: Facts, finding: Finding) -> Change:
-    """Without all that Python did before the first op, or without the calls that start the device and libraries."""
+    """At best without all that Python did before the first op; without the calls that start device and libraries."""
     head = np.array([[finding.start_ns, finding.end_ns]], np.int64)
     if finding.action != action("warm_up"):
-        return WithoutPython("without what Python did before the first op", head)
+        return WithoutPython("without what Python did before the first op", head, bound=True)
     calls = union(facts.trace.calls.start_ns, facts.trace.calls.end_ns)
     return WithoutPython("without what the first calls start", intersect(head, calls))
 
@@ -186,6 +191,7 @@ _KERNELS: dict[str, Callable[[Facts, Finding], Change | None]] = {
     "tensor_cores": _on_tensor_cores,
     "unaligned_gemm": _aligned,
     "tiny_kernels": lambda _facts, _finding: Fused(),
+    "device_time": lambda _facts, _finding: Fused(),
 }
 
 
@@ -264,9 +270,20 @@ def _unexplained(facts: Facts) -> bool:
 def _in_turn(judgement: Judgement) -> str:
     if judgement.busy_ns >= KEPT_BUSY_FRAC * judgement.run_ns:
         return decides("mixed, both", share=units.percent(judgement.busy_ns / judgement.run_ns))
-    on_device_ns = judgement.device_ns + judgement.copies_ns + judgement.communication_ns
-    host, device = (units.percent(ns / judgement.run_ns) for ns in (judgement.host_ns, on_device_ns))
-    return decides("mixed, shares", host=host, device=device)
+    times_ns = {
+        "host": judgement.host_ns,
+        "device": judgement.device_ns + judgement.copies_ns + judgement.communication_ns,
+        "latency": judgement.latency_ns,
+        "unexplained": judgement.unexplained_ns,
+    }
+    shares = {name: units.percent(ns / judgement.run_ns) for name, ns in times_ns.items()}
+    *_, second, first = sorted(times_ns, key=times_ns.__getitem__)
+    if "unexplained" in (first, second):
+        explained_ns = judgement.run_ns - judgement.unexplained_ns
+        return decides("mixed, unexplained", share=units.percent(explained_ns / judgement.run_ns))
+    if "latency" in (first, second):
+        return decides("mixed, latency" if "device" in (first, second) else "mixed, launches", **shares)
+    return decides("mixed, shares", **shares)
 
 
 def _without_records(facts: Facts) -> str:

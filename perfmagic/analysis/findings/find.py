@@ -14,6 +14,7 @@ from perfmagic.analysis.findings.gains import Gains
 from perfmagic.analysis.findings.gaps import (
     began_late,
     longest_gap,
+    many_gaps,
     repeated_gap,
     repeated_gap_queued,
     start_up,
@@ -43,7 +44,7 @@ __all__ = ["Finding", "findings"]
 # A rule that explains time is given the time that no rule before it has explained, and says which part of it it claims.
 Claim = Callable[[Facts, Intervals], Outcome]
 Rule = Callable[[Facts], Outcome]
-FOR_HOST: tuple[Claim, ...] = (data_loading, in_call, began_late, zero_grad, one_by_one, repeated_gap)
+FOR_HOST: tuple[Claim, ...] = (data_loading, in_call, began_late, zero_grad, one_by_one, repeated_gap, many_gaps)
 IDLE: tuple[Claim, ...] = (pageable, sync, repeated_gap_queued, went_on_alone)
 EXPOSED: tuple[Claim, ...] = (exposed_communication, exposed_copy)
 BUSY: tuple[Rule, ...] = (unaligned_gemm, eager_attention, tensor_cores, low_occupancy, tiny_kernels)

@@ -30,6 +30,7 @@ from perfmagic.trace.names import OpClass
 
 _PYTHON = {
     "repeated_gap": "without what Python did in these gaps",
+    "many_gaps": "without what Python did in these gaps",
     "longest_gap": "without what Python did in this gap",
     "in_call": "without these calls",
     "zero_grad": "without filling them",
@@ -161,7 +162,10 @@ def change_of(facts: Facts, finding: Finding) -> Change | None:
     if rule in _HIDDEN:
         what, classes = _HIDDEN[rule]
         return Overlapped(what, classes, device=facts.device, comm_names=facts.comm_names)
-    return WithoutPython(_PYTHON[rule], _waited_for_python(facts, finding)) if rule in _PYTHON else None
+    if rule not in _PYTHON:
+        return None
+    # what launches ops from elsewhere leaves out most of many gaps, not what is Python's own in some
+    return WithoutPython(_PYTHON[rule], _waited_for_python(facts, finding), bound=rule == "many_gaps")
 
 
 def _waited_for_python(facts: Facts, finding: Finding) -> Intervals:

@@ -275,7 +275,8 @@ def _for_python(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int64) ->
         was.sentence,
     )
     remedy, name, n = _for_gaps(facts, rows, was), _shortest_name(was), units.count(len(rows))
-    fact = headline("repeated_gap_in" if name else "repeated_gap", name=name, n=n)
+    time = units.duration(int(waited_ns.sum()))
+    fact = headline("repeated_gap_in" if name else "repeated_gap", name=name, n=n, time=time)
     return replace(
         _finding(facts, rows, where, waited_ns, said),
         frames=was.frames,
@@ -288,6 +289,8 @@ def _for_python(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int64) ->
 def _shortest_name(was: PythonWas) -> str:
     """What Python was in: the user's function, else the operator or the annotation; "" where not known."""
     operator, annotation, frame = was.names
+    if operator and any(is_compiled_code(was_in) for was_in in was.names):  # its functions are all called "call"
+        frame = ""
     name = function_name(frame or operator or annotation)
     return name if len(name) <= MOST_NAME_CHARS else f"{name[: MOST_NAME_CHARS - 1]}…"
 
@@ -376,6 +379,62 @@ def _for_gaps(facts: Facts, rows: Int64, was: PythonWas) -> Remedy:
         return Remedy()
     name = _shortest_name(was)
     return Remedy("Do this work ahead of time, or queue other ops before it", action("ahead_of_time", name=name))
+
+
+# The finding "many gaps", of short pauses for Python that have nothing in common but that, and its sentence.
+
+MANY_GAPS = 10
+MANY_GAPS_FRAC = 0.1  # of the extent: twice what other gaps need, as there is no one place to mend
+
+
+def many_gaps(facts: Facts, free: Intervals) -> Outcome:
+    """The rest of the time that the device waited for Python, in gaps none of which is long."""
+    gaps, extent_ns = facts.gaps, facts.breakdown.extent_ns
+    waited = covered_ns(free, gaps.start_ns, gaps.end_ns)
+    rows = np.flatnonzero((waited > 0) & (gaps.length_ns < LONG_GAP_FRAC * extent_ns))
+    if len(rows) < MANY_GAPS:
+        return too_few(f"{units.plural(len(rows), 'gap')} for Python left by other findings", len(rows), MANY_GAPS)
+    where = intersect(free, union(gaps.start_ns[rows], gaps.end_ns[rows]))
+    least_ns = MANY_GAPS_FRAC * extent_ns
+    if total_ns(where) < least_ns:
+        share = f"{units.percent(MANY_GAPS_FRAC)} of the extent"
+        return too_short("gaps for Python left by other findings took", total_ns(where), least_ns, share)
+    was, lines = facts.python_was(where), np.unique(gaps.line[rows])[:3]
+    time, name, n = units.duration(total_ns(where)), _shortest_name(was), units.count(len(rows))
+    median = f"{units.duration(int(np.median(waited[rows])))} in the median"
+    place = on_time_lines(facts.trace, where, lines)
+    remedy = _for_many_gaps(facts, rows, was)
+    return [
+        Finding(
+            rule="many_gaps",
+            cost_ns=total_ns(where),
+            cause=f"{n} gaps for Python",
+            detail=f": {sentences(f'{facts.the_device} waited {time} in them, {median}{place}', was.sentence)}",
+            lines=tuple(int(line) for line in lines if line > 0),
+            start_ns=int(where[0, 0]),
+            end_ns=int(where[-1, 1]),
+            device=facts.device,
+            where=where,
+            frames=was.frames,
+            advice=remedy.advice,
+            action=remedy.action,
+            headline=headline("many_gaps_in" if name else "many_gaps", n=n, name=name, time=time),
+        )
+    ]
+
+
+def _for_many_gaps(facts: Facts, rows: Int64, was: PythonWas) -> Remedy:
+    """What launches ops without Python between them, where they are not launched so already."""
+    trace, ended_by = facts.trace, facts.gaps.op[rows]
+    simulated = trace.device_info(facts.device).simulated
+    if 2 * int(in_graphs(trace)[ended_by].sum()) >= len(rows) or len(facts.syncs) > len(rows) / 2:
+        return Remedy()
+    made = 2 * int(compiled(trace)[ended_by].sum()) >= len(rows)
+    if made or any(is_compiled_code(name) for name in was.names):
+        return Remedy(_COMPILED_ADVICE, "" if simulated else action("reduce_overhead"))
+    compiles = can_compile(trace, facts.device)
+    advice = for_gpus(trace, facts.device, _UNCOMPILED_ADVICE if compiles else _GRAPHS_ADVICE)
+    return Remedy(advice, "" if simulated else action("compile_or_graphs" if compiles else "graphs"))
 
 
 # The findings "start-up", "the device began late" and "Python went on alone", and their sentences.

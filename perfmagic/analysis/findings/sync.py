@@ -222,8 +222,10 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
     advice = _pageable_advice(facts, calls, rows, copies)
     finding = waiting(facts, free, "pageable", rows, cause, detail, advice, less_ns=launches_ns)
     n = units.plural(len(calls), "copy", "copies")
-    indexed = 2 * int(np.isin(calls, _indexing(facts, rows)).sum()) > len(calls)
-    fact = headline("indexing", n=units.plural(len(calls), "tensor")) if indexed else headline("pageable", n=n)
+    indexing = _indexing(facts, rows)
+    indexed = 2 * int(syncs.blocked_ns[indexing].sum()) > blocked_ns  # by time: a mask's bytes are many, an index's few
+    n_tensors = units.plural(int(np.isin(calls, indexing).sum()), "tensor")
+    fact = headline("indexing", n=n_tensors) if indexed else headline("pageable", n=n)
     return [replace(finding, headline=fact, action=action("keep_indices" if indexed else "pin"))]
 
 

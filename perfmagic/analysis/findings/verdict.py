@@ -9,7 +9,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.facts import THE_CELL, CellTime, Facts
 from perfmagic.analysis.findings.finding import by_place, name_place, time_on_paths
-from perfmagic.analysis.replay.critical_path import PART_FRAC, Judgement, judge
+from perfmagic.analysis.replay.critical_path import DECIDES_FRAC, PART_FRAC, Judgement, judge
 from perfmagic.analysis.replay.prediction import drawn_path
 from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.host_time import STEP_NAME
@@ -114,8 +114,7 @@ def _annotated(trace: Trace, inside: Intervals) -> str:
 # share of what the device executed
 REPAIRED_FRAC = 1 - DEVICE_BOUND_FRAC
 EXPOSED_FRAC = 0.05  # of the window, as of the longest gap: less is left to its finding
-DECIDES_FRAC = 0.5  # of the cell; what decides takes more than that,
-DECIDES_RATIO = 2  # times as long as anything else, at least
+DECIDES_RATIO = 2  # times as long as anything else, at least: what decides without a path
 STARVED_FRAC = 0.2  # of the cell; a device that waited less for Python is fed well enough not to blame Python
 TURNS_FRAC = 0.1  # of the window in which another device is busy and the busiest is not
 FEW_GAPS = 10  # with so few none is exceptional
@@ -187,7 +186,11 @@ def kind_of(facts: Facts) -> str:
             COPY_BOUND: exposed.exposed_copy_ns,
         }
         most = max(exposed_ns, key=exposed_ns.__getitem__)
-        return most if exposed_ns[most] >= least_ns else _kind_without_path(facts.cell_time)
+        if exposed_ns[most] >= least_ns:
+            return most
+        kind, run_ns = _kind_without_path(facts.cell_time), meta.end_ns - meta.start_ns
+        unexplained = kind == DEVICE_BOUND and facts.cell_time.busy_ns < DECIDES_FRAC * run_ns and meta.returned_ns is None
+        return STALLED if unexplained else kind
     decided = judgement.kind
     return LATENCY_BOUND if judgement.run_ns < SHORT_CELL_NS and decided != DEVICE_BOUND else decided
 

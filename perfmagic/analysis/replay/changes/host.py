@@ -74,11 +74,16 @@ class FasterPython(Change):
 class WithoutPython(TakesPython):
     """Python without what it did in some intervals.
 
-    what: description of the change.  where: intervals in ns of the trace.
+    what: description of the change.  where: intervals in ns of the trace.  bound: whether some of it may have to stay.
     """
 
     what: str
     where: Intervals = field(default_factory=lambda: EMPTY, repr=False, compare=False)
+    bound: bool = False
+
+    @property
+    def at_most(self) -> bool:
+        return self.bound
 
     @property
     def description(self) -> str:
