@@ -98,3 +98,28 @@ def test_of_the_longest_gap_python_is_spoken_of_only_where_the_device_waited_for
 @pytest.mark.parametrize("length_us", [49, 50])
 def test_a_gap_is_worth_counting_from_50_us_for_python_on(length_us: float) -> None:
     assert (first_finding(pauses([length_us] * 5).trace(), "repeated_gap") is not None) is (length_us == 50)
+
+
+def test_many_gaps_too_short_to_repeat_are_one_finding_with_their_time_and_a_bound() -> None:
+    trace = pauses([40.0] * 12).trace()
+    many = first_finding(trace, "many_gaps")
+    assert many is not None
+    assert many.cost_ns == 12 * 40 * US
+    assert plain(many.headline) == "Python in zoom leaves 12 gaps, 480 µs"
+    assert many.at_most
+    assert many.gain_ns is not None
+    assert many.gain_ns[0] == 0
+
+
+@pytest.mark.parametrize(("n", "length_us"), [(9, 40.0), (30, 10.0)])
+def test_few_gaps_or_little_time_in_them_is_no_finding(n: int, length_us: float) -> None:
+    assert first_finding(pauses([length_us] * n).trace(), "many_gaps") is None
+
+
+def test_gaps_of_several_operators_add_up_and_leave_those_with_a_finding_of_their_own() -> None:
+    trace = pauses([40.0] * 40 + [500.0] * 4).trace()
+    many, again = first_finding(trace, "many_gaps"), first_finding(trace, "repeated_gap")
+    assert many is not None
+    assert again is not None
+    assert not total_ns(intersect(many.where, again.where))
+    assert many.cost_ns == 40 * 40 * US
