@@ -246,7 +246,7 @@ def test_of_a_file_python_behind_the_last_op_is_the_tail_of_the_path() -> None:
     b = Builder()
     b.op(10, 20, launch=5)
     b.op(30, 300, launch=25)
-    b.host("aten::sort", 310, 1000)
+    b.host_op(310, 1000, "aten::sort")
     judged = verdict(b.trace())
     assert (judged.kind, judged.cost_ns) == (HOST_TAIL, None)
     assert "Python worked on for 700 µs after the last op" in plain(judged.sentence)

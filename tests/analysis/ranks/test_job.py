@@ -266,7 +266,7 @@ def test_a_cell_that_failed_has_no_critical_path_unless_asked() -> None:
 
 
 def views_of(result: TimelineResult) -> tuple[str, str]:
-    return result.text(), timeline_svg(result.doc)
+    return result.text(details=True), timeline_svg(result.doc)
 
 
 def test_the_finding_and_the_change_say_the_same() -> None:
