@@ -17,19 +17,20 @@ from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.trace.model import Trace
 from tests.analysis.build import Builder
+from tests.trace.recorded import real
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
 TRACES, DOCS = ROOT / "tests" / "data" / "traces", ROOT / "docs" / "findings.md"
 REAL = ("a100_triton", "cpu_only_no_device_props", "sampled_rank0of128")  # a few ops, no device op, no verdict
-SMALL = [*sorted(path.name for path in TRACES.glob("*.json.gz")), *(f"real/{name}.json.gz" for name in REAL)]
+SMALL = [*sorted(path.name for path in TRACES.glob("*.json.gz")), *REAL]
 V100 = TRACES / "v100_4streams_nccl_step.json.gz"
 
 
 @cache
 def opened(name: str) -> perfmagic.TimelineResult:
-    return perfmagic.open_trace(TRACES / name)
+    return perfmagic.open_trace(TRACES / name if name.endswith(".gz") else real(name))
 
 
 def alone(finding: Finding) -> Finding:
