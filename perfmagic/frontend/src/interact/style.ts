@@ -7,10 +7,13 @@ export const STYLE = `
 .pm button{font:inherit;color:inherit;background:none;border:0;border-radius:0;padding:0;margin:0;cursor:pointer;text-align:left}
 .pm button:focus-visible,.pm input:focus-visible{outline:2px solid var(--pm-accent);outline-offset:2px}
 .pm-top{display:flex;align-items:baseline;height:24px;white-space:nowrap;overflow:hidden}
-.pm-top b{font-size:15px;font-weight:600;letter-spacing:-.01em;margin-right:14px}
-.pm-top span{color:var(--pm-ink2);overflow:hidden;text-overflow:ellipsis}
-.pm-top em{font-style:normal;font-weight:600;color:var(--pm-ink)}
-.pm-top u{text-decoration:none;color:var(--pm-ink3);padding:0 7px}
+.pm-top>*,.pm-about{overflow:hidden;text-overflow:ellipsis}
+.pm-top b,.pm-about b{font-weight:600}
+.pm-top>b,.pm-seen{font-size:15px;letter-spacing:-.01em;margin-right:14px;flex:none}
+.pm-top>b+span{font-size:14px}
+.pm-about{color:var(--pm-ink2);white-space:nowrap}
+.pm-about b{color:var(--pm-ink)}
+.pm-top+.pm-about .pm-seen{font-size:12px;margin-right:.4em}
 .pm-space{flex:1}
 .pm button.pm-button{color:var(--pm-ink2);padding:1px 7px;border-radius:4px;margin-left:2px}
 .pm button.pm-button:hover{background:var(--pm-soft);color:var(--pm-ink)}
@@ -31,11 +34,26 @@ export const STYLE = `
 .pm-cost.pm-none{font-weight:400;color:var(--pm-ink2)}
 .pm-said{padding-left:calc(18px*var(--pm-depth,0))}
 .pm-said b{font-weight:600}
-.pm-finding[hidden]{display:none}
-.pm button.pm-more{margin:3px 0 3px calc(92px*var(--pm-font,1))}
+.pm-answer{display:grid;grid-template-columns:22px minmax(0,1fr) auto;column-gap:4px;padding:4px 0;border-bottom:1px solid var(--pm-rule)}
+.pm-answer.pm-on{background:color-mix(in srgb,var(--pm-accent) 7%,transparent)}
+.pm-answer b{font-weight:600}
+.pm-answer>i{font-style:normal;font-weight:600;color:var(--pm-ink3);padding-left:4px}
+.pm-alarm>div>b{color:var(--pm-wait)}
+.pm-action::before{content:"→ ";color:var(--pm-accent)}
+.pm-why{color:var(--pm-ink2);border-left:2px solid var(--pm-rule);padding-left:8px;margin-top:3px}
+.pm-why span{display:block;padding:0}
+.pm-figures{text-align:right;white-space:nowrap;color:var(--pm-ink2);padding-left:8px}
+.pm-figures b{color:var(--pm-ink)}
+.pm-last-row{display:flex;gap:14px;white-space:nowrap}
+.pm button.pm-more{display:flex;gap:14px;min-width:0;color:var(--pm-ink2)}
+.pm-more span{overflow:hidden;text-overflow:ellipsis}
+.pm-more span:empty{display:none}
+.pm button.pm-more[aria-expanded=true]{flex-wrap:wrap;white-space:normal}
+.pm-unfold{flex:none;white-space:pre;color:var(--pm-accent)}
 .pm button.pm-line{border-bottom:1px solid var(--pm-ink3)}
 .pm button.pm-line:hover,.pm button.pm-line.pm-on{border-color:var(--pm-accent);color:var(--pm-accent)}
-.pm button.pm-show{color:var(--pm-accent);padding-left:12px;white-space:nowrap}
+.pm button.pm-show{color:var(--pm-accent);white-space:nowrap}
+.pm-finding .pm-show{margin-left:12px}
 .pm-finding s{position:absolute;left:calc(92px*var(--pm-font,1));bottom:-1px;height:2px;text-decoration:none}
 .pm-body{position:relative;outline:0;border-radius:2px}
 .pm-body:focus-visible{outline:2px solid var(--pm-accent);outline-offset:-1px}
@@ -82,13 +100,12 @@ export const STYLE = `
 .pm-fine summary::-webkit-details-marker{display:none}
 .pm-fine summary>span:first-child{overflow:hidden;text-overflow:ellipsis}
 .pm-fine summary:focus-visible{outline:2px solid var(--pm-accent);outline-offset:2px}
-.pm-fine .pm-unfold{flex:none;white-space:pre;color:var(--pm-accent)}
 .pm-fine[open] summary{white-space:normal}
 .pm-fine[open] .pm-unfold{display:none}
 .pm-open-rank{border-top:1px solid var(--pm-rule);margin-top:8px;padding-top:6px}
 .pm-rank-head{display:flex;gap:10px;align-items:baseline}
 .pm-rank-head span{color:var(--pm-ink2);flex:1;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
-.pm-open-rank .pm-top:not(:has(.pm-tabs>*)),.pm-open-rank .pm-top>:not(.pm-tabs,.pm-space),.pm-open-rank .pm-key,.pm-open-rank .pm-fine{display:none}
+.pm-open-rank .pm-top:not(:has(.pm-tabs>*)),.pm-open-rank .pm-top>:not(.pm-tabs,.pm-space),.pm-open-rank .pm-top+.pm-about,.pm-open-rank .pm-key,.pm-open-rank .pm-fine{display:none}
 .pm-tabs{display:flex;flex:none;margin-left:8px}
 .pm button.pm-button[aria-selected=true]{background:var(--pm-soft);color:var(--pm-ink);box-shadow:inset 0 0 0 1px var(--pm-rule)}
 .pm-lines{display:none}
@@ -132,9 +149,11 @@ export const STYLE = `
 .pm-error{padding:8px 0;color:var(--pm-wait)}
 .pm-narrow .pm-finding{grid-template-columns:82px minmax(0,1fr) auto}
 .pm-narrow .pm-finding s{left:82px}
+.pm-slim .pm-figures{grid-column:2;display:flex;gap:0 10px;text-align:left;padding:0}
+.pm-slim .pm-last-row{flex-wrap:wrap}
 .pm-spoken{position:absolute;width:1px;height:1px;overflow:hidden}
 @media(forced-colors:active){.pm i,.pm s{forced-color-adjust:none}
-.pm button.pm-button[aria-selected=true],.pm-finding.pm-on,.pm.pm tr.pm-told,.pm.pm tr.pm-caller{outline:1px solid Highlight;outline-offset:-1px}}
+.pm button.pm-button[aria-selected=true],.pm-answer.pm-on,.pm-finding.pm-on,.pm.pm tr.pm-told,.pm.pm tr.pm-caller{outline:1px solid Highlight;outline-offset:-1px}}
 `;
 
 /** Sets the palette's colours as variables of an element. */
