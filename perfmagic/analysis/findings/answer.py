@@ -108,7 +108,8 @@ class Answers(JsonForm):
 class Times(NamedTuple):
     """What an answer makes of the run, in words.
 
-    before, after: "683 ms" and "614 ms"; without a replay "" and what the findings cost, or "".  sure: how sure that is.
+    before, after: "683 ms" and "614 ms"; without a replay "" and what the findings cost, if that is known.
+    sure: the interval, or "at best".
     """
 
     before: str

@@ -103,7 +103,6 @@ def _finding(doc: RanksDoc, i: int) -> dict[str, Any]:
         "lines": [],
         "start_ns": start,
         "end_ns": end,
-        "token": "wait",
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from perfmagic.analysis.findings.answer import Answer, times_of
+from perfmagic.analysis.findings.finding import Finding
 from perfmagic.base import units
 from perfmagic.base.terminal import escaped
 from perfmagic.view.html import FONT, MAX_FINDINGS, RED, paragraphs, short
@@ -27,10 +28,12 @@ def _decider(doc: TimelineDoc) -> tuple[str, str]:
 
 
 def _others(doc: TimelineDoc) -> tuple[str, ...]:
-    """What is no answer, a line each; where there is nothing to do, the first finding."""
-    if doc.answers is None or doc.answers.answers or doc.answers.others or not doc.findings:
-        return doc.answers.others if doc.answers else ()
-    return (f"{doc.findings[0].cause}{rest_words(doc.findings[0])}",)
+    """What is no answer, a line each; where there is nothing else, the first finding."""
+    answers = doc.answers
+    if answers is None:
+        return ()
+    nothing = doc.findings and not answers.answers and not answers.also_seen
+    return (*answers.others, *(f"{f.cause}{rest_words(f)}" for f in doc.findings[: 1 if nothing else 0]))
 
 
 def _warnings(doc: TimelineDoc) -> tuple[str, ...]:
@@ -65,7 +68,8 @@ def _answer_wire(doc: TimelineDoc, answer: Answer) -> dict[str, Any]:
         "wrong": WRONG in answer.rules,
         "start_ns": answer.start_ns - doc.start_ns,
         "end_ns": answer.end_ns - doc.start_ns,
-        "evidence": [i for i, finding in enumerate(doc.findings) if finding.sentence in answer.evidence],
+        # a finding's sentence may go on with what its own change would gain
+        "evidence": [i for i, finding in enumerate(doc.findings) if finding.sentence.startswith(answer.evidence)],
     }
 
 
@@ -73,6 +77,7 @@ def _answer_wire(doc: TimelineDoc, answer: Answer) -> dict[str, Any]:
 
 _CELL = "border:0;background:transparent;vertical-align:top;padding:2px 0"
 _PALE = "opacity:.75"
+MOST_CHARS = 120  # of a line that opens the rest of itself
 
 
 def answers_html(doc: TimelineDoc) -> str:
@@ -109,27 +114,29 @@ def _answer_row(number: str, answer: Answer) -> str:
 def _opened(doc: TimelineDoc) -> str:
     """What is no answer and the warnings in one line, which opens all findings."""
     lines = [*_others(doc), *_warnings(doc)]
-    words = [*lines, findings_words(doc)] if doc.findings else lines
     if not doc.findings:
         return paragraphs(lines)
-    rows = [_finding_row(doc, i) for i in range(min(len(doc.findings), 2 * MAX_FINDINGS))]
+    words = " · ".join(short(_begin(line)) for line in (*lines, findings_words(doc)))
+    rows = [_finding_row(doc, finding) for finding in doc.findings[: 2 * MAX_FINDINGS]]
     hidden = len(doc.findings) - len(rows)
     more = f"<div>and {units.plural(hidden, 'more finding')}</div>" if hidden else ""
-    summary = f"<summary>{' · '.join(short(line) for line in words)}</summary>"
-    return f'<details style="{FONT};margin:2px 0 4px 0">{summary}{_table(rows)}{more}</details>'
+    rest = paragraphs([line for line in lines if line != _begin(line)])
+    return f'<details style="{FONT};margin:2px 0 4px 0"><summary>{words}</summary>{rest}{_table(rows)}{more}</details>'
 
 
-def _finding_row(doc: TimelineDoc, i: int) -> str:
+def _begin(line: str) -> str:
+    return line if len(line) <= MOST_CHARS else line[: MOST_CHARS - 1] + "…"
+
+
+def _finding_row(doc: TimelineDoc, finding: Finding) -> str:
     """One finding; a part of another is set in."""
-    finding = doc.findings[i]
     bold = ";font-weight:600" if finding.cost_ns != 0 and not finding.depth else ""
     red = f";color:{RED}" if finding.is_wrong else ""
+    cost = escaped(cost_words(finding, doc.header.busy_frac))
+    sentence = f"<b>{short(finding.cause)}</b>{short(rest_words(finding))}"
     return _row(
-        (f"text-align:right;white-space:nowrap;min-width:80px{bold}{red}", escaped(cost_words(finding, doc.header.busy_frac))),
-        (
-            f"text-align:left;padding-left:{12 + 18 * finding.depth}px{red}",
-            f"<b>{short(finding.cause)}</b>{short(rest_words(finding))}",
-        ),
+        (f"text-align:right;white-space:nowrap;min-width:80px{bold}{red}", cost),
+        (f"text-align:left;padding-left:{12 + 18 * finding.depth}px{red}", sentence),
     )
 
 

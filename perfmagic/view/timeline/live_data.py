@@ -102,9 +102,6 @@ NO_CLASS = -1  # of a name that is not a device op's
 CLASSES = len(OpClass) + 1
 MOST_PATH_PARTS = 20_000  # some 100 kB; of a longer path the browser gets the sums alone
 
-# the colour of a finding's bar, by what its rule speaks of; everything else is time lost
-RULE_TOKENS = (("comm", "comm"), ("htod", "htod"), ("dtoh", "dtoh"), ("copy", "dtod"), ("copies", "dtod"))
-
 
 @dataclass(frozen=True)
 class Wire:
@@ -221,7 +218,6 @@ def _finding(finding: Finding, doc: TimelineDoc) -> dict[str, Any]:
         "lines": list(finding.lines),
         "start_ns": finding.start_ns - doc.start_ns,
         "end_ns": finding.end_ns - doc.start_ns,
-        "token": next((token for part, token in RULE_TOKENS if part in finding.rule), "wait"),
     }
 
 

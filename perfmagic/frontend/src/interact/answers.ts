@@ -4,155 +4,122 @@ import type { Action, State } from "../model/state.ts";
 import type { Model } from "../model/store.ts";
 import type { AnswerWire, FindingWire } from "../model/wire.ts";
 
-type Do = (action: Action) => void;
+export class AnswerList implements Part {
+  readonly node = el("div");
+  private readonly updates: ((state: State) => void)[] = [];
 
-export function answerList(model: Model, act: Do, signal: AbortSignal): Part {
-  const { answers, findings, findings_words } = model.header;
-  const sentences = new Sentences(act, signal);
-  const found = findings.map((finding, i) => findingRow(model, finding, i, sentences, act, signal));
-  const all = el("div", "", ...found.map(({ node }) => node));
-  all.hidden = answers !== null;
-  const rows = (answers?.rows ?? []).map((answer, i) => answerRow(model, answer, i, sentences, act, signal));
-  const node = el("div", findings.length || answers ? "pm-findings" : "", ...rows.map((row) => row.node));
-  if (answers && (answers.together || findings.length)) node.append(lastRow());
-  node.append(all);
-  const update = (state: State): void => {
-    for (const part of [...rows, ...found]) part.update(state);
-    sentences.update(state);
-  };
-  return { node, update };
+  constructor(
+    private readonly model: Model,
+    private readonly act: (action: Action) => void,
+    private readonly signal: AbortSignal,
+  ) {
+    const { answers, findings } = model.header;
+    if (!answers && !findings.length) return;
+    this.node.className = "pm-findings";
+    if (answers) this.node.append(...answers.rows.map((answer, i) => this.answer(answer, i)));
+    const all = el("div", "", ...findings.map((finding, i) => this.finding(finding, i)));
+    if (answers) this.node.append(this.lastRow(all));
+    this.node.append(all);
+  }
 
-  /** All answers at once, and in the same line what else was found. */
-  function lastRow(): HTMLElement {
+  update(state: State): void {
+    for (const update of this.updates) update(state);
+  }
+
+  private answer(answer: AnswerWire, i: number): HTMLElement {
+    const { findings } = this.model.header;
+    const because = answer.evidence.map((row) => findings[row]);
+    const why = el("div", "pm-why", ...because.map((finding) => this.sentence(finding)));
+    const fact = el("div", "", el("b", "", answer.headline), el("div", "pm-action", answer.action), why);
+    const row = el("div", "pm-answer", el("i", "", String(i + 1)), fact);
+    row.classList.toggle("pm-alarm", answer.wrong);
+    // answers are numbered behind the findings
+    const show = this.show(row, findings.length + i, answer, because, answer.headline, why);
+    row.append(figures(answer, show));
+    return row;
+  }
+
+  /** All answers at once, and in the same line what opens the rest. */
+  private lastRow(all: HTMLElement): HTMLElement {
+    const { answers, findings, findings_words } = this.model.header;
     const { together, others, warnings } = answers!;
+    const said = [others, warnings].map((lines) => el("span", "", lines.join(" · ")));
     const mark = el("span", "pm-unfold");
-    const unfold = (): void => {
+    const turn = (): void => {
       all.hidden = !all.hidden;
-      tell();
-    };
-    const more = button("", "all findings", unfold, signal, "pm-more");
-    const tell = (): void => {
       more.setAttribute("aria-expanded", String(!all.hidden));
-      mark.textContent = `${findings_words} ${all.hidden ? "▸" : "▾"}`;
+      mark.textContent = findings.length ? `${findings_words} ${all.hidden ? "▸" : "▾"}` : "";
     };
-    more.append(...[others, warnings].map((lines) => el("span", "", lines.join(" · "))), mark);
-    tell();
-    const fact = el("div", "pm-last-row", el("b", "", together?.headline ?? ""), ...(findings.length ? [more] : []));
-    return el("div", "pm-answer", el("i"), fact, ...(together ? [figures(together)] : []));
+    const more = button("", "all findings", turn, this.signal, "pm-more");
+    more.append(...said, mark);
+    turn();
+    const fact = el("div", "", el("b", "", together?.headline ?? ""), more);
+    return el("div", "pm-answer pm-last", el("i"), fact, together ? figures(together) : "");
+  }
+
+  private finding(finding: FindingWire, i: number): HTMLElement {
+    const cost = el("span", finding.cost_ns === 0 ? "pm-cost pm-none" : "pm-cost", finding.cost);
+    const row = el("div", "pm-finding", cost, this.sentence(finding));
+    row.append(this.show(row, i, finding, [finding], finding.cause));
+    row.classList.toggle("pm-alarm", finding.rule === "race");
+    row.style.setProperty("--pm-depth", String(finding.depth));
+    return row;
+  }
+
+  /** The button that shows where in time something is, and hides it again.  below: what opens with it. */
+  private show(
+    row: HTMLElement,
+    number: number,
+    { start_ns, end_ns }: { start_ns: number; end_ns: number },
+    because: FindingWire[],
+    what: string,
+    below?: HTMLElement,
+  ): HTMLElement {
+    const window = [start_ns, Math.max(end_ns, start_ns + 1)] as const;
+    const lines = new Set(because.flatMap((finding) => finding.lines));
+    const line = lines.size === 1 ? [...lines][0] : 0;
+    const lane = because.find((finding) => finding.frame_lane !== undefined)?.frame_lane;
+    const thread = lane === undefined ? lane : this.model.header.thread_lanes.length + lane;
+    const node = button(
+      "",
+      "",
+      () => this.act({ do: "finding", number, window, line, thread }),
+      this.signal,
+      "pm-show",
+    );
+    this.updates.push(({ shown }) => {
+      const on = shown === number;
+      row.classList.toggle("pm-on", on);
+      node.textContent = on ? "hide ◂" : "show ▸";
+      node.setAttribute("aria-label", `${on ? "hide" : "show"}: ${what}`);
+      if (below) below.hidden = !on;
+    });
+    return node;
+  }
+
+  /** A finding's sentence; the cell lines it names can be clicked, not those of functions. */
+  private sentence({ cause, rest, lines }: FindingWire): HTMLElement {
+    const said = el("span", "pm-said", el("b", "", cause));
+    let at = 0;
+    for (const match of rest.matchAll(/\blines? \d+(?:(?:, | and )\d+)*(?!\d| of )/g)) {
+      said.append(rest.slice(at, match.index));
+      at = match.index + match[0].length;
+      for (const piece of match[0].split(/(\d+)/))
+        said.append(lines.includes(Number(piece)) ? this.line(Number(piece)) : piece);
+    }
+    said.append(rest.slice(at));
+    return said;
+  }
+
+  private line(line: number): HTMLElement {
+    const mark = (): void => this.act({ do: "line", line });
+    const node = button(String(line), `mark the ops of line ${line}`, mark, this.signal, "pm-line");
+    this.updates.push((state) => node.classList.toggle("pm-on", state.line === line));
+    return node;
   }
 }
 
 function figures({ before, after, sure }: AnswerWire, show?: HTMLElement): HTMLElement {
   const times = el("div", "", before ? `${before} → ` : "", el("b", "", after));
-  return el("div", "pm-figures", times, el("div", "", sure, ...(sure && show ? [" · "] : []), ...(show ? [show] : [])));
-}
-
-function answerRow(
-  model: Model,
-  answer: AnswerWire,
-  i: number,
-  sentences: Sentences,
-  act: Do,
-  signal: AbortSignal,
-): Part {
-  const because = answer.evidence.map((row) => model.header.findings[row]);
-  const lines = new Set(because.flatMap((finding) => finding.lines));
-  const lane = because.find((finding) => finding.frame_lane !== undefined)?.frame_lane;
-  // numbers of answers follow those of findings
-  const show = shower(model, answer, model.header.findings.length + i, [...lines], lane, answer.headline, act, signal);
-  const why = el("div", "pm-why", ...because.map((finding) => sentences.of(finding)));
-  const said = el("div", "", el("b", "", answer.headline), el("div", "pm-action", answer.action), why);
-  const node = el("div", "pm-answer", el("i", "", String(i + 1)), said, figures(answer, show.node));
-  node.classList.toggle("pm-alarm", answer.wrong);
-  const update = (state: State): void => {
-    show.update(state);
-    why.hidden = !show.on(state);
-    node.classList.toggle("pm-on", show.on(state));
-  };
-  return { node, update };
-}
-
-function findingRow(
-  model: Model,
-  finding: FindingWire,
-  i: number,
-  sentences: Sentences,
-  act: Do,
-  signal: AbortSignal,
-): Part {
-  const cost = el("span", finding.cost_ns === 0 ? "pm-cost pm-none" : "pm-cost", finding.cost);
-  const show = shower(model, finding, i, finding.lines, finding.frame_lane, finding.cause, act, signal);
-  const node = el("div", "pm-finding", cost, sentences.of(finding), show.node);
-  node.classList.toggle("pm-alarm", finding.rule === "race");
-  node.style.setProperty("--pm-depth", String(finding.depth));
-  if (finding.cost_ns) {
-    const bar = el("s");
-    bar.style.background = `var(--pm-${finding.token})`;
-    bar.style.width = `calc((100% - 196px * var(--pm-font, 1)) * ${Math.min(1, finding.cost_ns / model.span)})`;
-    node.append(bar);
-  }
-  const update = (state: State): void => {
-    show.update(state);
-    node.classList.toggle("pm-on", show.on(state));
-  };
-  return { node, update };
-}
-
-/** The button that shows where in time something is, and hides it again. */
-function shower(
-  model: Model,
-  { start_ns, end_ns }: { start_ns: number; end_ns: number },
-  number: number,
-  lines: number[],
-  lane: number | undefined,
-  what: string,
-  act: Do,
-  signal: AbortSignal,
-): Part & { on(state: State): boolean } {
-  const window = [start_ns, Math.max(end_ns, start_ns + 1)] as const;
-  const line = lines.length === 1 ? lines[0] : 0;
-  const thread = lane === undefined ? undefined : model.header.thread_lanes.length + lane;
-  const node = button("", "", () => act({ do: "finding", number, window, line, thread }), signal, "pm-show");
-  const on = (state: State): boolean => state.shown === number;
-  const update = (state: State): void => {
-    node.textContent = on(state) ? "hide ◂" : "show ▸";
-    node.setAttribute("aria-label", `${on(state) ? "hide" : "show"}: ${what}`);
-  };
-  return { node, update, on };
-}
-
-/** The sentences of findings. The cell lines that they name can be clicked, not those of functions. */
-class Sentences {
-  private readonly buttons: HTMLButtonElement[] = [];
-
-  constructor(
-    private readonly act: Do,
-    private readonly signal: AbortSignal,
-  ) {}
-
-  update(state: State): void {
-    for (const one of this.buttons)
-      one.classList.toggle("pm-on", state.line > 0 && one.dataset["line"] === String(state.line));
-  }
-
-  of(finding: FindingWire): HTMLElement {
-    const said = el("span", "pm-said", el("b", "", finding.cause));
-    let at = 0;
-    for (const match of finding.rest.matchAll(/\blines? \d+(?:(?:, | and )\d+)*(?!\d| of )/g)) {
-      said.append(finding.rest.slice(at, match.index));
-      at = match.index + match[0].length;
-      for (const piece of match[0].split(/(\d+)/))
-        said.append(finding.lines.includes(Number(piece)) ? this.line(piece) : piece);
-    }
-    said.append(finding.rest.slice(at));
-    return said;
-  }
-
-  private line(number: string): HTMLButtonElement {
-    const mark = (): void => this.act({ do: "line", line: Number(number) });
-    const node = button(number, `mark the ops of line ${number}`, mark, this.signal, "pm-line");
-    node.dataset["line"] = number;
-    this.buttons.push(node);
-    return node;
-  }
+  return el("div", "pm-figures", times, el("div", "", sure, sure && show ? " · " : "", show ?? ""));
 }

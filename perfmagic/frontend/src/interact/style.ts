@@ -28,14 +28,13 @@ export const STYLE = `
 .pm-lost{border:1px solid var(--pm-wait);background:repeating-linear-gradient(45deg,transparent 0 3px,var(--pm-wait) 3px 4px)}
 .pm-findings{margin:5px 0 8px;border-top:1px solid var(--pm-rule)}
 .pm-finding{position:relative;display:grid;grid-template-columns:calc(92px*var(--pm-font,1)) minmax(0,1fr) auto;min-height:24px;align-items:center;border-bottom:1px solid var(--pm-rule);padding:3px 0}
-.pm-finding.pm-on{background:color-mix(in srgb,var(--pm-accent) 7%,transparent)}
+.pm-findings .pm-on{background:color-mix(in srgb,var(--pm-accent) 7%,transparent)}
 .pm-cost{text-align:right;padding-right:14px;font-weight:600;white-space:nowrap}
 .pm-alarm .pm-cost,.pm-alarm .pm-said{color:var(--pm-wait)}
 .pm-cost.pm-none{font-weight:400;color:var(--pm-ink2)}
 .pm-said{padding-left:calc(18px*var(--pm-depth,0))}
 .pm-said b{font-weight:600}
 .pm-answer{display:grid;grid-template-columns:22px minmax(0,1fr) auto;column-gap:4px;padding:4px 0;border-bottom:1px solid var(--pm-rule)}
-.pm-answer.pm-on{background:color-mix(in srgb,var(--pm-accent) 7%,transparent)}
 .pm-answer b{font-weight:600}
 .pm-answer>i{font-style:normal;font-weight:600;color:var(--pm-ink3);padding-left:4px}
 .pm-alarm>div>b{color:var(--pm-wait)}
@@ -44,17 +43,16 @@ export const STYLE = `
 .pm-why span{display:block;padding:0}
 .pm-figures{text-align:right;white-space:nowrap;color:var(--pm-ink2);padding-left:8px}
 .pm-figures b{color:var(--pm-ink)}
-.pm-last-row{display:flex;gap:14px;white-space:nowrap}
+.pm-last>div:nth-child(2){display:flex;gap:14px;white-space:nowrap}
 .pm button.pm-more{display:flex;gap:14px;min-width:0;color:var(--pm-ink2)}
 .pm-more span{overflow:hidden;text-overflow:ellipsis}
-.pm-more span:empty{display:none}
+.pm-last :empty{display:none}
 .pm button.pm-more[aria-expanded=true]{flex-wrap:wrap;white-space:normal}
 .pm-unfold{flex:none;white-space:pre;color:var(--pm-accent)}
 .pm button.pm-line{border-bottom:1px solid var(--pm-ink3)}
 .pm button.pm-line:hover,.pm button.pm-line.pm-on{border-color:var(--pm-accent);color:var(--pm-accent)}
 .pm button.pm-show{color:var(--pm-accent);white-space:nowrap}
 .pm-finding .pm-show{margin-left:12px}
-.pm-finding s{position:absolute;left:calc(92px*var(--pm-font,1));bottom:-1px;height:2px;text-decoration:none}
 .pm-body{position:relative;outline:0;border-radius:2px}
 .pm-body:focus-visible{outline:2px solid var(--pm-accent);outline-offset:-1px}
 .pm-body canvas{display:block;touch-action:pan-y}
@@ -148,12 +146,10 @@ export const STYLE = `
 .pm-note{font-size:11px;line-height:15px;color:var(--pm-ink2);margin-top:3px}
 .pm-error{padding:8px 0;color:var(--pm-wait)}
 .pm-narrow .pm-finding{grid-template-columns:82px minmax(0,1fr) auto}
-.pm-narrow .pm-finding s{left:82px}
-.pm-slim .pm-figures{grid-column:2;display:flex;gap:0 10px;text-align:left;padding:0}
-.pm-slim .pm-last-row{flex-wrap:wrap}
+.pm-narrow .pm-slim .pm-figures{grid-column:2;display:flex;gap:0 10px;text-align:left;padding:0}
 .pm-spoken{position:absolute;width:1px;height:1px;overflow:hidden}
-@media(forced-colors:active){.pm i,.pm s{forced-color-adjust:none}
-.pm button.pm-button[aria-selected=true],.pm-answer.pm-on,.pm-finding.pm-on,.pm.pm tr.pm-told,.pm.pm tr.pm-caller{outline:1px solid Highlight;outline-offset:-1px}}
+@media(forced-colors:active){.pm i{forced-color-adjust:none}
+.pm button.pm-button[aria-selected=true],.pm-findings>.pm-on,.pm-finding.pm-on,.pm.pm tr.pm-told,.pm.pm tr.pm-caller{outline:1px solid Highlight;outline-offset:-1px}}
 `;
 
 /** Sets the palette's colours as variables of an element. */

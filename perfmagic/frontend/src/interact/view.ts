@@ -1,5 +1,5 @@
 // One timeline on a page: elements, events, frames. Everything it registers ends with `destroy`.
-import { answerList } from "./answers.ts";
+import { AnswerList } from "./answers.ts";
 import { detailsOf } from "./details.ts";
 import { spokenWords } from "./detail_rows.ts";
 import { el, type Part } from "./dom.ts";
@@ -74,7 +74,7 @@ export class View implements Pointed, Commanded {
     this.body.append(this.canvas.node, this.search.node);
     const top = summary(model, act, () => this.canvas.save(), signal);
     const path = pathBar(model, act, signal);
-    const answers = answerList(model, act, signal);
+    const answers = new AnswerList(model, act, signal);
     const panel = selectionPanel(model);
     const key = colourKey(model, act, signal);
     this.parts = [top, path, answers, panel, key];

@@ -22,7 +22,6 @@ export interface FindingWire {
   lines: number[];
   start_ns: number;
   end_ns: number;
-  token: string;
   /** Of a finding about Python frames: the lane that has them. */
   frame_lane?: number;
 }
