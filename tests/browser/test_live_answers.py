@@ -19,6 +19,7 @@ from .test_live_page import opened
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(200)]
 
 THREE_AND_ALL = "v100_2021_old_categories"
+TRACES = (THREE_AND_ALL, "a100_nccl_rank0of2", "cpu_only_no_device_props", "mi300_resnet_2streams")
 # how many lines of words stand above the lanes: words whose middles are less than half a line apart are one
 LINES = """() => {
   const end = document.querySelector('.pm-body').getBoundingClientRect().top;
@@ -58,9 +59,7 @@ def top_of(tab: Any, part: str) -> float:
     return float(tab.locator(part).bounding_box()["y"])
 
 
-@pytest.mark.parametrize(
-    "name", [THREE_AND_ALL, "a100_nccl_rank0of2", "cpu_only_no_device_props", "mi300_resnet_2streams"]
-)
+@pytest.mark.parametrize("name", TRACES)
 def test_at_most_nine_lines_stand_above_the_lanes(new_tab: Any, tmp_path: Path, name: str) -> None:
     tab = new_tab(900)
     told = opened(tab, page_of(name, tmp_path))

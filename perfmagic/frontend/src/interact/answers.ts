@@ -50,7 +50,7 @@ export class AnswerList implements Part {
       more.setAttribute("aria-expanded", String(!all.hidden));
       mark.textContent = findings.length ? `${findings_words} ${all.hidden ? "▸" : "▾"}` : "";
     };
-    const more = button("", "all findings", turn, this.signal, "pm-more");
+    const more = button("", "", turn, this.signal, "pm-more");
     more.append(...said, mark);
     turn();
     const fact = el("div", "", el("b", "", together?.headline ?? ""), more);

@@ -12,7 +12,7 @@ export const STYLE = `
 .pm-top>b,.pm-seen{font-size:15px;letter-spacing:-.01em;margin-right:14px;flex:none}
 .pm-top>b+span{font-size:14px}
 .pm-about{color:var(--pm-ink2);white-space:nowrap}
-.pm-about b{color:var(--pm-ink)}
+.pm-about b,.pm-figures b{color:var(--pm-ink)}
 .pm-top+.pm-about .pm-seen{font-size:12px;margin-right:.4em}
 .pm-space{flex:1}
 .pm button.pm-button{color:var(--pm-ink2);padding:1px 7px;border-radius:4px;margin-left:2px}
@@ -42,7 +42,6 @@ export const STYLE = `
 .pm-why{color:var(--pm-ink2);border-left:2px solid var(--pm-rule);padding-left:8px;margin-top:3px}
 .pm-why span{display:block;padding:0}
 .pm-figures{text-align:right;white-space:nowrap;color:var(--pm-ink2);padding-left:8px}
-.pm-figures b{color:var(--pm-ink)}
 .pm-last>div:nth-child(2){display:flex;gap:14px;white-space:nowrap}
 .pm button.pm-more{display:flex;gap:14px;min-width:0;color:var(--pm-ink2)}
 .pm-more span{overflow:hidden;text-overflow:ellipsis}
@@ -146,10 +145,14 @@ export const STYLE = `
 .pm-note{font-size:11px;line-height:15px;color:var(--pm-ink2);margin-top:3px}
 .pm-error{padding:8px 0;color:var(--pm-wait)}
 .pm-narrow .pm-finding{grid-template-columns:82px minmax(0,1fr) auto}
-.pm-narrow .pm-slim .pm-figures{grid-column:2;display:flex;gap:0 10px;text-align:left;padding:0}
+.pm-narrow .pm-narrow .pm-top{flex-wrap:wrap;height:auto}
+.pm-narrow .pm-top>b+span{flex:1 0 100%;order:1}
+.pm-narrow :is(.pm-top>span,.pm-about){white-space:normal}
+.pm-slim .pm-more{flex-wrap:wrap}
+.pm-slim .pm-figures{grid-column:2;display:flex;gap:0 10px;text-align:left;padding:0}
 .pm-spoken{position:absolute;width:1px;height:1px;overflow:hidden}
 @media(forced-colors:active){.pm i{forced-color-adjust:none}
-.pm button.pm-button[aria-selected=true],.pm-findings>.pm-on,.pm-finding.pm-on,.pm.pm tr.pm-told,.pm.pm tr.pm-caller{outline:1px solid Highlight;outline-offset:-1px}}
+.pm button.pm-button[aria-selected=true],.pm-findings .pm-on,.pm.pm tr.pm-told,.pm.pm tr.pm-caller{outline:1px solid Highlight;outline-offset:-1px}}
 `;
 
 /** Sets the palette's colours as variables of an element. */
