@@ -27,14 +27,13 @@ function h(t,e="",...n){let o=document.createElement(t);return e&&(o.className=e
 .pm-finding{position:relative;display:grid;grid-template-columns:calc(92px*var(--pm-font,1)) minmax(0,1fr) auto;min-height:24px;align-items:center;border-bottom:1px solid var(--pm-rule);padding:3px 0}
 .pm-findings .pm-on{background:color-mix(in srgb,var(--pm-accent) 7%,transparent)}
 .pm-cost{text-align:right;padding-right:14px;font-weight:600;white-space:nowrap}
-.pm-alarm .pm-cost,.pm-alarm .pm-said{color:var(--pm-wait)}
+.pm-alarm{color:var(--pm-wait)}
 .pm-cost.pm-none{font-weight:400;color:var(--pm-ink2)}
 .pm-said{padding-left:calc(18px*var(--pm-depth,0))}
 .pm-said b{font-weight:600}
 .pm-answer{display:grid;grid-template-columns:22px minmax(0,1fr) auto;column-gap:4px;padding:4px 0;border-bottom:1px solid var(--pm-rule)}
 .pm-answer b{font-weight:600}
 .pm-answer>i{font-style:normal;font-weight:600;color:var(--pm-ink3);padding-left:4px}
-.pm-alarm>div>b{color:var(--pm-wait)}
 .pm-action::before{content:"→ ";color:var(--pm-accent)}
 .pm-why{color:var(--pm-ink2);border-left:2px solid var(--pm-rule);padding-left:8px;margin-top:3px}
 .pm-why span{display:block;padding:0}
