@@ -96,7 +96,7 @@ def test_the_keyboard_s_op_is_announced_with_its_times(tab: Any, page: Path) -> 
 
 def test_each_button_that_shows_a_finding_says_which(tab: Any, page: Path) -> None:
     opened(tab, page)
-    tab.locator(".pm-more").click()
+    tab.locator(".pm-rest").click()
     names = tab.locator(".pm-show:visible").evaluate_all("(all) => all.map((node) => node.getAttribute('aria-label'))")
     assert len(names) > 3
     assert len(set(names)) == len(names)
@@ -126,7 +126,7 @@ def test_a_page_from_right_to_left_keeps_numbers_before_their_units(tab: Any, pa
     turned = tmp_path / "rtl.html"
     turned.write_text(page.read_text("utf-8").replace('<html lang="en">', '<html lang="ar" dir="rtl">'), "utf-8")
     opened(tab, turned)
-    tab.locator(".pm-more").click()
+    tab.locator(".pm-rest").click()
     tab.screenshot(path=SCREENS / "page-rtl.png", full_page=True)
     number_and_unit = """(node) => {
       const range = (from, to) => {

@@ -94,7 +94,7 @@ def test_all_findings_are_one_key_away(new_tab: Any, tmp_path: Path) -> None:
     result = TimelineResult(recorded("v100_4streams_nccl_step"))
     tab = new_tab(900)
     opened(tab, result.to_html(tmp_path / "page.html"))
-    more = tab.locator(".pm-more")
+    more = tab.locator(".pm-rest")
     assert more.get_attribute("aria-expanded") == "false"
     assert tab.locator(".pm-finding:visible").count() == 0
     more.press("Enter")

@@ -240,7 +240,7 @@ def test_a_finding_about_python_frames_unfolds_their_lane_and_folds_it_again(tab
     found = perfmagic.open_trace(real("b200_pdl_overlaps_python_stacks"))
     told = opened(tab, found.to_html(tmp_path / "page.html"))
     gap = next(i for i, one in enumerate(found.findings) if one.frames)
-    tab.locator(".pm-more").click()
+    tab.locator(".pm-rest").click()
     show = tab.locator(".pm-finding").nth(gap).locator(".pm-show")
 
     def height() -> float:

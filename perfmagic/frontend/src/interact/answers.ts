@@ -50,11 +50,11 @@ export class AnswerList implements Part {
       more.setAttribute("aria-expanded", String(!all.hidden));
       mark.textContent = findings.length ? `${findings_words} ${all.hidden ? "▸" : "▾"}` : "";
     };
-    const more = button("", "", turn, this.signal, "pm-more");
+    const more = button("", "", turn, this.signal, "pm-rest");
     more.append(...said, mark);
     turn();
     const fact = el("div", "", el("b", "", together?.headline ?? ""), more);
-    return el("div", "pm-answer pm-last", el("i"), fact, together ? figures(together) : "");
+    return el("div", "pm-answer pm-all", el("i"), fact, together ? figures(together) : "");
   }
 
   private finding(finding: FindingWire, i: number): HTMLElement {

@@ -7,7 +7,7 @@ export const STYLE = `
 .pm button{font:inherit;color:inherit;background:none;border:0;border-radius:0;padding:0;margin:0;cursor:pointer;text-align:left}
 .pm button:focus-visible,.pm input:focus-visible{outline:2px solid var(--pm-accent);outline-offset:2px}
 .pm-top{display:flex;align-items:baseline;height:24px;white-space:nowrap;overflow:hidden}
-.pm-top>*,.pm-about{overflow:hidden;text-overflow:ellipsis}
+.pm-top>span,.pm-about{overflow:hidden;text-overflow:ellipsis}
 .pm-top b,.pm-about b{font-weight:600}
 .pm-top>b,.pm-seen{font-size:15px;letter-spacing:-.01em;margin-right:14px;flex:none}
 .pm-top>b+span{font-size:14px}
@@ -18,7 +18,7 @@ export const STYLE = `
 .pm button.pm-button{color:var(--pm-ink2);padding:1px 7px;border-radius:4px;margin-left:2px}
 .pm button.pm-button:hover{background:var(--pm-soft);color:var(--pm-ink)}
 .pm-failure{font-weight:600;color:var(--pm-wait);margin:2px 0 4px}
-.pm-shares{display:flex;height:7px;margin-top:1px;gap:1px}
+.pm-shares{display:flex;height:7px;margin-top:5px;gap:1px}
 .pm-shares i{display:block;height:7px;min-width:1px}
 .pm-sharewords{display:flex;flex-wrap:wrap;column-gap:20px;min-height:17px;font-size:11px;color:var(--pm-ink2);margin-top:3px}
 .pm-lights{cursor:default}
@@ -41,11 +41,12 @@ export const STYLE = `
 .pm-why{color:var(--pm-ink2);border-left:2px solid var(--pm-rule);padding-left:8px;margin-top:3px}
 .pm-why span{display:block;padding:0}
 .pm-figures{text-align:right;white-space:nowrap;color:var(--pm-ink2);padding-left:8px}
-.pm-last>div:nth-child(2){display:flex;gap:14px;white-space:nowrap}
-.pm button.pm-more{display:flex;gap:14px;min-width:0;color:var(--pm-ink2)}
-.pm-more span{overflow:hidden;text-overflow:ellipsis}
-.pm-last :empty{display:none}
-.pm button.pm-more[aria-expanded=true]{flex-wrap:wrap;white-space:normal}
+.pm-all>div{display:flex;gap:0 14px;white-space:nowrap}
+.pm-all .pm-figures{flex-direction:row-reverse}
+.pm button.pm-rest{display:flex;gap:0 14px;min-width:0;color:var(--pm-ink2)}
+.pm-rest span{overflow:hidden;text-overflow:ellipsis}
+.pm-all :is(b,span):empty{display:none}
+.pm button.pm-rest[aria-expanded=true]{flex-wrap:wrap;white-space:normal}
 .pm-unfold{flex:none;white-space:pre;color:var(--pm-accent)}
 .pm button.pm-line{border-bottom:1px solid var(--pm-ink3)}
 .pm button.pm-line:hover,.pm button.pm-line.pm-on{border-color:var(--pm-accent);color:var(--pm-accent)}
@@ -144,11 +145,11 @@ export const STYLE = `
 .pm-note{font-size:11px;line-height:15px;color:var(--pm-ink2);margin-top:3px}
 .pm-error{padding:8px 0;color:var(--pm-wait)}
 .pm-narrow .pm-finding{grid-template-columns:82px minmax(0,1fr) auto}
-.pm-narrow .pm-narrow .pm-top{flex-wrap:wrap;height:auto}
+.pm-narrow .pm-top{flex-wrap:wrap;height:auto}
 .pm-narrow .pm-top>b+span{flex:1 0 100%;order:1}
 .pm-narrow :is(.pm-top>span,.pm-about){white-space:normal}
-.pm-slim .pm-more{flex-wrap:wrap}
-.pm-slim .pm-figures{grid-column:2;display:flex;gap:0 10px;text-align:left;padding:0}
+.pm-slim .pm-rest{flex-wrap:wrap}
+.pm-slim .pm-figures{grid-column:2;display:flex;flex-direction:row;gap:0 10px;padding:0}
 .pm-spoken{position:absolute;width:1px;height:1px;overflow:hidden}
 @media(forced-colors:active){.pm i{forced-color-adjust:none}
 .pm button.pm-button[aria-selected=true],.pm-findings .pm-on,.pm.pm tr.pm-told,.pm.pm tr.pm-caller{outline:1px solid Highlight;outline-offset:-1px}}
