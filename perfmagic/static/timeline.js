@@ -6,7 +6,7 @@ function h(t,e="",...n){let o=document.createElement(t);return e&&(o.className=e
 .pm-top{display:flex;align-items:baseline;height:24px;white-space:nowrap;overflow:hidden}
 .pm-top>span,.pm-about{overflow:hidden;text-overflow:ellipsis}
 .pm-top b,.pm-about b{font-weight:600}
-.pm-top>b,.pm-seen{font-size:15px;letter-spacing:-.01em;margin-right:14px;flex:none}
+.pm-top>b,.pm-seen{font-size:15px;margin-right:14px;flex:none}
 .pm-top>b+span{font-size:14px}
 .pm-about{color:var(--pm-ink2);white-space:nowrap}
 .pm-about b,.pm-figures b{color:var(--pm-ink)}

@@ -70,7 +70,7 @@ def test_at_most_nine_lines_stand_above_the_lanes(new_tab: Any, tmp_path: Path, 
 
 
 def test_a_button_shows_where_an_answer_is_with_its_evidence_and_hides_it_again(new_tab: Any, tmp_path: Path) -> None:
-    result = TimelineResult(real_trace("a100_nccl_rank0of2"))
+    result = TimelineResult(real_trace(THREE_AND_ALL))
     tab = new_tab(900)
     opened(tab, result.to_html(tmp_path / "page.html"))
     first = result.answers.answers[0]
