@@ -381,7 +381,7 @@ class TimelineResult(Result):
         """The document every picture is drawn from."""
         from perfmagic.view.timeline.doc import timeline_doc
 
-        return timeline_doc(self.trace, self.findings, comm_names=self.comm_names)
+        return timeline_doc(self.trace, self.findings, self.answers, comm_names=self.comm_names)
 
     def to_dict(self) -> dict[str, Any]:
         """All totals by device, findings and trust counts, ready for JSON; times in ns, shares as fractions."""

@@ -162,13 +162,13 @@ def test_the_window_is_kept_by_switching_and_the_strips_follow_it(tab: Any, tmp_
     point_at(tab, 12)
     tab.keyboard.press("w")
     tab.wait_for_timeout(500)
-    total = tab.locator(".pm-top b").inner_text()
+    total = tab.locator(".pm-seen").inner_text()
     assert total != "100\u00a0ms"
     assert ink(tab, ".pm-linebox canvas") != whole
     assert row(tab, STEP_2).inner_text() == numbers  # columns are those of the whole
     assert tab.get_by_role("columnheader", name="when, in view").count() == 1
     tab.get_by_role("tab", name="timeline").click()
-    assert tab.locator(".pm-top b").inner_text() == total
+    assert tab.locator(".pm-seen").inner_text() == total
     tab.get_by_role("tab", name="lines").click()
     tab.keyboard.press("f")
     tab.wait_for_timeout(500)
@@ -263,6 +263,6 @@ def test_an_opened_rank_has_its_own_tabs(tab: Any, tmp_path: Path) -> None:
     tab.wait_for_selector(".pm-open-rank .pm-linebox canvas")
     tab.wait_for_timeout(300)
     tab.screenshot(path=SCREENS / "lines-rank.png", full_page=True)
-    assert not tab.locator(".pm-open-rank .pm-top > b").is_visible()
+    assert not tab.locator(".pm-open-rank .pm-seen").is_visible()
     assert tab.locator(".pm-open-rank .pm-lines tbody tr").count() > 0
     assert told == []

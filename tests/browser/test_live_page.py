@@ -87,11 +87,11 @@ def test_two_timelines_of_a_page_are_independent(tab: Any, tmp_path: Path) -> No
     told = opened(tab, page)
     box = tab.locator(".pm canvas").first.bounding_box()
     tab.mouse.click(box["x"] + 300, box["y"] + 36)
-    before = tab.locator(".pm-top b").nth(1).inner_text()
+    before = tab.locator(".pm-seen").nth(1).inner_text()
     tab.keyboard.press("w")
     tab.wait_for_timeout(400)
-    assert tab.locator(".pm-top b").nth(1).inner_text() == before
-    assert tab.locator(".pm-top b").nth(0).inner_text() != before
+    assert tab.locator(".pm-seen").nth(1).inner_text() == before
+    assert tab.locator(".pm-seen").nth(0).inner_text() != before
     assert told == []
 
 
@@ -240,6 +240,7 @@ def test_a_finding_about_python_frames_unfolds_their_lane_and_folds_it_again(tab
     found = perfmagic.open_trace(real("b200_pdl_overlaps_python_stacks"))
     told = opened(tab, found.to_html(tmp_path / "page.html"))
     gap = next(i for i, one in enumerate(found.findings) if one.frames)
+    tab.locator(".pm-rest").click()
     show = tab.locator(".pm-finding").nth(gap).locator(".pm-show")
 
     def height() -> float:

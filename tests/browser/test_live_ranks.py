@@ -29,7 +29,7 @@ def click_rank(tab: Any, i: int) -> None:
 
 def windows(tab: Any) -> list[str]:
     """What each view says it shows: the length in its first line."""
-    return [node.inner_text() for node in tab.locator(".pm-top > b").all()]
+    return [node.inner_text() for node in tab.locator(".pm-seen").all()]
 
 
 def widths(tab: Any) -> list[tuple[float, float]]:

@@ -47,7 +47,7 @@ def first(tab: Any) -> Any:
 
 
 def total(tab: Any, number: int = 0) -> str:
-    return str(tab.locator(".jp-OutputArea .pm-top b").nth(number).inner_text())
+    return str(tab.locator(".jp-OutputArea .pm-seen").nth(number).inner_text())
 
 
 def point_at_lanes(tab: Any) -> tuple[float, float]:
@@ -226,7 +226,7 @@ def test_a_dragged_selection_is_a_trace_in_python(notebook: Any) -> None:
 def test_python_zooms_and_marks(notebook: Any) -> None:
     code = "m = found.trace.meta\nfound.zoom(m.start_ns + 1_000_000, m.start_ns + 3_000_000)\nfound.highlight('mm')"
     assert run_code(notebook, code) == ""
-    notebook.wait_for_function("() => document.querySelector('.pm-top b').textContent.startsWith('2.00')", timeout=5000)
+    notebook.wait_for_function("() => document.querySelector('.pm-seen').textContent.startsWith('2.00')", timeout=5000)
     assert " hit" in first(notebook).locator(".pm-find span").inner_text()
     assert run_code(notebook, "found.highlight()") == ""
     notebook.wait_for_timeout(400)

@@ -235,9 +235,9 @@ def check_live_frame(tab: Any, screen: str) -> None:
     tab.wait_for_timeout(500)
     assert not tab.locator(".perfmagic-static").is_visible()
     assert canvas.evaluate(INKED)
-    cells, before = tab.locator(".jp-Notebook .jp-Cell").count(), frame.locator(".pm-top b").inner_text()
+    cells, before = tab.locator(".jp-Notebook .jp-Cell").count(), frame.locator(".pm-seen").inner_text()
     zoom_with_keys(tab, canvas)
-    assert frame.locator(".pm-top b").inner_text() != before
+    assert frame.locator(".pm-seen").inner_text() != before
     assert tab.locator(".jp-Notebook .jp-Cell").count() == cells  # `a` would insert a cell
     box = canvas.bounding_box()
     tab.mouse.move(box["x"] + 300, box["y"] + 130)
@@ -271,13 +271,13 @@ def test_in_notebook_7_the_timeline_lives_and_keeps_its_keys(lab: str, saved: Sa
     assert canvas.evaluate(INKED)
     assert not tab.locator(".perfmagic-static").is_visible()
     sources = "[...jupyterapp.shell.currentWidget.content.model.cells].map((cell) => cell.sharedModel.source)"
-    cells, before = tab.evaluate(sources), tab.locator(".pm-top b").inner_text()
+    cells, before = tab.evaluate(sources), tab.locator(".pm-seen").inner_text()
     zoom_with_keys(tab, canvas)
     tab.keyboard.press("d")
     tab.keyboard.press("d")  # twice would delete the cell
     tab.wait_for_timeout(300)
     tab.screenshot(path=SCREENS / "notebook-7.png")
-    assert tab.locator(".pm-top b").inner_text() != before
+    assert tab.locator(".pm-seen").inner_text() != before
     assert tab.evaluate(sources) == cells
     tab.keyboard.press("f")
     tab.wait_for_timeout(400)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from perfmagic.base import units
 from perfmagic.base.terminal import columns, cut_to_columns, printable, width, wrapped
@@ -78,6 +78,12 @@ class Answers(JsonForm):
     also_seen: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        """What is no answer, a line each: "little gain: …", "also seen: …"."""
+        named = (("little gain", self.little_gain), ("also seen", self.also_seen))
+        return tuple(f"{name}: {list_headlines(headlines)}" for name, headlines in named if headlines)
+
     def text(self, about: str = "") -> str:
         """Who decides, then two lines for each answer, one for all together, and the rest; as wide as the terminal.
 
@@ -91,8 +97,8 @@ class Answers(JsonForm):
             lines += wrapped(f"{INDENT}  → {answer.action}{several}", indent=len(INDENT) + 4)
         if self.together is not None:
             lines.append(_with_times(f"{INDENT}  {self.together.headline}", self.together))
-        for name, headlines in (("little gain", self.little_gain), ("also seen", self.also_seen)):
-            lines += wrapped(f"{INDENT}{name}: {list_headlines(headlines)}", indent=len(INDENT)) if headlines else []
+        for others in self.others:
+            lines += wrapped(f"{INDENT}{others}", indent=len(INDENT))
         lines += [line for warning in self.warnings for line in wrapped(f"  ! {warning}", indent=4)]
         return "\n".join(line.rstrip() for line in lines)
 
@@ -100,12 +106,32 @@ class Answers(JsonForm):
         return self.text()
 
 
+class Times(NamedTuple):
+    """What an answer makes of the run, in words.
+
+    before, after: "683 ms" and "614 ms"; without a replay "" and what the findings cost, if that is known.
+    sure: the interval, or "at best".
+    """
+
+    before: str
+    after: str
+    sure: str
+
+
+def times_of(answer: Answer) -> Times:
+    """The words of an answer's times."""
+    if answer.after_ns is None:
+        return Times("", f"costs {units.duration(answer.cost_ns)}" if answer.cost_ns else "", "")
+    ends = [units.duration(ns) for ns in (answer.low_ns, answer.high_ns) if ns is not None]
+    sure = "at best" if answer.at_most else " to ".join(ends) if len(set(ends)) > 1 else ""
+    return Times(units.duration(answer.before_ns), units.duration(answer.after_ns), sure)
+
+
 def _with_times(left: str, answer: Answer) -> str:
     """A line with what an answer makes of the run at its end; else with what the findings cost."""
-    right = f"costs {units.duration(answer.cost_ns)}" if answer.cost_ns else ""
-    if answer.after_ns is not None:
-        bound = "at best " if answer.at_most else ""
-        right = f"{bound}{units.duration(answer.before_ns)} → {units.duration(answer.after_ns)}"
+    before, right, _ = times_of(answer)
+    if before:
+        right = f"{'at best ' if answer.at_most else ''}{before} → {right}"
     room = width() - columns(right) - 2 if right else width()
     fact = cut_to_columns(printable(left), room)
     return fact + " " * (width() - columns(fact) - columns(right)) + right

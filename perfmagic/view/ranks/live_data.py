@@ -65,12 +65,12 @@ def _header(doc: RanksDoc) -> dict[str, Any]:
         "span_ns": doc.span_ns,
         "device_label": cut(" · ".join(doc.parts[1:])),
         "n_ops": 0,
-        "n_host_ops": 0,
-        "busy_frac": 0.0,
         "busy_of": "",
-        "queue_max": 0,
         "simulated": False,
+        "about": cut(" · ".join(doc.parts[1:])),
+        "answers": None,
         "findings": [_finding(doc, i) for i in range(len(doc.findings))],
+        "findings_words": "",
         "device_groups": [],
         "path": shares_wire(doc.path),
         "flags": [],
@@ -103,7 +103,6 @@ def _finding(doc: RanksDoc, i: int) -> dict[str, Any]:
         "lines": [],
         "start_ns": start,
         "end_ns": end,
-        "token": "wait",
     }
 
 

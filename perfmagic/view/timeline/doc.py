@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.facts import ITS_EXTENT, THE_CELL
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.replay.critical_path import PathShare
@@ -140,6 +141,7 @@ class TimelineDoc:
     in sentences, notes of the capture among them.  failure: "" or how the cell ended.
     returned_ns: when the cell's last line gave control back, None for files.  path: what the critical path of the whole
     run consists of, empty where the record does not say.  path_lane: where in time, None where it does not.
+    answers: who decides and what to do, None where nobody asked.
     """
 
     start_ns: int
@@ -158,6 +160,7 @@ class TimelineDoc:
     origin: str
     path: tuple[Share, ...] = ()
     path_lane: PathLane | None = None
+    answers: Answers | None = None
 
     @property
     def span_ns(self) -> int:
@@ -171,6 +174,7 @@ class TimelineDoc:
 def timeline_doc(
     trace: Trace,
     findings: Sequence[Finding],
+    answers: Answers | None = None,
     *,
     device: int | None = None,
     start_ns: int | None = None,
@@ -179,7 +183,7 @@ def timeline_doc(
 ) -> TimelineDoc:
     """What a timeline of a trace shows.
 
-    findings: from perfmagic.analysis.findings.  device: only this one; all by default.
+    findings, answers: from perfmagic.analysis.findings.  device: only this one; all by default.
 
     start_ns, end_ns: the window; the trace's own by default, widened to hold every device op.
     comm_names: a regular expression that says which kernels are communication, None for the default rule.
@@ -205,6 +209,7 @@ def timeline_doc(
         origin=trace.meta.origin,
         path=critical_path_shares(trace, comm_names) if whole else (),
         path_lane=path_lane(trace, comm_names) if whole else None,
+        answers=answers,
     )
 
 

@@ -23,6 +23,7 @@ from perfmagic.trace.columns import NONE, Int32, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
 from perfmagic.view.svg.palette import TOKENS, columns_of
+from perfmagic.view.timeline.answers import answers_wire, findings_words
 from perfmagic.view.timeline.device_lanes import origin_words
 from perfmagic.view.timeline.doc import TimelineDoc, alt_text, cost_words, rest_words, shape_words
 from perfmagic.view.timeline.host_lanes import FrameLanes, frame_lane_of, frame_lanes
@@ -96,13 +97,10 @@ def _token(name: str, number: int) -> str:
     return TOKENS[Kind.PASSING] if name == "other lines" else LINE_TOKENS[number % len(LINE_TOKENS)]
 
 
-SCHEMA = 4
+SCHEMA = 5
 NO_CLASS = -1  # of a name that is not a device op's
 CLASSES = len(OpClass) + 1
 MOST_PATH_PARTS = 20_000  # some 100 kB; of a longer path the browser gets the sums alone
-
-# the colour of a finding's bar, by what its rule speaks of; everything else is time lost
-RULE_TOKENS = (("comm", "comm"), ("htod", "htod"), ("dtoh", "dtoh"), ("copy", "dtod"), ("copies", "dtod"))
 
 
 @dataclass(frozen=True)
@@ -192,12 +190,12 @@ def _header(doc: TimelineDoc) -> dict[str, Any]:
         "span_ns": doc.span_ns,
         "device_label": cut(head.device_label),
         "n_ops": head.n_ops,
-        "n_host_ops": head.n_host_ops,
-        "busy_frac": head.busy_frac,
         "busy_of": head.busy_of,
-        "queue_max": head.queue_max,
         "simulated": head.simulated,
+        "about": cut(head.about),
+        "answers": answers_wire(doc),
         "findings": [_finding(f, doc) for f in doc.findings],
+        "findings_words": findings_words(doc),
         "device_groups": [_group(g) for g in doc.groups],
         "flags": [{"at": flag.at_ns - doc.start_ns, "text": flag.text} for flag in doc.flags],
         "trust": [cut(s) for s in doc.trust],
@@ -220,7 +218,6 @@ def _finding(finding: Finding, doc: TimelineDoc) -> dict[str, Any]:
         "lines": list(finding.lines),
         "start_ns": finding.start_ns - doc.start_ns,
         "end_ns": finding.end_ns - doc.start_ns,
-        "token": next((token for part, token in RULE_TOKENS if part in finding.rule), "wait"),
     }
 
 

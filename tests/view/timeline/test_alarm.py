@@ -58,6 +58,6 @@ def test_no_colour_goes_into_a_file_or_where_none_is_wanted(monkeypatch: pytest.
 
 def test_html_picture_and_live_view_show_it_in_red() -> None:
     result = racing()
-    assert result.html().count(f"color:{RED}") == 2  # the cost's place and the sentence
+    assert result.html().count(f"color:{RED}") == 3  # the answer, and of its finding the cost's place and the sentence
     assert "race</text>" in timeline_svg(result.doc)
-    assert timeline_wire(result.doc, result.trace).header["findings"][0]["rule"] == "race"  # what head.ts goes by
+    assert timeline_wire(result.doc, result.trace).header["answers"]["rows"][0]["wrong"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from perfmagic.analysis.findings.answers import find_answers
 from perfmagic.analysis.findings.find import findings
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, total_ns
@@ -120,7 +121,7 @@ def amounts() -> dict[str, Any]:
 def write(folder: Path = FOLDER) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, trace in cases().items():
-        doc = timeline_doc(trace, findings(trace))
+        doc = timeline_doc(trace, findings(trace), find_answers(trace))
         wire = timeline_wire(doc, trace)
         (folder / f"{name}.header.json").write_text(wire.header_json, encoding="utf-8")
         (folder / f"{name}.payload.zlib").write_bytes(wire.payload)

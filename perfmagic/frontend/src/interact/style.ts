@@ -7,15 +7,18 @@ export const STYLE = `
 .pm button{font:inherit;color:inherit;background:none;border:0;border-radius:0;padding:0;margin:0;cursor:pointer;text-align:left}
 .pm button:focus-visible,.pm input:focus-visible{outline:2px solid var(--pm-accent);outline-offset:2px}
 .pm-top{display:flex;align-items:baseline;height:24px;white-space:nowrap;overflow:hidden}
-.pm-top b{font-size:15px;font-weight:600;letter-spacing:-.01em;margin-right:14px}
-.pm-top span{color:var(--pm-ink2);overflow:hidden;text-overflow:ellipsis}
-.pm-top em{font-style:normal;font-weight:600;color:var(--pm-ink)}
-.pm-top u{text-decoration:none;color:var(--pm-ink3);padding:0 7px}
+.pm-top>span,.pm-about{overflow:hidden;text-overflow:ellipsis}
+.pm-top b,.pm-about b{font-weight:600}
+.pm-top>b,.pm-seen{font-size:15px;margin-right:14px;flex:none}
+.pm-top>b+span{font-size:14px}
+.pm-about{color:var(--pm-ink2);white-space:nowrap}
+.pm-about b,.pm-figures b{color:var(--pm-ink)}
+.pm-top+.pm-about .pm-seen{font-size:12px;margin-right:.4em}
 .pm-space{flex:1}
 .pm button.pm-button{color:var(--pm-ink2);padding:1px 7px;border-radius:4px;margin-left:2px}
 .pm button.pm-button:hover{background:var(--pm-soft);color:var(--pm-ink)}
 .pm-failure{font-weight:600;color:var(--pm-wait);margin:2px 0 4px}
-.pm-shares{display:flex;height:7px;margin-top:1px;gap:1px}
+.pm-shares{display:flex;height:7px;margin-top:5px;gap:1px}
 .pm-shares i{display:block;height:7px;min-width:1px}
 .pm-sharewords{display:flex;flex-wrap:wrap;column-gap:20px;min-height:17px;font-size:11px;color:var(--pm-ink2);margin-top:3px}
 .pm-lights{cursor:default}
@@ -25,18 +28,30 @@ export const STYLE = `
 .pm-lost{border:1px solid var(--pm-wait);background:repeating-linear-gradient(45deg,transparent 0 3px,var(--pm-wait) 3px 4px)}
 .pm-findings{margin:5px 0 8px;border-top:1px solid var(--pm-rule)}
 .pm-finding{position:relative;display:grid;grid-template-columns:calc(92px*var(--pm-font,1)) minmax(0,1fr) auto;min-height:24px;align-items:center;border-bottom:1px solid var(--pm-rule);padding:3px 0}
-.pm-finding.pm-on{background:color-mix(in srgb,var(--pm-accent) 7%,transparent)}
+.pm-findings .pm-on{background:color-mix(in srgb,var(--pm-accent) 7%,transparent)}
 .pm-cost{text-align:right;padding-right:14px;font-weight:600;white-space:nowrap}
-.pm-alarm .pm-cost,.pm-alarm .pm-said{color:var(--pm-wait)}
+.pm-alarm{color:var(--pm-wait)}
 .pm-cost.pm-none{font-weight:400;color:var(--pm-ink2)}
 .pm-said{padding-left:calc(18px*var(--pm-depth,0))}
 .pm-said b{font-weight:600}
-.pm-finding[hidden]{display:none}
-.pm button.pm-more{margin:3px 0 3px calc(92px*var(--pm-font,1))}
+.pm-answer{display:grid;grid-template-columns:22px minmax(0,1fr) auto;column-gap:4px;padding:4px 0;border-bottom:1px solid var(--pm-rule)}
+.pm-answer b{font-weight:600}
+.pm-answer>i{font-style:normal;font-weight:600;color:var(--pm-ink3);padding-left:4px}
+.pm-action::before{content:"→ ";color:var(--pm-accent)}
+.pm-why{color:var(--pm-ink2);border-left:2px solid var(--pm-rule);padding-left:8px;margin-top:3px}
+.pm-why span{display:block;padding:0}
+.pm-figures{text-align:right;white-space:nowrap;color:var(--pm-ink2);padding-left:8px}
+.pm-all>div{display:flex;gap:0 14px;white-space:nowrap}
+.pm-all .pm-figures{flex-direction:row-reverse}
+.pm button.pm-rest{display:flex;gap:0 14px;min-width:0;color:var(--pm-ink2)}
+.pm-rest span{overflow:hidden;text-overflow:ellipsis}
+.pm-all :is(b,span):empty{display:none}
+.pm button.pm-rest[aria-expanded=true]{flex-wrap:wrap;white-space:normal}
+.pm-unfold{flex:none;white-space:pre;color:var(--pm-accent)}
 .pm button.pm-line{border-bottom:1px solid var(--pm-ink3)}
 .pm button.pm-line:hover,.pm button.pm-line.pm-on{border-color:var(--pm-accent);color:var(--pm-accent)}
-.pm button.pm-show{color:var(--pm-accent);padding-left:12px;white-space:nowrap}
-.pm-finding s{position:absolute;left:calc(92px*var(--pm-font,1));bottom:-1px;height:2px;text-decoration:none}
+.pm button.pm-show{color:var(--pm-accent);white-space:nowrap}
+.pm-finding .pm-show{margin-left:12px}
 .pm-body{position:relative;outline:0;border-radius:2px}
 .pm-body:focus-visible{outline:2px solid var(--pm-accent);outline-offset:-1px}
 .pm-body canvas{display:block;touch-action:pan-y}
@@ -82,13 +97,12 @@ export const STYLE = `
 .pm-fine summary::-webkit-details-marker{display:none}
 .pm-fine summary>span:first-child{overflow:hidden;text-overflow:ellipsis}
 .pm-fine summary:focus-visible{outline:2px solid var(--pm-accent);outline-offset:2px}
-.pm-fine .pm-unfold{flex:none;white-space:pre;color:var(--pm-accent)}
 .pm-fine[open] summary{white-space:normal}
 .pm-fine[open] .pm-unfold{display:none}
 .pm-open-rank{border-top:1px solid var(--pm-rule);margin-top:8px;padding-top:6px}
 .pm-rank-head{display:flex;gap:10px;align-items:baseline}
 .pm-rank-head span{color:var(--pm-ink2);flex:1;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
-.pm-open-rank .pm-top:not(:has(.pm-tabs>*)),.pm-open-rank .pm-top>:not(.pm-tabs,.pm-space),.pm-open-rank .pm-key,.pm-open-rank .pm-fine{display:none}
+.pm-open-rank .pm-top:not(:has(.pm-tabs>*)),.pm-open-rank .pm-top>:not(.pm-tabs,.pm-space),.pm-open-rank .pm-top+.pm-about,.pm-open-rank .pm-key,.pm-open-rank .pm-fine{display:none}
 .pm-tabs{display:flex;flex:none;margin-left:8px}
 .pm button.pm-button[aria-selected=true]{background:var(--pm-soft);color:var(--pm-ink);box-shadow:inset 0 0 0 1px var(--pm-rule)}
 .pm-lines{display:none}
@@ -131,10 +145,14 @@ export const STYLE = `
 .pm-note{font-size:11px;line-height:15px;color:var(--pm-ink2);margin-top:3px}
 .pm-error{padding:8px 0;color:var(--pm-wait)}
 .pm-narrow .pm-finding{grid-template-columns:82px minmax(0,1fr) auto}
-.pm-narrow .pm-finding s{left:82px}
+.pm-narrow .pm-top{flex-wrap:wrap;height:auto}
+.pm-narrow .pm-top>b+span{flex:1 0 100%;order:1}
+.pm-narrow :is(.pm-top>span,.pm-about){white-space:normal}
+.pm-slim .pm-rest{flex-wrap:wrap}
+.pm-slim .pm-figures{grid-column:2;display:flex;flex-direction:row;gap:0 10px;padding:0}
 .pm-spoken{position:absolute;width:1px;height:1px;overflow:hidden}
-@media(forced-colors:active){.pm i,.pm s{forced-color-adjust:none}
-.pm button.pm-button[aria-selected=true],.pm-finding.pm-on,.pm.pm tr.pm-told,.pm.pm tr.pm-caller{outline:1px solid Highlight;outline-offset:-1px}}
+@media(forced-colors:active){.pm i{forced-color-adjust:none}
+.pm button.pm-button[aria-selected=true],.pm-findings .pm-on,.pm.pm tr.pm-told,.pm.pm tr.pm-caller{outline:1px solid Highlight;outline-offset:-1px}}
 `;
 
 /** Sets the palette's colours as variables of an element. */

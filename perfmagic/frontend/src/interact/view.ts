@@ -1,9 +1,10 @@
 // One timeline on a page: elements, events, frames. Everything it registers ends with `destroy`.
+import { AnswerList } from "./answers.ts";
 import { detailsOf } from "./details.ts";
 import { spokenWords } from "./detail_rows.ts";
 import { el, type Part } from "./dom.ts";
 import { colourKey, finePrint, selectionPanel } from "./foot.ts";
-import { findingList, pathBar, shareBar, summary } from "./head.ts";
+import { pathBar, shareBar, summary } from "./head.ts";
 import type { Host } from "./host.ts";
 import { obey, toHit, type Commanded } from "./commands.ts";
 import { listenForKeys } from "./keyboard.ts";
@@ -73,13 +74,13 @@ export class View implements Pointed, Commanded {
     this.body.append(this.canvas.node, this.search.node);
     const top = summary(model, act, () => this.canvas.save(), signal);
     const path = pathBar(model, act, signal);
-    const findings = findingList(model, act, signal);
+    const answers = new AnswerList(model, act, signal);
     const panel = selectionPanel(model);
     const key = colourKey(model, act, signal);
-    this.parts = [top, path, findings, panel, key];
+    this.parts = [top, path, answers, panel, key];
     this.root = el("div", "pm", style, top.node);
     if (model.header.failure) this.root.append(el("div", "pm-failure", model.header.failure));
-    this.root.append(...shareBar(model), path.node, findings.node, this.body, panel.node, key.node, finePrint(model));
+    this.root.append(answers.node, this.body, ...shareBar(model), path.node, panel.node, key.node, finePrint(model));
     this.spoken.setAttribute("role", "status");
     this.root.append(this.spoken);
     parent.append(this.root);
@@ -258,6 +259,7 @@ export class View implements Pointed, Commanded {
     this.width = width;
     this.layoutMade = null;
     this.root.classList.toggle("pm-narrow", width < 720);
+    this.root.classList.toggle("pm-slim", width < 560);
     this.ask();
   }
 

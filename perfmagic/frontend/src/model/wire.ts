@@ -1,6 +1,6 @@
 // What Python sends: the header's shape and its schema number. perfmagic/view/timeline/live_data.py writes it.
 
-export const SCHEMA = 4;
+export const SCHEMA = 5;
 
 export interface ColumnLayout {
   table: string;
@@ -22,9 +22,35 @@ export interface FindingWire {
   lines: number[];
   start_ns: number;
   end_ns: number;
-  token: string;
   /** Of a finding about Python frames: the lane that has them. */
   frame_lane?: number;
+}
+
+/** What to do, in the words that the text has too. */
+export interface AnswerWire {
+  headline: string;
+  /** "" for all answers together. */
+  action: string;
+  /** What the run took and would take; before is "" where no replay can say, and after what it costs. */
+  before: string;
+  after: string;
+  /** The interval, or that it is a bound. */
+  sure: string;
+  wrong: boolean;
+  start_ns: number;
+  end_ns: number;
+  /** Rows of the findings. */
+  evidence: number[];
+}
+
+export interface AnswersWire {
+  /** Who decides, and the number behind it. */
+  decides: [string, string];
+  rows: AnswerWire[];
+  together: AnswerWire | null;
+  /** What is no answer, and what is to know of the record. */
+  others: string[];
+  warnings: string[];
 }
 
 export interface ShareWire {
@@ -111,14 +137,17 @@ export interface Header {
   origin_ns: number;
   span_ns: number;
   device_label: string;
+  /** What was recorded: devices, ops, how busy. */
+  about: string;
   n_ops: number;
-  n_host_ops: number;
-  busy_frac: number;
-  /** What busy_frac is a share of, in words. */
+  /** What busy_frac of a device is a share of, in words. */
   busy_of: string;
-  queue_max: number;
   simulated: boolean;
+  /** Null where they were not asked for: of several ranks. */
+  answers: AnswersWire | null;
   findings: FindingWire[];
+  /** How many, as what opens them says it. */
+  findings_words: string;
   device_groups: GroupWire[];
   flags: { at: number; text: string }[];
   trust: string[];
