@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from perfmagic.base import units
+from perfmagic.base.language import say, translated
 from perfmagic.base.terminal import columns, cut_to_columns, printable, width, wrapped
 from perfmagic.trace.json_form import JsonForm
 
@@ -83,16 +84,17 @@ class Answers(JsonForm):
 
         about: what was recorded, a line of its own.
         """
-        lines = wrapped(f"{units.duration(self.total_ns):<{GUTTER}}{self.decides}", indent=GUTTER)
+        shown = translated(self)
+        lines = wrapped(f"{units.duration(shown.total_ns):<{GUTTER}}{shown.decides}", indent=GUTTER)
         lines += wrapped(" " * GUTTER + about, indent=GUTTER) if about else []
-        for number, answer in enumerate(self.answers, 1):
+        for number, answer in enumerate(shown.answers, 1):
             lines.append(_with_times(f"{number:>{len(INDENT)}}  {answer.headline}", answer))
             lines += wrapped(f"{INDENT}  → {answer.action}", indent=len(INDENT) + 4)
-        if self.together is not None:
-            lines.append(_with_times(f"{INDENT}  {self.together.headline}", self.together))
-        for name, headlines in (("little gain", self.little_gain), ("also seen", self.also_seen)):
-            lines += wrapped(f"{INDENT}{name}: {list_headlines(headlines)}", indent=len(INDENT)) if headlines else []
-        lines += [line for warning in self.warnings for line in wrapped(f"  ! {warning}", indent=4)]
+        if shown.together is not None:
+            lines.append(_with_times(f"{INDENT}  {shown.together.headline}", shown.together))
+        for rest in list_rest(shown.little_gain, shown.also_seen):
+            lines += wrapped(f"{INDENT}{rest}", indent=len(INDENT))
+        lines += [line for warning in shown.warnings for line in wrapped(f"  ! {warning}", indent=4)]
         return "\n".join(line.rstrip() for line in lines)
 
     def __repr__(self) -> str:
@@ -101,16 +103,27 @@ class Answers(JsonForm):
 
 def _with_times(left: str, answer: Answer) -> str:
     """A line with what an answer makes of the run at its end; else with what the findings cost."""
-    right = f"costs {units.duration(answer.cost_ns)}" if answer.cost_ns else ""
+    right = say("costs {time}", time=units.duration(answer.cost_ns)) if answer.cost_ns else ""
     if answer.after_ns is not None:
-        bound = "at best " if answer.at_most else ""
-        right = f"{bound}{units.duration(answer.before_ns)} → {units.duration(answer.after_ns)}"
+        times = f"{units.duration(answer.before_ns)} → {units.duration(answer.after_ns)}"
+        right = say("at best {times}", times=times) if answer.at_most else times
     room = width() - columns(right) - 2 if right else width()
     fact = cut_to_columns(printable(left), room)
     return fact + " " * (width() - columns(fact) - columns(right)) + right
 
 
-def list_headlines(headlines: Sequence[str]) -> str:
+def list_rest(little_gain: Sequence[str], also_seen: Sequence[str]) -> list[str]:
+    """What gains little and what else was seen, a line each, in the language in force."""
+    gain, seen = _list_headlines(little_gain), _list_headlines(also_seen)
+    lines = (
+        say("little gain: {facts}", facts=gain) if gain else "",
+        say("also seen: {facts}", facts=seen) if seen else "",
+    )
+    return [line for line in lines if line]
+
+
+def _list_headlines(headlines: Sequence[str]) -> str:
     """The first few headlines, and how many more there are."""
     more = len(headlines) - MOST_HEADLINES
-    return "; ".join(headlines[:MOST_HEADLINES]) + (f"; {more} more" if more > 0 else "")
+    first = say("; ").join(headlines[:MOST_HEADLINES])
+    return say("{first}; {n} more", first=first, n=more) if more > 0 else first

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from perfmagic.analysis.findings.catalogue import action, headline
+from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.copy_overlap import HostCopies
 from perfmagic.analysis.findings.facts import Facts, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_frame, on_call_lines, on_sync_lines
@@ -221,9 +221,9 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
     detail = sentences(held, device_meanwhile(facts, rows), first, copies.overlap_reason)
     advice = _pageable_advice(facts, calls, rows, copies)
     finding = waiting(facts, free, "pageable", rows, cause, detail, advice, less_ns=launches_ns)
-    n = units.plural(len(calls), "copy", "copies")
+    n = count_things(len(calls), "copy")
     indexed = 2 * int(np.isin(calls, _indexing(facts, rows)).sum()) > len(calls)
-    fact = headline("indexing", n=units.plural(len(calls), "tensor")) if indexed else headline("pageable", n=n)
+    fact = headline("indexing", n=count_things(len(calls), "tensor")) if indexed else headline("pageable", n=n)
     return [replace(finding, headline=fact, action=action("keep_indices" if indexed else "pin"))]
 
 
