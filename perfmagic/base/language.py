@@ -85,10 +85,8 @@ def _words(
     *,
     is_sentence: bool = False,
 ) -> Words:
-    if many:
-        form = translations.ngettext(template, many, n)
-    else:
-        form = template and translations.gettext(template)  # that of "" is the catalogue's header
+    # gettext of "" is the catalogue's header
+    form = translations.ngettext(template, many, n) if many else template and translations.gettext(template)
     text = form.format(**values)
     words = Words(text[:1].upper() + text[1:] if is_sentence else text)
     words.template, words.many, words.n, words.values, words.is_sentence = template, many, n, values, is_sentence
@@ -117,13 +115,13 @@ def say(template: str, /, **values: object) -> str:
 
 def translated(value: T) -> T:
     """A text, a tuple or a dataclass with all texts in the language in force; what is no Words stays as it is."""
-    known: Any = value
-    if isinstance(value, Words):
-        known = value.in_language()
-    elif type(value) is tuple:
-        known = tuple(translated(item) for item in value)
-    elif is_dataclass(value) and not isinstance(value, type):
-        changed = {field.name: translated(getattr(value, field.name)) for field in fields(value)}
-        known = replace(value, **changed)
-    result: T = known
+    given: Any = value
+    shown: Any = value
+    if isinstance(given, Words):
+        shown = given.in_language()
+    elif type(given) is tuple:
+        shown = tuple(map(translated, given))
+    elif is_dataclass(given) and not isinstance(given, type):
+        shown = replace(given, **{field.name: translated(getattr(given, field.name)) for field in fields(given)})
+    result: T = shown
     return result

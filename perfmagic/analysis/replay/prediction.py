@@ -312,20 +312,20 @@ def drawn_path(trace: Trace, comm_names: str | None = None) -> CriticalPath | No
     return _path_or_reason(trace, comm_names)[0]
 
 
-def why_no_path(trace: Trace, comm_names: str | None = None) -> Words:
-    """Why a trace with device ops has no critical path in its picture, or no gains, in a sentence; "" where it has."""
+def why_no_path(trace: Trace, comm_names: str | None = None) -> Words | None:
+    """Why a trace with device ops has no critical path in its picture, or no gains, a sentence; None where it has."""
     return _path_or_reason(trace, comm_names)[1]
 
 
 @once_per_trace
-def _path_or_reason(trace: Trace, comm_names: str | None = None) -> tuple[CriticalPath | None, Words]:
+def _path_or_reason(trace: Trace, comm_names: str | None = None) -> tuple[CriticalPath | None, Words | None]:
     """What held the run, and why that, or what a change would gain, is not known.
 
     A record has no path where it is too large, see in_passing, or leaves too much unexplained. Nor has a prediction,
     whose replay knows its own path, or a cell that failed: what held its beginning need not hold all of it.
     """
     if not len(trace.ops) or trace.meta.predicted or trace.meta.failed:
-        return None, phrase("")
+        return None, None
     if not in_passing(trace):
         return (
             None,
@@ -339,7 +339,7 @@ def _path_or_reason(trace: Trace, comm_names: str | None = None) -> tuple[Critic
     why = not_predictable(graph)
     return critical_path(graph, graph.time_ns, comm_names), phrase(
         "gains are not known: {why}", why=why
-    ) if why else phrase("")
+    ) if why else None
 
 
 def full_trust(trace: Trace, comm_names: str | None = None) -> Trust:

@@ -53,20 +53,19 @@ def sample(trace: Trace) -> Remark | None:
     return Remark("sample", sentence, numbers)
 
 
-# Counts of a record, as one and as many.
-_COUNTS = (
-    ("n_launches_without_op", "{n} launch has no device record", "{n} launches have no device record"),
-    ("n_orphans", "{n} of {ops} was launched before the window", "{n} of {ops} were launched before the window"),
-    ("n_without_launch", "{n} of {ops} has no launch record", "{n} of {ops} have no launch record"),
-    ("n_before_launch", "{n} of {ops} starts before the launch", "{n} of {ops} start before the launch"),
-    (
-        "n_overlaps",
+# Counts of a record: what is said of one and of many.
+COUNTS = {
+    "n_launches_without_op": ("{n} launch has no device record", "{n} launches have no device record"),
+    "n_orphans": ("{n} of {ops} was launched before the window", "{n} of {ops} were launched before the window"),
+    "n_without_launch": ("{n} of {ops} has no launch record", "{n} of {ops} have no launch record"),
+    "n_before_launch": ("{n} of {ops} starts before the launch", "{n} of {ops} start before the launch"),
+    "n_overlaps": (
         "{n} of {ops} starts before the previous op on their stream has ended",
         "{n} of {ops} start before the previous op on their stream has ended",
     ),
-    ("n_zero_durations", "{n} of {ops} has no duration", "{n} of {ops} have no duration"),
-    ("n_dropped_events", "{n} event was left out by the limit", "{n} events were left out by the limit"),
-)
+    "n_zero_durations": ("{n} of {ops} has no duration", "{n} of {ops} have no duration"),
+    "n_dropped_events": ("{n} event was left out by the limit", "{n} events were left out by the limit"),
+}
 
 
 @dataclass(frozen=True)
@@ -118,11 +117,12 @@ class Trust(JsonForm):
         return tuple(remark.words for remark in self.remarks)
 
     def _counted(self) -> Iterator[Remark]:
-        for name, one, many in _COUNTS:
+        ops = counted(self.n_device_ops, "{n} device op", "{n} device ops")
+        for name, forms in COUNTS.items():
             n = getattr(self, name)
             if n:
-                words = counted(n, one, many, ops=counted(self.n_device_ops, "{n} device op", "{n} device ops"))
-                yield Remark(name.removeprefix("n_"), words, {name: n, "n_device_ops": self.n_device_ops})
+                numbers = {name: n, "n_device_ops": self.n_device_ops}
+                yield Remark(name.removeprefix("n_"), counted(n, *forms, ops=ops), numbers)
 
 
 @once_per_trace

@@ -246,7 +246,7 @@ def _header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns
 def _device_label(trace: Trace, groups: tuple[DeviceGroup, ...]) -> str:
     infos = [trace.device_info(group.device) for group in groups] or trace.meta.devices
     label = devices_label(infos) or phrase("no device")
-    return f"predicted, not recorded: {label}" if trace.meta.predicted else label
+    return phrase("predicted, not recorded: {label}", label=label) if trace.meta.predicted else label
 
 
 def _flags(trace: Trace, groups: tuple[DeviceGroup, ...]) -> tuple[Flag, ...]:
@@ -265,7 +265,7 @@ def _failure(trace: Trace) -> str:
     if not meta.failed:
         return ""
     after_ns = (meta.end_ns if meta.returned_ns is None else meta.returned_ns) - meta.start_ns
-    return f"the cell failed after {units.duration(after_ns)}: {meta.failed}"
+    return phrase("the cell failed after {time}: {error}", time=units.duration(after_ns), error=meta.failed)
 
 
 # The sentences of a timeline, put together once for text, HTML and SVG.

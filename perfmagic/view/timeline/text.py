@@ -30,7 +30,7 @@ def answers_text(doc: TimelineDoc, answers: Answers, details: str, below: Sequen
     details: how to see all.  below: lines of functions that were asked for.
     """
     lines = [answers.text(doc.header.about)]
-    lines += wrapped(doc.failure) if doc.failure else []
+    lines += wrapped(translated(doc.failure)) if doc.failure else []
     lines += wrapped(f"  ! {translated(doc.trust[0])}", indent=4) if doc.trust else []
     if not answers.answers and not answers.also_seen and doc.findings:
         lines += wrapped(f"  {doc.findings[0].cause}{rest_words(doc.findings[0])}", indent=2)
@@ -39,7 +39,8 @@ def answers_text(doc: TimelineDoc, answers: Answers, details: str, below: Sequen
     parts += [counted(n_streams, "{n} stream", "{n} streams")] if n_streams else []
     parts += [phrase("notes")] if doc.trust else []
     lines += ["", *below, ""] if below else []
-    return "\n".join([*lines, f"  {details}: {say(', ').join(map(translated, parts))}"])
+    listed = say(", ").join(translated(part) for part in parts)
+    return "\n".join([*lines, f"  {details}: {listed}"])
 
 
 def _n_streams(group: DeviceGroup) -> int:
