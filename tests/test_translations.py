@@ -17,7 +17,7 @@ from tests.translations import TRANSLATED, po_file, read, templates, updated, wr
 NAMES = {"Python", "CUDA", "DDP", "CPU", "DataLoader", "rank", "autocast", "pace", "float16", "bfloat16"}
 CODE = re.compile(r"[A-Za-z][\w.]*[_.(=\[]\S*")
 
-pytestmark = pytest.mark.parametrize("language", TRANSLATED)
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("language", TRANSLATED)]
 
 
 def texts(catalog: Catalog) -> dict[Any, tuple[str, ...]]:

@@ -9,11 +9,11 @@ goes.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
-from babel.messages.extract import extract_from_dir
+from babel.messages.extract import extract_from_file
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
@@ -22,18 +22,20 @@ from perfmagic.analysis.timeline.trust import COUNTS
 from perfmagic.base.language import DOMAIN, LANGUAGES, LOCALE
 
 CALLS = {"phrase": None, "say": None, "counted": (2, 3)}  # which argument is a template, None for the first
+DOOR = "from perfmagic.base.language import"  # a file without it has no such call
 TRANSLATED = LANGUAGES[1:]
 Id = str | tuple[str, str]
 
 
-def templates() -> Iterator[Id]:
+@cache
+def templates() -> tuple[Id, ...]:
     """All that can be shown in another language: texts, and pairs of one and many."""
-    yield from (*DECIDES.values(), *HEADLINES.values(), *ACTIONS.values())
-    yield from (*COUNTED.values(), *COUNTS.values())
-    package = LOCALE.parent
-    for _file, _line, message, *_ in extract_from_dir(package, [("**.py", "python")], keywords=CALLS):
-        if message:
-            yield message
+    sources = [path for path in sorted(LOCALE.parent.rglob("*.py")) if DOOR in path.read_text("utf-8")]
+    called = [message for path in sources for _, message, *_ in extract_from_file("python", path, keywords=CALLS)]
+    return (
+        *(*DECIDES.values(), *HEADLINES.values(), *ACTIONS.values(), *COUNTED.values(), *COUNTS.values()),
+        *filter(None, called),
+    )
 
 
 def po_file(language: str) -> Path:

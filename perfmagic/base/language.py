@@ -18,6 +18,7 @@ LANGUAGES = ("en", "zh")
 VARIABLE = "PERFMAGIC_LANGUAGE"
 DOMAIN = "perfmagic"
 LOCALE = Path(__file__).parents[1] / "locale"
+_ENGLISH = gettext.NullTranslations()
 _REGION = re.compile(r"[-_.@].*")  # of a locale: the end of zh_CN.UTF-8
 
 _chosen: list[str] = []  # in the session
@@ -67,7 +68,7 @@ class Words(str):
 
     def capitalised(self) -> Words:
         """The same as the beginning of a sentence."""
-        return _words(gettext.NullTranslations(), self.template, self.many, self.n, self.values, is_sentence=True)
+        return _words(_ENGLISH, self.template, self.many, self.n, self.values, is_sentence=True)
 
     def in_language(self) -> Words:
         """The same in the language in force."""
@@ -95,17 +96,17 @@ def _words(
 
 @cache
 def _translations(code: str) -> gettext.NullTranslations:
-    return gettext.NullTranslations() if code == "en" else gettext.translation(DOMAIN, LOCALE, [code])
+    return _ENGLISH if code == "en" else gettext.translation(DOMAIN, LOCALE, [code])
 
 
 def phrase(template: str, /, **values: object) -> Words:
     """A text with its values."""
-    return _words(gettext.NullTranslations(), template, "", 1, values)
+    return _words(_ENGLISH, template, "", 1, values)
 
 
 def counted(n: int, singular: str, plural: str, /, **values: object) -> Words:
     """A counted noun: (3, "{n} launch", "{n} launches") → "3 launches"."""
-    return _words(gettext.NullTranslations(), singular, plural, n, {"n": count(n), **values})
+    return _words(_ENGLISH, singular, plural, n, {"n": count(n), **values})
 
 
 def say(template: str, /, **values: object) -> str:
