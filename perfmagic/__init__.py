@@ -34,6 +34,7 @@ _HOMES = {
     "rank_findings": "perfmagic.api.timelines",
     "ranks": "perfmagic.api.ranks.requests",
     "roofline": "perfmagic.api.rooflines",
+    "set_language": "perfmagic.base.language",
     "sweep": "perfmagic.api.benchmarks",
     "sweep_ranks": "perfmagic.api.ranks.sweeps",
     "syncbench": "perfmagic.api.benchmarks",
@@ -97,6 +98,7 @@ __all__ = [
     "ranks",
     "roofline",
     "rows",
+    "set_language",
     "sweep",
     "sweep_ranks",
     "syncbench",
@@ -142,6 +144,7 @@ if TYPE_CHECKING:
         TorchMissingError,
         TraceError,
     )
+    from perfmagic.base.language import set_language
     from perfmagic.capture.bench.spec import Work
     from perfmagic.results import BenchResult, CompareResult, RanksResult, TimelineResult
 

@@ -32,6 +32,7 @@ from perfmagic.analysis.timeline.phases import Phase, phase_headline, phases
 from perfmagic.analysis.timeline.queueing import LaunchBound, QueueStat, delays, launch_bound, queues
 from perfmagic.analysis.timeline.steps import Step, steps
 from perfmagic.analysis.timeline.trust import Trust
+from perfmagic.base.language import translated
 from perfmagic.trace.columns import NONE, DeviceOps, Int64, OpKind, Remark
 from perfmagic.trace.json_form import JsonForm, one_of
 from perfmagic.trace.model import Trace
@@ -432,8 +433,8 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
         syncs=_syncs(syncs(trace)),
         comm_names=comm_names,
         communication_kernels=comm_kernel_names(trace, comm_names),
-        answers=find_answers(trace, comm_names),
-        findings=findings(trace, comm_names=comm_names),
+        answers=translated(find_answers(trace, comm_names)),
+        findings=translated(findings(trace, comm_names=comm_names)),
         trust=full_trust(trace, comm_names),
     ).to_dict()
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_type_hints
 
 from perfmagic.base.display import MODES
+from perfmagic.base.language import LANGUAGES
 from perfmagic.base.options import documented
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -305,5 +306,14 @@ class Settings(TypedDict, total=False):
             "goes before the configuration file, and what is set in the session before both.",
             "auto",
             choices=MODES,
+        ),
+    ]
+    language: Annotated[
+        str,
+        Option(
+            "The language of answers: en or zh. PERFMAGIC_LANGUAGE in the environment goes before the configuration "
+            "file, and what is set in the session before both.",
+            "en",
+            choices=LANGUAGES,
         ),
     ]

@@ -21,6 +21,11 @@ WIDEST_PROSE = 120  # columns: longer lines are hard to read
 _SMALLEST_PIECE = 8  # letters that a word keeps when it is cut
 _HEAD_FRAC = 0.55  # of a text whose middle is cut, what stands before
 _WORD = re.compile(r"\w+")
+# beside a letter of Chinese or Japanese a line may end, but not before a mark that closes nor behind one that opens
+_WIDE = "\u2e80-\u2fff\u3040-\u9fff\uf900-\ufaff"
+_CLOSING, _OPENING = "，。、：；！？）》」』", "（《「『"
+_NOT_FIRST, _NOT_LAST = f"{_CLOSING}…”’\"')\\],.:;!?%\u00a0", f"{_OPENING}“‘\"'(\\[\u00a0"
+_BREAK = re.compile(f"(?<=[{_WIDE}{_CLOSING}])(?=[^{_NOT_FIRST}])|(?<=[^{_NOT_LAST}])(?=[{_WIDE}{_OPENING}])")
 # what XML 1.0 cannot hold, and what would turn the direction of the text around it
 _UNFIT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -70,16 +75,22 @@ def prose_width() -> int:
 def wrapped(text: str, indent: int = 0, max_columns: int | None = None) -> list[str]:
     """Lines of at most max_columns of a terminal, all but the first indented; a longer word is cut.
 
+    A line ends at a space, or between letters of a script that has none between words.
+
     max_columns: those of the terminal if left out, and no more than is easy to read.
     """
     room = prose_width() if max_columns is None else max_columns
     plain = printable(text)
-    words = plain.lstrip(" ").split(" ")
-    line = plain[: len(plain) - len(plain.lstrip(" "))] + words[0]
+    pieces = [
+        ("" if i else " ", part)
+        for word in plain.lstrip(" ").split(" ")
+        for i, part in enumerate(_BREAK.split(word) if not word.isascii() else [word])
+    ]
+    line = plain[: len(plain) - len(plain.lstrip(" "))] + pieces[0][1]
     lines = []
-    for word in words[1:]:
-        if columns(f"{line} {word}") <= room:
-            line = f"{line} {word}"
+    for joint, word in pieces[1:]:
+        if columns(f"{line}{joint}{word}") <= room:
+            line = f"{line}{joint}{word}"
         else:
             lines.append(cut_to_columns(line, room))
             line = " " * indent + word

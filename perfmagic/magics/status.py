@@ -1,6 +1,6 @@
 """%perfmagic: what is set, and what works here?   %perfmagic display MODE: how results are shown.
 
-%perfmagic memory: what is on the devices now, and who holds it?
+%perfmagic language NAME: in which language.   %perfmagic memory: what is on the devices now, and who holds it?
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from perfmagic.api.show import in_notebook
 from perfmagic.base import units
 from perfmagic.base.display import FACES, MODES, TEXT, choose, display_mode
 from perfmagic.base.errors import OptionError
+from perfmagic.base.language import LANGUAGES, language, set_language
 from perfmagic.base.options import did_you_mean
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.capture.devices.backends import require_torch
@@ -27,7 +28,7 @@ def parser() -> Parser:
     return Parser(
         "%perfmagic",
         "Versions, devices, and how results are displayed; what is on the devices now.",
-        form=f"[memory | display {'|'.join(MODES)}]",
+        form=f"[memory | display {'|'.join(MODES)} | language {'|'.join(LANGUAGES)}]",
     )
 
 
@@ -43,14 +44,20 @@ def run(shell: Any, line: str) -> None:
         return
     if arguments[:1] == ["display"] and len(arguments) == 2:
         choose(arguments[1])
+    elif arguments[:1] == ["language"] and len(arguments) == 2:
+        set_language(arguments[1])
     elif arguments:
         raise OptionError(
-            f"%perfmagic knows `memory` and `display MODE`, got {rest!r}",
-            hint=f"{did_you_mean(arguments[0], ('memory', 'display'))}%perfmagic display static",
+            f"%perfmagic knows `memory`, `display MODE` and `language NAME`, got {rest!r}",
+            hint=f"{did_you_mean(arguments[0], ('memory', 'display', 'language'))}%perfmagic display static",
         )
     mode = display_mode()
     display = f"{mode}: {FACES[mode]}" if in_notebook(shell) else TEXT
-    print("\n".join(f"{key:12} {value}" for key, value in {**diagnosis(), "display": display}.items()))
+    print(
+        "\n".join(
+            f"{key:12} {value}" for key, value in {**diagnosis(), "display": display, "language": language()}.items()
+        )
+    )
 
 
 # %perfmagic memory: what is on the devices now, and who holds it?

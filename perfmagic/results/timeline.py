@@ -42,6 +42,7 @@ from perfmagic.analysis.verdict import Verdict
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.files import write_text
+from perfmagic.base.language import translated
 from perfmagic.changes import faster
 from perfmagic.results.result import Result
 from perfmagic.results.what_if import Curve, WhatIfResult, checked_changes
@@ -179,17 +180,21 @@ class TimelineResult(Result):
             raise OptionError("highlight: a name or a line, not both")
         self.view_state.mark(name, line)
 
-    @cached_property
+    @property
     def findings(self) -> Rows[Finding]:
         """The verdict, then what time was lost to, the costliest first."""
-        return Rows(findings(self.trace, comm_names=self.comm_names), Finding)
+        return Rows(translated(self._findings), Finding)
 
     @cached_property
+    def _findings(self) -> tuple[Finding, ...]:
+        return findings(self.trace, comm_names=self.comm_names)
+
+    @property
     def answers(self) -> Answers:
         """What to do about it: at most three answers, each with what the recorded run would take with it."""
         from perfmagic.analysis.findings.answers import find_answers
 
-        return find_answers(self.trace, self.comm_names)
+        return translated(find_answers(self.trace, self.comm_names))
 
     @cached_property
     def verdict(self) -> Verdict:

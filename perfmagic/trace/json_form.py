@@ -40,6 +40,8 @@ def to_json(value: Any) -> Any:
     """A value as JSON holds it: members of an enumeration by name, None for a number that is not finite."""
     if value is None or type(value) in (bool, int, str):
         return value
+    if isinstance(value, str) and not isinstance(value, enum.Enum):
+        return str(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, enum.Enum):

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import distinct
 from perfmagic.trace.columns import (
     HOST_DEVICE,
@@ -69,7 +70,9 @@ class DeviceInfo:
         if not self.simulated:
             return self.name
         number = f" {self.name}" if ":" in self.name else ""
-        return f"simulated device{number}, {self.pace}" if self.pace else f"simulated device{number}"
+        if self.pace:
+            return phrase("simulated device{number}, {pace}", number=number, pace=self.pace)
+        return phrase("simulated device{number}", number=number)
 
 
 def devices_label(infos: Sequence[DeviceInfo]) -> str:
@@ -82,9 +85,9 @@ def devices_label(infos: Sequence[DeviceInfo]) -> str:
         if len(some) == 1:
             words.append(some[0].label)
         else:
-            sims = f"{len(some)} simulated devices" + (f", {what}" if what else "")
+            sims = phrase("{n} simulated devices{pace}", n=len(some), pace=f", {what}" if what else "")
             words.append(sims if simulated else f"{len(some)} × {what}")
-    return ", ".join(words)
+    return words[0] if len(words) == 1 else ", ".join(words)
 
 
 @dataclass(frozen=True)

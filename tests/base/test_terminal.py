@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from perfmagic.base.terminal import NARROWEST, USUAL, columns, cut_to_columns, width
+from perfmagic.base.terminal import NARROWEST, USUAL, columns, cut_to_columns, width, wrapped
 
 
 class Terminal(io.StringIO):
@@ -44,3 +44,17 @@ def test_east_asian_characters_take_two_columns_and_accents_none() -> None:
     assert columns("e\u0301") == 1
     assert cut_to_columns("核函数", 5) == "核函…"
     assert cut_to_columns("核函数", 6) == "核函数"
+
+
+def test_a_line_of_chinese_ends_between_letters_and_no_mark_begins_one() -> None:
+    lines = wrapped("  ! 队列已满，设备空闲（没有工作），Python 在 aten::mm 中等待", indent=4, max_columns=20)
+    assert lines == ["  ! 队列已满，设备空", "    闲（没有工作），", "    Python 在", "    aten::mm 中等待"]
+
+
+@pytest.mark.parametrize("text", ["a(…, b=1) “c” d…e 5\u00a0% – f → g×h µs", "kernel<int, …>", "a–b…c·d"])
+def test_a_line_without_wide_letters_ends_at_spaces_alone(text: str) -> None:
+    assert " ".join(wrapped(text, max_columns=11)).split(" ") == text.split(" ")
+
+
+def test_a_number_stays_with_its_unit() -> None:
+    assert wrapped("设备有 76\u00a0% 的时间", max_columns=10) == ["设备有", "76\u00a0% 的时", "间"]

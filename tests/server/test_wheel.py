@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import perfmagic
+from perfmagic.base.language import LOCALE
 
 pytestmark = pytest.mark.slow
 
@@ -52,6 +53,12 @@ def test_the_wheel_enables_the_server_s_half(wheel: zipfile.ZipFile) -> None:
     assert settings == {"ServerApp": {"jpserver_extensions": {"perfmagic": True}}}
     assert "perfmagic/server/work.py" in wheel.namelist()
     assert not [name for name in wheel.namelist() if name.startswith(("perfmagic/labextension", "perfmagic/frontend"))]
+
+
+def test_the_wheel_has_the_translations_of_answers(wheel: zipfile.ZipFile) -> None:
+    translations = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in LOCALE.rglob("*.mo")}
+    assert translations
+    assert {name: wheel.read(name) for name in wheel.namelist() if name.endswith(".mo")} == translations
 
 
 def test_files_cached_for_a_year_have_a_hash_in_their_name() -> None:

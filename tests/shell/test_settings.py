@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from perfmagic.base.display import VARIABLE, display_mode
+from perfmagic.base.language import language
 
 from .conftest import Notebook
 
@@ -18,6 +19,9 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfmagic.base.display._chosen", [])
     monkeypatch.setattr("perfmagic.base.display._configured", ["auto"])
     monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr("perfmagic.base.language._chosen", [])
+    monkeypatch.setattr("perfmagic.base.language._configured", ["en"])
+    monkeypatch.delenv("PERFMAGIC_LANGUAGE", raising=False)
 
 
 @pytest.fixture
@@ -83,3 +87,26 @@ def test_unload_removes_the_settings(configured: Notebook) -> None:
         configured.run("%unload_ext perfmagic")
         assert "PerfmagicMagics" not in configured.run("%config").printed
         assert display_mode() == "auto"
+
+
+def test_the_language_of_answers_is_chosen_in_the_shell(notebook: Notebook) -> None:
+    assert "language     zh" in notebook.run("%perfmagic language zh_CN").printed
+    assert "没有用到设备" in notebook.run("%%timeline -o t\nx = 1").report + notebook.run("print(t.text())").printed
+    notebook.run("%perfmagic language en")
+    assert "No device was used" in notebook.run("print(t.text())").printed
+    assert notebook.run("%config PerfmagicMagics.language").value == "en"
+
+
+def test_an_unknown_language_is_refused_by_name(notebook: Notebook) -> None:
+    refusal = notebook.run("%perfmagic language klingon").refusal
+    assert "klingon" in refusal
+    assert "en, zh" in refusal
+    assert language() == "en"
+
+
+def test_config_sets_the_language_and_the_file_before_it(configured: Notebook) -> None:
+    configured.shell.config.PerfmagicMagics.language = "zh"
+    configured.run("%load_ext perfmagic")
+    assert language() == "zh"
+    configured.run('%config PerfmagicMagics.language = "en"')
+    assert language() == "en"

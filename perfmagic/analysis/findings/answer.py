@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from perfmagic.base import units
+from perfmagic.base.language import say, translated
 from perfmagic.base.terminal import columns, cut_to_columns, printable, width, wrapped
 from perfmagic.trace.json_form import JsonForm
 
@@ -78,28 +79,24 @@ class Answers(JsonForm):
     also_seen: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    @property
-    def others(self) -> tuple[str, ...]:
-        """What is no answer, a line each: "little gain: …", "also seen: …"."""
-        named = (("little gain", self.little_gain), ("also seen", self.also_seen))
-        return tuple(f"{name}: {list_headlines(headlines)}" for name, headlines in named if headlines)
-
     def text(self, about: str = "") -> str:
         """Who decides, then two lines for each answer, one for all together, and the rest; as wide as the terminal.
 
         about: what was recorded, a line of its own.
         """
-        lines = wrapped(f"{units.duration(self.total_ns):<{GUTTER}}{self.decides}", indent=GUTTER)
+        shown = translated(self)
+        lines = wrapped(f"{units.duration(shown.total_ns):<{GUTTER}}{shown.decides}", indent=GUTTER)
         lines += wrapped(" " * GUTTER + about, indent=GUTTER) if about else []
-        for number, answer in enumerate(self.answers, 1):
+        for number, answer in enumerate(shown.answers, 1):
             lines.append(_with_times(f"{number:>{len(INDENT)}}  {answer.headline}", answer))
-            several = f" ({units.count(len(answer.evidence))} findings)" if len(answer.evidence) > 1 else ""
+            n = len(answer.evidence)
+            several = f" ({say('{n} findings', n=n)})" if n > 1 else ""
             lines += wrapped(f"{INDENT}  → {answer.action}{several}", indent=len(INDENT) + 4)
-        if self.together is not None:
-            lines.append(_with_times(f"{INDENT}  {self.together.headline}", self.together))
-        for others in self.others:
-            lines += wrapped(f"{INDENT}{others}", indent=len(INDENT))
-        lines += [line for warning in self.warnings for line in wrapped(f"  ! {warning}", indent=4)]
+        if shown.together is not None:
+            lines.append(_with_times(f"{INDENT}  {shown.together.headline}", shown.together))
+        for rest in list_rest(shown.little_gain, shown.also_seen):
+            lines += wrapped(f"{INDENT}{rest}", indent=len(INDENT))
+        lines += [line for warning in shown.warnings for line in wrapped(f"  ! {warning}", indent=4)]
         return "\n".join(line.rstrip() for line in lines)
 
     def __repr__(self) -> str:
@@ -119,11 +116,13 @@ class Times(NamedTuple):
 
 
 def times_of(answer: Answer) -> Times:
-    """The words of an answer's times."""
+    """The words of an answer's times, in the language in force."""
     if answer.after_ns is None:
-        return Times("", f"costs {units.duration(answer.cost_ns)}" if answer.cost_ns else "", "")
+        costs = say("costs {time}", time=units.duration(answer.cost_ns)) if answer.cost_ns else ""
+        return Times("", costs, "")
     ends = [units.duration(ns) for ns in (answer.low_ns, answer.high_ns) if ns is not None]
-    sure = "at best" if answer.at_most else " to ".join(ends) if len(set(ends)) > 1 else ""
+    interval = say("{low} to {high}", low=ends[0], high=ends[1]) if len(set(ends)) > 1 else ""
+    sure = say("at best") if answer.at_most else interval
     return Times(units.duration(answer.before_ns), units.duration(answer.after_ns), sure)
 
 
@@ -131,13 +130,25 @@ def _with_times(left: str, answer: Answer) -> str:
     """A line with what an answer makes of the run at its end; else with what the findings cost."""
     before, right, _ = times_of(answer)
     if before:
-        right = f"{'at best ' if answer.at_most else ''}{before} → {right}"
+        times = f"{before} → {right}"
+        right = say("at best {times}", times=times) if answer.at_most else times
     room = width() - columns(right) - 2 if right else width()
     fact = cut_to_columns(printable(left), room)
     return fact + " " * (width() - columns(fact) - columns(right)) + right
 
 
-def list_headlines(headlines: Sequence[str]) -> str:
+def list_rest(little_gain: Sequence[str], also_seen: Sequence[str]) -> list[str]:
+    """What gains little and what else was seen, a line each, in the language in force."""
+    gain, seen = _list_headlines(little_gain), _list_headlines(also_seen)
+    lines = (
+        say("little gain: {facts}", facts=gain) if gain else "",
+        say("also seen: {facts}", facts=seen) if seen else "",
+    )
+    return [line for line in lines if line]
+
+
+def _list_headlines(headlines: Sequence[str]) -> str:
     """The first few headlines, and how many more there are."""
     more = len(headlines) - MOST_HEADLINES
-    return "; ".join(headlines[:MOST_HEADLINES]) + (f"; {more} more" if more > 0 else "")
+    first = say("; ").join(headlines[:MOST_HEADLINES])
+    return say("{first}; {n} more", first=first, n=more) if more > 0 else first

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from perfmagic.analysis.findings.answer import Answer, Answers
-from perfmagic.analysis.findings.catalogue import action, decides, headline
+from perfmagic.analysis.findings.catalogue import action, count_things, decides, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import Node, known, tree
 from perfmagic.analysis.findings.finding import Finding
@@ -36,6 +36,7 @@ from perfmagic.analysis.verdict import (
     START_UP,
 )
 from perfmagic.base import units
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import intersect, union
 from perfmagic.base.numerics.intervals import total_ns as sum_ns
 from perfmagic.trace.columns import NO_LINE, CallKind
@@ -206,8 +207,9 @@ def _together(
     prediction = _predict(facts, gains, findings)
     if prediction is None:
         return None
-    every = "both" if len(answers) == 2 else "all three"
-    name = every if len(numbers) == len(answers) else " and ".join(numbers.values())
+    every = phrase("both") if len(answers) == 2 else phrase("all three")
+    first, *others = numbers.values()
+    name = every if len(numbers) == len(answers) else phrase("{first} and {second}", first=first, second=others[0])
     return _as_answer(facts, prediction, name, "", findings)
 
 
@@ -292,7 +294,7 @@ def _without_records(facts: Facts) -> str:
         return decides("failed")
     launches = int((trace.calls.kind == CallKind.LAUNCH).sum())
     if launches and not trace.simulated:
-        return decides("no device records, launches", n=units.plural(launches, "launch", "launches"))
+        return decides("no device records, launches", n=count_things(launches, "launch"))
     return decides(NO_RECORDS)
 
 
@@ -311,9 +313,9 @@ def warnings(facts: Facts) -> tuple[str, ...]:
     starts = [table.start_ns.min() for table in (trace.calls, trace.host_ops) if len(table)]
     early = int((trace.ops.start_ns < min(starts)).sum()) if starts and trace.meta.returned_ns is None else 0
     if early:
-        warned.append(headline("mid_flight", n=units.plural(early, "op")))
+        warned.append(headline("mid_flight", n=count_things(early, "op")))
     if len(trace.python_frames):
         warned.append(headline("stacks"))
     if in_passing(trace) and (why := why_no_path(trace, facts.comm_names)):
-        warned.append(why[:1].upper() + why[1:])
+        warned.append(why.capitalised())
     return tuple(warned)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from perfmagic.base.language import Words, counted, phrase
+
 HEADLINE_CHARS, ACTION_CHARS = 70, 90  # at most, with the values in
 
 # Who decides how long a run takes.
@@ -106,19 +108,34 @@ ACTIONS = {
 }
 
 
-def headline(key: str, /, **values: object) -> str:
+# Things that the values count.
+COUNTED = {
+    "copy": ("{n} copy", "{n} copies"),
+    "kernel": ("{n} kernel", "{n} kernels"),
+    "launch": ("{n} launch", "{n} launches"),
+    "op": ("{n} op", "{n} ops"),
+    "tensor": ("{n} tensor", "{n} tensors"),
+}
+
+
+def headline(key: str, /, **values: object) -> Words:
     """A headline with its values."""
-    return HEADLINES[key].format(**values)
+    return phrase(HEADLINES[key], **values)
 
 
-def action(key: str, /, **values: object) -> str:
+def action(key: str, /, **values: object) -> Words:
     """An action with its values."""
-    return ACTIONS[key].format(**values)
+    return phrase(ACTIONS[key], **values)
 
 
-def decides(key: str, /, **values: object) -> str:
+def decides(key: str, /, **values: object) -> Words:
     """Who decides, with the values."""
-    return DECIDES[key].format(**values)
+    return phrase(DECIDES[key], **values)
+
+
+def count_things(n: int, thing: str) -> Words:
+    """How many of a thing, as a value: "3 launches"."""
+    return counted(n, *COUNTED[thing])
 
 
 class Remedy(NamedTuple):

@@ -28,6 +28,7 @@ from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
 from perfmagic.analysis.timeline.queueing import LaunchBound, Launches, QueueStat, launch_bound, launches, queues
 from perfmagic.analysis.timeline.steps import Step, steps
 from perfmagic.base import units
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import (
     EMPTY,
     Intervals,
@@ -46,7 +47,7 @@ from perfmagic.trace.rows import Rows
 
 # Where the time of a cell went, each instant once: the parts that the verdict compares.
 
-THE_CELL, ITS_EXTENT = "the cell", "its extent"  # what a share of busy time is of, as sentences have it
+THE_CELL, ITS_EXTENT = phrase("the cell"), phrase("its extent")  # what a share of busy time is of, as sentences have it
 
 
 class Window(NamedTuple):

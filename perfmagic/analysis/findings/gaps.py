@@ -35,6 +35,7 @@ from perfmagic.analysis.timeline.host_time import main_thread
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, clip, covered_ns, intersect, total_ns, union
 from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
@@ -492,7 +493,7 @@ def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
         return _too_little(facts, "calls before the first op took", in_calls_ns)
     was = python_was(facts.trace, np.array([main_thread(facts.trace)]), np.array([[begun_ns, first_ns]]))
     loads = any("DataLoader" in name for name in was.names)
-    name = "the DataLoader" if loads else _shortest_name(was)
+    name = phrase("the DataLoader") if loads else _shortest_name(was)
     operator, _, frame = was.names
     # an operator without a frame is the first of its kind: it starts a library
     prepare = action("warm_up") if operator and not frame else action("prepare")

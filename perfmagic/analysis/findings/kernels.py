@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfmagic.analysis.findings.advice import can_compile, compiled
-from perfmagic.analysis.findings.catalogue import action, headline
+from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few, too_short
 from perfmagic.analysis.timeline.categories import categories
@@ -22,6 +22,7 @@ from perfmagic.analysis.timeline.kernels import tensor_core_share
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.base import units
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, coded, intersect, merge, subtract, total_ns, union
 from perfmagic.base.units import on_lines, sentences
 from perfmagic.trace.category import Category
@@ -318,7 +319,7 @@ def tensor_cores(facts: Facts) -> Outcome:
         return Silent(f"{device} is not known to have tensor cores")
     part = f"{units.percent(unused_ns / share.kernel_ns)} of the kernel time"
     frac = convolutions_ns / unused_ns
-    which = "convolutions" if frac > 1 - PART_FRAC else "matrix kernels"
+    which = phrase("convolutions") if frac > 1 - PART_FRAC else phrase("matrix kernels")
     both = PART_FRAC <= frac <= 1 - PART_FRAC
     kinds = f", {units.duration(convolutions_ns)} of it in convolutions" if both else ""
     finding = facts.finding(
@@ -446,7 +447,7 @@ def tiny_kernels(facts: Facts) -> Outcome:
             rule="tiny_kernels",
             cost_ns=None,
             cause="many tiny kernels",
-            headline=headline("tiny_kernels", n=units.plural(len(kernels), "kernel"), time=units.duration(median_ns)),
+            headline=headline("tiny_kernels", n=count_things(len(kernels), "kernel"), time=units.duration(median_ns)),
             action=action("fuse") if fuses else "",
             detail=f"{facts.on_device}: {time}; half of all take {units.duration(median_ns)} or less",
             lines=(),

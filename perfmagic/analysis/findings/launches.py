@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from perfmagic.analysis.findings.advice import can_compile, compiled, ddp_remedy, for_gpus, fused
-from perfmagic.analysis.findings.catalogue import Remedy, action, headline
+from perfmagic.analysis.findings.catalogue import Remedy, action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, on_call_lines, on_time_lines, too_short
 from perfmagic.analysis.timeline.host_time import fetches, is_loader
@@ -73,7 +73,7 @@ def one_by_one(facts: Facts, free: Intervals) -> Outcome:
 
 def _headline(remedy: Remedy, n_ops: int) -> str:
     """What was found: whose ops they are, where the remedy knows."""
-    of_ddp = {action("bucket_view"): "ddp_buckets", action("no_broadcast"): "ddp_buffers"}
+    of_ddp: dict[str, str] = {action("bucket_view"): "ddp_buckets", action("no_broadcast"): "ddp_buffers"}
     return headline(of_ddp.get(remedy.action, "one_by_one"), n=units.count(n_ops))
 
 
@@ -349,7 +349,7 @@ def zero_grad(facts: Facts, free: Intervals) -> Outcome:
             end_ns=int(where[-1, 1]),
             device=facts.device,
             advice=_SET_TO_NONE,
-            headline=headline("zero_grad", n=units.plural(n, "op")),
+            headline=headline("zero_grad", n=count_things(n, "op")),
             action=action("set_to_none"),
             where=where,
         )

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from perfmagic.analysis.findings.catalogue import action, headline
+from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.copy_overlap import HostCopies
 from perfmagic.analysis.findings.facts import Facts, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_frame, on_call_lines, on_sync_lines
@@ -221,10 +221,10 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
     detail = sentences(held, device_meanwhile(facts, rows), first, copies.overlap_reason)
     advice = _pageable_advice(facts, calls, rows, copies)
     finding = waiting(facts, free, "pageable", rows, cause, detail, advice, less_ns=launches_ns)
-    n = units.plural(len(calls), "copy", "copies")
     indexing = _indexing(facts, rows)
-    indexed = 2 * int(syncs.blocked_ns[indexing].sum()) > blocked_ns  # by time: a mask's bytes are many, an index's few
-    n_tensors = units.plural(int(np.isin(calls, indexing).sum()), "tensor")
+    indexed = 2 * int(syncs.blocked_ns[indexing].sum()) > blocked_ns  # by time: a few of thousands may be most of it
+    n_tensors = count_things(int(np.isin(calls, indexing).sum()), "tensor")
+    n = count_things(len(calls), "copy")
     fact = headline("indexing", n=n_tensors) if indexed else headline("pageable", n=n)
     return [replace(finding, headline=fact, action=action("keep_indices" if indexed else "pin"))]
 

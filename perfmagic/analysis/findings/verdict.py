@@ -189,8 +189,8 @@ def kind_of(facts: Facts) -> str:
         if exposed_ns[most] >= least_ns:
             return most
         kind, run_ns = _kind_without_path(facts.cell_time), meta.end_ns - meta.start_ns
-        unexplained = kind == DEVICE_BOUND and facts.cell_time.busy_ns < DECIDES_FRAC * run_ns and meta.returned_ns is None
-        return STALLED if unexplained else kind
+        idle = meta.returned_ns is None and facts.cell_time.busy_ns < DECIDES_FRAC * run_ns
+        return STALLED if idle and kind == DEVICE_BOUND else kind
     decided = judgement.kind
     return LATENCY_BOUND if judgement.run_ns < SHORT_CELL_NS and decided != DEVICE_BOUND else decided
 

@@ -14,6 +14,7 @@ from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Graph, Links
 from perfmagic.analysis.timeline.trust import Trust, incomplete_graphs, missing_calls, sample, trust
 from perfmagic.base import units
+from perfmagic.base.language import Words, counted, phrase
 from perfmagic.base.numerics.intervals import total_ns, union
 from perfmagic.base.numerics.longest import NO_NODE
 from perfmagic.trace.columns import NONE, Int64, Remark
@@ -39,16 +40,20 @@ def unreadable(graph: Graph) -> str:
     """Why the record does not even say what held the run; "" where it does."""
     trace = graph.trace
     if not len(trace.ops):
-        return "no device op was recorded"
+        return phrase("no device op was recorded")
     if not (trace.ops.launch != NONE).any():
-        return "no launch was recorded: when ops were queued is unknown"
+        return phrase("no launch was recorded: when ops were queued is unknown")
     return _incomplete(trace) or _missing(graph) or _unexplained(graph)
 
 
 def _incomplete(trace: Trace) -> str:
     meta = trace.meta
     if meta.dropped_events:
-        return f"{units.plural(meta.dropped_events, 'event')} beyond the limit are missing from the record"
+        return counted(
+            meta.dropped_events,
+            "{n} event beyond the limit are missing from the record",
+            "{n} events beyond the limit are missing from the record",
+        )
     remark = incomplete_graphs(trace) or sample(trace)
     return remark.words if remark else ""
 
@@ -58,22 +63,28 @@ def _missing(graph: Graph) -> str:
     missing_ns = total_ns(missing_calls(graph.trace).where)
     if missing_ns <= UNEXPLAINED_FRAC * graph.run_ns:
         return ""
-    return f"for {units.duration(missing_ns)} the record holds nothing of the host: calls are missing from it"
+    return phrase(
+        "for {time} the record holds nothing of the host: calls are missing from it", time=units.duration(missing_ns)
+    )
 
 
 def _unsteady(trace: Trace) -> str:
     if trace.meta.predicted:
-        return "this is a prediction itself"
+        return phrase("this is a prediction itself")
     if trace.meta.failed:
-        return "the cell failed"
-    return "a wait between streams is missing: the cell computes something else each time" if trace.meta.races else ""
+        return phrase("the cell failed")
+    if trace.meta.races:
+        return phrase("a wait between streams is missing: the cell computes something else each time")
+    return ""
 
 
 def _unexplained(graph: Graph) -> str:
     share = unexplained_frac(graph)
     if share <= UNEXPLAINED_FRAC:
         return ""
-    return f"nothing in the record explains {units.percent(share)} of the time: ops began late with all done"
+    return phrase(
+        "nothing in the record explains {share} of the time: ops began late with all done", share=units.percent(share)
+    )
 
 
 def unexplained_frac(graph: Graph) -> float:
@@ -90,8 +101,10 @@ def _jitter(graph: Graph) -> str:
     length_ns = ops.end_ns - ops.start_ns
     if int(length_ns[length_ns < JITTER_NS].sum()) <= JITTER_FRAC * graph.run_ns:
         return ""
-    short = f"ops of the simulated device below {units.duration(JITTER_NS)}"
-    return f"{short} last as long as the host's threads let them: pace them longer"
+    return phrase(
+        "ops of the simulated device below {time} last as long as the host's threads let them: pace them longer",
+        time=units.duration(JITTER_NS),
+    )
 
 
 # Ranks without a record here: a collective with them may end as it did, whatever changes.
@@ -299,30 +312,34 @@ def drawn_path(trace: Trace, comm_names: str | None = None) -> CriticalPath | No
     return _path_or_reason(trace, comm_names)[0]
 
 
-def why_no_path(trace: Trace, comm_names: str | None = None) -> str:
-    """Why a trace with device ops has no critical path in its picture, or no gains, in a sentence; "" where it has."""
+def why_no_path(trace: Trace, comm_names: str | None = None) -> Words | None:
+    """Why a trace with device ops has no critical path in its picture, or no gains, a sentence; None where it has."""
     return _path_or_reason(trace, comm_names)[1]
 
 
 @once_per_trace
-def _path_or_reason(trace: Trace, comm_names: str | None = None) -> tuple[CriticalPath | None, str]:
+def _path_or_reason(trace: Trace, comm_names: str | None = None) -> tuple[CriticalPath | None, Words | None]:
     """What held the run, and why that, or what a change would gain, is not known.
 
     A record has no path where it is too large, see in_passing, or leaves too much unexplained. Nor has a prediction,
     whose replay knows its own path, or a cell that failed: what held its beginning need not hold all of it.
     """
     if not len(trace.ops) or trace.meta.predicted or trace.meta.failed:
-        return None, ""
+        return None, None
     if not in_passing(trace):
         return (
             None,
-            "of so large a record t.critical_path() and t.what_if() give the critical path and gains when asked",
+            phrase(
+                "of so large a record t.critical_path() and t.what_if() give the critical path and gains when asked"
+            ),
         )
     graph = graph_of(trace)
     if why := unreadable(graph):
-        return None, f"the critical path and gains are not known: {why}"
+        return None, phrase("the critical path and gains are not known: {why}", why=why)
     why = not_predictable(graph)
-    return critical_path(graph, graph.time_ns, comm_names), f"gains are not known: {why}" if why else ""
+    return critical_path(graph, graph.time_ns, comm_names), phrase(
+        "gains are not known: {why}", why=why
+    ) if why else None
 
 
 def full_trust(trace: Trace, comm_names: str | None = None) -> Trust:

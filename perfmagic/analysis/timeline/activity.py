@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, running_max, union, unions
 from perfmagic.trace.columns import NONE, Bool, CallKind, DeviceOps, Int32, Int64
 from perfmagic.trace.hoststack import host_stack, is_operator
@@ -184,8 +185,8 @@ ASKED_AS = {  # operators that people do not write, as what they write
     "aten::to": ".to()",
     "aten::_to_copy": ".to()",
     "aten::copy_": ".copy_()",
-    "aten::index": "indexing by a mask",
-    "aten::index_put_": "assigning by a mask",
+    "aten::index": phrase("indexing by a mask"),
+    "aten::index_put_": phrase("assigning by a mask"),
 }
 
 

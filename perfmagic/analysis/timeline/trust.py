@@ -11,6 +11,7 @@ from perfmagic.analysis.timeline.activity import extent, orphans, previous_end_n
 from perfmagic.analysis.timeline.idle import gap_pauses
 from perfmagic.analysis.timeline.origin import graph_sizes
 from perfmagic.base import units
+from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, distinct, merge, subtract, union
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64, Remark
 from perfmagic.trace.json_form import JsonForm
@@ -39,16 +40,32 @@ def sample(trace: Trace) -> Remark | None:
     n_launched = int(np.isin(ids, trace.ops.correlation).sum())
     if len(ids) >= MOST_FRAC * n_ids or n_launched < ONLY_LAUNCHES_FRAC * len(ids):
         return None
-    share = f"{units.percent_known(len(ids) / n_ids)}; whole recordings have more than {units.percent(MOST_FRAC)}"
-    spread = f"the numbers of its {units.count(len(ids))} calls span {units.count(n_ids)} ({share})"
-    sentence = (
-        f"the file looks like a sample of a recording: {spread}, and {units.count(n_launched)} of them launched an op"
+    sentence = phrase(
+        "the file looks like a sample of a recording: the numbers of its {n} calls span {span} ({share}; "
+        "whole recordings have more than {most}), and {launched} of them launched an op",
+        n=units.count(len(ids)),
+        span=units.count(n_ids),
+        share=units.percent_known(len(ids) / n_ids),
+        most=units.percent(MOST_FRAC),
+        launched=units.count(n_launched),
     )
     numbers = {"n_calls": len(ids), "n_call_numbers": n_ids, "n_calls_with_op": n_launched}
     return Remark("sample", sentence, numbers)
 
 
-_OVERLAPS = "before the previous op on their stream has ended"
+# Counts of a record: what is said of one and of many.
+COUNTS = {
+    "n_launches_without_op": ("{n} launch has no device record", "{n} launches have no device record"),
+    "n_orphans": ("{n} of {ops} was launched before the window", "{n} of {ops} were launched before the window"),
+    "n_without_launch": ("{n} of {ops} has no launch record", "{n} of {ops} have no launch record"),
+    "n_before_launch": ("{n} of {ops} starts before the launch", "{n} of {ops} start before the launch"),
+    "n_overlaps": (
+        "{n} of {ops} starts before the previous op on their stream has ended",
+        "{n} of {ops} start before the previous op on their stream has ended",
+    ),
+    "n_zero_durations": ("{n} of {ops} has no duration", "{n} of {ops} have no duration"),
+    "n_dropped_events": ("{n} event was left out by the limit", "{n} events were left out by the limit"),
+}
 
 
 @dataclass(frozen=True)
@@ -100,25 +117,12 @@ class Trust(JsonForm):
         return tuple(remark.words for remark in self.remarks)
 
     def _counted(self) -> Iterator[Remark]:
-        lost = units.plural(self.n_launches_without_op, "launch has", "launches have")
-        events = units.plural(self.n_dropped_events, "event was", "events were")
-        for name, sentence in (
-            ("n_launches_without_op", f"{lost} no device record"),
-            ("n_orphans", self._of_all(self.n_orphans, "was launched", "were launched", "before the window")),
-            ("n_without_launch", self._of_all(self.n_without_launch, "has", "have", "no launch record")),
-            ("n_before_launch", self._of_all(self.n_before_launch, "starts", "start", "before the launch")),
-            ("n_overlaps", self._of_all(self.n_overlaps, "starts", "start", _OVERLAPS)),
-            ("n_zero_durations", self._of_all(self.n_zero_durations, "has", "have", "no duration")),
-            ("n_dropped_events", f"{events} left out by the limit"),
-        ):
+        ops = counted(self.n_device_ops, "{n} device op", "{n} device ops")
+        for name, forms in COUNTS.items():
             n = getattr(self, name)
             if n:
-                yield Remark(name.removeprefix("n_"), sentence, {name: n, "n_device_ops": self.n_device_ops})
-
-    def _of_all(self, n: int, singular: str, plural: str, rest: str) -> str:
-        """How many of the device ops: "8 of 3,521 device ops start …", with the verb for one or for many."""
-        verb = singular if n == 1 else plural
-        return f"{units.count(n)} of {units.plural(self.n_device_ops, 'device op')} {verb} {rest}"
+                numbers = {name: n, "n_device_ops": self.n_device_ops}
+                yield Remark(name.removeprefix("n_"), counted(n, *forms, ops=ops), numbers)
 
 
 @once_per_trace
@@ -228,10 +232,11 @@ def incomplete_graphs(trace: Trace) -> Remark | None:
     if missed_ns < MISSED_FRAC * extent_ns:
         return None
     # pauses that another graph's op begins are not counted, though ops may be missing there as well
-    within = f"within at least {units.plural(len(launches), 'graph launch', 'graph launches')} nothing is recorded"
-    sentence = (
-        f"ops of CUDA graphs look missing: {within} for at least {units.duration(missed_ns)}, where ops of a graph "
-        "follow each other within microseconds"
+    sentence = phrase(
+        "ops of CUDA graphs look missing: within at least {launches} nothing is recorded for at least {time}, where "
+        "ops of a graph follow each other within microseconds",
+        launches=counted(len(launches), "{n} graph launch", "{n} graph launches"),
+        time=units.duration(missed_ns),
     )
     return Remark("graph_ops", sentence, {"n_graphs": len(launches), "missed_ns": missed_ns, "longest_ns": longest_ns})
 

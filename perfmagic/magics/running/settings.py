@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from traitlets import Enum, TraitError
 from traitlets.config import Configurable
 
 from perfmagic.api.options import Settings, described
-from perfmagic.base.display import choose, configure, display_mode
+from perfmagic.base import display as base_display
+from perfmagic.base import language as base_language
 
-_DISPLAY = described(Settings)["display"]
+_SETTINGS = described(Settings)
 
 
-class DisplayEnum(Enum):  # type: ignore[type-arg]  # the oldest traitlets has no generic one
-    """The mode in force. base.display keeps it for scripts and `%perfmagic display`, too."""
+class Kept(Enum):  # type: ignore[type-arg]  # the oldest traitlets has no generic one
+    """A setting that a module of base keeps, for scripts and `%perfmagic`, too.
+
+    in_force: the value.  choose: for the session.  configure: for a configuration file.
+    """
+
+    def __init__(
+        self, name: str, in_force: Callable[[], str], choose: Callable[[str], None], configure: Callable[[str], None]
+    ) -> None:
+        option = _SETTINGS[name]
+        super().__init__(option.choices, default_value=option.default, help=option.help)
+        self._in_force, self._choose, self._configure = in_force, choose, configure
+        self.tag(config=True)
 
     def get(self, obj: Any, cls: Any = None) -> str:
-        return display_mode()
+        return self._in_force()
 
     def set(self, obj: Any, value: Any) -> None:
-        (choose if obj.loaded else configure)(str(self._validate(obj, value)))
+        (self._choose if obj.loaded else self._configure)(str(self._validate(obj, value)))
 
 
 class PerfmagicMagics(Configurable):
@@ -29,7 +42,8 @@ class PerfmagicMagics(Configurable):
 
     loaded = False  # until then the configuration file sets
 
-    display = DisplayEnum(_DISPLAY.choices, default_value=_DISPLAY.default, help=_DISPLAY.help).tag(config=True)
+    display = Kept("display", base_display.display_mode, base_display.choose, base_display.configure)
+    language = Kept("language", base_language.language, base_language.set_language, base_language.configure)
 
     def __init__(self, shell: Any) -> None:
         try:
@@ -51,4 +65,5 @@ def remove_settings(shell: Any) -> None:
         for configurable in shell.configurables
         if type(configurable).__name__ != PerfmagicMagics.__name__  # by name: a reload makes another class
     ]
-    configure("auto")
+    base_display.configure("auto")
+    base_language.configure("en")

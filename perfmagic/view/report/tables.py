@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from perfmagic.analysis.findings.answer import list_headlines
+from perfmagic.analysis.findings.answer import list_rest
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.base import units
+from perfmagic.base.language import say
 from perfmagic.base.tables import Cell, Table, cell, whole_name
 from perfmagic.trace.category import CATEGORY_WORDS, Category
 from perfmagic.trace.short_names import short_names
@@ -65,20 +66,19 @@ def rate_cell(bytes_per_s: float | None) -> Cell:
 def answers_table(report: Mapping[str, Any]) -> Table:
     """What to do, and what the run would take then; what gains little, and what else was seen, in the note."""
     answers = report["answers"]
-    rest = (("little gain", answers["little_gain"]), ("also seen", answers["also_seen"]))
-    note = ". ".join(f"{name}: {list_headlines(headlines)}" for name, headlines in rest if headlines)
+    note = say(". ").join(list_rest(answers["little_gain"], answers["also_seen"]))
     together = answers["together"]
     head, rows = columns_of(
         [*answers["answers"], *([together] if together else [])],
         lambda answer: cell(" → ".join(filter(None, (answer["headline"], answer["action"])))),
         (
-            ("from", time_cell, "before_ns"),
-            ("to", time_cell, "after_ns"),
-            ("", lambda bound: cell("at best" if bound else ""), "at_most"),
-            ("costs", time_cell, "cost_ns"),
+            (say("from"), time_cell, "before_ns"),
+            (say("to"), time_cell, "after_ns"),
+            ("", lambda bound: cell(say("at best") if bound else ""), "at_most"),
+            (say("costs"), time_cell, "cost_ns"),
         ),
     )
-    return Table("What to do", head, rows, note, thing="answer")
+    return Table(say("What to do"), head, rows, note, thing="answer")
 
 
 # The tables of a report about Python's side: steps, operators, annotations, lines of the cell, waits.

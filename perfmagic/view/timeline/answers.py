@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from perfmagic.analysis.findings.answer import Answer, times_of
+from perfmagic.analysis.findings.answer import Answer, Answers, list_rest, times_of
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.base import units
+from perfmagic.base.language import say, translated
 from perfmagic.base.terminal import escaped
 from perfmagic.view.html import FONT, MAX_FINDINGS, RED, paragraphs, short
 from perfmagic.view.timeline.doc import TimelineDoc, cost_words, rest_words
@@ -21,23 +22,31 @@ def findings_words(doc: TimelineDoc) -> str:
     return units.plural(len(doc.findings), "finding") if doc.findings else ""
 
 
+def _answers(doc: TimelineDoc) -> Answers | None:
+    """The answers in the language in force."""
+    return translated(doc.answers)
+
+
 def _decider(doc: TimelineDoc) -> tuple[str, str]:
     """Who decides, and the number behind it with the colon that joins it."""
-    who, colon, share = doc.answers.decides.partition(": ") if doc.answers else ("", "", "")
+    answers = _answers(doc)
+    who, colon, share = answers.decides.partition(say(": ")) if answers else ("", "", "")
     return who, colon + share
 
 
 def _others(doc: TimelineDoc) -> tuple[str, ...]:
     """What is no answer, a line each; where there is nothing else, the first finding."""
-    answers = doc.answers
+    answers = _answers(doc)
     if answers is None:
         return ()
     nothing = doc.findings and not answers.answers and not answers.also_seen
-    return (*answers.others, *(f"{f.cause}{rest_words(f)}" for f in doc.findings[: 1 if nothing else 0]))
+    rest = list_rest(answers.little_gain, answers.also_seen)
+    return (*rest, *(f"{f.cause}{rest_words(f)}" for f in doc.findings[: 1 if nothing else 0]))
 
 
 def _warnings(doc: TimelineDoc) -> tuple[str, ...]:
-    return tuple(f"! {warning}" for warning in doc.answers.warnings) if doc.answers else ()
+    answers = _answers(doc)
+    return tuple(f"! {warning}" for warning in answers.warnings) if answers else ()
 
 
 # As data.
@@ -45,7 +54,7 @@ def _warnings(doc: TimelineDoc) -> tuple[str, ...]:
 
 def answers_wire(doc: TimelineDoc) -> dict[str, Any] | None:
     """The answers with their words as they are shown; None where nobody asked.  evidence: rows of the findings."""
-    answers = doc.answers
+    answers = _answers(doc)
     if answers is None:
         return None
     return {
@@ -90,10 +99,11 @@ def answers_html(doc: TimelineDoc) -> str:
 
 
 def _answers_table(doc: TimelineDoc) -> str:
-    if doc.answers is None:
+    answers = _answers(doc)
+    if answers is None:
         return ""
-    rows = [_answer_row(f"{number}", answer) for number, answer in enumerate(doc.answers.answers, 1)]
-    rows += [_answer_row("", doc.answers.together)] if doc.answers.together else []
+    rows = [_answer_row(f"{number}", answer) for number, answer in enumerate(answers.answers, 1)]
+    rows += [_answer_row("", answers.together)] if answers.together else []
     return _table(rows, "width:100%;margin:6px 0 2px 0")
 
 

@@ -16,6 +16,7 @@ from perfmagic.analysis.replay.prediction import drawn_path, full_trust, path_sh
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.verdict import NO_VERDICT
 from perfmagic.base import units
+from perfmagic.base.language import counted, phrase, translated
 from perfmagic.base.terminal import ALARM
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import LaunchShape, Trace, devices_label
@@ -106,26 +107,32 @@ class Header:
     def parts(self) -> tuple[str, ...]:
         """The line in pieces, the total first."""
         if not self.n_ops:
-            return units.duration(self.total_ns), self.device_label, units.plural(self.n_host_ops, "operator")
+            return (
+                units.duration(self.total_ns),
+                self.device_label,
+                counted(self.n_host_ops, "{n} operator", "{n} operators"),
+            )
         return (
             units.duration(self.total_ns),
             self.device_label,
-            units.plural(self.n_ops, "device op"),
+            counted(self.n_ops, "{n} device op", "{n} device ops"),
             self.busy,
-            f"queue ≤ {units.count(self.queue_max)}",
-            *([f"peak {units.size(self.memory_peak)}"] if self.memory_peak else []),
+            phrase("queue ≤ {n}", n=units.count(self.queue_max)),
+            *([phrase("peak {size}", size=units.size(self.memory_peak))] if self.memory_peak else []),
         )
 
     @property
     def about(self) -> str:
-        """The line without the total: what was recorded."""
-        return " · ".join(self.parts[1:])
+        """The line without the total: what was recorded, in the language in force."""
+        return " · ".join(translated(self.parts[1:]))
 
     @property
     def busy(self) -> str:
         """How busy, of what: "busy 96 % of the cell", "busiest device busy 50 % of its extent"."""
-        which = "busiest device " if self.n_devices > 1 else ""
-        return f"{which}busy {units.percent(self.busy_frac)} of {self.busy_of}"
+        share = units.percent(self.busy_frac)
+        if self.n_devices > 1:
+            return phrase("busiest device busy {share} of {what}", share=share, what=self.busy_of)
+        return phrase("busy {share} of {what}", share=share, what=self.busy_of)
 
     @property
     def sentence(self) -> str:
@@ -243,8 +250,8 @@ def _header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns
 
 def _device_label(trace: Trace, groups: tuple[DeviceGroup, ...]) -> str:
     infos = [trace.device_info(group.device) for group in groups] or trace.meta.devices
-    label = devices_label(infos) or "no device"
-    return f"predicted, not recorded: {label}" if trace.meta.predicted else label
+    label = devices_label(infos) or phrase("no device")
+    return phrase("predicted, not recorded: {label}", label=label) if trace.meta.predicted else label
 
 
 def _flags(trace: Trace, groups: tuple[DeviceGroup, ...]) -> tuple[Flag, ...]:
@@ -263,7 +270,7 @@ def _failure(trace: Trace) -> str:
     if not meta.failed:
         return ""
     after_ns = (meta.end_ns if meta.returned_ns is None else meta.returned_ns) - meta.start_ns
-    return f"the cell failed after {units.duration(after_ns)}: {meta.failed}"
+    return phrase("the cell failed after {time}: {error}", time=units.duration(after_ns), error=meta.failed)
 
 
 # The sentences of a timeline, put together once for text, HTML and SVG.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.base import units
+from perfmagic.base.language import counted, phrase, say, translated
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, wrapped
 from perfmagic.view.timeline.doc import (
@@ -29,17 +30,17 @@ def answers_text(doc: TimelineDoc, answers: Answers, details: str, below: Sequen
     details: how to see all.  below: lines of functions that were asked for.
     """
     lines = [answers.text(doc.header.about)]
-    lines += wrapped(doc.failure) if doc.failure else []
-    lines += wrapped(f"  ! {doc.trust[0]}", indent=4) if doc.trust else []
+    lines += wrapped(translated(doc.failure)) if doc.failure else []
+    lines += wrapped(f"  ! {translated(doc.trust[0])}", indent=4) if doc.trust else []
     if not answers.answers and not answers.also_seen and doc.findings:
         lines += wrapped(f"  {doc.findings[0].cause}{rest_words(doc.findings[0])}", indent=2)
-    parts = [
-        units.plural(n, thing)
-        for n, thing in ((len(doc.findings), "finding"), (sum(map(_n_streams, doc.groups)), "stream"))
-        if n
-    ]
+    n_findings, n_streams = len(doc.findings), sum(map(_n_streams, doc.groups))
+    parts = [counted(n_findings, "{n} finding", "{n} findings")] if n_findings else []
+    parts += [counted(n_streams, "{n} stream", "{n} streams")] if n_streams else []
+    parts += [phrase("notes")] if doc.trust else []
     lines += ["", *below, ""] if below else []
-    return "\n".join([*lines, f"  {details}: {', '.join([*parts, *(['notes'] if doc.trust else [])])}"])
+    listed = say(", ").join(translated(part) for part in parts)
+    return "\n".join([*lines, f"  {details}: {listed}"])
 
 
 def _n_streams(group: DeviceGroup) -> int:

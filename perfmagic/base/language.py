@@ -1,0 +1,128 @@
+"""In which language answers are shown: the code has English templates, perfmagic/locale their translations."""
+
+from __future__ import annotations
+
+import gettext
+import os
+import re
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from perfmagic.base.errors import OptionError
+from perfmagic.base.units import count
+
+T = TypeVar("T")
+LANGUAGES = ("en", "zh")
+VARIABLE = "PERFMAGIC_LANGUAGE"
+DOMAIN = "perfmagic"
+LOCALE = Path(__file__).parents[1] / "locale"
+_ENGLISH = gettext.NullTranslations()
+_REGION = re.compile(r"[-_.@].*")  # of a locale: the end of zh_CN.UTF-8
+
+_chosen: list[str] = []  # in the session
+_configured = ["en"]  # by a configuration file
+
+
+def language() -> str:
+    """The language in force. Raises OptionError where the environment names one that does not exist."""
+    return _chosen[0] if _chosen else _checked(os.environ.get(VARIABLE, "") or _configured[0], VARIABLE)
+
+
+def set_language(name: str) -> None:
+    """Show answers of this process in a language: "en" or "zh". "zh_CN" is "zh".
+
+    It goes before the environment variable PERFMAGIC_LANGUAGE. Raises OptionError for a language that does not exist.
+
+    >>> perfmagic.set_language("en")
+    """
+    _chosen[:] = [_checked(name, "language")]
+
+
+def configure(name: str) -> None:
+    """Set the language that is in force where neither the session nor the environment names one."""
+    _configured[:] = [_checked(name, "language")]
+
+
+def _checked(name: str, where: str) -> str:
+    code = _REGION.sub("", name.strip()).lower()
+    if code not in LANGUAGES:
+        raise OptionError(f"{where}: no language called {name!r}", hint=f"one of {', '.join(LANGUAGES)}")
+    return code
+
+
+class Words(str):
+    """A text that can be translated: it equals its English, and knows template and values.
+
+    Analyses compare and sort the English. What is shown goes through translated().
+    """
+
+    __slots__ = ("is_sentence", "many", "n", "template", "values")
+
+    template: str
+    many: str  # the template of several; "" where nothing is counted
+    n: int
+    values: dict[str, object]
+    is_sentence: bool  # whether it begins with a capital letter, whatever the template does
+
+    def capitalised(self) -> Words:
+        """The same as the beginning of a sentence."""
+        return _words(_ENGLISH, self.template, self.many, self.n, self.values, is_sentence=True)
+
+    def in_language(self) -> Words:
+        """The same in the language in force."""
+        values = {key: translated(value) for key, value in self.values.items()}
+        translations = _translations(language())
+        return _words(translations, self.template, self.many, self.n, values, is_sentence=self.is_sentence)
+
+
+def _words(
+    translations: gettext.NullTranslations,
+    template: str,
+    many: str,
+    n: int,
+    values: dict[str, object],
+    *,
+    is_sentence: bool = False,
+) -> Words:
+    # gettext of "" is the catalogue's header
+    form = translations.ngettext(template, many, n) if many else template and translations.gettext(template)
+    text = form.format(**values)
+    words = Words(text[:1].upper() + text[1:] if is_sentence else text)
+    words.template, words.many, words.n, words.values, words.is_sentence = template, many, n, values, is_sentence
+    return words
+
+
+@cache
+def _translations(code: str) -> gettext.NullTranslations:
+    return _ENGLISH if code == "en" else gettext.translation(DOMAIN, LOCALE, [code])
+
+
+def phrase(template: str, /, **values: object) -> Words:
+    """A text with its values."""
+    return _words(_ENGLISH, template, "", 1, values)
+
+
+def counted(n: int, singular: str, plural: str, /, **values: object) -> Words:
+    """A counted noun: (3, "{n} launch", "{n} launches") → "3 launches"."""
+    return _words(_ENGLISH, singular, plural, n, {"n": count(n), **values})
+
+
+def say(template: str, /, **values: object) -> str:
+    """A text with its values, in the language in force."""
+    return phrase(template, **values).in_language()
+
+
+def translated(value: T) -> T:
+    """A text, a tuple or a dataclass with all texts in the language in force; what is no Words stays as it is."""
+    given: Any = value
+    shown: Any = value
+    if isinstance(given, Words):
+        shown = given.in_language()
+    elif type(given) is tuple:
+        shown = tuple(map(translated, given))
+    elif is_dataclass(given) and not isinstance(given, type):
+        shown = replace(given, **{field.name: translated(getattr(given, field.name)) for field in fields(given)})
+    result: T = shown
+    return result

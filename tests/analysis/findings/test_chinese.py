@@ -1,0 +1,140 @@
+"""Answers in Chinese, on recorded traces: the same answers in other words, without a rest of English."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from perfmagic.analysis.findings.answers import find_answers
+from perfmagic.analysis.findings.catalogue import ACTION_CHARS, HEADLINE_CHARS
+from perfmagic.analysis.findings.find import findings
+from perfmagic.analysis.report import report
+from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME
+from perfmagic.base.language import Words, set_language, translated
+from perfmagic.base.terminal import columns, width
+from perfmagic.results import TimelineResult
+from perfmagic.trace.model import Trace
+from perfmagic.trace.signatures import function_name
+from tests.analysis.findings.build import plain
+from tests.trace.recorded import ALL, MORE, real_trace
+
+SHARED = tuple(sorted(path.name.split(".")[0] for path in MORE.glob("*.json.gz")))
+TRACES = pytest.mark.parametrize("name", dict.fromkeys([*ALL, *SHARED]))
+NUMBER = re.compile(r"[<>]?[\d,.]+(?:\s(?:ns|µs|ms|s|%|[kMGT]?B))?")
+PYTHON = re.compile(r"\.?\w+\(\)")  # as ASKED_AS has it: .item()
+FRAMES = (FRAME_NAME, BUILTIN_NAME)
+HAN = re.compile(r"[\u4e00-\u9fff]")
+
+
+@pytest.fixture(autouse=True)
+def chinese(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfmagic.base.language._chosen", ["zh"])
+
+
+def values(words: Words) -> Iterator[str]:
+    """The values of a text and of the texts in it, as they stand in its translation."""
+    for value in words.values.values():
+        if isinstance(value, Words):
+            yield from values(value)
+        else:
+            yield str(value)
+
+
+def names(trace: Trace) -> set[str]:
+    """What the record itself names: operators, calls, kernels, functions."""
+    known = {function_name(name) for name in trace.names} | {name.removeprefix("aten::") for name in trace.names}
+    frames = (match["function"] for name in trace.names for how in FRAMES if (match := how.match(name)))
+    return {*known, *frames, ""}
+
+
+def texts(trace: Trace) -> list[str]:
+    """All that answers say of a trace."""
+    answers = find_answers(trace)
+    every = [*answers.answers, *([answers.together] if answers.together else [])]
+    rest = (*answers.little_gain, *answers.also_seen, *answers.warnings)
+    said = [answers.decides, *rest, *(text for a in every for text in (a.headline, a.action))]
+    return [text for text in (*said, *(t for f in findings(trace) for t in (f.headline, f.action))) if text]
+
+
+@pytest.mark.slow
+@TRACES
+def test_no_english_is_left_but_names_of_the_record(name: str) -> None:
+    trace = real_trace(name)
+    known = names(trace)
+    for text in texts(trace):
+        assert isinstance(text, Words), f"{text!r} cannot be translated"
+        left = [value for value in values(text) if not NUMBER.fullmatch(value) and not PYTHON.fullmatch(value)]
+        assert [value for value in left if value not in known] == [], text
+        shown = translated(text)
+        assert HAN.search(shown), shown
+
+
+@pytest.mark.slow
+@TRACES
+def test_chinese_is_as_short_as_english(name: str) -> None:
+    for finding in findings(real_trace(name)):
+        assert columns(translated(finding.headline)) <= HEADLINE_CHARS
+        assert columns(translated(finding.action)) <= ACTION_CHARS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns_set", ["60", "100"])
+@TRACES
+def test_lines_fit_and_times_end_in_the_last_column(
+    name: str, columns_set: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns_set)
+    answers = find_answers(real_trace(name))
+    lines = answers.text().splitlines()
+    assert all(columns(line) <= width() for line in lines)
+    timed = [line for line in lines if re.search(r"\S  +.*\d.* → \d|\S  +耗费 ", line)]
+    every = [*answers.answers, *([answers.together] if answers.together else [])]
+    assert len(timed) == sum(answer.after_ns is not None or bool(answer.cost_ns) for answer in every)
+    assert {columns(line) for line in timed} <= {width()}
+
+
+@pytest.mark.slow
+@TRACES
+def test_the_language_changes_words_and_nothing_else(name: str) -> None:
+    trace = real_trace(name)
+    in_chinese = report(trace)
+    set_language("en")
+    english = report(trace)
+    numbers = [{key: value for key, value in a.items() if key not in ("headline", "action")} for a in _every(english)]
+    assert [
+        {key: value for key, value in a.items() if key not in ("headline", "action")} for a in _every(in_chinese)
+    ] == numbers
+    assert [(f["rule"], f["sentence"]) for f in in_chinese["findings"]] == [
+        (f["rule"], f["sentence"]) for f in english["findings"]
+    ]
+    assert HAN.search(in_chinese["answers"]["decides"])
+    assert not HAN.search(str(english))
+
+
+def _every(report_of: dict) -> list[dict]:
+    answers = report_of["answers"]
+    return [*answers["answers"], *([answers["together"]] if answers["together"] else [])]
+
+
+def test_a_result_follows_the_language_in_force() -> None:
+    result = TimelineResult(real_trace("a100_nccl_rank0of2"))
+    kept = result.answers
+    assert plain(kept.decides) == "Python 决定耗时：设备有 76 % 的时间在等它"
+    assert "441 ms   Python 决定耗时" in plain(result.text())
+    assert HAN.search("".join(f.headline for f in result.findings))
+    set_language("en")
+    assert plain(result.answers.decides).startswith("Python decides: ")
+    assert not HAN.search(kept.text() + result.text())
+
+
+def test_the_text_of_an_answer_in_chinese() -> None:
+    lines = plain(TimelineResult(real_trace("a100_nccl_rank0of2")).text()).splitlines()
+    assert lines[:4] == [
+        "441 ms   Python 决定耗时：设备有 76 % 的时间在等它",
+        "         NVIDIA A100-PG509-200 · 2,516 个设备算子 · 首末算子之间忙碌 23 % · 队列 ≤ 10",
+        "  1  DDP 在每次前向传播之前广播模型的缓冲区" + " " * 42 + "441 ms → 395 ms",
+        "     → 若各 rank 可以不同，设置 DistributedDataParallel(…, broadcast_buffers=False)",
+    ]
+    assert lines[-1] == "  .text(details=True): 7 条发现、2 条流"
