@@ -8,6 +8,7 @@ from statistics import median_low
 
 import numpy as np
 
+from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import ITS_EXTENT
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.job_prediction import FEWEST, job_replay_in_passing
@@ -56,17 +57,20 @@ def exposed(job: Ranks) -> list[RankFinding]:
     cause, advice = f"mostly {notable[0]}", _ADVICE[notable[0]]
     if len(notable) > 1:
         cause, advice = " and ".join(notable), ", and ".join(_BOTH[name] for name in notable)
+    moved_ns = median_low([row.exposed_transfer_ns for row in table]) if "transfer" in notable else None
     of_rank = (
         sentences(*(_describe_rank(job, row) for row in table)) if len(table) == 2 else _describe_median(job, by_size)
     )
     return [
         RankFinding(
             rule="rank_exposed",
-            cost_ns=median_low([row.exposed_transfer_ns for row in table]) if "transfer" in notable else None,
+            cost_ns=moved_ns,
             cause=f"exposed communication is {cause}",
             detail=f": {of_rank}",
             ranks=tuple(job.ranks),
             advice=advice[0].upper() + advice[1:],
+            headline="" if moved_ns is None else headline("transfer", time=units.duration(moved_ns)),
+            action="" if moved_ns is None else action("overlap"),
         )
     ]
 
@@ -124,10 +128,11 @@ def waited_for_python(job: Ranks) -> list[RankFinding]:
             for rank, ns in zip(job.ranks, job.waits.costs_ns.sum(axis=0).tolist(), strict=True)
             if ns
         )
+    median_ns = round(float(np.median([sums.waited_for_host_ns for _, sums in rows])))
     return [
         RankFinding(
             rule="ranks_wait_for_python",
-            cost_ns=round(float(np.median([sums.waited_for_host_ns for _, sums in rows]))),
+            cost_ns=median_ns,
             cause=f"the devices of {who} waited for Python",
             detail=": "
             + sentences(
@@ -137,6 +142,7 @@ def waited_for_python(job: Ranks) -> list[RankFinding]:
             ),
             ranks=tuple(row.rank for row, _ in waiting),
             advice="Shorten what Python does first: each rank's own findings say where it waited",
+            headline=headline("ranks_wait_for_python", ranks=who, time=units.duration(median_ns)),
         )
     ]
 
@@ -170,7 +176,8 @@ def none_late(job: Ranks) -> list[RankFinding]:
 
 def _finding(job: Ranks, outcome: str, detail: str) -> RankFinding:
     cause = f"were no rank later than the median, {outcome}"
-    return RankFinding(rule="none_late", cost_ns=None, cause=cause, detail=detail, ranks=tuple(job.ranks))
+    said = headline("none_late", outcome=outcome)
+    return RankFinding(rule="none_late", cost_ns=None, cause=cause, detail=detail, ranks=tuple(job.ranks), headline=said)
 
 
 def _replayed(job: Ranks) -> Prediction | None:
@@ -254,7 +261,7 @@ def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
     of_cores = cores(ranks, of_late)
     explained = bool(of_cores) and explains_lateness(ranks, of_late)
     if explained and of_late:  # nothing is said against its code
-        of_late[0] = replace(of_late[0], advice="That it waited for a core may be why")
+        of_late[0] = replace(of_late[0], advice="That it waited for a core may be why", action="")
     if left_alone := _left_alone(ranks):
         return (*ranks.of_files, left_alone, *of_cores, *of_late)
     of_exposed = exposed(ranks)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from perfmagic.analysis.findings.catalogue import ACTION_CHARS, Remedy, action, headline
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.ranks import Ranks, others_median
 from perfmagic.analysis.ranks.who_waited import MatchedGroup
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.base import units
+from perfmagic.base.terminal import cut_to_columns
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns, subtract, union
 from perfmagic.base.units import listed, sentences
-from perfmagic.trace.columns import NONE, Bool, Int64
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 
 # What a late rank spent more time with than the others, between coming to a collective and coming last to the next.
 
@@ -27,11 +29,14 @@ class _Own:
     """What a rank may spend more of than others before a collective, and what to do about it.
 
     did: in words, behind the rank; "" for what is no evidence by itself.  of: one of SPENT; "" for nothing at all.
+    headline, action: of the catalogue.
     """
 
     did: str
     of: str
     advice: str
+    headline: str = ""
+    action: str = ""
 
 
 _OWN = (
@@ -40,11 +45,15 @@ _OWN = (
         "compute",
         "Compare its kernels with another rank's: more of them mean an uneven share of the work, "
         "longer ones a slower device",
+        "late_in_compute",
+        "late_kernels",
     ),
     _Own(
         "copied",
         "copy",
         "Compare its copies with another rank's: only it may load or save data, or use pageable memory",
+        "late_in_copies",
+        "late_copies",
     ),
     _Own(
         "",  # a device that comes late executes nothing while others are still inside the collective before
@@ -57,34 +66,61 @@ BORNE_OUT_FRAC = 0.5  # of what a rank did longer: where its total is longer by 
 IN_TIME_FRAC = 0.5  # of the longest wait in a collective: a rank that waited so long there was not late itself
 
 
-def own_time(job: Ranks, late_places: Sequence[int]) -> tuple[str, str]:
+@dataclass(frozen=True)
+class Reason:
+    """Why ranks are late.  why: a sentence, "" where nothing says so.  headline, line: of one late rank."""
+
+    why: str
+    remedy: Remedy
+    headline: str = ""
+    line: int = NO_LINE
+
+
+def own_time(job: Ranks, late_places: Sequence[int]) -> Reason:
     """What the one of some ranks that came last to a collective spent more time with before it, and what to do.
 
     Over all collectives to which one of them came last, against the ranks that were in time there.
     """
     who = f"rank {job.ranks[late_places[0]]}" if len(late_places) == 1 else "the one that came last"
+    ranks, several = name_ranks(job, late_places), len(late_places) > 1
     before = f"Look at what {who} does before its collectives"
-    if len(late_places) > 1:
+    if several:
         before = "Look at what these ranks do before their collectives"
+    look = Remedy(before, action("late_collectives", ranks=ranks, do="do" if several else "does"))
     excess_ns, own = max(
         ((_excess_ns(job, late_places, _on_device(own)), own) for own in _OWN), key=lambda excess: excess[0]
     )
     if excess_ns < job.notable_ns:
-        return "", before
+        return Reason("", look)
     than = _than(job, late_places)
+
+    def said(key: str, ns: float) -> str:
+        """The headline of one late rank; of several it would name none of them."""
+        if several:
+            return ""
+        return headline(key, rank=job.ranks[late_places[0]], time=units.duration(ns), others=job.others(late_places[0]))
+
     if own is not _EXECUTED_NOTHING:
         in_all, evident = _in_all(job, late_places, own, excess_ns)
         longer = f"{who} {own.did} {units.duration(excess_ns)} longer than {than}{in_all}"
-        return f"between these and the collectives before them, {longer}", own.advice if evident else before
+        why = f"between these and the collectives before them, {longer}"
+        if not evident:
+            return Reason(why, look)
+        named = look.action if several else action(own.action, rank=job.ranks[late_places[0]])
+        return Reason(why, Remedy(own.advice, named), said(own.headline, excess_ns))
     host_ns = _excess_ns(job, late_places, _on_host)
     if host_ns < job.notable_ns:
-        return "", before
+        return Reason("", look)
     where = [int(k) for i in late_places for _, _, of_group in job.waits.last_at(i) for k in of_group]
     began = ", or the beginning," if 0 in where else ""
     these, in_all = (f"each of these {units.count(len(where))}", " in all") if len(where) > 1 else ("this one", "")
     longer = f"the Python of {who} took {units.duration(host_ns)} longer{in_all} than {than}"
     why = f"from launching the collective before{began} to launching {these}, {longer}, blocking calls left out"
-    return why, f"Look at what Python does there, and at {job.where_to_look}"
+    remedy = Remedy(
+        f"Look at what Python does there, and at {job.where_to_look}",
+        action("late_python", ranks=ranks),
+    )
+    return Reason(why, remedy, said("late_in_python", host_ns))
 
 
 def _excess_ns(job: Ranks, late_places: Sequence[int], spent_by: Callable[[Ranks, MatchedGroup], Spent]) -> float:
@@ -192,7 +228,7 @@ def late_line(job: Ranks, late_places: Sequence[int]) -> tuple[int, int] | None:
         return None
     if len(sources) > 1 or not all(len(trace.marks) for trace in traces.values()):
         return None
-    lines = {rank: _lines(job, rank) for rank in job.ranks}
+    lines = {rank: time_on_lines(job, rank) for rank in job.ranks}
     longer_by_line: dict[int, float] = {}
     for i in late_places:
         for group, place, where in job.waits.last_at(i):
@@ -210,17 +246,25 @@ def late_line(job: Ranks, late_places: Sequence[int]) -> tuple[int, int] | None:
     return (line, round(longer_ns)) if longer_ns >= max(job.notable_ns, MOST_FRAC * waited_ns) else None
 
 
-def describe_line(job: Ranks, late_places: Sequence[int], who: str) -> tuple[str, str]:
-    """That line in a sentence, and what to do; both "" where none explains it.  who: the rank that was last."""
+def describe_line(job: Ranks, late_places: Sequence[int], who: str) -> Reason | None:
+    """That line in a sentence, and what to do; None where none explains it.  who: the rank that was last."""
     late_on = late_line(job, late_places)
     if late_on is None:
-        return "", ""
+        return None
     line, longer_ns = late_on
-    than = job.than_others(late_places[0])
-    return f"on line {line} {who} spent {units.duration(longer_ns)} longer than {than}", f"Look at line {line} on {who}"
+    i, longer = late_places[0], units.duration(longer_ns)
+    why = f"on line {line} {who} spent {longer} longer than {job.than_others(i)}"
+    if len(late_places) > 1:
+        return Reason(why, Remedy(f"Look at line {line} on {who}"))
+    cell = job.traces[job.ranks[i]].cell
+    source = cell.source.splitlines() if cell else []
+    code = source[line - 1].strip() if line <= len(source) else ""
+    look = cut_to_columns(action("late_line", line=line, rank=job.ranks[i], code=code), ACTION_CHARS).rstrip(": ")
+    said = headline("late_on_line", rank=job.ranks[i], time=longer, line=line, others=job.others(i))
+    return Reason(why, Remedy(f"Look at line {line} on {who}", look), said, line)
 
 
-def _lines(job: Ranks, rank: int) -> dict[int, Intervals]:
+def time_on_lines(job: Ranks, rank: int) -> dict[int, Intervals]:
     """When a rank's Python was on each line of the cell, and in no call that blocks it."""
     trace = job.traces[rank]
     marks, meta, blocking = trace.marks, trace.meta, syncs(trace)
@@ -256,6 +300,7 @@ LATE_SHARE = 2 / 3  # of all waiting in collectives: of two ranks one always has
 BEGAN_FRAC = 0.5  # of the waiting for a rank: then its late beginning is the reason
 ALONE_FRAC = 0.9  # of the waiting for a rank: where less of it would end without the rank, others come late too
 ONCE_FRAC = 0.9  # of the waiting for a rank: where one of several collectives has it, the rank was late once
+MOST_NAMED = 4  # of several ranks, in a headline
 HIDDEN_FRAC = 0.1  # of the waiting for a rank: a smaller part beside compute is not mentioned
 
 
@@ -294,6 +339,8 @@ def _in_turn(job: Ranks, i: int, share: float) -> list[RankFinding]:
             detail=": " + sentences(median, no_straggler),
             ranks=tuple(job.ranks),
             advice="The work of a step varies from rank to rank: sequence lengths, experts, or Python's pauses",
+            headline=headline("ranks_in_turn", time=units.duration(each_ns)),
+            action=action("balance"),
         )
     ]
 
@@ -304,50 +351,80 @@ def _straggler(job: Ranks, i: int) -> RankFinding:
         cause = f"rank {rank} began {units.duration(later_ns)} after {job.than_others(i)}"
         why = f"{units.percent(_first_share(job, i))} of the waiting for rank {rank} is in its first collective"
         advice = f"Look at what rank {rank} did before: data loading, a checkpoint, or a profiler that started later"
+        said = headline("late_at_first", rank=rank, time=units.duration(later_ns), others=job.others(i))
+        reason = Reason(why, Remedy(advice, action("late_before", ranks=f"rank {rank}")), said)
     else:
         once = _once(job, i)
         whom = f"rank {job.ranks[1 - i]}" if len(job.ranks) == 2 else "others"
         cause = f"rank {rank} kept {whom} waiting once" if once else f"rank {rank} is a straggler"
-        why, advice = _why(job, [i])
+        reason = _why(job, [i])
     parts = [
         f"rank {rank} arrives last at {_n_last(job, [i])}",
         once,
         _describe_waiting(job, [i]),
         _without_rank(job, i),
     ]
-    detail = ": " + sentences(*([why, *parts] if later_ns else [*parts, why]))
-    return RankFinding("straggler", _held_up_ns(job, [i]), cause, detail, (rank,), advice, _longest_wait_ns(job, [i]))
+    detail = ": " + sentences(*([reason.why, *parts] if later_ns else [*parts, reason.why]))
+    said = reason.headline or headline("late_often", rank=rank, n=_n_last(job, [i]))
+    if once and not reason.headline:
+        said = headline("late_once", rank=rank, who=job.others(i), time=units.duration(job.waits.waited_for_ns(i)))
+    return _of_late("straggler", job, [i], (cause, detail), reason, said)
 
 
 def _late_too(job: Ranks, late_places: list[int]) -> RankFinding:
     """Ranks that others wait for as well, beside the straggler; several of them come late to the same collectives."""
     ranks = tuple(job.ranks[i] for i in late_places)
-    why, advice = _why(job, late_places)
+    reason, n_last = _why(job, late_places), _n_last(job, late_places)
     if len(ranks) == 1:
-        cause = f"rank {ranks[0]} arrives last at {_n_last(job, late_places)}"
+        cause = f"rank {ranks[0]} arrives last at {n_last}"
+        said = reason.headline or headline("late_often", rank=ranks[0], n=n_last)
         without = _without_rank(job, late_places[0])
     else:
-        cause = (
-            f"ranks {listed([str(rank) for rank in ranks])} arrive last at {_n_last(job, late_places)}, close together"
-        )
+        names = listed([str(rank) for rank in ranks])
+        cause = f"ranks {names} arrive last at {n_last}, close together"
+        who = name_ranks(job, late_places)
+        said = headline("late_together", ranks=who[:1].upper() + who[1:], n=n_last)
         without = f"were these in time, {_less(job, _held_up_ns(job, late_places))}"
+    detail = f": {sentences(_describe_waiting(job, late_places), without, reason.why)}"
+    return _of_late("late_too", job, late_places, (cause, detail), reason, said)
+
+
+def _of_late(
+    rule: str, job: Ranks, late_places: list[int], words: tuple[str, str], reason: Reason, said: str
+) -> RankFinding:
+    """The finding about late ranks.  words: cause and detail.  said: its headline."""
     return RankFinding(
-        "late_too",
-        _held_up_ns(job, late_places),
-        cause,
-        f": {sentences(_describe_waiting(job, late_places), without, why)}",
-        ranks,
-        advice,
-        _longest_wait_ns(job, late_places),
+        rule=rule,
+        cost_ns=_held_up_ns(job, late_places),
+        cause=words[0],
+        detail=words[1],
+        ranks=tuple(job.ranks[i] for i in late_places),
+        advice=reason.remedy.advice,
+        headline=said,
+        action=reason.remedy.action,
+        line=reason.line,
+        window_ns=_longest_wait_ns(job, late_places),
     )
 
 
-def _why(job: Ranks, late_places: list[int]) -> tuple[str, str]:
+def _why(job: Ranks, late_places: list[int]) -> Reason:
     """Why some ranks are late, and what to do: what they did more of, and the line on which they did it."""
-    why, advice = own_time(job, late_places)
+    own = own_time(job, late_places)
     who = f"rank {job.ranks[late_places[0]]}" if len(late_places) == 1 else "the one that came last"
-    on_line, look = describe_line(job, late_places, who)
-    return sentences(why, on_line), look if look and not why.startswith("between") else advice
+    on_line = describe_line(job, late_places, who)
+    if on_line is None:
+        return own
+    why = sentences(own.why, on_line.why)
+    if own.why.startswith("between"):
+        return replace(own, why=why)
+    return replace(on_line, why=why, remedy=on_line.remedy._replace(action=on_line.remedy.action or own.remedy.action))
+
+
+def name_ranks(job: Ranks, places: Sequence[int]) -> str:
+    """Some ranks in words: "rank 3", "ranks 4 and 5", "12 ranks"."""
+    if len(places) > MOST_NAMED:
+        return units.plural(len(places), "rank")
+    return f"rank{'s' * (len(places) > 1)} {listed([str(job.ranks[i]) for i in places])}"
 
 
 def _n_last(job: Ranks, late_places: list[int]) -> str:

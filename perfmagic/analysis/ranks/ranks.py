@@ -277,6 +277,10 @@ class Ranks:
         """Whom a rank, by its place, is compared with: of two ranks the other one."""
         return "the others in the median" if len(self.ranks) > 2 else f"rank {self.ranks[1 - i]}"
 
+    def others(self, i: int) -> str:
+        """All ranks but one, by its place, in few words: of two ranks the other one."""
+        return "the others" if len(self.ranks) > 2 else f"rank {self.ranks[1 - i]}"
+
     @property
     def on_one_host(self) -> bool:
         """Whether one host ran all ranks: they say so, or processes with consecutive numbers read one clock."""
