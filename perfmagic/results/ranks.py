@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 
-from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.bench.saved import damage_of, format_of, kind_of, of_format, read_json, text_of
+from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.ranks.alignment import Alignment, Ping
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of

@@ -38,11 +38,12 @@ MOST_RANKS_FRAC = 0.5  # of the ranks: what fewer ask for is theirs alone
 
 @dataclass(frozen=True)
 class _Change:
-    """An answer without what it gains.  changes: by rank.  on_time: no rank is late."""
+    """An answer without what it gains.  changes: by rank.  on_time: no rank is late.  fact: without naming ranks."""
 
     answer: Answer
     changes: Mapping[int, Sequence[Change]]
     on_time: bool = False
+    fact: str = ""
 
 
 @once_per_trace
@@ -60,14 +61,17 @@ def find_job_answers(job: Ranks) -> Answers:
     worth = sorted((pair for pair in every if is_worth(pair[1])), key=lambda pair: _place(pair[1]))
     first = worth[:MOST_ANSWERS]
     shown = {answer.headline for _, answer in first}
-    facts = [f.headline for f in findings if f.headline and not f.action and not _is_said(f, decider)]
+    together = _together(replay, first)
+    said = {"ranks_wait_for_python"} if decider.startswith("Python") else set()
+    said |= {"none_late"} if any(asked.on_time for asked, _ in first) and together else set()
+    facts = [f.headline for f in findings if f.headline and not f.action and f.rule not in said]
     seen = dict.fromkeys([answer.headline for _, answer in worth[MOST_ANSWERS:]] + facts)
     return Answers(
         decider,
         total_ns,
         answers=tuple(answer for _, answer in first),
-        together=_together(replay, first),
-        little_gain=tuple(dict.fromkeys(answer.headline for _, answer in every if not is_worth(answer))),
+        together=together,
+        little_gain=tuple(dict.fromkeys(asked.fact or a.headline for asked, a in every if not is_worth(a))),
         also_seen=tuple(fact for fact in seen if fact not in shown),
         warnings=warnings,
     )
@@ -77,11 +81,6 @@ def _total_ns(job: Ranks) -> int:
     """From the first record of all ranks to the last."""
     rows = [(job.alignment.offset_ns[rank], summary) for rank, summary in job.summaries.items()]
     return max(by + s.last_ns for by, s in rows) - min(by + s.first_ns for by, s in rows)
-
-
-def _is_said(finding: RankFinding, decider: str) -> bool:
-    """Whether the first line says it already."""
-    return finding.rule == "ranks_wait_for_python" and decider.startswith("Python")
 
 
 # Who decides how long a job takes: late ranks, else what takes most of the time of the median rank.
@@ -210,7 +209,7 @@ def _joined(job: Ranks, by_rank: Mapping[int, Asked], total_ns: int) -> _Change:
         end_ns=spoken.end_ns + by,
         evidence=tuple(f"rank {rank}: {words}" for rank in sorted(by_rank) for words in by_rank[rank].answer.evidence),
     )
-    return _Change(answer, {rank: each.changes for rank, each in by_rank.items() if each.changes})
+    return _Change(answer, {rank: each.changes for rank, each in by_rank.items() if each.changes}, fact=spoken.headline)
 
 
 # What the job would take then.

@@ -24,6 +24,7 @@ from perfmagic.base.numerics.intervals import subtract, total_ns, union
 from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 
 # What the exposed communication of the ranks is: waiting for late ranks, data on their way, or both.
 
@@ -248,6 +249,7 @@ def rank_findings(traces: Sequence[Trace], comm_names: str | None = None) -> tup
     return (*mixed_jobs(traces), *(finding for ranks in several if ranks is not None for finding in findings_of(ranks)))
 
 
+@once_per_trace
 def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
     """What the ranks of one job say together: what could be won, then the rest, each by cost.
 
