@@ -98,7 +98,9 @@ def _parser() -> argparse.ArgumentParser:
     _reading(compare)
     form = compare.add_mutually_exclusive_group()
     form.add_argument("--text", action="store_const", dest="form", const=None, help="what changed most (default)")
-    form.add_argument("--details", action="store_const", dest="form", const="details", help="tables for a terminal, too")
+    form.add_argument(
+        "--details", action="store_const", dest="form", const="details", help="tables for a terminal, too"
+    )
     form.add_argument("--json", action="store_const", dest="form", const="json", help="every number as JSON")
     form.add_argument("--markdown", action="store_const", dest="form", const="markdown", help="tables for an issue")
     form.add_argument("--html", metavar="OUT", help="the self-contained page to write, with both timelines")

@@ -76,6 +76,11 @@ def describe_part(part: TimeChange) -> str:
     return IDLE_WORDS[part.name] if part.kind == "idle" else part.name
 
 
+def _decider(side: ComparedTrace) -> str:
+    who = side.decides.partition(":")[0]
+    return decides("open_decider") if who == "Open" else who
+
+
 def differences(parts: Sequence[TimeChange], most: int) -> list[TimeChange]:
     """The parts that changed most, without those that are small beside the first."""
     changed = [part for part in parts if part.diff_ns]
@@ -160,7 +165,11 @@ class TraceDiff(JsonForm):
     @property
     def headline(self) -> str:
         """The verdict in one sentence: how much shorter or longer, and by what."""
-        by = "" if self.no_verdict or not self.whole.diff_ns else f": {', '.join(_by_part(self.parts, self.whole.diff_ns))}"
+        by = (
+            ""
+            if self.no_verdict or not self.whole.diff_ns
+            else f": {', '.join(_by_part(self.parts, self.whole.diff_ns))}"
+        )
         return self.total + by
 
     @property
@@ -171,7 +180,7 @@ class TraceDiff(JsonForm):
     @property
     def decides(self) -> str:
         """Who decides in each, in few words."""
-        (a, *_), (b, *_) = (side.decides.split(":") for side in (self.a, self.b))
+        a, b = (_decider(side) for side in (self.a, self.b))
         if a == b:
             return decides("same_decider", who=a)
         second = b if b.startswith("Python") else b[:1].lower() + b[1:]

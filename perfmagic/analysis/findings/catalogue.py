@@ -145,6 +145,7 @@ ACTIONS |= {
 
 # Of two timelines compared.
 DECIDES |= {
+    "open_decider": "Who decides is open",
     "same_decider": "{who} in both",
     "two_deciders": "{first} in {a}, {second} in {b}",
 }

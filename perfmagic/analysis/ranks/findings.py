@@ -178,7 +178,9 @@ def none_late(job: Ranks) -> list[RankFinding]:
 def _finding(job: Ranks, outcome: str, detail: str) -> RankFinding:
     cause = f"were no rank later than the median, {outcome}"
     said = headline("none_late", outcome=outcome)
-    return RankFinding(rule="none_late", cost_ns=None, cause=cause, detail=detail, ranks=tuple(job.ranks), headline=said)
+    return RankFinding(
+        rule="none_late", cost_ns=None, cause=cause, detail=detail, ranks=tuple(job.ranks), headline=said
+    )
 
 
 def _replayed(job: Ranks) -> Prediction | None:

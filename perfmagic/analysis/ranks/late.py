@@ -14,8 +14,8 @@ from perfmagic.analysis.ranks.ranks import Ranks, others_median
 from perfmagic.analysis.ranks.who_waited import MatchedGroup
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.base import units
-from perfmagic.base.terminal import cut_to_columns
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns, subtract, union
+from perfmagic.base.terminal import cut_to_columns
 from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 
