@@ -114,7 +114,7 @@ HEADLINES |= {
     "late_on_line": "Rank {rank} spends {time} more on line {line} than {others}",
     "late_in_compute": "Rank {rank} computes {time} longer than {others}",
     "late_in_copies": "Rank {rank} copies {time} longer than {others}",
-    "late_in_python": "Python of rank {rank} takes {time} longer than on {others}",
+    "late_in_python": "Python takes {time} longer on rank {rank} than on {others}",
     "late_at_first": "Rank {rank} began {time} after {others}",
     "late_once": "Rank {rank} is late once: {who} waited {time}",
     "late_often": "Rank {rank} comes last to {n}",

@@ -50,6 +50,7 @@ class _Change:
 def find_job_answers(job: Ranks) -> Answers:
     """What to do about a job: who decides, what late ranks and most ranks ask for, each replayed on all ranks."""
     findings, total_ns = findings_of(job), _total_ns(job)
+    late = _decisive(findings, total_ns)
     decider = _who_decides(job, findings, total_ns)
     warned = sorted((f for f in findings if f.rule in OF_RECORD), key=lambda f: OF_RECORD.index(f.rule))
     warnings = tuple(f.cause[:1].upper() + f.cause[1:] for f in warned)
@@ -58,12 +59,13 @@ def find_job_answers(job: Ranks) -> Answers:
     replay = job_replay_in_passing(job)
     asked = [*_of_findings(job, findings, total_ns), *(_of_most_ranks(job, total_ns) if replay else [])]
     every = [(each, _predicted(replay, each, alone=_is_alone(each, asked))) for each in asked]
-    worth = sorted((pair for pair in every if is_worth(pair[1])), key=lambda pair: _place(pair[1]))
+    worth = sorted((pair for pair in every if is_worth(pair[1])), key=lambda pair: _place(pair[1], late is not None))
     first = worth[:MOST_ANSWERS]
     shown = {answer.headline for _, answer in first}
     together = _together(replay, first)
     said = {"ranks_wait_for_python"} if decider.startswith("Python") else set()
-    said |= {"none_late"} if any(asked.on_time for asked, _ in first) and together else set()
+    if any(asked.on_time and (together or answer.after_ns is not None) for asked, answer in first):
+        said |= {"none_late"}
     facts = [f.headline for f in findings if f.headline and not f.action and f.rule not in said]
     seen = dict.fromkeys([answer.headline for _, answer in worth[MOST_ANSWERS:]] + facts)
     return Answers(
@@ -87,16 +89,23 @@ def _total_ns(job: Ranks) -> int:
 
 
 def _who_decides(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> str:
-    rules = {finding.rule: finding for finding in reversed(findings)}
+    rules = {finding.rule for finding in findings}
     if any(summary.meta.failed for summary in job.summaries.values()):
         return decides("failed")
     if "sample" in rules:
         return decides("ranks_sampled")
-    late = next((finding for finding in findings if finding.rule in LATE), None)
-    python_ns = rules["ranks_wait_for_python"].cost_ns if "ranks_wait_for_python" in rules else 0
-    if late is not None and (late.cost_ns or 0) >= max(LATE_FRAC * total_ns, python_ns or 0):
+    late = _decisive(findings, total_ns)
+    if late is not None:
         return _who_is_late(job, late)
     return decides("ranks_cpu_unknown") if "device_left_alone" in rules else _who_works(job, total_ns)
+
+
+def _decisive(findings: Sequence[RankFinding], total_ns: int) -> RankFinding | None:
+    """The finding about late ranks, where these cost enough, and more than waiting for Python."""
+    costs = {finding.rule: finding.cost_ns or 0 for finding in findings}
+    late = next((finding for finding in findings if finding.rule in LATE), None)
+    least_ns = max(LATE_FRAC * total_ns, costs.get("ranks_wait_for_python", 0))
+    return late if late is not None and (late.cost_ns or 0) >= least_ns else None
 
 
 def _who_is_late(job: Ranks, late: RankFinding) -> str:
@@ -271,7 +280,7 @@ def _together(replay: JobReplay | None, first: Sequence[tuple[_Change, Answer]])
     return None if together.after_ns is None else together
 
 
-def _place(answer: Answer) -> tuple[bool, int]:
-    """Wrong results first, then by what is won, or lost where no replay can say."""
+def _place(answer: Answer, late_first: bool) -> tuple[bool, bool, int]:
+    """Wrong results first, then late ranks where these decide, then by what is won, or lost where no replay can say."""
     worth_ns = answer.cost_ns if answer.gain_ns is None else answer.gain_ns
-    return "race" not in answer.rules, -(worth_ns or 0)
+    return "race" not in answer.rules, not (late_first and {*LATE} & {*answer.rules}), -(worth_ns or 0)

@@ -44,7 +44,7 @@ def test_all_ranks_lie_on_one_axis_that_begins_with_the_earliest() -> None:
 
 def test_every_form_names_the_late_rank_and_its_numbers() -> None:
     ranks = result()
-    text = ranks.text()
+    text = ranks.text(details=True)
     assert "rank 2 is a straggler" in text
     assert all(columns(line) <= 100 for line in text.split("\n"))
     html = ranks.html()
@@ -141,7 +141,7 @@ def test_several_files_are_a_tuple_that_knows_its_jobs() -> None:
     assert traces.mixed.startswith("these files are of 2 jobs")
     assert traces.ranks.ranks.ranks == [0, 1, 2, 3]
     bundle = traces._repr_mimebundle_()
-    assert "rank 2 is a straggler" in bundle["text/plain"]
+    assert "Rank 2 is late" in bundle["text/plain"]
     assert bundle["text/html"].count("<img") == 2
     with pytest.raises(Exception, match="no two of them are ranks of one job"):
         _ = Traces((lone,)).ranks
