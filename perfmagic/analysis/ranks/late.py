@@ -98,7 +98,8 @@ def own_time(job: Ranks, late_places: Sequence[int]) -> Reason:
         """The headline of one late rank; of several it would name none of them."""
         if several:
             return ""
-        return headline(key, rank=job.ranks[late_places[0]], time=units.duration(ns), others=job.others(late_places[0]))
+        others = "ranks in time" if than.startswith("the ranks") else job.others(late_places[0])
+        return headline(key, rank=job.ranks[late_places[0]], time=units.duration(ns), others=others)
 
     if own is not _EXECUTED_NOTHING:
         in_all, evident = _in_all(job, late_places, own, excess_ns)
@@ -257,8 +258,7 @@ def describe_line(job: Ranks, late_places: Sequence[int], who: str) -> Reason | 
     if len(late_places) > 1:
         return Reason(why, Remedy(f"Look at line {line} on {who}"))
     cell = job.traces[job.ranks[i]].cell
-    source = cell.source.splitlines() if cell else []
-    code = source[line - 1].strip() if line <= len(source) else ""
+    code = cell.text(line) if cell else ""
     look = cut_to_columns(action("late_line", line=line, rank=job.ranks[i], code=code), ACTION_CHARS).rstrip(": ")
     said = headline("late_on_line", rank=job.ranks[i], time=longer, line=line, others=job.others(i))
     return Reason(why, Remedy(f"Look at line {line} on {who}", look), said, line)
