@@ -93,19 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--svg", metavar="OUT", help="the picture of one trace, or of the ranks of one job, to write")
     view.set_defaults(run=_view)
     compare = commands.add_parser("compare", help="what changed from one trace to another, and where")
-    compare.add_argument("first", metavar="A", help="a trace file, or a folder with a trace of each rank")
-    compare.add_argument("second", metavar="B", help="what it is compared with: another of the same kind")
-    _reading(compare)
-    form = compare.add_mutually_exclusive_group()
-    form.add_argument("--text", action="store_const", dest="form", const=None, help="what changed most (default)")
-    form.add_argument(
-        "--details", action="store_const", dest="form", const="details", help="tables for a terminal, too"
-    )
-    form.add_argument("--json", action="store_const", dest="form", const="json", help="every number as JSON")
-    form.add_argument("--markdown", action="store_const", dest="form", const="markdown", help="tables for an issue")
-    form.add_argument("--html", metavar="OUT", help="the self-contained page to write, with both timelines")
-    compare.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
-    compare.set_defaults(run=_compare)
+    _comparing(compare)
     _explaining(
         commands.add_parser("explain", help="what each rule of findings says about a trace, or why it is silent")
     )
@@ -128,6 +116,22 @@ def _parser() -> argparse.ArgumentParser:
 def _files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a trace file, or a folder with trace files")
     _reading(parser)
+
+
+def _comparing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("first", metavar="A", help="a trace file, or a folder with a trace of each rank")
+    parser.add_argument("second", metavar="B", help="what it is compared with: another of the same kind")
+    _reading(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--text", action="store_const", dest="form", const=None, help="what changed most (default)")
+    form.add_argument(
+        "--details", action="store_const", dest="form", const="details", help="tables for a terminal, too"
+    )
+    form.add_argument("--json", action="store_const", dest="form", const="json", help="every number as JSON")
+    form.add_argument("--markdown", action="store_const", dest="form", const="markdown", help="tables for an issue")
+    form.add_argument("--html", metavar="OUT", help="the self-contained page to write, with both timelines")
+    parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+    parser.set_defaults(run=_compare)
 
 
 def _explaining(parser: argparse.ArgumentParser) -> None:

@@ -7,8 +7,6 @@ from functools import cached_property
 
 import numpy as np
 
-from perfmagic.analysis.findings.answers import who_decides
-from perfmagic.analysis.findings.find import known as findings_of
 from perfmagic.analysis.timeline.activity import recorded_span, syncs
 from perfmagic.analysis.timeline.overlap import CLASS_SETS, PARTED, Breakdown, breakdown
 from perfmagic.analysis.timeline.steps import Step, steps
@@ -172,8 +170,11 @@ class Side:
 
     @cached_property
     def facts(self) -> ComparedTrace:
+        from perfmagic.analysis.findings.answers import who_decides  # by a comparison alone, not by each of its sides
+        from perfmagic.analysis.findings.find import known
+
         trace, blocked = self.trace, syncs(self.trace)
-        known, _ = findings_of(trace, self.comm_names)
+        outcomes, _ = known(trace, self.comm_names)
         inside = ~blocked.after_cell
         return ComparedTrace(
             name=self.name,
@@ -183,7 +184,7 @@ class Side:
             simulated=trace.simulated,
             n_devices=len(trace.device_ids),
             whole_ns=replace(self, by_step=False).whole_ns if self.by_step else self.whole_ns,
-            decides=who_decides(known.facts, known.judged.kind),
+            decides=who_decides(outcomes.facts, outcomes.judged.kind),
             n_steps=len(self.steps),
             n_ops=len(trace.ops),
             n_launches=len(np.unique(trace.ops.launch[trace.ops.launch != NONE])),

@@ -13,8 +13,8 @@ from perfmagic.analysis.findings.catalogue import HEADLINE_CHARS, decides, headl
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import FEWEST, JobReplay, job_replay_in_passing
-from perfmagic.analysis.ranks.late import late_line, time_on_lines
 from perfmagic.analysis.ranks.ranks import Ranks
+from perfmagic.analysis.ranks.why_late import late_line, time_on_lines
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Overlapped
 from perfmagic.analysis.replay.changes.host import WithoutPython
