@@ -125,7 +125,7 @@ HEADLINES |= {
     "none_late": "Without late ranks {outcome}",
     "rank_waits": "The device of rank {rank} waits {time} longer for Python",
     "on_ranks": "On {ranks}: {fact}",
-    "like_most": "Rank {rank}, like most: {fact}",
+    "like_most": "Rank {rank}, like {others}: {fact}",
 }
 ACTIONS |= {
     "late_line": "Look at line {line} on rank {rank}: {code}",

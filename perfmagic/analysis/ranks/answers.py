@@ -58,22 +58,22 @@ def find_job_answers(job: Ranks) -> Answers:
         return Answers(decider, total_ns, warnings=warnings)
     replay = job_replay_in_passing(job)
     asked = [*_of_findings(job, findings, total_ns), *(_of_most_ranks(job, total_ns) if replay else [])]
-    every = [(each, _predicted(replay, each, alone=_is_alone(each, asked))) for each in asked]
+    every = [(each, _replayed(replay, each.answer, each.changes, on_time=_is_alone(each, asked))) for each in asked]
     worth = sorted((pair for pair in every if is_worth(pair[1])), key=lambda pair: _place(pair[1], late is not None))
     first = worth[:MOST_ANSWERS]
     shown = {answer.headline for _, answer in first}
     together = _together(replay, first)
-    said = {"ranks_wait_for_python"} if decider.startswith("Python") else set()
-    if any(asked.on_time and (together or answer.after_ns is not None) for asked, answer in first):
+    said = {*OF_RECORD, *(["ranks_wait_for_python"] if decider.startswith("Python") else [])}
+    if any(each.on_time and (together or answer.after_ns is not None) for each, answer in first):
         said |= {"none_late"}
     facts = [f.headline for f in findings if f.headline and not f.action and f.rule not in said]
-    seen = dict.fromkeys([answer.headline for _, answer in worth[MOST_ANSWERS:]] + facts)
+    seen = dict.fromkeys([each.fact or answer.headline for each, answer in worth[MOST_ANSWERS:]] + facts)
     return Answers(
         decider,
         total_ns,
         answers=tuple(answer for _, answer in first),
         together=together,
-        little_gain=tuple(dict.fromkeys(asked.fact or a.headline for asked, a in every if not is_worth(a))),
+        little_gain=tuple(dict.fromkeys(each.fact or a.headline for each, a in every if not is_worth(a))),
         also_seen=tuple(fact for fact in seen if fact not in shown),
         warnings=warnings,
     )
@@ -206,7 +206,7 @@ def _joined(job: Ranks, by_rank: Mapping[int, Asked], total_ns: int) -> _Change:
     order = sorted(by_rank, key=lambda rank: by_rank[rank].answer.cost_ns or 0)
     rank, n = order[len(order) // 2], len(order)
     spoken = by_rank[rank].answer
-    fact = headline("like_most", rank=rank, fact=spoken.headline)
+    fact = headline("like_most", rank=rank, others="most" if n > 2 else "the other", fact=spoken.headline)
     if len({each.answer.headline for each in by_rank.values()}) == 1:
         fact = headline("on_ranks", ranks=_on(job, n), fact=spoken.headline)
     by = job.alignment.offset_ns[rank]
@@ -227,10 +227,6 @@ def _joined(job: Ranks, by_rank: Mapping[int, Asked], total_ns: int) -> _Change:
 def _is_alone(asked: _Change, every: Iterable[_Change]) -> bool:
     """Whether it is the only one about late ranks: a replay with none late then says what it gains."""
     return asked.on_time and sum(1 for each in every if {*LATE} & {*each.answer.rules}) == 1
-
-
-def _predicted(replay: JobReplay | None, asked: _Change, *, alone: bool) -> Answer:
-    return _replayed(replay, asked.answer, asked.changes, on_time=alone)
 
 
 def _replayed(

@@ -169,6 +169,16 @@ def test_ranks_that_waited_for_a_core_are_a_warning_and_take_the_cause_from_the_
     late = next(finding for finding in findings_of(job(waited)) if finding.rule == "straggler")
     assert late.action == ""
     assert "Run no more ranks than cores" in [answer.action for answer in answers.answers]
+    assert not set(answers.warnings) & set(answers.also_seen)
+
+
+def test_a_short_wait_for_a_core_is_a_warning_alone() -> None:
+    first, second = rounds(500, 800)
+    waited = [first, replace(second, meta=replace(second.meta, waited_for_core_ns=200_000, cores=4))]
+    answers = answered(waited)
+    assert [plain(words) for words in answers.warnings] == ["2 ranks on 4 cores: rank 1 waited 200 µs for a core"]
+    assert {rule for answer in answers.answers for rule in answer.rules}.isdisjoint({"waited_for_core"})
+    assert answers.also_seen == ()
 
 
 def test_samples_and_failures_have_no_answers() -> None:
