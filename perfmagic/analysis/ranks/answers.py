@@ -53,7 +53,7 @@ def find_job_answers(job: Ranks) -> Answers:
     late = _decisive(findings, total_ns)
     decider = _who_decides(job, findings, total_ns)
     warned = sorted((f for f in findings if f.rule in OF_RECORD), key=lambda f: OF_RECORD.index(f.rule))
-    warnings = tuple(f.cause[:1].upper() + f.cause[1:] for f in warned)
+    warnings = tuple(units.sentences(f.cause[:1].upper() + f.cause[1:], f.action) for f in warned)
     if job.idle or any(summary.meta.failed for summary in job.summaries.values()):
         return Answers(decider, total_ns, warnings=warnings)
     replay = job_replay_in_passing(job)
@@ -143,10 +143,14 @@ def _on(job: Ranks, n: int) -> str:
 
 
 def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> list[_Change]:
-    """The findings with an action; those with one action are one, for which the dearest speaks."""
+    """The findings with an action; those with one action are one, for which the dearest speaks.
+
+    Of a late rank that waited for a core nothing is said against its code.
+    """
+    explained = {finding.ranks for finding in findings if finding.rule in LATE and not finding.action}
     groups: dict[str, list[RankFinding]] = {}
     for finding in findings:
-        if finding.action:
+        if finding.action and finding.rule not in OF_RECORD and finding.ranks not in explained:
             groups.setdefault(finding.action, []).append(finding)
     asked = []
     for remedy, group in groups.items():

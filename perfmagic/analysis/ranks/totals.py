@@ -185,7 +185,6 @@ def cores(job: Ranks, of_late: Sequence[RankFinding] = ()) -> list[RankFinding]:
             detail=f"{beside}; all threads of a rank added up",
             ranks=(most,),
             advice=remedy.advice + before,
-            headline=cause[:1].upper() + cause[1:],
             action=remedy.action if before else "",
         )
     ]
