@@ -93,16 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--svg", metavar="OUT", help="the picture of one trace, or of the ranks of one job, to write")
     view.set_defaults(run=_view)
     compare = commands.add_parser("compare", help="what changed from one trace to another, and where")
-    compare.add_argument("first", metavar="A", help="a trace file, or a folder with a trace of each rank")
-    compare.add_argument("second", metavar="B", help="what it is compared with: another of the same kind")
-    _reading(compare)
-    form = compare.add_mutually_exclusive_group()
-    form.add_argument("--text", action="store_const", dest="form", const=None, help="tables for a terminal (default)")
-    form.add_argument("--json", action="store_const", dest="form", const="json", help="every number as JSON")
-    form.add_argument("--markdown", action="store_const", dest="form", const="markdown", help="tables for an issue")
-    form.add_argument("--html", metavar="OUT", help="the self-contained page to write, with both timelines")
-    compare.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
-    compare.set_defaults(run=_compare)
+    _comparing(compare)
     _explaining(
         commands.add_parser("explain", help="what each rule of findings says about a trace, or why it is silent")
     )
@@ -125,6 +116,22 @@ def _parser() -> argparse.ArgumentParser:
 def _files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a trace file, or a folder with trace files")
     _reading(parser)
+
+
+def _comparing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("first", metavar="A", help="a trace file, or a folder with a trace of each rank")
+    parser.add_argument("second", metavar="B", help="what it is compared with: another of the same kind")
+    _reading(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--text", action="store_const", dest="form", const=None, help="what changed most (default)")
+    form.add_argument(
+        "--details", action="store_const", dest="form", const="details", help="tables for a terminal, too"
+    )
+    form.add_argument("--json", action="store_const", dest="form", const="json", help="every number as JSON")
+    form.add_argument("--markdown", action="store_const", dest="form", const="markdown", help="tables for an issue")
+    form.add_argument("--html", metavar="OUT", help="the self-contained page to write, with both timelines")
+    parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+    parser.set_defaults(run=_compare)
 
 
 def _explaining(parser: argparse.ArgumentParser) -> None:
@@ -224,25 +231,39 @@ def _ranks_page(ranks: RanksResult) -> str:
 
 
 def _text_report(results: list[TimelineResult]) -> str:
+    from perfmagic.results.ranks import grouped
+    from perfmagic.view.ranks.text import ranks_answers_text
+    from perfmagic.view.report.writers import mixed_words
     from perfmagic.view.timeline.text import answers_text
 
-    return _of_files(results, [answers_text(result.doc, result.answers, "--details") for result in results])
+    jobs, alone = grouped(results)
+    texts = [answers_text(result.doc, result.answers, "--details") for result in alone]
+    if not jobs:
+        return _of_files(results, texts)
+    words = mixed_words(results)
+    of_jobs = [ranks_answers_text(job.doc, job.answers, "--details") for job in jobs]
+    return "\n\n".join([*([words] if words else []), *of_jobs, *_titled(alone, texts)])
 
 
 def _details_report(results: list[TimelineResult]) -> str:
+    from perfmagic.results.ranks import grouped
+    from perfmagic.view.ranks.text import ranks_text
     from perfmagic.view.report.writers import report_text
 
-    return _of_files(results, [report_text(r.doc, r.to_dict(), r.answers.text(r.doc.header.about)) for r in results])
+    texts = [report_text(r.doc, r.to_dict(), r.answers.text(r.doc.header.about)) for r in results]
+    return _of_files(results, texts, [ranks_text(job.doc, job.answers) for job in grouped(results)[0]])
 
 
-def _of_files(results: list[TimelineResult], texts: list[str]) -> str:
-    from perfmagic.results.ranks import grouped
+def _of_files(results: list[TimelineResult], texts: list[str], of_jobs: Sequence[str] = ()) -> str:
     from perfmagic.view.report.writers import files_text
 
     if len(results) == 1:
         return texts[0]
-    titled = (f"{result.title}\n{text}" for result, text in zip(results, texts, strict=True))
-    return "\n\n".join([files_text(results, [job.doc for job in grouped(results)[0]]), *titled])
+    return "\n\n".join([files_text(results, of_jobs), *_titled(results, texts)])
+
+
+def _titled(results: Sequence[TimelineResult], texts: Sequence[str]) -> list[str]:
+    return [f"{result.title}\n{text}" for result, text in zip(results, texts, strict=True)]
 
 
 def _json_report(results: list[TimelineResult]) -> str:
@@ -252,8 +273,10 @@ def _json_report(results: list[TimelineResult]) -> str:
         from perfmagic.results.ranks import grouped
 
         together = [finding.to_dict() for finding in rank_findings(results)]
-        table = [row for job in grouped(results)[0] for row in job.table.to_dict()]
-        reports = [report | {"rank_findings": together, "rank_table": table} for report in reports]
+        jobs = grouped(results)[0]
+        table = [row for job in jobs for row in job.table.to_dict()]
+        of_jobs = {"rank_findings": together, "rank_table": table, "rank_answers": [j.answers.to_dict() for j in jobs]}
+        reports = [report | of_jobs for report in reports]
     return json.dumps(reports[0] if len(reports) == 1 else reports, ensure_ascii=False, indent=1)
 
 
@@ -262,7 +285,7 @@ def _markdown_report(results: list[TimelineResult]) -> str:
     from perfmagic.view.report.writers import markdown, ranks_markdown
 
     return (
-        ranks_markdown(results, [job.doc for job in grouped(results)[0]])
+        ranks_markdown(results, [(job.doc, job.to_dict()) for job in grouped(results)[0]])
         + "\n".join(
             markdown(r.title, r.doc.header.sentence, r.findings, r.doc.trust, r.to_dict()) for r in results
         ).rstrip()
@@ -344,15 +367,21 @@ def _view(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     from perfmagic.api.comparisons import compare_timelines
+    from perfmagic.view.diff.text import comparison_text
 
     comparison = compare_timelines(
         options.first, options.second, comm_names=options.comm_names, max_unpacked_bytes=_limit_bytes(options)
     )
     if options.html:
         _write(comparison.page(), options.html)
-    else:
-        writers = {"json": comparison.to_json, "markdown": comparison.markdown, None: comparison.text}
-        _write(writers[options.form](), options.out)
+        return 0
+    writers = {
+        None: lambda: comparison_text(comparison, "--details"),
+        "details": lambda: comparison.text(details=True),
+        "json": comparison.to_json,
+        "markdown": comparison.markdown,
+    }
+    _write(writers[options.form](), options.out)
     return 0
 
 

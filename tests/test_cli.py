@@ -168,8 +168,13 @@ def test_several_ranks_are_one_table_with_the_last_rank_named(
         rows.append(path)
     assert main(["report", str(tmp_path)]) == 0
     out = capsys.readouterr().out.replace("\u00a0", " ")
-    assert "300 µs  rank 1 is a straggler: rank 1 arrives last at 1 of 1 matched collective." in out
-    assert out.splitlines()[1].split()[:4] == ["rank0.json", "0", "84", "%"]
+    assert out.startswith("500 µs   Rank 1 is late: rank 0 waited 300 µs for it\n")
+    assert "rank0.json" not in out
+    assert main(["report", str(tmp_path), "--details"]) == 0
+    details = capsys.readouterr().out.replace("\u00a0", " ")
+    assert details.startswith(out.rpartition("  --details:")[0])
+    assert "300 µs  rank 1 is a straggler: rank 1 arrives last at 1 of 1 matched collective." in details
+    assert any(line.split()[:4] == ["rank0.json", "0", "84", "%"] for line in details.splitlines())
     assert main(["report", str(tmp_path), "--html"]) == 0
     page = capsys.readouterr().out
     assert "<summary>rank 1: rank1.json</summary>" in page
@@ -177,10 +182,13 @@ def test_several_ranks_are_one_table_with_the_last_rank_named(
     assert page.count("data-perfmagic-timeline>") == 1  # one view of both, on one axis
     assert "All numbers of the ranks" in page
     assert main(["report", str(tmp_path), "--markdown"]) == 0
-    assert capsys.readouterr().out.startswith("## Ranks\n\n500\u00a0µs · 2 ranks")
+    shown = capsys.readouterr().out.replace("\u00a0", " ")
+    assert shown.startswith("## Ranks\n\n500 µs · 2 ranks")
+    assert "\n\n**Rank 1 is late: rank 0 waited 300 µs for it**\n\n" in shown
     assert main(["report", str(tmp_path), "--json"]) == 0
     reports = json.loads(capsys.readouterr().out)
     assert [report["rank_findings"][0]["ranks"] for report in reports] == [[1], [1]]
+    assert [len(report["rank_answers"]) for report in reports] == [1, 1]
 
 
 def test_more_than_eight_ranks_are_one_page_and_a_bad_file_is_reported(

@@ -385,9 +385,10 @@ class Report(JsonForm):
     trust: how far the record can be believed.
     rank_findings: what several files say together; only in a report on several files.
     rank_table: a row for each rank of the jobs among several files; only in a report on several files.
+    rank_answers: what to do about each of these jobs; only in a report on several files.
     """
 
-    optional = ("rank_findings", "rank_table")
+    optional = ("rank_findings", "rank_table", "rank_answers")
 
     schema_version: Annotated[int, one_of(SCHEMA_VERSION)]
     meta: ReportMeta
@@ -408,6 +409,7 @@ class Report(JsonForm):
     trust: Trust
     rank_findings: tuple[RankFinding, ...] | None = None
     rank_table: Rows[RankStat] | None = None
+    rank_answers: tuple[Answers, ...] | None = None
 
 
 def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:

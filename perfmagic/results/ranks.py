@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 import msgspec
 
 from perfmagic.analysis.bench.saved import damage_of, format_of, kind_of, of_format, read_json, text_of
+from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.ranks.alignment import Alignment, Ping
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of
@@ -220,6 +221,13 @@ class RanksResult(Result):
         """What would win most first, whether Python or late ranks; then ranks whose totals stand out."""
         return Rows(findings_of(self.ranks), RankFinding)
 
+    @cached_property
+    def answers(self) -> Answers:
+        """What to do about the job: at most three answers, each with what the recorded job would take with it."""
+        from perfmagic.analysis.ranks.answers import find_job_answers
+
+        return find_job_answers(self.ranks)
+
     @property
     def table(self) -> Rows[RankStat]:
         """A row a rank: compute, exposed communication as waiting and transfer, copies, idle (ns), bandwidth."""
@@ -330,8 +338,9 @@ class RanksResult(Result):
         self.view_state.ask((int(start_ns), int(end_ns)))
 
     def to_dict(self) -> dict[str, Any]:
-        """The findings, the clocks and the table, ready for JSON."""
+        """What to do, the findings, the clocks and the table, ready for JSON."""
         return {
+            "answers": self.answers.to_dict(),
             "clocks": self.clocks.words,
             "clocks_bound_ns": self.clocks.bound_ns,
             "rank_findings": [finding.to_dict() for finding in self.findings],
@@ -405,11 +414,15 @@ class RanksResult(Result):
 
         return write_text(path, live_page(self.title, [ranks_section(self.doc, self.wire)]))
 
-    def text(self) -> str:
-        """The first line, the findings, a table of the ranks, and how the axis was made."""
-        from perfmagic.view.ranks.text import ranks_text
+    def text(self, *, details: bool = False) -> str:
+        """Who decides and what to do.  details: the findings, a table of the ranks, how the axis was made, as well."""
+        from perfmagic.view.ranks.text import ranks_answers_text, ranks_text
 
-        return self.nothing or ranks_text(self.doc)
+        if self.nothing:
+            return self.nothing
+        if not details:
+            return ranks_answers_text(self.doc, self.answers, ".text(details=True)")
+        return ranks_text(self.doc, self.answers)
 
     def html(self) -> str:
         """The first line, the findings, the picture of all ranks on one axis, the table; at most 80 kB."""

@@ -28,11 +28,14 @@ class TraceComparison(Result, analysed.TraceDiff):  # noqa: D101 - the words of 
         """The parts, one a row: each instant of both timelines once. Needs pandas; every table has its own."""
         return self.parts.to_frame()
 
-    def text(self) -> str:
-        """The verdict in a sentence, and tables of what changed."""
-        from perfmagic.view.diff.tables import comparison_text
+    def text(self, *, details: bool = False) -> str:
+        """How much longer, who decides in each, and at most three differences.
 
-        return comparison_text(self)
+        details: what a reader must know, and tables of what changed, as well.
+        """
+        from perfmagic.view.diff.text import comparison_text
+
+        return comparison_text(self, "" if details else ".text(details=True)")
 
     def html(self) -> str:
         """The verdict, the waterfall, both timelines on one axis, and tables of what changed."""

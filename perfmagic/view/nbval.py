@@ -17,7 +17,7 @@ _RULES = (
     # notebook compares the words that do not: the device, and what its own cells ask of the result
     ("html", r"<div (?:dir=|class=|style=)[\s\S]*</div>", "HTML"),
     ("sweep", r"^\S[\s\S]*\n\d[\d ,to]* samples each · [\s\S]*", "SWEEP"),
-    ("ranks", r"^\S+[\u00a0 ]\S+ · (\d+ ranks?|rank \d+) · [\s\S]*", r"RANKS \1"),
+    ("ranks", r"^\d[^\n]*\n(?: +[^\n]*\n)*? +(\d+ ranks?) (?:of \d+ )?· [\s\S]*", r"RANKS \1"),
     ("scaling", r"^(Weak|Strong) scaling from (\d+) to (\d+) ranks?\b[\s\S]*", r"SCALING \1 \2 \3"),
     ("graph", r"^(?:[^·]*\s·\s)?(\d[\d,]*)\s+operators?\s+took\s[\s\S]*", r"GRAPH of \1 operators"),
     ("predicted", r"^([^:]*): (?:about|at\s+best)\s[\s\S]*\sinstead\s+of\s[\s\S]*", r"PREDICTED \1"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from perfmagic.analysis.ranks.answers import find_job_answers
 from perfmagic.analysis.ranks.findings import rank_findings
 from perfmagic.analysis.ranks.ranks import ranks_of
 from perfmagic.analysis.report import SCHEMA_VERSION, report
@@ -24,7 +25,7 @@ from tests.trace.recorded import NAMES, as_bytes, event, launch_and_kernel, real
 pytestmark = pytest.mark.slow
 
 SCHEMA: dict[str, Any] = schema_of("report")
-OPTIONAL = {"rank_findings", "rank_table"}  # in reports on several files only
+OPTIONAL = {"rank_findings", "rank_table", "rank_answers"}  # in reports on several files only
 # numbers without a unit: places and counts by another name, and JSON's own
 UNITLESS = {
     *("index", "number", "stream", "thread", "device", "rank", "world_size", "group_size", "batch_size"),
@@ -88,7 +89,9 @@ def reports() -> list[dict[str, Any]]:
     ranks = ranks_of([rank_of_two(0, 10), rank_of_two(1, 900)])
     assert ranks is not None
     rows = json.loads(json.dumps(ranks.table.to_dict()))
-    return [*found, found[0] | {"rank_findings": json.loads(json.dumps(together)), "rank_table": rows}]
+    of_job = {"rank_findings": json.loads(json.dumps(together)), "rank_table": rows}
+    of_job["rank_answers"] = [find_job_answers(ranks).to_dict(), *(report["answers"] for report in found)]
+    return [*found, found[0] | json.loads(json.dumps(of_job))]
 
 
 def rank_of_two(rank: int, late: int) -> Trace:

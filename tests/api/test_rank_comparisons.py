@@ -47,7 +47,7 @@ def test_two_runs_of_ranks_are_compared_by_rank(tmp_path: Path) -> None:
         notes[0],
     )
     assert notes[1] == "clocks of both: one clock: one host ran all ranks"
-    assert "+1.20 ms" in plain(comparison.text())
+    assert "+1.20 ms" in plain(comparison.text(details=True))
     assert perfmagic.last() is comparison
 
 

@@ -86,7 +86,7 @@ def test_two_jobs_are_compared_at_the_median_rank_and_the_unmatched_rank_is_name
     notes = [note.replace("\u00a0", " ") for note in comparison.notes]
     assert notes[0].startswith("the median of 4 ranks is rank 1")
     assert notes[1] == "changed differently: rank 2 by +120 µs"
-    assert "rank 2, differently" in comparison.text()
+    assert "rank 2, differently" in comparison.text(details=True)
 
 
 def test_jobs_are_matched_by_rank(tmp_path: Path) -> None:

@@ -52,16 +52,11 @@ IDLE_WORDS = {
 LEAST_FRAC = 0.05  # of the largest part's difference: smaller parts are in "the rest"
 
 
-def headline(
-    a: ComparedTrace,
-    b: ComparedTrace,
-    whole: TimeChange,
-    parts: Sequence[TimeChange],
-    no_verdict: str,
-    *,
-    per_step: bool,
-) -> str:
-    """The verdict in one sentence, or why there is none."""
+MOST_DIFFERENCES = 3  # that a text begins with
+
+
+def headline(a: ComparedTrace, b: ComparedTrace, whole: TimeChange, no_verdict: str, *, per_step: bool) -> str:
+    """How much longer the second took, in one sentence; or why there is no verdict."""
     if no_verdict:
         took = f"a step of {a.name} took" if per_step else f"{a.name} took"
         times = f". In numbers: {took} {units.duration(whole.a_ns)}, {b.name} {units.duration(whole.b_ns)}"
@@ -72,10 +67,7 @@ def headline(
     than = "shorter" if whole.diff_ns < 0 else "longer"
     share = f", {units.signed_percent(whole.diff_ns / whole.a_ns)}" if whole.a_ns else ""
     span = f"{units.duration(whole.a_ns)} → {units.duration(whole.b_ns)}{share}"
-    return (
-        f"{second} is {units.duration(abs(whole.diff_ns))} {than} than {other} ({span}): "
-        f"{', '.join(_by_part(parts, whole.diff_ns))}"
-    )
+    return f"{second} is {units.duration(abs(whole.diff_ns))} {than} than {other} ({span})"
 
 
 def describe_part(part: TimeChange) -> str:
@@ -83,10 +75,20 @@ def describe_part(part: TimeChange) -> str:
     return IDLE_WORDS[part.name] if part.kind == "idle" else part.name
 
 
-def _by_part(parts: Sequence[TimeChange], diff_ns: int) -> list[str]:
+def _decider(side: ComparedTrace) -> str:
+    who = side.decides.partition(":")[0]
+    return "Who decides is open" if who == "Open" else who
+
+
+def differences(parts: Sequence[TimeChange], most: int) -> list[TimeChange]:
+    """The parts that changed most, without those that are small beside the first."""
     changed = [part for part in parts if part.diff_ns]
     least = LEAST_FRAC * abs(changed[0].diff_ns) if changed else 0
-    named = [part for part in changed[:MOST_PARTS] if abs(part.diff_ns) >= least]
+    return [part for part in changed[:most] if abs(part.diff_ns) >= least]
+
+
+def _by_part(parts: Sequence[TimeChange], diff_ns: int) -> list[str]:
+    named = differences(parts, MOST_PARTS)
     words = [f"{describe_part(part)} {units.signed(part.diff_ns)}" for part in named]
     rest_ns = diff_ns - sum(part.diff_ns for part in named)
     return [*words, *([f"the rest {units.signed(rest_ns)}"] if rest_ns else [])]
@@ -106,7 +108,7 @@ class TraceDiff(JsonForm):
     a: the first of the two.
     b: the second of the two.
     no_verdict: why no verdict is given; empty where one is.
-    as_cell: whether whole cells are compared, not the extents of a device.
+    as_cell: whether both are cells, not files.
     by_shape: whether operators are matched by the shape of their inputs too.
     repeats: the steps of each by which times are divided; (1, 1) where whole recordings are compared.
     per_step: whether parts and totals are those of one step, the mean, and differences too: the two have other
@@ -162,7 +164,31 @@ class TraceDiff(JsonForm):
     @property
     def headline(self) -> str:
         """The verdict in one sentence: how much shorter or longer, and by what."""
-        return headline(self.a, self.b, self.whole, self.parts, self.no_verdict, per_step=self.per_step)
+        by = (
+            ""
+            if self.no_verdict or not self.whole.diff_ns
+            else f": {', '.join(_by_part(self.parts, self.whole.diff_ns))}"
+        )
+        return self.total + by
+
+    @property
+    def total(self) -> str:
+        """How much longer the second took, without the parts; or why there is no verdict."""
+        return headline(self.a, self.b, self.whole, self.no_verdict, per_step=self.per_step)
+
+    @property
+    def decides(self) -> str:
+        """Who decides in each, in few words."""
+        a, b = (_decider(side) for side in (self.a, self.b))
+        if a == b:
+            return f"{a} in both"
+        second = b if b.startswith("Python") else b[:1].lower() + b[1:]
+        return f"{a} in {self.a.name}, {second} in {self.b.name}"
+
+    @property
+    def differences(self) -> list[TimeChange]:
+        """What changed most, at most three parts; nothing where there is no verdict."""
+        return [] if self.no_verdict else differences(self.parts, MOST_DIFFERENCES)
 
     @property
     def schema_version(self) -> Annotated[int, one_of(SCHEMA_VERSION)]:

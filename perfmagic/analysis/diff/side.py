@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from perfmagic.analysis.timeline.activity import syncs
+from perfmagic.analysis.timeline.activity import recorded_span, syncs
 from perfmagic.analysis.timeline.overlap import CLASS_SETS, PARTED, Breakdown, breakdown
 from perfmagic.analysis.timeline.steps import Step, steps
 from perfmagic.analysis.timeline.trust import sample
@@ -54,7 +54,8 @@ class ComparedTrace:
     device_label: its name; empty where none executed anything.
     simulated: whether a simulated device was in use.
     n_devices: devices that executed something.
-    whole_ns: what is compared, of the whole recording: a cell, or the extent of a file's device.
+    whole_ns: what is compared, from the first record to the last end.
+    decides: who decides how long it took, in one sentence.
     n_steps: training steps that are marked.
     n_ops: device ops, of all devices.
     n_launches: calls that queued them.
@@ -73,6 +74,7 @@ class ComparedTrace:
     simulated: bool
     n_devices: int
     whole_ns: int
+    decides: str
     n_steps: int
     n_ops: int
     n_launches: int
@@ -88,7 +90,7 @@ class ComparedTrace:
 class Side:
     """A trace, and the numbers that several parts of a comparison use.
 
-    as_cell: a whole cell is compared, not an extent.  by_step: steps are compared, by their mean: ops that no step
+    as_cell: a cell is compared, not a file.  by_step: steps are compared, by their mean: ops that no step
     launched are left out, since a recording has as many of them whatever its number of steps.
     """
 
@@ -149,11 +151,17 @@ class Side:
 
     @property
     def head_ns(self) -> int:
-        return self.parts.head_ns if self.as_cell else 0
+        """Of the host before the first op; of the mean step of files nothing, as it is no step's."""
+        return self.parts.extent_start_ns - recorded_span(self.trace)[0] if self._whole else 0
 
     @property
     def tail_ns(self) -> int:
-        return self.parts.tail_ns if self.as_cell else 0
+        """Of the host after the last op."""
+        return recorded_span(self.trace)[1] - self.parts.extent_end_ns if self._whole else 0
+
+    @property
+    def _whole(self) -> bool:
+        return self.device is not None and (self.as_cell or not self.by_step)
 
     @property
     def whole_ns(self) -> int:
@@ -162,7 +170,11 @@ class Side:
 
     @cached_property
     def facts(self) -> ComparedTrace:
+        from perfmagic.analysis.findings.answers import who_decides  # by a comparison alone, not by each of its sides
+        from perfmagic.analysis.findings.find import known
+
         trace, blocked = self.trace, syncs(self.trace)
+        outcomes, _ = known(trace, self.comm_names)
         inside = ~blocked.after_cell
         return ComparedTrace(
             name=self.name,
@@ -172,6 +184,7 @@ class Side:
             simulated=trace.simulated,
             n_devices=len(trace.device_ids),
             whole_ns=replace(self, by_step=False).whole_ns if self.by_step else self.whole_ns,
+            decides=who_decides(outcomes.facts, outcomes.judged.kind),
             n_steps=len(self.steps),
             n_ops=len(trace.ops),
             n_launches=len(np.unique(trace.ops.launch[trace.ops.launch != NONE])),

@@ -82,8 +82,8 @@ class TimeChange:
 def parts(first: Side, second: Side, repeats: tuple[int, int]) -> Rows[TimeChange]:
     """Each instant of both once, by what the device did or waited for, the largest difference first.
 
-    Busy time by category, as charged to the ops, but that of orphans together; idle time by cause; of a cell also
-    before the first op and after the last. repeats: how many steps the times are divided by. The parts of each side
+    Busy time by category, as charged to the ops, but that of orphans together; idle time by cause; what is before the
+    first op and after the last. repeats: how many steps the times are divided by. The parts of each side
     add up to its whole, exactly.
     Source: docs/words.md, "parts of a comparison".
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from perfmagic.analysis.replay.changes.host import WithoutPython
 from perfmagic.analysis.replay.changes.kernels import Fused, ShorterOps
 from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, Judgement
 from perfmagic.analysis.replay.prediction import Prediction, in_passing, predict, why_no_path
-from perfmagic.analysis.timeline.activity import busy_intervals
+from perfmagic.analysis.timeline.activity import busy_intervals, recorded_span
 from perfmagic.analysis.timeline.peaks import peaks_of
 from perfmagic.analysis.timeline.trust import trust
 from perfmagic.analysis.verdict import (
@@ -63,9 +64,9 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
     nodes, head = tree(outcomes, gains)
     groups = _by_remedy([*_with_headline(head.parts), *_with_headline(nodes)])
     every = [_answer(facts, gains, group) for group in groups]
-    worth = sorted((answer for answer in every if answer.action and _is_worth(answer)), key=_place)
+    worth = sorted((answer for answer in every if answer.action and is_worth(answer)), key=place)
     first = tuple(worth[:MOST_ANSWERS])
-    little = [answer for answer in every if answer.action and not _is_worth(answer)]
+    little = [answer for answer in every if answer.action and not is_worth(answer)]
     rest = [answer for answer in every if answer not in first and answer not in little]
     return Answers(
         decider,
@@ -76,6 +77,28 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
         also_seen=tuple(dict.fromkeys(answer.headline for answer in rest)),
         warnings=warnings(facts),
     )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to do about a run, without what it gains, and the changes that say so; none where no replay has any."""
+
+    answer: Answer
+    changes: tuple[Change, ...]
+
+
+def asked_of(trace: Trace, comm_names: str | None = None) -> list[Asked]:
+    """What one rank of a job asks for, so that the job can be replayed with it; nothing of code that failed."""
+    outcomes, gains = known(trace, comm_names)
+    if not len(trace.ops) or failed(trace):
+        return []
+    nodes, head = tree(outcomes, gains)
+    asked = []
+    for group in _by_remedy([*_with_headline(head.parts), *_with_headline(nodes)]):
+        first = max(group, key=lambda finding: gains.worth_ns(finding) or 0)
+        answer = _as_answer(outcomes.facts, None, first.headline, first.action, group)
+        asked.append(Asked(answer, _changes(outcomes.facts, group)))
+    return [each for each in asked if each.answer.action]
 
 
 def _with_headline(nodes: Iterable[Node], above: Finding | None = None) -> Iterable[Finding]:
@@ -131,15 +154,21 @@ def _as_answer(
 
 def _predict(facts: Facts, gains: Gains, findings: Iterable[Finding]) -> Prediction | None:
     """What the changes of some findings would make of the run; None where no replay can say."""
+    changes = _changes(facts, findings)
+    if not changes or gains.readings is None:
+        return None
+    prediction = predict(gains.readings, changes)
+    return None if prediction.refused else prediction
+
+
+def _changes(facts: Facts, findings: Iterable[Finding]) -> tuple[Change, ...]:
+    """The changes that some findings ask for, each once."""
     changes: list[Change] = []
     for finding in findings:
         change = _remedy(facts, finding)
         if change is not None and (isinstance(change, WithoutPython) or change not in changes):
             changes.append(change)
-    if not changes or gains.readings is None:
-        return None
-    prediction = predict(gains.readings, changes)
-    return None if prediction.refused else prediction
+    return tuple(changes)
 
 
 def _remedy(facts: Facts, finding: Finding) -> Change | None:
@@ -207,19 +236,24 @@ def _together(
     prediction = _predict(facts, gains, findings)
     if prediction is None:
         return None
-    every = phrase("both") if len(answers) == 2 else phrase("all three")
-    first, *others = numbers.values()
-    name = every if len(numbers) == len(answers) else phrase("{first} and {second}", first=first, second=others[0])
-    return _as_answer(facts, prediction, name, "", findings)
+    return _as_answer(facts, prediction, name_together(answers, list(numbers.values())), "", findings)
 
 
-def _is_worth(answer: Answer) -> bool:
+def name_together(answers: Sequence[Answer], numbers: Sequence[str]) -> str:
+    """What some of the answers are called together.  numbers: theirs."""
+    if len(numbers) == len(answers):
+        return phrase("both") if len(answers) == 2 else phrase("all three")
+    first, *others = numbers
+    return phrase("{first} and {second}", first=first, second=others[0])
+
+
+def is_worth(answer: Answer) -> bool:
     """Whether an answer wins enough to be one, or nobody knows; a wrong result always is."""
     worth_ns = answer.cost_ns if answer.gain_ns is None else answer.gain_ns
     return "race" in answer.rules or worth_ns is None or worth_ns >= LEAST_FRAC * answer.before_ns
 
 
-def _place(answer: Answer) -> tuple[bool, bool, int]:
+def place(answer: Answer) -> tuple[bool, bool, int]:
     """Wrong results first, then by what is won, then by what is lost."""
     replayed = answer.gain_ns is not None
     return "race" not in answer.rules, not replayed, -((answer.gain_ns if replayed else answer.cost_ns) or 0)
@@ -300,9 +334,8 @@ def _without_records(facts: Facts) -> str:
 
 def whole_ns(facts: Facts) -> int:
     """How long the run took, the host before the first op and after the last one included."""
-    meta, ops = facts.trace.meta, facts.trace.ops
-    start_ns = int(ops.start_ns.min(initial=meta.start_ns))
-    return int(ops.end_ns.max(initial=meta.end_ns)) - start_ns
+    start_ns, end_ns = recorded_span(facts.trace)
+    return end_ns - start_ns
 
 
 def warnings(facts: Facts) -> tuple[str, ...]:

@@ -107,6 +107,50 @@ ACTIONS = {
     "fuse": "Use torch.compile: it fuses neighbouring kernels",
 }
 
+# Of the ranks of one job.
+DECIDES |= {
+    "late": "Rank {rank} is late: {who} waited {time} for it",
+    "in_turn": "The ranks take turns being late",
+    "ranks_host_bound": "Python decides on {ranks}: devices waited for it {share} of the time",
+    "ranks_device_bound": "The device decides on {ranks}: it was busy {share} of the time",
+    "ranks_mixed": "Python and the devices take turns: {host} and {device} of the time",
+    "ranks_cpu_unknown": "Open: what the CPU computed on each rank is not recorded",
+    "ranks_sampled": "Open: samples of recordings do not say which rank is late",
+}
+HEADLINES |= {
+    "late_on_line": "Rank {rank} spends {time} more on line {line} than {others}",
+    "late_in_compute": "Rank {rank} computes {time} longer than {others}",
+    "late_in_copies": "Rank {rank} copies {time} longer than {others}",
+    "late_in_python": "Python takes {time} longer on rank {rank} than on {others}",
+    "late_at_first": "Rank {rank} began {time} after {others}",
+    "late_once": "Rank {rank} is late once: {who} waited {time}",
+    "late_often": "Rank {rank} comes last to {n}",
+    "late_together": "{ranks} come last to {n}",
+    "ranks_in_turn": "Ranks wait for each other in turn: {time}",
+    "transfer": "{time} of data transfer overlaps no compute",
+    "ranks_wait_for_python": "Devices of {ranks} waited {time} for Python",
+    "none_late": "Without late ranks {outcome}",
+    "rank_waits": "The device of rank {rank} waits {time} longer for Python",
+    "on_ranks": "On {ranks}: {fact}",
+    "like_most": "Rank {rank}, like {others}: {fact}",
+}
+ACTIONS |= {
+    "late_line": "Look at line {line} on rank {rank}: {code}",
+    "late_rank_line": "Look at line {line} on rank {rank}",
+    "late_kernels": "Compare the kernels of rank {rank} with those of another rank",
+    "late_copies": "Compare the copies of rank {rank} with those of another rank",
+    "late_python": "Look at the Python of {ranks} before each collective, and at the CPU's load",
+    "late_before": "Look at what {ranks} did before: data loading, a checkpoint, a late profiler",
+    "late_collectives": "Look at what runs on {ranks} before each collective",
+    "balance": "Balance each step across ranks: sequence lengths, experts, Python's pauses",
+    "overlap": "Overlap it with compute, or move fewer bytes",
+    "own_python": "Look at the findings of rank {rank}, and at the load of its CPU",
+    "threads": "Call torch.set_num_threads({n}) in each rank",
+    "fewer_ranks": "Run no more ranks than cores",
+    "fewer_streams": "Run fewer ranks: each stream of a simulated device is a thread",
+    "other_load": "Look at what else runs on the cores of rank {rank}",
+}
+
 
 # Things that the values count.
 COUNTED = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.json_form import JsonForm
 
 
@@ -18,6 +19,9 @@ class RankFinding(JsonForm):
     detail: the second part of the sentence.
     ranks: the ranks that the sentence is about.
     advice: what to do.
+    headline: the fact in a few words; empty where it is no answer.
+    action: what to do in a few words; empty where the records do not say. Answers with one action are one.
+    line: of the cell, which explains it; 0 for none.
     window_ns: what to show of it, on the common axis; None for the ranks that it names.
     sentence: the whole sentence.
     """
@@ -32,6 +36,9 @@ class RankFinding(JsonForm):
     detail: str
     ranks: tuple[int, ...]
     advice: str = ""
+    headline: str = ""
+    action: str = ""
+    line: int = NO_LINE
     window_ns: tuple[int, int] | None = field(default=None, compare=False)
 
     @property

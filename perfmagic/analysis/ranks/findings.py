@@ -8,6 +8,7 @@ from statistics import median_low
 
 import numpy as np
 
+from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import ITS_EXTENT
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.job_prediction import FEWEST, job_replay_in_passing
@@ -19,10 +20,12 @@ from perfmagic.analysis.ranks.totals import cores, explains_lateness, totals
 from perfmagic.analysis.replay.changes.change import OnTime
 from perfmagic.analysis.replay.prediction import IF_OTHERS, Prediction
 from perfmagic.base import units
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import subtract, total_ns, union
 from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 
 # What the exposed communication of the ranks is: waiting for late ranks, data on their way, or both.
 
@@ -56,17 +59,20 @@ def exposed(job: Ranks) -> list[RankFinding]:
     cause, advice = f"mostly {notable[0]}", _ADVICE[notable[0]]
     if len(notable) > 1:
         cause, advice = " and ".join(notable), ", and ".join(_BOTH[name] for name in notable)
+    moved_ns = median_low([row.exposed_transfer_ns for row in table]) if "transfer" in notable else None
     of_rank = (
         sentences(*(_describe_rank(job, row) for row in table)) if len(table) == 2 else _describe_median(job, by_size)
     )
     return [
         RankFinding(
             rule="rank_exposed",
-            cost_ns=median_low([row.exposed_transfer_ns for row in table]) if "transfer" in notable else None,
+            cost_ns=moved_ns,
             cause=f"exposed communication is {cause}",
             detail=f": {of_rank}",
             ranks=tuple(job.ranks),
             advice=advice[0].upper() + advice[1:],
+            headline="" if moved_ns is None else headline("transfer", time=units.duration(moved_ns)),
+            action="" if moved_ns is None else action("overlap"),
         )
     ]
 
@@ -116,7 +122,9 @@ def waited_for_python(job: Ranks) -> list[RankFinding]:
     computed = _range([row.compute_ns for row, _ in waiting])
     left = _range([row.extent_ns - row.exposed_waiting_ns for row, _ in waiting])
     n = len(rows)
-    who = units.every(n, "rank") if len(waiting) == n else f"{len(waiting)} of {n} ranks"
+    who = phrase("{n} of {total} ranks", n=len(waiting), total=n)
+    if len(waiting) == n:
+        who = phrase("both ranks") if n == 2 else phrase("all {n} ranks", n=units.count(n))
     less = f"the median rank would wait {units.duration(won_ns)} less for others"
     if n == 2:
         less = " and ".join(
@@ -124,10 +132,11 @@ def waited_for_python(job: Ranks) -> list[RankFinding]:
             for rank, ns in zip(job.ranks, job.waits.costs_ns.sum(axis=0).tolist(), strict=True)
             if ns
         )
+    median_ns = round(float(np.median([sums.waited_for_host_ns for _, sums in rows])))
     return [
         RankFinding(
             rule="ranks_wait_for_python",
-            cost_ns=round(float(np.median([sums.waited_for_host_ns for _, sums in rows]))),
+            cost_ns=median_ns,
             cause=f"the devices of {who} waited for Python",
             detail=": "
             + sentences(
@@ -137,6 +146,7 @@ def waited_for_python(job: Ranks) -> list[RankFinding]:
             ),
             ranks=tuple(row.rank for row, _ in waiting),
             advice="Shorten what Python does first: each rank's own findings say where it waited",
+            headline=headline("ranks_wait_for_python", ranks=who, time=units.duration(median_ns)),
         )
     ]
 
@@ -170,7 +180,10 @@ def none_late(job: Ranks) -> list[RankFinding]:
 
 def _finding(job: Ranks, outcome: str, detail: str) -> RankFinding:
     cause = f"were no rank later than the median, {outcome}"
-    return RankFinding(rule="none_late", cost_ns=None, cause=cause, detail=detail, ranks=tuple(job.ranks))
+    said = headline("none_late", outcome=outcome)
+    return RankFinding(
+        rule="none_late", cost_ns=None, cause=cause, detail=detail, ranks=tuple(job.ranks), headline=said
+    )
 
 
 def _replayed(job: Ranks) -> Prediction | None:
@@ -188,7 +201,7 @@ def _predicted(prediction: Prediction) -> tuple[str, str]:
         f" ({span}){others}, not {units.duration(prediction.recorded_ns)} ({less} less). All ranks are replayed, with "
         "what made one late to a collective no longer than on the median rank"
     )
-    return f"the job would take about {units.duration(prediction.expected_ns)}", detail
+    return phrase("the job would take about {time}", time=units.duration(prediction.expected_ns)), detail
 
 
 def _estimated(job: Ranks, won_ns: int) -> tuple[str, str]:
@@ -198,7 +211,7 @@ def _estimated(job: Ranks, won_ns: int) -> tuple[str, str]:
         f"Each of {job.n_collectives} but the first would begin when the median of its ranks had come; "
         "all else is assumed to take as long as it did"
     )
-    return f"a rank's extent would be {units.duration(job.extent_ns - won_ns)}", detail
+    return phrase("a rank's extent would be {time}", time=units.duration(job.extent_ns - won_ns)), detail
 
 
 def won_by_rank_ns(job: Ranks) -> list[int]:
@@ -241,6 +254,7 @@ def rank_findings(traces: Sequence[Trace], comm_names: str | None = None) -> tup
     return (*mixed_jobs(traces), *(finding for ranks in several if ranks is not None for finding in findings_of(ranks)))
 
 
+@once_per_trace
 def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
     """What the ranks of one job say together: what could be won, then the rest, each by cost.
 
@@ -254,7 +268,7 @@ def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
     of_cores = cores(ranks, of_late)
     explained = bool(of_cores) and explains_lateness(ranks, of_late)
     if explained and of_late:  # nothing is said against its code
-        of_late[0] = replace(of_late[0], advice="That it waited for a core may be why")
+        of_late[0] = replace(of_late[0], advice="That it waited for a core may be why", action="")
     if left_alone := _left_alone(ranks):
         return (*ranks.of_files, left_alone, *of_cores, *of_late)
     of_exposed = exposed(ranks)

@@ -67,11 +67,27 @@ class JobReplay:
         why = self.not_predictable or self._not_applicable(of_ranks, on) or (self._too_few if with_on_time else "")
         if why:
             return Prediction(words, recorded_ns, recorded_ns, recorded_ns, recorded_ns, refused=why), None
+        prediction, replay = self._replayed(words, dict.fromkeys(on, of_ranks), with_on_time=with_on_time)
+        return prediction, critical_path(*replay, self.ranks.comm_names)
+
+    def predict_by_rank(self, changes: Mapping[int, Sequence[Change]], *, with_on_time: bool = False) -> Prediction:
+        """What changes of its own on each rank would make of the job.  with_on_time: no rank is late then, either."""
+        words = tuple(dict.fromkeys(change.description for of_rank in changes.values() for change in of_rank))
+        recorded_ns = 0 if self.unreadable else self.path.run_ns
+        if why := self.not_predictable or (self._too_few if with_on_time else ""):
+            return Prediction(words, recorded_ns, recorded_ns, recorded_ns, recorded_ns, refused=why)
+        return self._replayed(words, changes, with_on_time=with_on_time)[0]
+
+    def _replayed(
+        self, words: tuple[str, ...], changes: Mapping[int, Sequence[Change]], *, with_on_time: bool
+    ) -> tuple[Prediction, tuple[JobGraph, Int64]]:
+        """The job replayed with the changes of each rank, and the replay that is expected."""
+        every = [change for of_rank in changes.values() for change in of_rank]
         replays: list[tuple[JobGraph, Int64]] = []
         alone_ns = None
         for unseen in (False, True) if any(len(each.each) > 1 for each in self.readings.values()) else (False,):
-            for best in (True, False) if any(change.assumes for change in of_ranks) else (True,):
-                graphs = self._changed(of_ranks, on, unseen=unseen, best=best)
+            for best in (True, False) if any(change.assumes for change in every) else (True,):
+                graphs = self._changed(changes, unseen=unseen, best=best)
                 job = self._joined(graphs, unseen=unseen)
                 job = on_time(job) if with_on_time else job
                 replays.append((job, job.replayed_ns()))
@@ -80,17 +96,17 @@ class JobReplay:
                     others_stay = on_time(others_stay) if with_on_time else others_stay
                     alone_ns = int(others_stay.replayed_ns().max()) - job.begins_ns
         taken_ns = [int(times.max()) - job.begins_ns for job, times in replays]
-        prediction = interval(words, recorded_ns, taken_ns, bound=any(change.at_most for change in of_ranks))
-        return replace(prediction, alone_ns=alone_ns), critical_path(*replays[0], self.ranks.comm_names)
+        prediction = interval(words, self.path.run_ns, taken_ns, bound=any(change.at_most for change in every))
+        return replace(prediction, alone_ns=alone_ns), replays[0]
 
     def _graphs(self, *, unseen: bool) -> dict[int, Graph]:
         return {rank: each.waits if unseen else each.stays for rank, each in self.readings.items()}
 
-    def _changed(self, changes: Sequence[Change], on: Collection[int], *, unseen: bool, best: bool) -> dict[int, Graph]:
-        """The graph of each rank, with the changes that apply to it."""
+    def _changed(self, changes: Mapping[int, Sequence[Change]], *, unseen: bool, best: bool) -> dict[int, Graph]:
+        """The graph of each rank, with those of its changes that apply to it."""
         graphs = self._graphs(unseen=unseen)
-        for rank in on:
-            applicable = [change for change in changes if not change.not_applicable(self.readings[rank].stays)]
+        for rank, of_rank in changes.items():
+            applicable = [change for change in of_rank if not change.not_applicable(self.readings[rank].stays)]
             graphs[rank] = applied(graphs[rank], applicable, best=best)
         return graphs
 

@@ -1,256 +1,16 @@
-"""Which rank the others wait for, how much that holds them up, and why it is late."""
+"""Which rank the others wait for, and how much that holds them up."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 
+from perfmagic.analysis.findings.catalogue import Remedy, action, headline
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.ranks import Ranks, others_median
-from perfmagic.analysis.ranks.who_waited import MatchedGroup
-from perfmagic.analysis.timeline.activity import syncs
+from perfmagic.analysis.ranks.why_late import Reason, name_ranks, why_late
 from perfmagic.base import units
-from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns, subtract, union
+from perfmagic.base.language import phrase
 from perfmagic.base.units import listed, sentences
-from perfmagic.trace.columns import NONE, Bool, Int64
-
-# What a late rank spent more time with than the others, between coming to a collective and coming last to the next.
-
-Spent = npt.NDArray[np.int64]  # by rank of a group and collective, in ns; shape (r, n)
-
-
-@dataclass(frozen=True)
-class _Own:
-    """What a rank may spend more of than others before a collective, and what to do about it.
-
-    did: in words, behind the rank; "" for what is no evidence by itself.  of: one of SPENT; "" for nothing at all.
-    """
-
-    did: str
-    of: str
-    advice: str
-
-
-_OWN = (
-    _Own(
-        "computed",
-        "compute",
-        "Compare its kernels with another rank's: more of them mean an uneven share of the work, "
-        "longer ones a slower device",
-    ),
-    _Own(
-        "copied",
-        "copy",
-        "Compare its copies with another rank's: only it may load or save data, or use pageable memory",
-    ),
-    _Own(
-        "",  # a device that comes late executes nothing while others are still inside the collective before
-        "",
-        "",
-    ),
-)
-_EXECUTED_NOTHING = _OWN[2]
-BORNE_OUT_FRAC = 0.5  # of what a rank did longer: where its total is longer by less, it did so elsewhere, not more
-IN_TIME_FRAC = 0.5  # of the longest wait in a collective: a rank that waited so long there was not late itself
-
-
-def own_time(job: Ranks, late_places: Sequence[int]) -> tuple[str, str]:
-    """What the one of some ranks that came last to a collective spent more time with before it, and what to do.
-
-    Over all collectives to which one of them came last, against the ranks that were in time there.
-    """
-    who = f"rank {job.ranks[late_places[0]]}" if len(late_places) == 1 else "the one that came last"
-    before = f"Look at what {who} does before its collectives"
-    if len(late_places) > 1:
-        before = "Look at what these ranks do before their collectives"
-    excess_ns, own = max(
-        ((_excess_ns(job, late_places, _on_device(own)), own) for own in _OWN), key=lambda excess: excess[0]
-    )
-    if excess_ns < job.notable_ns:
-        return "", before
-    than = _than(job, late_places)
-    if own is not _EXECUTED_NOTHING:
-        in_all, evident = _in_all(job, late_places, own, excess_ns)
-        longer = f"{who} {own.did} {units.duration(excess_ns)} longer than {than}{in_all}"
-        return f"between these and the collectives before them, {longer}", own.advice if evident else before
-    host_ns = _excess_ns(job, late_places, _on_host)
-    if host_ns < job.notable_ns:
-        return "", before
-    where = [int(k) for i in late_places for _, _, of_group in job.waits.last_at(i) for k in of_group]
-    began = ", or the beginning," if 0 in where else ""
-    these, in_all = (f"each of these {units.count(len(where))}", " in all") if len(where) > 1 else ("this one", "")
-    longer = f"the Python of {who} took {units.duration(host_ns)} longer{in_all} than {than}"
-    why = f"from launching the collective before{began} to launching {these}, {longer}, blocking calls left out"
-    return why, f"Look at what Python does there, and at {job.where_to_look}"
-
-
-def _excess_ns(job: Ranks, late_places: Sequence[int], spent_by: Callable[[Ranks, MatchedGroup], Spent]) -> float:
-    """By how much what the last rank spent exceeds the median of those in time, summed over its collectives."""
-    excess_ns = 0.0
-    for i in late_places:
-        for group, place, where in job.waits.last_at(i):
-            if len(where):
-                spent = spent_by(job, group)[:, where].astype(float)
-                usual = np.nanmedian(np.where(_in_time(group, where), spent, np.nan), axis=0)
-                excess_ns += float((spent[place] - usual).sum())
-    return excess_ns
-
-
-def _in_time(group: MatchedGroup, where: Int64) -> Bool:
-    """Which ranks were not late to some collectives themselves; shape (r, collectives)."""
-    waiting = group.waits.waiting_ns[:, where]
-    return np.asarray(waiting >= IN_TIME_FRAC * waiting.max(axis=0))
-
-
-def _than(job: Ranks, late_places: Sequence[int]) -> str:
-    """With whom the last rank is compared."""
-    if len(job.ranks) == 2:
-        return job.than_others(late_places[0])
-    collectives = [(group, where) for i in late_places for group, _, where in job.waits.last_at(i) if len(where)]
-    every = all(
-        bool((_in_time(group, where).sum(axis=0) == len(group.ranks) - 1).all()) for group, where in collectives
-    )
-    return "the others in the median" if every else "the ranks that were in time there, in the median"
-
-
-def _in_all(job: Ranks, late_places: Sequence[int], own: _Own, excess_ns: float) -> tuple[str, bool]:
-    """What the totals of the table say of it, in words, and whether they bear it out.
-
-    "" where they say the same, and of several late ranks.
-    """
-    if len(late_places) > 1:
-        return "", True
-    i, totals_ns = late_places[0], [getattr(row, f"{own.of}_ns") for row in job.table]
-    longer_ns = totals_ns[i] - others_median(totals_ns, i)
-    if units.duration(longer_ns) == units.duration(excess_ns):
-        return "", True
-    others = units.duration(others_median(totals_ns, i))
-    other = f"rank {job.ranks[1 - i]}" if len(job.ranks) == 2 else "the others in the median"
-    words = f"; over the whole record {units.duration(totals_ns[i])}, {other} {others}"
-    return words, longer_ns >= BORNE_OUT_FRAC * excess_ns
-
-
-def _on_device(own: _Own) -> Callable[[Ranks, MatchedGroup], Spent]:
-    """From coming to the collective before, of the same group, to coming to each; from where the rank began."""
-
-    def spent(job: Ranks, group: MatchedGroup) -> Spent:
-        rows = []
-        for rank, places in zip(group.ranks, group.places, strict=True):
-            summary, name = job.summaries[rank], own.of or "busy"
-            start, until = summary.comm["start"][places], summary.comm[name][places]
-            covered = _since(until, summary.began[name], began=summary.began_ns < int(start[0]))
-            if not own.of:
-                covered = start - np.concatenate(([min(summary.began_ns, int(start[0]))], start[:-1])) - covered
-            rows.append(covered)
-        return np.array(rows)
-
-    return spent
-
-
-def _since(until: Int64, first: int, *, began: bool) -> Int64:
-    """How much there was until each collective, from where the one before was come to.
-
-    first: how much until the rank began, if that was before the first one.
-    """
-    before = np.concatenate(([first if began else int(until[0])], until[:-1]))
-    since: Int64 = np.maximum(until - before, 0)
-    return since
-
-
-def _on_host(job: Ranks, group: MatchedGroup) -> Spent:
-    """From launching the collective before to launching each, less what the host was blocked; 0 where not recorded."""
-    rows = []
-    for rank, places in zip(group.ranks, group.places, strict=True):
-        summary = job.summaries[rank]
-        launched, blocked = summary.comm["launched"][places], summary.comm["blocked"][places]
-        if (launched == NONE).any():
-            return np.zeros(group.places.shape, np.int64)
-        before = np.concatenate(([min(summary.began_ns, int(launched[0]))], launched[:-1]))
-        began = summary.began_ns < int(launched[0])
-        rows.append(launched - before - _since(blocked, summary.began["blocked"], began=began))
-    return np.array(rows)
-
-
-# On which line of the cell a late rank is longer than the others, before the collectives that it comes last to.
-
-MOST_FRAC = 0.5  # of what others wait for the ranks: less time on one line is not the reason
-
-
-def late_line(job: Ranks, late_places: Sequence[int]) -> tuple[int, int] | None:
-    """The line that explains most of what others wait for some ranks, and by how much they are longer on it (ns).
-
-    Counted from launching the collective before to launching each that one of them came last to, blocking calls left
-    out. None where the cell's lines are not recorded or the traces not kept, the ranks ran other cells, or no line
-    explains it.
-    """
-    traces = job.traces
-    sources = {trace.cell.source if trace.cell else "" for trace in traces.values()}
-    if len(traces) < len(job.ranks):  # they were not kept
-        return None
-    if len(sources) > 1 or not all(len(trace.marks) for trace in traces.values()):
-        return None
-    lines = {rank: _lines(job, rank) for rank in job.ranks}
-    longer_by_line: dict[int, float] = {}
-    for i in late_places:
-        for group, place, where in job.waits.last_at(i):
-            if len(where):
-                for line in sorted(set().union(*(lines[rank] for rank in group.ranks))):
-                    spent = _spent_ns(job, group, [lines[rank].get(line) for rank in group.ranks], where)
-                    in_time = _in_time(group, where)
-                    in_time[place] = False
-                    usual = np.nanmedian(np.where(in_time, spent, np.nan), axis=0)
-                    longer_by_line[line] = longer_by_line.get(line, 0.0) + float((spent[place] - usual).sum())
-    if not longer_by_line:
-        return None
-    line, longer_ns = max(longer_by_line.items(), key=lambda item: item[1])
-    waited_ns = max(job.waits.waited_for_ns(i) for i in late_places)
-    return (line, round(longer_ns)) if longer_ns >= max(job.notable_ns, MOST_FRAC * waited_ns) else None
-
-
-def describe_line(job: Ranks, late_places: Sequence[int], who: str) -> tuple[str, str]:
-    """That line in a sentence, and what to do; both "" where none explains it.  who: the rank that was last."""
-    late_on = late_line(job, late_places)
-    if late_on is None:
-        return "", ""
-    line, longer_ns = late_on
-    than = job.than_others(late_places[0])
-    return f"on line {line} {who} spent {units.duration(longer_ns)} longer than {than}", f"Look at line {line} on {who}"
-
-
-def _lines(job: Ranks, rank: int) -> dict[int, Intervals]:
-    """When a rank's Python was on each line of the cell, and in no call that blocks it."""
-    trace = job.traces[rank]
-    marks, meta, blocking = trace.marks, trace.meta, syncs(trace)
-    last_ns = meta.returned_ns or max(meta.end_ns, int(marks.at_ns[-1]))
-    ends = np.append(marks.at_ns[1:], max(last_ns, int(marks.at_ns[-1])))
-    blocked = union(blocking.start_ns, blocking.end_ns)
-    on_lines = {}
-    for line in np.unique(marks.line[marks.line > 0]).tolist():
-        on = (marks.line == line) & (ends > marks.at_ns)
-        on_lines[int(line)] = subtract(union(marks.at_ns[on], ends[on]), blocked)
-    return on_lines
-
-
-def _spent_ns(job: Ranks, group: MatchedGroup, on_line: Sequence[Intervals | None], where: Int64) -> Int64:
-    """How long each rank was on a line before each of some collectives; shape (ranks, collectives)."""
-    rows = []
-    for i, (rank, spans) in enumerate(zip(group.ranks, on_line, strict=True)):
-        launched, free = _launched(job, group, i)
-        before = np.concatenate(([min(job.began_ns(rank), int(launched[0]))], free[:-1]))
-        rows.append(covered_ns(EMPTY if spans is None else spans, before, launched)[where])
-    return np.array(rows)
-
-
-def _launched(job: Ranks, group: MatchedGroup, i: int) -> tuple[Int64, Int64]:
-    """When a rank launched each collective of a group, and when its Python continued from there."""
-    launched = job.summaries[group.ranks[i]].comm["launched"][group.places[i]]
-    if (launched == NONE).any():  # on the CPU: it launches when the collective starts, and continues when it ends
-        return group.start_ns[i], group.end_ns[i]
-    return launched, launched
-
 
 LATE_SHARE = 2 / 3  # of all waiting in collectives: of two ranks one always has half of it or more
 BEGAN_FRAC = 0.5  # of the waiting for a rank: then its late beginning is the reason
@@ -294,6 +54,8 @@ def _in_turn(job: Ranks, i: int, share: float) -> list[RankFinding]:
             detail=": " + sentences(median, no_straggler),
             ranks=tuple(job.ranks),
             advice="The work of a step varies from rank to rank: sequence lengths, experts, or Python's pauses",
+            headline=headline("ranks_in_turn", time=units.duration(each_ns)),
+            action=action("balance"),
         )
     ]
 
@@ -304,55 +66,65 @@ def _straggler(job: Ranks, i: int) -> RankFinding:
         cause = f"rank {rank} began {units.duration(later_ns)} after {job.than_others(i)}"
         why = f"{units.percent(_first_share(job, i))} of the waiting for rank {rank} is in its first collective"
         advice = f"Look at what rank {rank} did before: data loading, a checkpoint, or a profiler that started later"
+        said = headline("late_at_first", rank=rank, time=units.duration(later_ns), others=job.others(i))
+        reason = Reason(why, Remedy(advice, action("late_before", ranks=name_ranks(job, [i]))), said)
     else:
         once = _once(job, i)
         whom = f"rank {job.ranks[1 - i]}" if len(job.ranks) == 2 else "others"
         cause = f"rank {rank} kept {whom} waiting once" if once else f"rank {rank} is a straggler"
-        why, advice = _why(job, [i])
+        reason = why_late(job, [i])
     parts = [
         f"rank {rank} arrives last at {_n_last(job, [i])}",
         once,
         _describe_waiting(job, [i]),
         _without_rank(job, i),
     ]
-    detail = ": " + sentences(*([why, *parts] if later_ns else [*parts, why]))
-    return RankFinding("straggler", _held_up_ns(job, [i]), cause, detail, (rank,), advice, _longest_wait_ns(job, [i]))
+    detail = ": " + sentences(*([reason.why, *parts] if later_ns else [*parts, reason.why]))
+    said = reason.headline or headline("late_often", rank=rank, n=_n_last(job, [i]))
+    if once and not reason.headline:
+        said = headline("late_once", rank=rank, who=job.others(i), time=units.duration(job.waits.waited_for_ns(i)))
+    return _of_late(job, [i], (cause, detail), reason, said, rule="straggler")
 
 
 def _late_too(job: Ranks, late_places: list[int]) -> RankFinding:
     """Ranks that others wait for as well, beside the straggler; several of them come late to the same collectives."""
     ranks = tuple(job.ranks[i] for i in late_places)
-    why, advice = _why(job, late_places)
+    reason, n_last = why_late(job, late_places), _n_last(job, late_places)
     if len(ranks) == 1:
-        cause = f"rank {ranks[0]} arrives last at {_n_last(job, late_places)}"
+        cause = f"rank {ranks[0]} arrives last at {n_last}"
+        said = reason.headline or headline("late_often", rank=ranks[0], n=n_last)
         without = _without_rank(job, late_places[0])
     else:
-        cause = (
-            f"ranks {listed([str(rank) for rank in ranks])} arrive last at {_n_last(job, late_places)}, close together"
-        )
+        names = listed([str(rank) for rank in ranks])
+        cause = f"ranks {names} arrive last at {n_last}, close together"
+        who = name_ranks(job, late_places)
+        said = headline("late_together", ranks=who.capitalised(), n=n_last)
         without = f"were these in time, {_less(job, _held_up_ns(job, late_places))}"
+    detail = f": {sentences(_describe_waiting(job, late_places), without, reason.why)}"
+    return _of_late(job, late_places, (cause, detail), reason, said, rule="late_too")
+
+
+def _of_late(
+    job: Ranks, late_places: list[int], words: tuple[str, str], reason: Reason, said: str, *, rule: str
+) -> RankFinding:
+    """The finding about late ranks.  words: cause and detail.  said: its headline."""
     return RankFinding(
-        "late_too",
-        _held_up_ns(job, late_places),
-        cause,
-        f": {sentences(_describe_waiting(job, late_places), without, why)}",
-        ranks,
-        advice,
-        _longest_wait_ns(job, late_places),
+        rule=rule,
+        cost_ns=_held_up_ns(job, late_places),
+        cause=words[0],
+        detail=words[1],
+        ranks=tuple(job.ranks[i] for i in late_places),
+        advice=reason.remedy.advice,
+        headline=said,
+        action=reason.remedy.action,
+        line=reason.line,
+        window_ns=_longest_wait_ns(job, late_places),
     )
-
-
-def _why(job: Ranks, late_places: list[int]) -> tuple[str, str]:
-    """Why some ranks are late, and what to do: what they did more of, and the line on which they did it."""
-    why, advice = own_time(job, late_places)
-    who = f"rank {job.ranks[late_places[0]]}" if len(late_places) == 1 else "the one that came last"
-    on_line, look = describe_line(job, late_places, who)
-    return sentences(why, on_line), look if look and not why.startswith("between") else advice
 
 
 def _n_last(job: Ranks, late_places: list[int]) -> str:
     n_last = sum(len(where) for i in late_places for _, _, where in job.waits.last_at(i))
-    return f"{units.count(n_last)} of {job.n_collectives}"
+    return phrase("{n} of {total}", n=units.count(n_last), total=job.n_collectives)
 
 
 def _once(job: Ranks, i: int) -> str:

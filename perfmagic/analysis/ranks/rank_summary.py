@@ -295,7 +295,7 @@ class Totals:
     """The sums of a rank's busiest device, in ns; see perfmagic.analysis.timeline.overlap.Breakdown.
 
     waited_for_host_ns: of window_ns, the cell or the extent, as `window` says; see
-    perfmagic.analysis.findings.facts.
+    perfmagic.analysis.findings.facts.  start_up_ns: of a file, before the first op; 0 of a cell, whose window has it.
     """
 
     device: int
@@ -309,6 +309,7 @@ class Totals:
     waited_for_host_ns: int
     window_ns: int
     window: str
+    start_up_ns: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -400,6 +401,7 @@ def rank_summary(given: Trace, comm_names: str | None = None) -> RankSummary:
             waited_for_host_ns=facts.cell_time.waited_for_host_ns if len(ops) else 0,
             window_ns=facts.cell_time.window.length_ns if len(ops) else 0,
             window=facts.cell_time.window.name if len(ops) else ITS_EXTENT,
+            start_up_ns=parts.head_ns if len(ops) and trace.meta.returned_ns is None else 0,
         ),
         kinds=kinds,
         comm=comm,

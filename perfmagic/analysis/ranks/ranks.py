@@ -26,6 +26,7 @@ from perfmagic.analysis.ranks.rank_summary import RankSummary, host_as_device, r
 from perfmagic.analysis.ranks.waits import JobWaits
 from perfmagic.analysis.ranks.who_waited import MatchedMessages, Matching
 from perfmagic.analysis.timeline.collectives import bus_factor
+from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics.intervals import Intervals, total_ns
 from perfmagic.base.units import plural
 from perfmagic.trace.columns import NONE, Int64
@@ -271,11 +272,15 @@ class Ranks:
 
     @property
     def n_collectives(self) -> str:
-        return plural(self.matching.n, "matched collective")
+        return counted(self.matching.n, "{n} matched collective", "{n} matched collectives")
 
     def than_others(self, i: int) -> str:
         """Whom a rank, by its place, is compared with: of two ranks the other one."""
         return "the others in the median" if len(self.ranks) > 2 else f"rank {self.ranks[1 - i]}"
+
+    def others(self, i: int) -> str:
+        """All ranks but one, by its place, in few words: of two ranks the other one."""
+        return phrase("the others") if len(self.ranks) > 2 else phrase("rank {rank}", rank=self.ranks[1 - i])
 
     @property
     def on_one_host(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perfmagic.analysis.findings.catalogue import Remedy, action, headline
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.rank_summary import Totals
 from perfmagic.analysis.ranks.ranks import Ranks, others_median
@@ -23,12 +24,15 @@ class Total:
 
     alone: only ranks that do not communicate are compared. An early rank waits inside a collective while its Python
     runs ahead; a late rank is idle instead, so that its device's wait for Python does not depend on itself alone.
+    headline, action: of the catalogue.
     """
 
     rule: str
     did: str
     value: Callable[[Totals], int]
     advice: str
+    headline: str
+    action: str
     alone: bool = False
 
 
@@ -39,12 +43,16 @@ TOTALS = (
         lambda totals: totals.compute_ns,
         "Compare its kernels with another rank's: more of them mean an uneven share of the work, "
         "longer ones a slower device",
+        "late_in_compute",
+        "late_kernels",
     ),
     Total(
         "rank_idle",
         "waited for Python",
         lambda totals: totals.waited_for_host_ns,
         "Look at its own findings, and at {what_else_runs}",
+        "rank_waits",
+        "own_python",
         alone=True,
     ),
     Total(
@@ -52,6 +60,8 @@ TOTALS = (
         "copied",
         lambda totals: totals.copy_ns,
         "Compare its copies with another rank's: only it may load or save data, or use pageable memory",
+        "late_in_copies",
+        "late_copies",
     ),
 )
 
@@ -84,13 +94,17 @@ def _outlier(job: Ranks, total: Total, i: int, values: list[int]) -> RankFinding
     others = f"the others {units.duration(float(np.median(rest)))} in the median{spread}"
     if len(rest) == 1:
         others = f"rank {job.ranks[1 - i]} {units.duration(int(rest[0]))}"
+    longer_ns = round(values[i] - float(np.median(rest)))
+    longer = {"rank": job.ranks[i], "time": units.duration(longer_ns), "others": job.others(i)}
     return RankFinding(
         rule=total.rule,
-        cost_ns=round(values[i] - float(np.median(rest))),
+        cost_ns=longer_ns,
         cause=f"rank {job.ranks[i]} {total.did} longer",
         detail=f": {units.duration(values[i])}, {others}",
         ranks=(job.ranks[i],),
         advice=total.advice.format(what_else_runs=job.where_to_look),
+        headline=headline(total.headline, **longer),
+        action=action(total.action, rank=job.ranks[i]),
     )
 
 
@@ -160,33 +174,37 @@ def cores(job: Ranks, of_late: Sequence[RankFinding] = ()) -> list[RankFinding]:
     others = [ns for rank, ns in waited.items() if rank != most]
     beside = f", the others {units.duration(float(np.median(others)))} in the median" if len(others) > 1 else ""
     beside = beside or "".join(f", rank {rank} {units.duration(ns)}" for rank, ns in waited.items() if rank != most)
-    advice = _advice([meta for meta in metas.values() if _beside(meta, metas[most])], n_cores)
+    remedy = _remedy([meta for meta in metas.values() if _beside(meta, metas[most])], n_cores, most)
     before = ", before you look for a cause in the code" if explains_lateness(job, of_late) else ""
+    cause = f"{where}rank {most} waited {units.duration(waited[most])} for a core"
     return [
         RankFinding(
             rule="waited_for_core",
             cost_ns=None,
-            cause=f"{where}rank {most} waited {units.duration(waited[most])} for a core",
+            cause=cause,
             detail=f"{beside}; all threads of a rank added up",
             ranks=(most,),
-            advice=advice + before,
+            advice=remedy.advice + before,
+            action=remedy.action if before else "",
         )
     ]
 
 
-def _advice(here: Sequence[TraceMeta], n_cores: int | None) -> str:
+def _remedy(here: Sequence[TraceMeta], n_cores: int | None, rank: int) -> Remedy:
     """What to do for ranks of one host: fewer threads only where they have more than their share of the cores."""
     fit = max(1, (n_cores or 1) // len(here))
     most = max(meta.threads or 1 for meta in here)
     if n_cores is not None and most > fit:
         share = f"torch.set_num_threads({fit}) in each rank, or OMP_NUM_THREADS={fit} before it starts"
         fewer = f"A rank computes with {most} threads: {share}, gives it its share of the cores"
-        return f"{fewer}; and run no more ranks than cores" if len(here) > n_cores else fewer
+        advice = f"{fewer}; and run no more ranks than cores" if len(here) > n_cores else fewer
+        return Remedy(advice, action("threads", n=fit))
     if n_cores is not None and len(here) > n_cores:
-        return "Run no more ranks than cores"
+        return Remedy("Run no more ranks than cores", action("fewer_ranks"))
     if any(device.simulated for meta in here for device in meta.devices):
-        return "Each stream of a simulated device is a thread beside Python: fewer ranks leave them cores"
-    return "See what else runs there"
+        advice = "Each stream of a simulated device is a thread beside Python: fewer ranks leave them cores"
+        return Remedy(advice, action("fewer_streams"))
+    return Remedy("See what else runs there", action("other_load", rank=rank))
 
 
 def _beside(meta: TraceMeta, other: TraceMeta) -> bool:

@@ -26,6 +26,12 @@ def extent(ops: DeviceOps, default_ns: int = 0) -> tuple[int, int]:
     return int(ops.start_ns[0]), int(ops.end_ns.max())
 
 
+def recorded_span(trace: Trace) -> tuple[int, int]:
+    """From the first record to the last end, the host before the first device op and after the last one included."""
+    meta, ops = trace.meta, trace.ops
+    return int(ops.start_ns.min(initial=meta.start_ns)), int(ops.end_ns.max(initial=meta.end_ns))
+
+
 @once_per_trace
 def busy_intervals(trace: Trace, device: int | None = None) -> Intervals:
     """When a device, or with None any device, executed at least one op. Source: docs/words.md, "busy"."""

@@ -14,7 +14,7 @@ from perfmagic.analysis.diff.matching import median_step
 from perfmagic.analysis.diff.side import ComparedTrace
 from perfmagic.analysis.diff.times import TimeChange
 from perfmagic.analysis.diff.work import changed_ops
-from perfmagic.analysis.timeline.activity import streams
+from perfmagic.analysis.timeline.activity import recorded_span, streams
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.analysis.timeline.steps import Step, steps
 from perfmagic.base import units
@@ -151,9 +151,9 @@ def _of_steps(pairs: Sequence[tuple[Step, Step]]) -> tuple[list[Segment], list[S
 
 
 def _window(drawn: Drawn, facts: ComparedTrace, diff: TraceDiff) -> tuple[int, int]:
-    """A whole cell, of which also the time before its first op is compared, or the extent of the device."""
+    """All that is compared; of the mean step of files the extent of the device."""
     parts = breakdown(drawn.trace, -1 if facts.device is None else facts.device, drawn.comm_names)
-    start = parts.extent_start_ns - (parts.head_ns if diff.as_cell else 0)
+    start = parts.extent_start_ns if diff.per_step and not diff.as_cell else recorded_span(drawn.trace)[0]
     return start, start + max(1, facts.whole_ns)
 
 

@@ -12,15 +12,15 @@ from perfmagic.analysis.diff.times import TimeChange
 from perfmagic.analysis.diff.work import BOTH, KernelChange, Replacement
 from perfmagic.base import units
 from perfmagic.base.tables import Cell, Table, cell, markdown_table, markdown_text
-from perfmagic.base.terminal import columns, cut_to_columns, escaped, wrapped
+from perfmagic.base.terminal import columns, cut_to_columns, escaped
 from perfmagic.trace.short_names import short_names
 from perfmagic.view.diff.picture import Drawn, pair_picture, waterfall_picture
 from perfmagic.view.html import MAX_OUTPUT_BYTES, framed, headline, image, paragraphs
 from perfmagic.view.report.tables import named_table, time_cell
 from perfmagic.view.svg.layouts import MAX_BYTES
-from perfmagic.view.tables import html_section, table_lines
+from perfmagic.view.tables import html_section
 
-MOST_ROWS, BRIEF_ROWS = 15, 6  # of a table of operators, kernels or replacements: on a page, in a terminal
+MOST_ROWS = 15  # of a table of operators, kernels or replacements
 MOST_STEPS = 15
 NARROW, WIDE = 40, 110  # characters of a name
 SIDE = 20  # of an operator, of what went, and of what came
@@ -314,17 +314,6 @@ def _more(diff: TraceDiff, n: int) -> str:
 
 def _left_out(n: int) -> str:
     return f"and {units.count(n)} more: to_frame() has all" if n > 0 else ""
-
-
-# A comparison of two timelines for a terminal, as wide as it is.
-
-
-def comparison_text(diff: TraceDiff) -> str:
-    """The verdict, what a reader must know, and the tables."""
-    lines = [*wrapped(diff.headline, indent=2), *(line for note in diff.notes for line in wrapped(f"  {note}", 4))]
-    for table in comparison_tables(diff, BRIEF_ROWS, narrow=True):
-        lines += ["", *table_lines(table)]
-    return "\n".join(lines)
 
 
 # A comparison of two timelines as GitHub's Markdown.

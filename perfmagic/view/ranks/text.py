@@ -1,8 +1,9 @@
-"""Several ranks for a terminal: the first line, the findings, the table, how the axis was made."""
+"""Several ranks for a terminal: who decides and what to do; then the findings, the table, how the axis was made."""
 
 from __future__ import annotations
 
-from perfmagic.base import terminal
+from perfmagic.analysis.findings.answer import Answers
+from perfmagic.base import terminal, units
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, wrapped
 from perfmagic.view.ranks.doc import NOTE, RanksDoc, cost_words, rank_table
@@ -13,12 +14,23 @@ _GUTTER = 10
 _DISPENSABLE = ("device", "idle", "extent", "copies")
 
 
-def ranks_text(doc: RanksDoc) -> str:
-    """Several ranks, as wide as the terminal."""
-    lines = wrapped(doc.sentence) + wrapped(path_words(doc.path))
+def ranks_answers_text(doc: RanksDoc, answers: Answers, details: str) -> str:
+    """Who decides, what was recorded, what to do, and where the rest is.  details: how to see all."""
+    parts = [units.plural(len(doc.findings), "finding")] if doc.findings else []
+    rest = ", ".join([*parts, units.plural(len(doc.rows), "rank"), "clocks"])
+    return f"{answers.text(_about(doc))}\n  {details}: {rest}"
+
+
+def ranks_text(doc: RanksDoc, answers: Answers) -> str:
+    """All about several ranks, as wide as the terminal."""
+    lines = [answers.text(_about(doc)), "", *(wrapped(path_words(doc.path)) if doc.path else [])]
     for finding in doc.findings:
         lines += wrapped(f"{cost_words(finding.cost_ns):>{_GUTTER}}  {finding.sentence}", indent=_GUTTER + 2)
     return "\n".join([*lines, "", *rank_lines(doc), "", *wrapped(NOTE), *wrapped(doc.clocks)])
+
+
+def _about(doc: RanksDoc) -> str:
+    return " · ".join(doc.parts[1:])
 
 
 def rank_lines(doc: RanksDoc) -> list[str]:

@@ -16,7 +16,6 @@ from perfmagic.trace.model import Trace
 from perfmagic.view.html import framed, short
 from perfmagic.view.ranks.doc import RanksDoc, rank_table
 from perfmagic.view.ranks.scaling import ScalingDoc, scaling_table
-from perfmagic.view.ranks.text import ranks_text
 from perfmagic.view.report.tables import (
     MARKDOWN_ROWS,
     TEXT_ROWS,
@@ -63,10 +62,10 @@ def report_text(doc: TimelineDoc, report: Mapping[str, Any], answers: str = "") 
     return timeline_text(doc, below=lines, more_in="", answers=answers)
 
 
-def files_text(results: Sequence[TraceOf], ranks: Sequence[RanksDoc] = ()) -> str:
+def files_text(results: Sequence[TraceOf], of_jobs: Sequence[str] = ()) -> str:
     """Several traces in one table, a row for each device: extent, busy share, compute, communication, exposed part.
 
-    ranks: the jobs of which several ranks are among them, which follow with findings and tables of their own.
+    of_jobs: the texts of the jobs of which several ranks are among them, which come first.
     """
     rows = []
     for result in results:
@@ -81,7 +80,7 @@ def files_text(results: Sequence[TraceOf], ranks: Sequence[RanksDoc] = ()) -> st
     shorten = partial(shorten_indented, among=[row[0].removeprefix(INDENT) for row in rows], kernels=False)
     lines = [line.rstrip() for line in text_lines(Table("", head, rows), shorten=shorten)]
     mixed = wrapped(mixed_words(results)) if mixed_words(results) else []
-    return "\n\n".join(["\n".join(lines), *(["\n".join(mixed)] if mixed else []), *(ranks_text(doc) for doc in ranks)])
+    return "\n\n".join([*(["\n".join(mixed)] if mixed else []), *of_jobs, "\n".join(lines)])
 
 
 # A report on saved traces as GitHub's Markdown.
@@ -104,14 +103,20 @@ def markdown(
     return "\n\n".join(parts) + "\n"
 
 
-def ranks_markdown(results: Sequence[TraceOf], ranks: Sequence[RanksDoc]) -> str:
-    """The jobs of which several ranks are among some files as GitHub's Markdown: findings and a table for each."""
+def ranks_markdown(results: Sequence[TraceOf], jobs: Sequence[tuple[RanksDoc, Mapping[str, Any]]]) -> str:
+    """The jobs of which several ranks are among some files as GitHub's Markdown: what to do, findings and a table.
+
+    jobs: the document of each, and all of it as JSON has it.
+    """
     parts = [markdown_text(mixed_words(results))] if mixed_words(results) else []
-    for doc in ranks:
+    for doc, report in jobs:
+        answers = answers_table(report)
         lines = [f"{i}. {markdown_text(finding.sentence)}" for i, finding in enumerate(doc.findings, 1)]
         parts += [
             "## Ranks",
             markdown_text(doc.sentence),
+            f"**{markdown_text(report['answers']['decides'])}**",
+            *([markdown_table(answers)] if answers.rows or answers.note else []),
             *(["\n".join(lines)] if lines else []),
             markdown_table(rank_table(doc)),
         ]

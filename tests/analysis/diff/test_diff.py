@@ -99,7 +99,7 @@ def test_the_parts_add_up_whatever_ran_and_however_many_steps(
 def test_the_first_sentence_is_the_difference_and_its_parts() -> None:
     diff = trace_diff(eager(), fused())
     sentence = plain(diff.headline)
-    assert sentence.startswith("B is 24.0 µs shorter than A (66.0 µs → 42.0 µs, −36 %): attention −20.0 µs, ")
+    assert sentence.startswith("B is 24.0 µs shorter than A (86.0 µs → 62.0 µs, −28 %): attention −20.0 µs, ")
     named = [float(n.replace("−", "-")) for n in re.findall(r"([−+][\d.]+) µs", sentence)]
     assert (len(named), sum(named)) == (2, -24.0)
     assert diff.no_verdict == ""

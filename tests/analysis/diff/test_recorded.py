@@ -71,6 +71,8 @@ def test_the_parts_are_those_of_an_instant_by_instant_sweep(pair: tuple[TraceDif
             else:
                 swept[classes.get(part.op_class, part.op_class) or part.kind] += ns
         theirs = reference.charged(events)
+        edges_ns = swept.pop("edge", 0)  # before the first op, and after the last
+        assert edges_ns + sum(theirs.values()) == recorded_ns(events)
         more = {name: ns - swept[name] for name, ns in theirs.items()}
         assert swept.keys() <= theirs.keys() | {name for name, ns in swept.items() if not ns}
         assert more["idle"] == 0
@@ -78,7 +80,14 @@ def test_the_parts_are_those_of_an_instant_by_instant_sweep(pair: tuple[TraceDif
         assert sum(more.values()) == early_ns
         if not early_ns:
             assert {name: ns for name, ns in swept.items() if ns} == {name: ns for name, ns in theirs.items() if ns}
-        assert sum(swept.values()) + early_ns == getattr(found, which).whole_ns
+        assert edges_ns + sum(swept.values()) + early_ns == getattr(found, which).whole_ns == recorded_ns(events)
+
+
+def recorded_ns(events: list[dict]) -> int:
+    """From the first operator, call or device op of a file to the last end of one."""
+    kinds = {*reference.OPS, *reference.CALLS, "cuda_driver", "cuda_sync", "cpu_op", "Operator"}
+    spans = [reference.span_ns(event) for event in events if event.get("cat") in kinds]
+    return max(end for _, end in spans) - min(start for start, _ in spans)
 
 
 def launched_in_steps(name: str) -> tuple[Counter[str], int, int]:

@@ -24,13 +24,17 @@ from tests.analysis.findings.build import plain
 from tests.trace.recorded import ALL, MORE, real_trace, recorded
 
 VERBS = {
+    "Balance",
     "Batch",
     "Call",
     "Capture",
+    "Compare",
     "Copy",
     "Do",
     "Keep",
+    "Look",
     "Move",
+    "Overlap",
     "Pad",
     "Prepare",
     "Put",
@@ -68,7 +72,9 @@ def test_an_action_is_imperative_and_has_no_full_stop() -> None:
 
 
 def test_every_entry_is_used_by_a_rule() -> None:
-    source = "".join(path.read_text("utf-8") for path in RULES.glob("*.py") if path.name != "catalogue.py")
+    folders = (RULES, RULES.parent / "ranks", RULES.parent / "diff")
+    files = [path for folder in folders for path in folder.glob("*.py") if path.name != "catalogue.py"]
+    source = "".join(path.read_text("utf-8") for path in files)
     assert [
         key
         for key in (*DECIDES, *HEADLINES, *ACTIONS)

@@ -229,7 +229,9 @@ def test_the_result_has_the_path_the_prediction_and_its_check() -> None:
     before = RanksResult.of([TimelineResult(trace) for trace in steps([50, 80, 400], [300, 200, 310])])
     after = RanksResult.of([TimelineResult(trace) for trace in steps([50, 80, 400], [300, 200, 155])])
     prediction = before.what_if(faster("gemm", 2), ranks=2)
-    assert "critical path: matrix kernels on rank 2 39 %, Python on rank 2" in before.text().replace("\u00a0", " ")
+    assert "critical path: matrix kernels on rank 2 39 %, Python on rank 2" in before.text(details=True).replace(
+        "\u00a0", " "
+    )
     assert before.critical_path()[0].rank == 2
     assert prediction.path[0].rank == 2
     assert "recorded" in prediction.text()
@@ -251,7 +253,7 @@ def failed(trace: Trace) -> Trace:
 def test_ranks_of_which_one_failed_have_no_critical_path() -> None:
     traces = steps([50, 80, 400], [300, 200, 310])
     result = RanksResult.of([TimelineResult(trace) for trace in (*traces[:2], failed(traces[2]))])
-    assert "critical path" not in result.text()
+    assert "critical path" not in result.text(details=True)
     assert (result.doc.path, result.doc.path_lane) == ((), None)
     assert not result.wire.header["path"]
 

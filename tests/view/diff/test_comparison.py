@@ -9,14 +9,19 @@ import json
 import pickle
 import re
 from collections import defaultdict
+from dataclasses import replace
 from statistics import mean
 
+import numpy as np
 import pytest
 
 import perfmagic
 from perfmagic.analysis.diff.diff import trace_diff
+from perfmagic.base import units
 from perfmagic.base.tables import sort_script
+from perfmagic.base.terminal import columns
 from perfmagic.results import TimelineResult, TraceComparison
+from perfmagic.trace.columns import NONE
 from perfmagic.trace.model import Trace
 from perfmagic.view.diff.picture import aligned, drawn_parts, pair_svg, waterfall_svg
 from perfmagic.view.diff.tables import comparison_tables
@@ -49,9 +54,68 @@ def test_a_picture_is_what_was_agreed_on(name: str) -> None:
     assert not changed, "\n".join([*changed, "where this is meant: python -m tests.view.timeline.golden"])
 
 
+def without_start_up(trace: Trace, less_ns: int) -> Trace:
+    """A recorded trace whose host began later: what it did before that is left out."""
+    begins_ns = trace.meta.start_ns + less_ns
+    assert begins_ns < int(trace.ops.start_ns.min())
+    calls, host = (table.select(table.start_ns >= begins_ns) for table in (trace.calls, trace.host_ops))
+    launch = np.searchsorted(np.flatnonzero(trace.calls.start_ns >= begins_ns), trace.ops.launch)
+    ops = replace(trace.ops, launch=np.where(trace.ops.launch == NONE, NONE, launch).astype(trace.ops.launch.dtype))
+    meta = replace(trace.meta, start_ns=begins_ns)
+    return replace(trace, meta=meta, calls=calls, host_ops=host, ops=ops)
+
+
+def test_a_shorter_start_up_is_the_headline_of_files() -> None:
+    trace = real_trace("b200_pdl_overlaps_python_stacks")
+    head_ns = int(trace.ops.start_ns.min()) - trace.meta.start_ns
+    comparison = compared(trace, without_start_up(trace, head_ns // 2))
+    first, second, more = plain(comparison.text()).splitlines()
+    whole = [plain(units.duration(answers.total_ns)) for answers in (t.answers for t in comparison.timelines)]
+    less = plain(units.duration(head_ns // 2))
+    assert first.startswith(f"B is {less} shorter than A ({whole[0]} → {whole[1]}, ")
+    assert first.endswith("): Python decides in both")
+    assert second.split()[:6] == ["1", "Before", "the", "first", "op", plain(units.duration(head_ns)).split()[0]]
+    assert more.startswith("  .text(details=True): ")
+    assert [part.name for part in comparison.parts if part.diff_ns] == ["before the first op"]
+
+
+def test_a_text_names_at_most_three_differences_the_largest_first() -> None:
+    before = program(
+        *((f"aten::{kernel}", (kernel,)) for kernel in ("gemm", "softmax", "elementwise", "Memset (Device)"))
+    )
+    after = program(("aten::gemm", ("gemm",)), kernel_us=300)
+    comparison = compared(before, after)
+    lines = plain(comparison.text()).splitlines()
+    numbered = [line for line in lines if line[:4].strip().isdigit()]
+    assert [int(line[:4]) for line in numbered] == [1, 2, 3]
+    sizes = [abs(part.diff_ns) for part in comparison.differences]
+    assert sizes == sorted(sizes, reverse=True)
+    assert all(
+        line.endswith(plain(f"{units.duration(part.a_ns)} → {units.duration(part.b_ns)}"))
+        for line, part in zip(numbered, comparison.differences, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("v100_4streams_nccl_graphs", "a100_6streams_graphs_rank0"),
+        ("sampled_rank0of128", "sampled_rank1of128"),
+        ("a100_nccl_rank0of2", "mi300_resnet_2streams"),
+    ],
+)
+def test_the_text_of_recorded_pairs_is_short_and_the_details_begin_with_it(pair: tuple[str, str]) -> None:
+    comparison = compared(*(real_trace(name) for name in pair))
+    lines, details = comparison.text().splitlines(), comparison.text(details=True).splitlines()
+    assert len(lines) <= 14
+    assert all(columns(line) <= 100 for line in lines)
+    brief = [line for line in lines[:-1] if not line.startswith(("  !", "    "))]
+    assert details[: len(brief)] == brief
+
+
 def test_the_text_has_the_verdict_first_and_tables_that_fit() -> None:
-    lines = compared(eager(steps=2), fused(steps=2)).text().splitlines()
-    assert plain(lines[0]).startswith("B is 48.0 µs shorter than A (154 µs → 106 µs, −31 %)")
+    lines = compared(eager(steps=2), fused(steps=2)).text(details=True).splitlines()
+    assert plain(lines[0]).startswith("B is 48.0 µs shorter than A (176 µs → 128 µs, −27 %)")
     assert all(len(line) <= 100 for line in lines)
     (row,) = (plain(line) for line in lines if "→ flash_fwd" in line)
     assert re.search(r"aten::attention: gemm \+ 2 more → flash_fwd +60.0 µs +20.0 µs +−40.0 µs$", row)
@@ -62,7 +126,7 @@ def test_the_text_has_the_verdict_first_and_tables_that_fit() -> None:
 )
 def test_long_names_of_recorded_traces_fit(pair: tuple[str, str]) -> None:
     comparison = perfmagic.compare(*(perfmagic.open_trace(real(name)) for name in pair))
-    assert all(len(line) <= 100 for line in comparison.text().splitlines())
+    assert all(len(line) <= 100 for line in comparison.text(details=True).splitlines())
     assert len(comparison.html().encode()) <= MAX_OUTPUT_BYTES
     assert comparison.markdown().count("\n| ---") >= 5
 
@@ -72,11 +136,13 @@ def test_in_a_narrow_text_one_kernel_under_two_operators_reads_as_two() -> None:
         program(("aten::add", ("elementwise",)), ("aten::mul", ("elementwise",))),
         program(("aten::add", ("elementwise",)), ("aten::mul", ("elementwise",)), kernel_us=20),
     )
-    text = plain(comparison.text())
+    text = plain(comparison.text(details=True))
     kernels = text[text.index("Kernels and copies") :].splitlines()[1:3]
     assert [line.split()[:2] for line in kernels] == [["elementwise", "aten::add"], ["elementwise", "aten::mul"]]
     other = program(("aten::add", ("elementwise",)), ("aten::mul", ("scale",)), kernel_us=20)
-    assert not re.search(r"^  Kernels and copies +under", plain(compared(other, other).text()), re.MULTILINE)
+    assert not re.search(
+        r"^  Kernels and copies +under", plain(compared(other, other).text(details=True)), re.MULTILINE
+    )
 
 
 def test_the_waiting_of_two_ranks_of_one_job_is_what_their_files_say() -> None:
@@ -142,11 +208,11 @@ def test_steps_begin_at_the_same_place_in_both() -> None:
     assert [f"step {n}:" in svg for n in (3, 4, 5, 6)] == [True, True, True, False]
 
 
-def test_without_steps_both_begin_with_their_first_op_and_a_cell_with_its_start() -> None:
+def test_without_steps_both_begin_with_their_first_record_and_a_cell_with_its_start() -> None:
     comparison = compared(eager(), fused())
     assert [(s.start_ns, s.end_ns, s.at_ns) for steps in aligned(comparison, *comparison.timelines) for s in steps] == [
-        (20_000, 86_000, 0),
-        (20_000, 62_000, 0),
+        (0, 86_000, 0),
+        (0, 62_000, 0),
     ]
     cells = compared(cell("%%timeline\nf()", {2: 100}), cell("%%timeline\nf()", {2: 40}))
     assert [s.start_ns for steps in aligned(cells, *cells.timelines) for s in steps] == [0, 0]

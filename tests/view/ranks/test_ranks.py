@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import configparser
 import gzip
 import json
+import re
 import xml.etree.ElementTree as ET
 import zlib
 
@@ -13,9 +15,11 @@ import pytest
 import perfmagic
 from perfmagic.analysis.ranks.ranks import ranks_of
 from perfmagic.base.terminal import columns
+from perfmagic.results import RanksResult
 from perfmagic.results.ranks import Traces
 from perfmagic.trace.model import Trace
 from perfmagic.view.html import MAX_OUTPUT_BYTES
+from perfmagic.view.nbval import sanitize_file
 from perfmagic.view.ranks.doc import HEAD, rank_table, ranks_doc
 from perfmagic.view.ranks.live_data import window_on_axis
 from perfmagic.view.ranks.picture import DETAILS, MAX_BYTES, heights, ranks_picture, ranks_svg
@@ -44,7 +48,7 @@ def test_all_ranks_lie_on_one_axis_that_begins_with_the_earliest() -> None:
 
 def test_every_form_names_the_late_rank_and_its_numbers() -> None:
     ranks = result()
-    text = ranks.text()
+    text = ranks.text(details=True)
     assert "rank 2 is a straggler" in text
     assert all(columns(line) <= 100 for line in text.split("\n"))
     html = ranks.html()
@@ -53,6 +57,14 @@ def test_every_form_names_the_late_rank_and_its_numbers() -> None:
         assert len(cells) == len(HEAD)
         assert all(f">{cell}</td>" in html for cell in cells if cell)
     assert len(html.encode()) <= MAX_OUTPUT_BYTES
+
+
+def test_notebooks_compare_how_many_ranks_there_were_and_nothing_that_varies() -> None:
+    rules = configparser.ConfigParser()
+    rules.read_string(sanitize_file())
+    for n in (1, 4):
+        text = result(n).text() if n > 1 else RanksResult.of(result().timelines[:1]).text()
+        assert re.sub(rules["ranks"]["regex"], rules["ranks"]["replace"], text) == f"RANKS {n} rank{'s' * (n > 1)}"
 
 
 def beside_compute() -> tuple[Trace, Trace]:
@@ -141,7 +153,7 @@ def test_several_files_are_a_tuple_that_knows_its_jobs() -> None:
     assert traces.mixed.startswith("these files are of 2 jobs")
     assert traces.ranks.ranks.ranks == [0, 1, 2, 3]
     bundle = traces._repr_mimebundle_()
-    assert "rank 2 is a straggler" in bundle["text/plain"]
+    assert "Rank 2 is late" in bundle["text/plain"]
     assert bundle["text/html"].count("<img") == 2
     with pytest.raises(Exception, match="no two of them are ranks of one job"):
         _ = Traces((lone,)).ranks

@@ -1,0 +1,296 @@
+"""What to do about the ranks of one job: who decides, and at most three answers, replayed on all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from perfmagic.analysis.findings.answer import Answer, Answers
+from perfmagic.analysis.findings.answers import MOST_ANSWERS, Asked, asked_of, is_worth, name_together
+from perfmagic.analysis.findings.catalogue import HEADLINE_CHARS, decides, headline
+from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.findings import findings_of
+from perfmagic.analysis.ranks.job_prediction import FEWEST, JobReplay, job_replay_in_passing
+from perfmagic.analysis.ranks.ranks import Ranks
+from perfmagic.analysis.ranks.why_late import late_line, time_on_lines
+from perfmagic.analysis.replay.changes.change import Change
+from perfmagic.analysis.replay.changes.copies import Overlapped
+from perfmagic.analysis.replay.changes.host import WithoutPython
+from perfmagic.analysis.replay.critical_path import DECIDES_FRAC
+from perfmagic.analysis.verdict import COMMUNICATION_BOUND
+from perfmagic.base import units
+from perfmagic.base.language import phrase
+from perfmagic.base.terminal import columns, cut_to_columns
+from perfmagic.trace.names import OpClass
+from perfmagic.trace.once import once_per_trace
+
+LATE = ("straggler", "late_too", "ranks_in_turn")
+OF_RECORD = (
+    "unread", "missing_ranks", "no_communication", "sample", "device_left_alone", "unmatched", "other_steps",
+    "waited_for_core",
+)  # fmt: skip
+OF_JOB = frozenset(("exposed_communication", "communication"))  # what a rank says of them, all ranks say better
+LATE_FRAC = 0.1  # of the job: shorter waits for others do not decide how long it takes
+TURNS_RATIO = 2  # of Python's share to the device's: below it neither decides with less than DECIDES_FRAC
+MOST_RANKS_FRAC = 0.5  # of the ranks: what fewer ask for is theirs alone
+
+
+@dataclass(frozen=True)
+class _Change:
+    """An answer without what it gains.  changes: by rank.  on_time: no rank is late.  fact: without naming ranks."""
+
+    answer: Answer
+    changes: Mapping[int, Sequence[Change]]
+    on_time: bool = False
+    fact: str = ""
+
+
+@once_per_trace
+def find_job_answers(job: Ranks) -> Answers:
+    """What to do about a job: who decides, what late ranks and most ranks ask for, each replayed on all ranks."""
+    findings, total_ns = findings_of(job), _total_ns(job)
+    late = _decisive(findings, total_ns)
+    decider = _who_decides(job, findings, total_ns)
+    warned = sorted((f for f in findings if f.rule in OF_RECORD), key=lambda f: OF_RECORD.index(f.rule))
+    warnings = tuple(units.sentences(f.cause[:1].upper() + f.cause[1:], f.action) for f in warned)
+    if job.idle or any(summary.meta.failed for summary in job.summaries.values()):
+        return Answers(decider, total_ns, warnings=warnings)
+    replay = job_replay_in_passing(job)
+    asked = [*_of_findings(job, findings, total_ns), *(_of_most_ranks(job, total_ns) if replay else [])]
+    every = [(each, _replayed(replay, each.answer, each.changes, on_time=_is_alone(each, asked))) for each in asked]
+    worth = sorted((pair for pair in every if is_worth(pair[1])), key=lambda pair: _place(pair[1], late is not None))
+    first = worth[:MOST_ANSWERS]
+    shown = {answer.headline for _, answer in first}
+    together = _together(replay, first)
+    said = {*OF_RECORD, *(["ranks_wait_for_python"] if decider.startswith("Python") else [])}
+    if any(each.on_time and (together or answer.after_ns is not None) for each, answer in first):
+        said |= {"none_late"}
+    facts = [f.headline for f in findings if f.headline and not f.action and f.rule not in said]
+    seen = dict.fromkeys([each.fact or answer.headline for each, answer in worth[MOST_ANSWERS:]] + facts)
+    return Answers(
+        decider,
+        total_ns,
+        answers=tuple(answer for _, answer in first),
+        together=together,
+        little_gain=tuple(dict.fromkeys(each.fact or a.headline for each, a in every if not is_worth(a))),
+        also_seen=tuple(fact for fact in seen if fact not in shown),
+        warnings=warnings,
+    )
+
+
+def _total_ns(job: Ranks) -> int:
+    """From the first record of all ranks to the last."""
+    rows = [(job.alignment.offset_ns[rank], summary) for rank, summary in job.summaries.items()]
+    return max(by + s.last_ns for by, s in rows) - min(by + s.first_ns for by, s in rows)
+
+
+# Who decides how long a job takes: late ranks, else what takes most of the time of the median rank.
+
+
+def _who_decides(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> str:
+    rules = {finding.rule for finding in findings}
+    if any(summary.meta.failed for summary in job.summaries.values()):
+        return decides("failed")
+    if "sample" in rules:
+        return decides("ranks_sampled")
+    late = _decisive(findings, total_ns)
+    if late is not None:
+        return _who_is_late(job, late)
+    return decides("ranks_cpu_unknown") if "device_left_alone" in rules else _who_works(job, total_ns)
+
+
+def _decisive(findings: Sequence[RankFinding], total_ns: int) -> RankFinding | None:
+    """The finding about late ranks, where these cost enough, and more than waiting for Python."""
+    costs = {finding.rule: finding.cost_ns or 0 for finding in findings}
+    late = next((finding for finding in findings if finding.rule in LATE), None)
+    least_ns = max(LATE_FRAC * total_ns, costs.get("ranks_wait_for_python", 0))
+    return late if late is not None and (late.cost_ns or 0) >= least_ns else None
+
+
+def _who_is_late(job: Ranks, late: RankFinding) -> str:
+    if late.rule != "straggler":
+        return decides("in_turn")
+    i = job.ranks.index(late.ranks[0])
+    waited = units.duration(job.waits.waited_for_ns(i))
+    return decides("late", rank=late.ranks[0], who=job.others(i), time=waited)
+
+
+def _who_works(job: Ranks, total_ns: int) -> str:
+    """By the medians of the ranks: waiting for Python, communication with data moving, and the rest that is busy."""
+    totals = [job.summaries[row.rank].totals for row in job.table]
+    parts = {
+        "ranks_host_bound": [each.waited_for_host_ns + each.start_up_ns for each in totals],
+        "ranks_device_bound": [each.busy_ns - each.exposed_communication_ns for each in totals],
+        COMMUNICATION_BOUND: [row.exposed_transfer_ns + row.exposed_unmatched_ns for row in job.table],
+    }
+    medians = {key: float(np.median(column)) for key, column in parts.items()}
+    most = max(medians, key=lambda key: medians[key])
+    if most == COMMUNICATION_BOUND:
+        return decides(most, time=units.duration(medians[most]), total=units.duration(total_ns))
+    host, device = (medians[key] / max(1, total_ns) for key in ("ranks_host_bound", "ranks_device_bound"))
+    if max(host, device) < min(DECIDES_FRAC, TURNS_RATIO * min(host, device)):
+        return decides("ranks_mixed", host=units.percent(host), device=units.percent(device))
+    n = sum(max(parts, key=lambda key: parts[key][i]) == most for i in range(len(totals)))
+    return decides(most, ranks=_on(job, n), share=units.percent(max(host, device)))
+
+
+def _on(job: Ranks, n: int) -> str:
+    if n == len(job.ranks):
+        return phrase("every rank")
+    return phrase("{n} of {total} ranks", n=n, total=len(job.ranks))
+
+
+# What is asked for: by the findings on several ranks, and by most of the ranks themselves.
+
+
+def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> list[_Change]:
+    """The findings with an action; those with one action are one, for which the dearest speaks.
+
+    Of a late rank that waited for a core nothing is said against its code.
+    """
+    explained = {finding.ranks for finding in findings if finding.rule in LATE and not finding.action}
+    groups: dict[str, list[RankFinding]] = {}
+    for finding in findings:
+        if finding.action and finding.rule not in OF_RECORD and finding.ranks not in explained:
+            groups.setdefault(finding.action, []).append(finding)
+    asked = []
+    for remedy, group in groups.items():
+        first = max(group, key=lambda finding: (finding.rule in LATE, finding.cost_ns or 0))
+        start_ns, end_ns = first.window_ns or (0, total_ns)
+        answer = Answer(
+            headline=_cut(first.headline),
+            action=remedy,
+            rules=tuple(dict.fromkeys(finding.rule for finding in group)),
+            before_ns=total_ns,
+            after_ns=None,
+            low_ns=None,
+            high_ns=None,
+            at_most=False,
+            cost_ns=first.cost_ns,
+            line=first.line,
+            start_ns=start_ns,
+            end_ns=end_ns,
+            evidence=tuple(finding.sentence for finding in group),
+        )
+        asked.append(_Change(answer, _changes(job, first), first.rule in LATE and not first.line))
+    return asked
+
+
+def _changes(job: Ranks, finding: RankFinding) -> dict[int, list[Change]]:
+    """What a finding asks for, by rank; nothing where no replay has it."""
+    if finding.rule == "rank_exposed":
+        change = Overlapped("communication", (OpClass.COMMUNICATION,))
+        return {rank: [change] for rank in job.ranks}
+    if not finding.line:
+        return {}
+    (rank,) = finding.ranks
+    longer = late_line(job, [job.ranks.index(rank)])
+    spans = time_on_lines(job, rank)[finding.line]
+    length_ns = spans[:, 1] - spans[:, 0]
+    share = min(1.0, longer[1] / max(1, int(length_ns.sum()))) if longer else 0.0
+    excess = np.stack([spans[:, 1] - (share * length_ns).astype(np.int64), spans[:, 1]], axis=1)
+    return {rank: [WithoutPython(f"rank {rank} on line {finding.line} as long as the others", excess)]}
+
+
+def _of_most_ranks(job: Ranks, total_ns: int) -> list[_Change]:
+    """What most ranks ask for, each on its own."""
+    by_action: dict[str, dict[int, Asked]] = {}
+    for rank, trace in job.traces.items():
+        for asked in asked_of(trace, job.comm_names):
+            if not OF_JOB & {*asked.answer.rules}:
+                by_action.setdefault(asked.answer.action, {})[rank] = asked
+    return [
+        _joined(job, by_rank, total_ns)
+        for by_rank in by_action.values()
+        if len(by_rank) > MOST_RANKS_FRAC * len(job.ranks)
+    ]
+
+
+def _joined(job: Ranks, by_rank: Mapping[int, Asked], total_ns: int) -> _Change:
+    """One answer of what several ranks ask for; the rank of the median cost speaks for all."""
+    order = sorted(by_rank, key=lambda rank: by_rank[rank].answer.cost_ns or 0)
+    rank, n = order[len(order) // 2], len(order)
+    spoken = by_rank[rank].answer
+    fact = headline(
+        "like_most", rank=rank, others=phrase("most") if n > 2 else phrase("the other"), fact=spoken.headline
+    )
+    if len({each.answer.headline for each in by_rank.values()}) == 1:
+        fact = headline("on_ranks", ranks=_on(job, n), fact=spoken.headline)
+    by = job.alignment.offset_ns[rank]
+    answer = replace(
+        spoken,
+        headline=_cut(fact),
+        before_ns=total_ns,
+        start_ns=spoken.start_ns + by,
+        end_ns=spoken.end_ns + by,
+        evidence=tuple(f"rank {rank}: {words}" for rank in sorted(by_rank) for words in by_rank[rank].answer.evidence),
+    )
+    return _Change(answer, {rank: each.changes for rank, each in by_rank.items() if each.changes}, fact=spoken.headline)
+
+
+def _cut(fact: str) -> str:
+    """A headline that is short enough; one that is can still be translated."""
+    return fact if columns(fact) <= HEADLINE_CHARS else cut_to_columns(fact, HEADLINE_CHARS)
+
+
+# What the job would take then.
+
+
+def _is_alone(asked: _Change, every: Iterable[_Change]) -> bool:
+    """Whether it is the only one about late ranks: a replay with none late then says what it gains."""
+    return asked.on_time and sum(1 for each in every if {*LATE} & {*each.answer.rules}) == 1
+
+
+def _replayed(
+    replay: JobReplay | None, answer: Answer, changes: Mapping[int, Sequence[Change]], *, on_time: bool
+) -> Answer:
+    """An answer with what the job would take; as it is where no replay can say."""
+    on_time = on_time and replay is not None and len(replay.ranks.ranks) >= FEWEST
+    if replay is None or not (changes or on_time):
+        return answer
+    prediction = replay.predict_by_rank(changes, with_on_time=on_time)
+    if prediction.refused:
+        return answer
+    return replace(
+        answer,
+        before_ns=prediction.recorded_ns,
+        after_ns=prediction.expected_ns,
+        low_ns=prediction.low_ns,
+        high_ns=prediction.high_ns,
+        at_most=prediction.at_most,
+    )
+
+
+def _together(replay: JobReplay | None, first: Sequence[tuple[_Change, Answer]]) -> Answer | None:
+    """All that are replayed, but bounds, and no rank late where an answer is about late ranks."""
+    on_time = replay is not None and len(replay.ranks.ranks) >= FEWEST
+    among = [
+        (n, asked)
+        for n, (asked, answer) in enumerate(first, 1)
+        if (answer.after_ns is not None and not answer.at_most) or (asked.on_time and on_time)
+    ]
+    if len(among) < 2:
+        return None
+    changes: dict[int, list[Change]] = {}
+    for _, asked in among:
+        for rank, of_rank in asked.changes.items():
+            changes.setdefault(rank, []).extend(of_rank)
+    answers = [asked.answer for _, asked in among]
+    every = replace(
+        answers[0],
+        headline=name_together([answer for _, answer in first], [str(n) for n, _ in among]),
+        action="",
+        rules=tuple(dict.fromkeys(rule for answer in answers for rule in answer.rules)),
+        cost_ns=None,
+        evidence=tuple(words for answer in answers for words in answer.evidence),
+    )
+    together = _replayed(replay, every, changes, on_time=any(asked.on_time for _, asked in among))
+    return None if together.after_ns is None else together
+
+
+def _place(answer: Answer, late_first: bool) -> tuple[bool, bool, int]:
+    """Wrong results first, then late ranks where these decide, then by what is won, or lost where no replay can say."""
+    worth_ns = answer.cost_ns if answer.gain_ns is None else answer.gain_ns
+    return "race" not in answer.rules, not (late_first and {*LATE} & {*answer.rules}), -(worth_ns or 0)
