@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -20,6 +21,7 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.rows import Rows
 
 THREAD, OWN, OTHER, LINE, OPERATOR, ANNOTATION = "thread", "own frame", "frame", "line", "operator", "annotation"
+_INSTANCE = re.compile(r"^(nn\.Module: .+)_\d+$")  # Kineto numbers the instances of a module: "nn.Module: Linear_3"
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,23 @@ def call_paths(trace: Trace, threads: Sequence[int], where: Intervals) -> Rows[C
     """Where was each thread in some time? Every path of calls once, a thread after the other, callers first.
 
     where: sorted, disjoint, int64 ns. Calls of one name inside the same calls are one row, in order of the first one;
-    recursion is kept. A call that ends after the one around it, as times rounded to microseconds can, ends with it.
+    recursion is kept. A thread on which nothing ran is left out. A call that ends after the one around it, as times rounded to microseconds can, ends with it.
     """
     rows: list[CallPath] = []
     for thread in threads:
         above = len(rows)
         paths = _paths_of(trace, thread, where)
-        rows += (replace(row, parent=row.parent + above) if row.depth else row for row in paths)
+        if len(paths) > 1:
+            rows += (replace(row, parent=row.parent + above) if row.depth else row for row in paths)
     return Rows(rows, CallPath)
+
+
+def what_was_recorded(paths: Sequence[CallPath]) -> str:
+    """What the paths are made of, in words."""
+    kinds = {path.kind for path in paths}
+    if kinds & {OWN, OTHER}:
+        return "frames recorded"
+    return "lines recorded" if LINE in kinds else "operators recorded, and no frames"
 
 
 def recorded_threads(trace: Trace) -> tuple[int, ...]:
@@ -138,7 +149,8 @@ def _host_rows(trace: Trace, thread: int) -> tuple[HostOps, tuple[str, ...]]:
     """What a flame graph of a thread is made of, and the names of the rows.
 
     Python frames where they were recorded, else lines where they were followed, and the operators inside them.
-    Without either, operators and annotations. Of two rows of one time a frame is the outer one.
+    Without either, operators and annotations. Marks of steps are left out, so that calls of all steps are one row.
+    Of two rows of one time a frame is the outer one.
     """
     host, frames, names = trace.host_ops, trace.python_frames.table, trace.names
     frames = frames.select(frames.thread == thread)
@@ -146,11 +158,10 @@ def _host_rows(trace: Trace, thread: int) -> tuple[HostOps, tuple[str, ...]]:
         frames, lines = followed_lines(trace, thread)
         frames = replace(frames, name=frames.name + np.int32(len(names)))
         names = (*names, *lines)
-    wanted = is_operator(trace)
-    if not len(frames):
-        step = np.array([name.startswith(STEP_NAME) for name in trace.names], bool)
-        wanted = wanted | (host.kind == HostKind.ANNOTATION) & ~step[host.name]
-    return in_one_table(frames, host.select(wanted & (host.thread == thread))), names
+    wanted = is_operator(trace) if len(frames) else is_operator(trace) | (host.kind == HostKind.ANNOTATION)
+    step = np.array([name.startswith(STEP_NAME) for name in trace.names], bool)
+    wanted = wanted & (host.thread == thread) & ~step[host.name]
+    return in_one_table(frames, host.select(wanted)), names
 
 
 def _labelled(table: HostOps, names: Sequence[str], n_recorded: int) -> tuple[Int64, list[tuple[str, str]]]:
@@ -166,13 +177,14 @@ def _labelled(table: HostOps, names: Sequence[str], n_recorded: int) -> tuple[In
 
 
 def _label(name: str, kind: int, *, is_line: bool) -> tuple[str, str]:
-    """A name as it is read, and its kind. What is built in has no address, so that its calls are one row."""
+    """A name as it is read, and its kind: without addresses and numbers of instances, so that their calls are one row."""
     if is_line:
         return name, LINE
     if kind != HostKind.PYTHON:
         return name, OPERATOR if kind == HostKind.OP else ANNOTATION
     if builtin := BUILTIN_NAME.match(name):
         return f"{builtin['function']} (built-in)", OTHER
+    name = _INSTANCE.sub(r"\1", name)
     place = FRAME_NAME.fullmatch(name)
     words = f"{place['function']} ({place['file']}:{place['line']})" if place else name
     return words, OWN if is_own_frame(name) else OTHER

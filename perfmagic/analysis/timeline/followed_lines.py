@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from perfmagic.base.numerics.intervals import Intervals, union
 from perfmagic.trace.columns import NO_LINE, NONE, HostKind, HostOps, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.paths import NOWHERE, Paths
@@ -78,3 +79,12 @@ def _stays(at_ns: Int64, levels: list[Int64], last_ns: int, thread: int) -> Host
     joined = {key: np.concatenate(parts) for key, parts in columns.items()}
     fixed = {"kind": np.full(n, HostKind.PYTHON), "thread": np.full(n, thread)}
     return HostOps.make({**joined, **fixed})
+
+
+def time_on_line(trace: Trace, line: int) -> Intervals:
+    """When Python was on a line of the cell, or in what the line called."""
+    marks, meta = trace.marks, trace.meta
+    last_ns = meta.end_ns if meta.returned_ns is None else meta.returned_ns
+    end_ns = np.append(marks.at_ns[1:], max(last_ns, int(marks.at_ns.max(initial=last_ns))))
+    on = marks.line == line
+    return union(marks.at_ns[on], end_ns[: len(on)][on])
