@@ -150,8 +150,8 @@ class Selection:
         if self.answer is not None:
             all_answers = dict(enumerate(answers().answers, 1))
             chosen = _chosen("answer", self.answer, all_answers, "t.answers lists them")
-            return _one(chosen.start_ns, chosen.end_ns), f"in the time of answer {self.answer}: {chosen.headline}"
-        return _one(trace.meta.start_ns, trace.meta.end_ns), "of the whole record"
+            return _one(chosen.start_ns, chosen.end_ns), f"in the time of answer {self.answer} ({chosen.headline})"
+        return _one(trace.meta.start_ns, trace.meta.end_ns), "in the whole record"
 
 
 def _one(start_ns: int, end_ns: int) -> Intervals:

@@ -13,14 +13,16 @@ import numpy as np
 from perfmagic.analysis.timeline.followed_lines import followed_lines
 from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME, STEP_NAME, is_own_frame, main_thread
 from perfmagic.base.numerics.intervals import Intervals, coded, covered_ns, distinct, total_ns
-from perfmagic.trace.columns import NONE, HostKind, HostOps, Int64
+from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64, PathMarks
 from perfmagic.trace.frames import in_one_table
-from perfmagic.trace.hoststack import is_operator, nested
+from perfmagic.trace.hoststack import nested
 from perfmagic.trace.json_form import JsonForm
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
 THREAD, OWN, OTHER, LINE, OPERATOR, ANNOTATION = "thread", "own frame", "frame", "line", "operator", "annotation"
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+(?=>$)")
 _INSTANCE = re.compile(r"^(nn\.Module: .+)_\d+$")  # Kineto numbers the instances of a module: "nn.Module: Linear_3"
 
 
@@ -80,7 +82,8 @@ def call_paths(trace: Trace, threads: Sequence[int], where: Intervals) -> Rows[C
     """Where was each thread in some time? Every path of calls once, a thread after the other, callers first.
 
     where: sorted, disjoint, int64 ns. Calls of one name inside the same calls are one row, in order of the first one;
-    recursion is kept. A thread on which nothing ran is left out. A call that ends after the one around it, as times rounded to microseconds can, ends with it.
+    recursion is kept. A thread on which nothing ran is left out. A call that ends after the one around it, as times
+    rounded to microseconds can, ends with it.
     """
     rows: list[CallPath] = []
     for thread in threads:
@@ -101,18 +104,29 @@ def what_was_recorded(paths: Sequence[CallPath]) -> str:
 
 def recorded_threads(trace: Trace) -> tuple[int, ...]:
     """The threads on which anything was recorded: the main one, then by number."""
-    tables = (trace.host_ops, trace.python_frames.table)
+    tables: list[HostOps | PathMarks] = [trace.host_ops, trace.python_frames.table]
+    tables += [] if trace.paths is None else [trace.paths.marks]
     known = {thread for table in tables for thread in distinct(np.sort(table.thread)).tolist()}
     first = python_thread(trace)
     return (first, *sorted(known - {first}))
 
 
+@once_per_trace
 def python_thread(trace: Trace) -> int:
-    """The thread that a flame graph is of: the one that ran the cell, else that with most frames, else with most calls."""
+    """The thread that ran the cell or the marked steps; else the one with most frames, else with most calls."""
     if trace.paths is not None:
         return trace.paths.main_thread
-    threads, n = np.unique(trace.python_frames.table.thread, return_counts=True)
-    return int(threads[n.argmax()]) if len(threads) else main_thread(trace)
+    host, step = trace.host_ops, _is_step(trace)
+    for threads in (host.thread[step[host.name]], trace.python_frames.table.thread):
+        numbers, n = np.unique(threads, return_counts=True)
+        if len(numbers):
+            return int(numbers[n.argmax()])
+    return main_thread(trace)
+
+
+def _is_step(trace: Trace) -> Bool:
+    """Which names are torch.profiler's marks of steps; shape of trace.names."""
+    return np.array([name.startswith(STEP_NAME) for name in trace.names], bool)
 
 
 class _Level(NamedTuple):
@@ -141,8 +155,11 @@ def _paths_of(trace: Trace, thread: int, where: Intervals) -> list[CallPath]:
     labels = [*labels, (whose, THREAD)]
     depth = np.repeat(np.arange(len(levels)), [len(level.parent) for level in levels])
     columns = (label, depth, np.append(NONE, place[parent[1:]]), n_calls, total, alone)
-    rows = zip(*(column[np.argsort(place)].tolist() for column in columns), strict=True)
-    return [CallPath(*labels[named], thread, *numbers) for named, *numbers in rows]
+    order = np.argsort(place)
+    return [
+        CallPath(*labels[named], thread, level, around, n, ran_ns, alone_ns)
+        for named, level, around, n, ran_ns, alone_ns in zip(*(c[order].tolist() for c in columns), strict=True)
+    ]
 
 
 def _host_rows(trace: Trace, thread: int) -> tuple[HostOps, tuple[str, ...]]:
@@ -154,14 +171,23 @@ def _host_rows(trace: Trace, thread: int) -> tuple[HostOps, tuple[str, ...]]:
     """
     host, frames, names = trace.host_ops, trace.python_frames.table, trace.names
     frames = frames.select(frames.thread == thread)
-    if not len(frames) and thread == python_thread(trace):
+    if not len(frames) and (trace.paths is not None or thread == python_thread(trace)):
         frames, lines = followed_lines(trace, thread)
         frames = replace(frames, name=frames.name + np.int32(len(names)))
         names = (*names, *lines)
-    wanted = is_operator(trace) if len(frames) else is_operator(trace) | (host.kind == HostKind.ANNOTATION)
-    step = np.array([name.startswith(STEP_NAME) for name in trace.names], bool)
-    wanted = wanted & (host.thread == thread) & ~step[host.name]
-    return in_one_table(frames, host.select(wanted)), names
+    wanted = (host.thread == thread) & ~_is_step(trace)[host.name]
+    if len(frames):
+        wanted &= host.kind == HostKind.OP
+    return in_one_table(frames, _without_crossed(host.select(wanted), frames)), names
+
+
+def _without_crossed(rows: HostOps, frames: HostOps) -> HostOps:
+    """The operators but those in which a Python frame begins that ends later: they are marks around several calls."""
+    crossed = np.zeros(len(rows), bool)
+    for frame in nested(frames).each_level_at(rows.thread, rows.end_ns - 1) if len(frames) else ():
+        later = (frames.start_ns[frame] > rows.start_ns) & (frames.end_ns[frame] > rows.end_ns)
+        crossed |= later & (frame != NONE)
+    return rows.select(~crossed)
 
 
 def _labelled(table: HostOps, names: Sequence[str], n_recorded: int) -> tuple[Int64, list[tuple[str, str]]]:
@@ -169,22 +195,20 @@ def _labelled(table: HostOps, names: Sequence[str], n_recorded: int) -> tuple[In
     n_kinds = len(HostKind)
     codes, group = coded(table.name.astype(np.int64) * n_kinds + table.kind)
     numbers: dict[tuple[str, str], int] = {}
-    number = [
-        numbers.setdefault(_label(names[code // n_kinds], code % n_kinds, is_line=code // n_kinds >= n_recorded), len(numbers))
-        for code in codes.tolist()
-    ]
+    number = []
+    for name, kind in (divmod(code, n_kinds) for code in codes.tolist()):
+        label = (names[name], LINE) if name >= n_recorded else _label(names[name], kind)
+        number.append(numbers.setdefault(label, len(numbers)))
     return np.array(number, np.int64)[group], list(numbers)
 
 
-def _label(name: str, kind: int, *, is_line: bool) -> tuple[str, str]:
-    """A name as it is read, and its kind: without addresses and numbers of instances, so that their calls are one row."""
-    if is_line:
-        return name, LINE
+def _label(name: str, kind: int) -> tuple[str, str]:
+    """A name as it is read, and its kind. Addresses and numbers of instances are left out: such calls are one row."""
     if kind != HostKind.PYTHON:
         return name, OPERATOR if kind == HostKind.OP else ANNOTATION
     if builtin := BUILTIN_NAME.match(name):
         return f"{builtin['function']} (built-in)", OTHER
-    name = _INSTANCE.sub(r"\1", name)
+    name = _ADDRESS.sub("", _INSTANCE.sub(r"\1", name))
     place = FRAME_NAME.fullmatch(name)
     words = f"{place['function']} ({place['file']}:{place['line']})" if place else name
     return words, OWN if is_own_frame(name) else OTHER
@@ -192,9 +216,9 @@ def _label(name: str, kind: int, *, is_line: bool) -> tuple[str, str]:
 
 def _levels(table: HostOps, label: Int64, thread: int, where: Intervals) -> Iterator[_Level]:
     """The paths at each depth that ran in some time: the thread, then the outermost calls, then what is inside."""
-    n_labels = int(label.max(initial=0)) + 1
-    asked_ns = np.array([total_ns(where)], np.int64)
-    yield _Level(np.zeros(1, np.int64), np.array([n_labels if len(label) else 0]), where[:1, 0], np.ones(1, np.int64), asked_ns)
+    n_labels = int(label.max(initial=-1)) + 1
+    itself = (0, n_labels, int(where[0, 0]), 1, total_ns(where))  # its label is the one behind the last
+    yield _Level(*(np.array([number], np.int64) for number in itself))
     stack = nested(table)
     parent, end_ns, path, n_paths = stack.parents(), table.end_ns.copy(), np.zeros(len(table) + 1, np.int64), 1
     for level in stack.levels.get(thread, ()):

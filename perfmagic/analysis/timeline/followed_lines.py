@@ -6,7 +6,7 @@ import numpy as np
 
 from perfmagic.base.numerics.intervals import Intervals, union
 from perfmagic.trace.columns import NO_LINE, NONE, HostKind, HostOps, Int64
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Cell, Trace
 from perfmagic.trace.paths import NOWHERE, Paths
 
 
@@ -18,27 +18,28 @@ def followed_lines(trace: Trace, thread: int) -> tuple[HostOps, tuple[str, ...]]
     meta = trace.meta
     last_ns = meta.end_ns if meta.returned_ns is None else meta.returned_ns
     if trace.paths is None:
-        marks, cell = trace.marks, trace.cell
+        marks = trace.marks
         levels = [np.where(marks.line == NO_LINE, NOWHERE, marks.line).astype(np.int64)]
-        names = [_line_name(n, cell.text(n) if cell else "") for n in range(int(marks.line.max(initial=0)) + 1)]
+        names = [_line_name(trace.cell, line) for line in range(int(marks.line.max(initial=0)) + 1)]
         return _stays(marks.at_ns, levels, last_ns, thread), tuple(names)
     paths = trace.paths
     own = paths.by_thread.get(thread)
     if own is None:
         return HostOps.make(), ()
-    names = ["", *(_path_name(paths, row) for row in range(1, len(paths)))]
+    names = ["", *(_path_name(trace.cell, paths, row) for row in range(1, len(paths)))]
     last_ns = last_ns if paths.until_ns == NONE else min(last_ns, paths.until_ns)
     return _stays(own.at_ns, _callers(paths, own.path), last_ns, thread), tuple(names)
 
 
-def _line_name(line: int, text: str) -> str:
+def _line_name(cell: Cell | None, line: int) -> str:
+    text = cell.text(line) if cell else ""
     return f"line {line}: {text}" if text else f"line {line}"
 
 
-def _path_name(paths: Paths, row: int) -> str:
+def _path_name(cell: Cell | None, paths: Paths, row: int) -> str:
     function, line = paths.functions[paths.function[row]], int(paths.line[row])
     if function.is_cell:
-        return _line_name(line, function.text(line))
+        return _line_name(cell, line)
     text = function.text(line)
     return f"{function.name} ({function.file}:{line})" + (f": {text}" if text else "")
 

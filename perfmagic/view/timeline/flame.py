@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from perfmagic.analysis.timeline.flame import ANNOTATION, LINE, OPERATOR, OTHER, OWN, THREAD, CallPath, Flame
 from perfmagic.base import units
 from perfmagic.view.html import framed, image, short
-from perfmagic.view.svg.canvas import Canvas, in_row
-from perfmagic.view.svg.layouts import MAX_BYTES, alone, fit_layouts
+from perfmagic.view.svg.canvas import WIDTH_PX, Canvas, in_row
+from perfmagic.view.svg.layouts import FEWER_WIDTHS_PX, MAX_BYTES, WIDTHS_PX, Picture, alone, first_fit, laid_out
 from perfmagic.view.svg.metrics import fitted, in_lines, width_px
 
 ROW_PX, GAP_PX = 15, 1
 LABELLED_PX = 30  # a narrower box has no name
 LEAST_PX = 0.5
-COARSER_PX = (1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)  # for pictures that may not be as large
+NARROW_LEAST_PX = 2.0  # in narrow layouts beside a wide one
 MOST_LEVELS = 64  # code that calls itself can be a thousand deep
 TONES = {THREAD: "rule", OWN: "host1", LINE: "host1", OTHER: "host3", OPERATOR: "host2", ANNOTATION: "host2"}
 MERGED_TONE = "launch"
@@ -61,13 +61,25 @@ def flame_svg(flame: Flame) -> str:
 
 def flame_html(flame: Flame) -> str:
     """The picture as an image; survives sanitisers. Where it would be too large, more boxes are merged."""
-    details = [_Detail(px, titles=False) for px in (LEAST_PX, *COARSER_PX)]
-    picture = fit_layouts(
-        partial(partial, _draw_flame, flame), details, partial(replace, least_px=4.0), flame.sentence, MAX_BYTES
-    )
+    picture = first_fit(_smaller_and_smaller(flame), MAX_BYTES)
     what, _, rest = flame.sentence.partition(", ")
     head = f'<div style="margin:4px 0"><b>{short(what)}</b>, {short(rest)}</div>'
     return framed(head + image(picture, flame.sentence))
+
+
+def _smaller_and_smaller(flame: Flame) -> Iterator[Picture]:
+    """Fewer layouts first, then wider boxes: most readers see the widest layout."""
+
+    def draw(canvas: Canvas, least_px: float) -> float:
+        least_px = least_px if canvas.width_px == WIDTH_PX else max(NARROW_LEAST_PX, least_px)
+        return _draw_flame(flame, _Detail(least_px, titles=False), canvas)
+
+    for widths_px in (WIDTHS_PX, *FEWER_WIDTHS_PX):
+        yield laid_out(partial(draw, least_px=LEAST_PX), flame.sentence, widths_px)
+    for least_px in (1.0, 2.0):
+        yield laid_out(partial(draw, least_px=least_px), flame.sentence, FEWER_WIDTHS_PX[-1])
+    for least_px in (1.0, 2.0, 4.0, 8.0, 16.0):
+        yield alone(partial(draw, least_px=least_px), flame.sentence)
 
 
 def _draw_flame(flame: Flame, detail: _Detail, canvas: Canvas) -> float:

@@ -11,6 +11,8 @@ from perfmagic.base.terminal import cut_to_columns, printable, width, wrapped
 PASSED_FRAC = 0.9  # of a caller's time: what it called takes its line
 LEAST_FRAC = 0.01  # of all; less is no line
 
+Place = tuple[tuple[int, int], ...]
+
 
 def flame_text(flame: Flame, most_lines: int) -> str:
     """The sentence, then the longest paths, callers above what they called; as wide as the terminal.
@@ -22,8 +24,8 @@ def flame_text(flame: Flame, most_lines: int) -> str:
     for row, path in enumerate(flame.paths):
         inside.setdefault(path.parent, []).append(row)
     # of each path its place in the tree, the longest first: those of its callers, then its own
-    longest: list[tuple[int, int, tuple[tuple[int, int], ...]]] = [(0, row, ()) for row in inside[-1]]
-    lines = []
+    longest: list[tuple[int, int, Place]] = [(0, row, ()) for row in inside[-1]]
+    lines: list[tuple[Place, str]] = []
     while longest and len(lines) < most_lines - len(head):
         _, first, around = heapq.heappop(longest)
         last = _passed(flame, inside, first)
