@@ -82,8 +82,8 @@ def call_paths(trace: Trace, threads: Sequence[int], where: Intervals) -> Rows[C
     """Where was each thread in some time? Every path of calls once, a thread after the other, callers first.
 
     where: sorted, disjoint, int64 ns. Calls of one name inside the same calls are one row, in order of the first one;
-    recursion is kept. A thread on which nothing ran is left out. A call that ends after the one around it, as times
-    rounded to microseconds can, ends with it.
+    so are modules of one class, and what is built in. Recursion is kept. A thread on which nothing ran is left out. A
+    call that ends after the one around it, as times rounded to microseconds can, ends with it.
     """
     rows: list[CallPath] = []
     for thread in threads:
