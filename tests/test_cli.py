@@ -45,7 +45,9 @@ def test_explain_prints_one_rule_or_every_rule(capsys: pytest.CaptureFixture[str
 def test_flame_prints_a_tree_or_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["flame", STEP]) == 0
     assert "main thread" in capsys.readouterr().out
-    assert main(["flame", STEP, "--step", "1011", "--idle", "--out", str(tmp_path / "out.folded")]) == 0
+    assert main(["flame", STEP, "--step", "1011"]) == 0
+    assert "in step 1011;" in capsys.readouterr().out
+    assert main(["flame", STEP, "--idle", "--by-thread", "--out", str(tmp_path / "out.folded")]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "out.folded")
     assert (tmp_path / "out.folded").read_text("utf-8").startswith("main thread")
     assert main(["flame", STEP, "--step", "1"]) == 1

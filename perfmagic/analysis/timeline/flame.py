@@ -154,12 +154,11 @@ def _paths_of(trace: Trace, thread: int, where: Intervals) -> list[CallPath]:
     whose = "main thread" if thread == python_thread(trace) else f"thread {thread}"
     labels = [*labels, (whose, THREAD)]
     depth = np.repeat(np.arange(len(levels)), [len(level.parent) for level in levels])
-    columns = (label, depth, np.append(NONE, place[parent[1:]]), n_calls, total, alone)
+    columns = (depth, np.append(NONE, place[parent[1:]]), n_calls, total, alone)
     order = np.argsort(place)
-    return [
-        CallPath(*labels[named], thread, level, around, n, ran_ns, alone_ns)
-        for named, level, around, n, ran_ns, alone_ns in zip(*(c[order].tolist() for c in columns), strict=True)
-    ]
+    of_label = [labels[number] for number in label[order].tolist()]
+    rows = zip(of_label, *(column[order].tolist() for column in columns), strict=True)
+    return [CallPath(name, kind, thread, *numbers) for (name, kind), *numbers in rows]
 
 
 def _host_rows(trace: Trace, thread: int) -> tuple[HostOps, tuple[str, ...]]:

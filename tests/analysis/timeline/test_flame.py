@@ -295,10 +295,10 @@ def test_frames_are_inside_those_that_the_file_names_as_their_callers() -> None:
     by_id = {e["args"]["Python id"]: e for e in events if e["cat"] == "python_function"}
     expected: Counter[tuple[str, ...]] = Counter()
     for event in by_id.values():
-        names, caller = [], event
-        while caller is not None:
+        names, caller = [label(event["name"])], event
+        while caller["args"]["Python parent id"] in by_id:
+            caller = by_id[caller["args"]["Python parent id"]]
             names.append(label(caller["name"]))
-            caller = by_id.get(caller["args"]["Python parent id"])
         ran = min(event["to"], meta.end_ns) - max(event["from"], meta.start_ns)
         expected[tuple(reversed(names))] += max(0, ran)
     found: Counter[tuple[str, ...]] = Counter()
