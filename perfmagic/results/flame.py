@@ -220,7 +220,7 @@ def _waited(facts: Facts, where: Intervals, words: str) -> Intervals:
     """When the device was idle and waited for Python. Raises TraceError where it did not."""
     waited = intersect(where, facts.cell_time.waited_for_host) if len(facts.trace.ops) else where[:0]
     if not len(waited):
-        hint = 'weight="time" shows where Python was; the time before the first device op is no waiting'
+        hint = 'weight="time" shows where Python was; time before the first device op does not count as waiting'
         raise TraceError(f"{facts.the_device} never waited for Python {words}", hint=hint)
     return waited
 
