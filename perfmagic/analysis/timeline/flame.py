@@ -117,6 +117,8 @@ def python_thread(trace: Trace) -> int:
     if trace.paths is not None:
         return trace.paths.main_thread
     host, step = trace.host_ops, _is_step(trace)
+    if len(trace.marks) and len(host):
+        return int(host.thread[0])  # threads of a backward pass begin after the forward pass that asks for them
     for threads in (host.thread[step[host.name]], trace.python_frames.table.thread):
         numbers, n = np.unique(threads, return_counts=True)
         if len(numbers):

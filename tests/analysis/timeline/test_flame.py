@@ -195,6 +195,9 @@ def test_lines_of_the_cell_stand_for_frames_where_functions_were_not_followed() 
     for at, line in ((0, 2), (10, 3), (30, 2), (40, 0)):
         b.line(at, line)
     b.host_op(12, 20, "aten::mm")
+    for at in (22, 24):  # another thread, of a backward pass, that calls more often
+        b.host_op(at, at + 1, "MulBackward0", thread=5)
+        b.op(at + 2, at + 3, launch=at, thread=5)
     trace = b.trace(end=60, returned=50, cell="%%timeline\nx = f()\ny = x @ x")
     assert times_us(trace, during(0, 60)) == {
         "": (20, 60),
