@@ -9,7 +9,7 @@ from functools import partial
 
 from perfmagic.analysis.timeline.flame import ANNOTATION, LINE, OPERATOR, OTHER, OWN, THREAD, CallPath, Flame
 from perfmagic.base import units
-from perfmagic.view.html import framed, image, short
+from perfmagic.view.html import framed, image
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas, in_row
 from perfmagic.view.svg.layouts import FEWER_WIDTHS_PX, MAX_BYTES, WIDTHS_PX, Picture, alone, first_fit, laid_out
 from perfmagic.view.svg.metrics import fitted, in_lines, width_px
@@ -17,7 +17,6 @@ from perfmagic.view.svg.metrics import fitted, in_lines, width_px
 ROW_PX, GAP_PX = 15, 1
 LABELLED_PX = 30  # a narrower box has no name
 LEAST_PX = 0.5
-NARROW_LEAST_PX = 2.0  # in narrow layouts beside a wide one
 MOST_LEVELS = 64  # code that calls itself can be a thousand deep
 TONES = {THREAD: "rule", OWN: "host1", LINE: "host1", OTHER: "host3", OPERATOR: "host2", ANNOTATION: "host2"}
 MERGED_TONE = "launch"
@@ -61,25 +60,24 @@ def flame_svg(flame: Flame) -> str:
 
 def flame_html(flame: Flame) -> str:
     """The picture as an image; survives sanitisers. Where it would be too large, more boxes are merged."""
-    picture = first_fit(_smaller_and_smaller(flame), MAX_BYTES)
-    what, _, rest = flame.sentence.partition(", ")
-    head = f'<div style="margin:4px 0"><b>{short(what)}</b>, {short(rest)}</div>'
-    return framed(head + image(picture, flame.sentence))
+    return framed(image(first_fit(_smaller_and_smaller(flame), MAX_BYTES), flame.sentence))
 
 
 def _smaller_and_smaller(flame: Flame) -> Iterator[Picture]:
-    """Fewer layouts first, then wider boxes: most readers see the widest layout."""
+    """Wider boxes in narrow layouts first, then fewer of these, then wider boxes: most readers see the widest one."""
 
-    def draw(canvas: Canvas, least_px: float) -> float:
-        least_px = least_px if canvas.width_px == WIDTH_PX else max(NARROW_LEAST_PX, least_px)
+    def draw(canvas: Canvas, least_px: float, narrow_px: float) -> float:
+        least_px = least_px if canvas.width_px == WIDTH_PX else narrow_px
         return _draw_flame(flame, _Detail(least_px, titles=False), canvas)
 
-    for widths_px in (WIDTHS_PX, *FEWER_WIDTHS_PX):
-        yield laid_out(partial(draw, least_px=LEAST_PX), flame.sentence, widths_px)
-    for least_px in (1.0, 2.0):
-        yield laid_out(partial(draw, least_px=least_px), flame.sentence, FEWER_WIDTHS_PX[-1])
+    for widths_px, least_px, narrow_px in (
+        (WIDTHS_PX, LEAST_PX, LEAST_PX),
+        *((widths_px, LEAST_PX, 2.0) for widths_px in (WIDTHS_PX, *FEWER_WIDTHS_PX)),
+        *((FEWER_WIDTHS_PX[-1], least_px, 2 * least_px) for least_px in (1.0, 2.0)),
+    ):
+        yield laid_out(partial(draw, least_px=least_px, narrow_px=narrow_px), flame.sentence, widths_px)
     for least_px in (1.0, 2.0, 4.0, 8.0, 16.0):
-        yield alone(partial(draw, least_px=least_px), flame.sentence)
+        yield alone(partial(draw, least_px=least_px, narrow_px=least_px), flame.sentence)
 
 
 def _draw_flame(flame: Flame, detail: _Detail, canvas: Canvas) -> float:
@@ -150,7 +148,9 @@ def _label(box: _Box, max_px: float) -> str:
         name = f"{place['function']} ({place['place']}){name[place.end() :]}"
     bold = box.path.kind == THREAD
     shortest = place["function"] if place else name
-    for words in (f"{name}  {time}", name, shortest):
+    if place and box.path.kind == LINE:
+        shortest += f":{place['place'].rpartition(':')[2]}"
+    for words in (f"{name} · {time}", name, shortest):
         if width_px(words, 10, bold=bold) <= max_px:
             return words
     return fitted(shortest, max_px, 10, bold=bold)
