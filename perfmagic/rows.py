@@ -15,7 +15,7 @@ _HOMES = {
     "Answer": "perfmagic.analysis.findings.answer",
     "Answers": "perfmagic.analysis.findings.answer",
     "BenchWarning": "perfmagic.analysis.bench.warnings",
-    "CallPath": "perfmagic.analysis.timeline.flame",
+    "CallPath": "perfmagic.analysis.timeline.flame.call_paths",
     "CategoryTime": "perfmagic.analysis.timeline.categories",
     "ClassOverlap": "perfmagic.analysis.timeline.overlap",
     "CollectiveStat": "perfmagic.analysis.timeline.collectives",
@@ -202,7 +202,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.timeline.collectives import CollectiveStat
     from perfmagic.analysis.timeline.copies import CopyStat
     from perfmagic.analysis.timeline.device_operators import DeviceOperator
-    from perfmagic.analysis.timeline.flame import CallPath
+    from perfmagic.analysis.timeline.flame.call_paths import CallPath
     from perfmagic.analysis.timeline.host_time import FrameTime, HostTime, NameTime
     from perfmagic.analysis.timeline.idle import IdleGap
     from perfmagic.analysis.timeline.kernels import KernelStat

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.timeline.flame import (
+from perfmagic.analysis.timeline.flame.call_paths import (
     Flame,
     call_paths,
     collapsed,
@@ -21,7 +21,7 @@ from perfmagic.analysis.timeline.flame import (
     recorded_threads,
     what_was_recorded,
 )
-from perfmagic.analysis.timeline.followed_lines import time_on_line
+from perfmagic.analysis.timeline.flame.followed_lines import time_on_line
 from perfmagic.analysis.timeline.steps import steps
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from perfmagic.analysis.timeline.flame import ANNOTATION, LINE, OPERATOR, OTHER, OWN, THREAD, CallPath, Flame
+from perfmagic.analysis.timeline.flame.call_paths import ANNOTATION, LINE, OPERATOR, OTHER, OWN, THREAD, CallPath, Flame
 from perfmagic.base import units
 from perfmagic.view.html import framed, image
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas, in_row

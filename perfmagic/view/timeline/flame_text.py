@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 
-from perfmagic.analysis.timeline.flame import OWN, THREAD, CallPath, Flame
+from perfmagic.analysis.timeline.flame.call_paths import OWN, THREAD, CallPath, Flame
 from perfmagic.base import units
 from perfmagic.base.terminal import cut_to_columns, printable, width, wrapped
 

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from perfmagic.analysis.timeline.followed_lines import followed_lines
+from perfmagic.analysis.timeline.flame.followed_lines import followed_lines
 from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME, STEP_NAME, is_own_frame, main_thread
 from perfmagic.base.numerics.intervals import Intervals, coded, covered_ns, distinct, total_ns
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64, PathMarks
