@@ -103,9 +103,8 @@ def _parser() -> argparse.ArgumentParser:
     form.add_argument("--html", metavar="OUT", help="the self-contained page to write, with both timelines")
     compare.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
     compare.set_defaults(run=_compare)
-    _explaining(
-        commands.add_parser("explain", help="what each rule of findings says about a trace, or why it is silent")
-    )
+    explain = commands.add_parser("explain", help="what each rule of findings says about a trace, or why it is silent")
+    _explaining(explain)
     _flaming(commands.add_parser("flame", help="where Python was: a flame graph of a trace, or of a part of it"))
     join = commands.add_parser("join", help="run a script under torchrun, srun or mpirun: watched, and recorded")
     join.add_argument("--save", metavar="DIR", help="write this rank's trace there, as rank0.npz …")
