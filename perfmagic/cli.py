@@ -94,9 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     view.set_defaults(run=_view)
     compare = commands.add_parser("compare", help="what changed from one trace to another, and where")
     _comparing(compare)
-    _explaining(
-        commands.add_parser("explain", help="what each rule of findings says about a trace, or why it is silent")
-    )
+    explain = commands.add_parser("explain", help="what each rule of findings says about a trace, or why it is silent")
+    _explaining(explain)
+    _flaming(commands.add_parser("flame", help="where Python was: a flame graph of a trace, or of a part of it"))
     join = commands.add_parser("join", help="run a script under torchrun, srun or mpirun: watched, and recorded")
     join.add_argument("--save", metavar="DIR", help="write this rank's trace there, as rank0.npz …")
     for option in (described(DeviceOptions)["device"], *described(MemoryOptions).values()):
@@ -140,6 +140,18 @@ def _explaining(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the same as JSON, with the numbers compared")
     _reading(parser)
     parser.set_defaults(run=_explain)
+
+
+def _flaming(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a trace file, or a folder with one")
+    parser.add_argument("--out", metavar="FILE", help="what to write: .svg, .html, .json or .folded (default: text)")
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--step", type=int, metavar="N", help="one training step alone")
+    part.add_argument("--answer", type=int, metavar="N", help="the time of an answer of the report alone")
+    parser.add_argument("--idle", action="store_true", help="only the time in which the device waited for Python")
+    parser.add_argument("--by-thread", action="store_true", help="all threads side by side")
+    _reading(parser)
+    parser.set_defaults(run=_flame)
 
 
 def _reading(parser: argparse.ArgumentParser) -> None:
@@ -397,6 +409,19 @@ def _explain(options: argparse.Namespace) -> int:
     _write(
         json.dumps(explanation.to_dict(), ensure_ascii=False, indent=1) if options.json else explanation.text(), None
     )
+    return 0
+
+
+def _flame(options: argparse.Namespace) -> int:
+    from perfmagic.api.timelines import open_trace
+
+    timeline = open_trace(options.file, comm_names=options.comm_names, max_unpacked_bytes=_limit_bytes(options))
+    weight = "idle" if options.idle else "time"
+    flame = timeline.flame(step=options.step, answer=options.answer, by_thread=options.by_thread, weight=weight)
+    if options.out:
+        print(flame.save(options.out))
+    else:
+        _write(flame.text(), None)
     return 0
 
 

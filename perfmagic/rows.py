@@ -15,6 +15,7 @@ _HOMES = {
     "Answer": "perfmagic.analysis.findings.answer",
     "Answers": "perfmagic.analysis.findings.answer",
     "BenchWarning": "perfmagic.analysis.bench.warnings",
+    "CallPath": "perfmagic.analysis.timeline.flame.call_paths",
     "CategoryTime": "perfmagic.analysis.timeline.categories",
     "ClassOverlap": "perfmagic.analysis.timeline.overlap",
     "CollectiveStat": "perfmagic.analysis.timeline.collectives",
@@ -27,6 +28,7 @@ _HOMES = {
     "Explanation": "perfmagic.analysis.findings.explain",
     "Explanations": "perfmagic.analysis.findings.explain",
     "Finding": "perfmagic.analysis.findings.finding",
+    "FlameResult": "perfmagic.results",
     "FrameTime": "perfmagic.analysis.timeline.host_time",
     "GraphEdge": "perfmagic.analysis.graph.graph",
     "GraphNode": "perfmagic.analysis.graph.nodes",
@@ -94,6 +96,7 @@ __all__ = [
     "Answer",
     "Answers",
     "BenchWarning",
+    "CallPath",
     "CategoryTime",
     "ClassOverlap",
     "CollectiveStat",
@@ -106,6 +109,7 @@ __all__ = [
     "Explanation",
     "Explanations",
     "Finding",
+    "FlameResult",
     "FrameTime",
     "GraphEdge",
     "GraphNode",
@@ -198,6 +202,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.timeline.collectives import CollectiveStat
     from perfmagic.analysis.timeline.copies import CopyStat
     from perfmagic.analysis.timeline.device_operators import DeviceOperator
+    from perfmagic.analysis.timeline.flame.call_paths import CallPath
     from perfmagic.analysis.timeline.host_time import FrameTime, HostTime, NameTime
     from perfmagic.analysis.timeline.idle import IdleGap
     from perfmagic.analysis.timeline.kernels import KernelStat
@@ -211,6 +216,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.verdict import Verdict
     from perfmagic.api.ranks.session import Ranks
     from perfmagic.results import (
+        FlameResult,
         GraphResult,
         MemoryResult,
         RanksSweep,

@@ -15,7 +15,7 @@ from perfmagic.analysis.findings.explain import RULES
 from perfmagic.cli import main
 from perfmagic.results import TimelineResult
 from tests.analysis.ranks.test_ranks import rank as rank_of
-from tests.trace.recorded import FOLDER, as_bytes, event, launch_and_kernel
+from tests.trace.recorded import FOLDER, as_bytes, event, launch_and_kernel, real
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +40,21 @@ def test_explain_prints_one_rule_or_every_rule(capsys: pytest.CaptureFixture[str
     assert json.loads(capsys.readouterr().out)["rule"] == "longest_gap"
     assert main(["explain", SMALL]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(RULES)
+
+
+def test_flame_prints_a_tree_or_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["flame", STEP]) == 0
+    assert "main thread" in capsys.readouterr().out
+    assert main(["flame", STEP, "--step", "1011"]) == 0
+    assert "in step 1011;" in capsys.readouterr().out
+    assert (
+        main(["flame", str(real("b200_pdl_overlaps_python_stacks")), "--idle", "--out", str(tmp_path / "out.folded")])
+        == 0
+    )
+    assert capsys.readouterr().out.strip() == str(tmp_path / "out.folded")
+    assert (tmp_path / "out.folded").read_text("utf-8").startswith("main thread")
+    assert main(["flame", STEP, "--step", "1"]) == 1
+    assert "there is no step 1\nHint: steps: 1011" in capsys.readouterr().err
 
 
 def test_a_mistyped_rule_fails_before_a_file_is_read(capsys: pytest.CaptureFixture[str]) -> None:

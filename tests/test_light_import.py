@@ -146,6 +146,7 @@ def test_every_class_of_a_result_and_its_rows_is_public() -> None:
         "BenchSummary",
         "ClockRecord",
         "FileOfRank",
+        "Flame",
         "CriticalPath",
         "Ledger",
         "LiveView",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perfmagic.results.bench import BenchResult, CompareResult, SweepResult
+    from perfmagic.results.flame import FlameResult
     from perfmagic.results.graph import GraphResult
     from perfmagic.results.memory import MemoryResult
     from perfmagic.results.ranks import RanksResult, RanksWhatIf, Traces
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BenchResult",
     "CompareResult",
+    "FlameResult",
     "GraphResult",
     "MemoryResult",
     "RanksResult",
@@ -36,6 +38,7 @@ __all__ = [
 _HOME = {
     "BenchResult": "bench",
     "CompareResult": "bench",
+    "FlameResult": "flame",
     "GraphResult": "graph",
     "MemoryResult": "memory",
     "RanksResult": "ranks",

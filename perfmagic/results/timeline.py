@@ -57,6 +57,7 @@ from perfmagic.view.timeline.doc import ViewState
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfmagic.results.flame import FlameResult
     from perfmagic.results.memory import MemoryResult
     from perfmagic.sim import Pace
     from perfmagic.view.timeline.doc import TimelineDoc
@@ -367,6 +368,38 @@ class TimelineResult(Result):
         """
         start, end = _window_ns("python_during", start_ns, end_ns)
         return python_during(self.trace, start, end, _thread_number("python_during", thread))
+
+    def flame(
+        self,
+        start_ns: float | None = None,
+        end_ns: float | None = None,
+        *,
+        step: int | None = None,
+        line: int | None = None,
+        answer: int | None = None,
+        thread: int | None = None,
+        by_thread: bool = False,
+        weight: str = "time",
+    ) -> FlameResult:
+        """Where was Python during this time? A flame graph of its frames or lines with operators, or of these alone.
+
+        start_ns, end_ns: as of a finding.  step: a step's number.  line: of the cell.  answer: its number, from 1.
+        Without any it is the whole record.  thread: the main one if left out.  by_thread: all threads side by side.
+        weight: "idle" counts only the time in which the device was idle and waited for Python. Raises TraceError where
+        nothing of the host was recorded.
+        """
+        from perfmagic.results.flame import Selection, flame_of
+
+        window_ns = None if start_ns is None and end_ns is None else _window_ns("flame", start_ns, end_ns)
+        return flame_of(
+            self.trace,
+            self.comm_names,
+            lambda: self.answers,
+            Selection(window_ns, step, line, answer),
+            thread=_thread_number("flame", thread),
+            by_thread=bool(by_thread),
+            weight=weight,
+        )
 
     def overlap(self, device: int | None = None) -> Rows[ClassOverlap]:
         """How long (ns) each two classes of ops ran at once: compute, copies by direction, communication, memset."""

@@ -107,6 +107,7 @@ HTML: dict[str, Callable[[], str]] = {
         TimelineResult(steps(6, read=False, python=80)).curve("kernel", (1.1, 1.2, 2, 4, inf))._repr_html_()
     ),
     "roofline": lambda: TimelineResult(roofline_of()).roofline().html(),
+    "flame": lambda: TimelineResult(recorded("v100_4streams_nccl_step")).flame().html(),
     "pair of cells": lambda: pair_html(cell_with_copies(), queue_of()),
     "pair of steps": lambda: pair_html(eager(steps=3), fused(steps=3)),
     "waterfall": lambda: waterfall_html(cell_with_copies(), queue_of()),

@@ -16,6 +16,7 @@ from perfmagic.results import GraphResult, MemoryResult, RanksSweep, TimelineRes
 from perfmagic.results.ranks import Traces
 from tests.analysis.graph.made import two_devices
 from tests.api.test_rank_comparisons import job
+from tests.results.test_flame_result import timeline as steps_of_python
 from tests.trace.recorded import real
 from tests.view.timeline.build import queue_of
 from tests.view.timeline.golden import roofline_of
@@ -43,6 +44,7 @@ def looked_at() -> Any:
 MADE: dict[str, Callable[[], Any]] = {
     "BenchResult": bench,
     "CompareResult": lambda: perfmagic.compare(bench(), bench()),
+    "FlameResult": lambda: steps_of_python().flame(),
     "GraphResult": lambda: GraphResult(*two_devices()),
     "MemoryResult": lambda: MemoryResult(perfmagic.open_trace(real("v100_fsdp_memory_events")).trace),
     "RanksResult": job,

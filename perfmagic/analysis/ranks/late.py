@@ -80,9 +80,10 @@ def _straggler(job: Ranks, i: int) -> RankFinding:
         _without_rank(job, i),
     ]
     detail = ": " + sentences(*([reason.why, *parts] if later_ns else [*parts, reason.why]))
-    said = reason.headline or headline("late_often", rank=rank, n=_n_last(job, [i]))
-    if once and not reason.headline:
-        said = headline("late_once", rank=rank, who=job.others(i), time=units.duration(job.waits.waited_for_ns(i)))
+    often = headline("late_often", rank=rank, n=_n_last(job, [i]))
+    if once:
+        often = headline("late_once", rank=rank, who=job.others(i), time=units.duration(job.waits.waited_for_ns(i)))
+    said = reason.headline or often
     return _of_late(job, [i], (cause, detail), reason, said, rule="straggler")
 
 

@@ -258,6 +258,10 @@ class Canvas:
         """From here on x is counted from another place, until `back`."""
         self._elements.append(f'<g transform="translate({number(x)})">')
 
+    def titled(self, words: str) -> None:
+        """From here on what is drawn has a tooltip, until `back`."""
+        self._elements.append(f"<g><title>{escaped(words)}</title>")
+
     def back(self) -> None:
         self._elements.append("</g>")
 

@@ -1,0 +1,265 @@
+"""Where Python was during some time: each path of calls once, with exact times, as a flame graph draws it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from perfmagic.analysis.timeline.flame.followed_lines import followed_lines
+from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME, STEP_NAME, is_own_frame, main_thread
+from perfmagic.base.numerics.intervals import Intervals, coded, covered_ns, distinct, total_ns
+from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64, PathMarks
+from perfmagic.trace.frames import in_one_table
+from perfmagic.trace.hoststack import nested
+from perfmagic.trace.json_form import JsonForm
+from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.rows import Rows
+
+THREAD, OWN, OTHER, LINE, OPERATOR, ANNOTATION = "thread", "own frame", "frame", "line", "operator", "annotation"
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+(?=>$)")
+_INSTANCE = re.compile(r"^(nn\.Module: .+)_\d+$")  # Kineto numbers the instances of a module: "nn.Module: Linear_3"
+
+
+@dataclass(frozen=True)
+class CallPath:
+    """A function, operator or annotation together with all that was around it on its thread; or a thread.
+
+    name: its own, with the place of a function: "step (train.py:12)".
+    kind: "thread"; "own frame", of people's code and libraries; "frame", of torch, Python's plumbing and what is built
+    in; "line", of a cell and its functions; "operator"; "annotation".
+    thread: its number in the record.
+    depth: how many rows are around it.
+    parent: the row around it, counted from 0; -1 for a thread.
+    n_calls: how often it ran in the time asked for.
+    total_ns: how long it ran in that time; of a thread all the time asked for.
+    self_ns: how long it was the innermost; of a thread what passed outside of all that was recorded.
+    """
+
+    shown: ClassVar[tuple[str, ...]] = ("name", "kind", "depth", "n_calls", "total_ns", "self_ns")
+
+    name: str
+    kind: str
+    thread: int
+    depth: int
+    parent: int
+    n_calls: int
+    total_ns: int
+    self_ns: int
+
+
+@dataclass(frozen=True)
+class Flame(JsonForm):
+    """Where Python was in some time, as a flame graph draws it.
+
+    sentence: which time of which threads, and what was recorded of it.
+    weight: "time", or "idle" for the time in which a device was idle and waited for Python.
+    device: which the record is of.
+    simulated: whether that is simulated.
+    total_ns: the time asked for, added up over threads.
+    paths: every path of calls, a thread after the other, callers first.
+    """
+
+    computed = ("total_ns",)
+
+    sentence: str
+    weight: str
+    device: str
+    simulated: bool
+    paths: Rows[CallPath]
+
+    @property
+    def total_ns(self) -> int:
+        return sum(row.total_ns for row in self.paths if row.kind == THREAD)
+
+
+def call_paths(trace: Trace, threads: Sequence[int], where: Intervals) -> Rows[CallPath]:
+    """Where was each thread in some time? Every path of calls once, a thread after the other, callers first.
+
+    where: sorted, disjoint, int64 ns. Calls of one name inside the same calls are one row, in order of the first one;
+    so are modules of one class, and what is built in. Recursion is kept. A thread on which nothing ran is left out. A
+    call that ends after the one around it, as times rounded to microseconds can, ends with it.
+    """
+    rows: list[CallPath] = []
+    for thread in threads:
+        above = len(rows)
+        paths = _paths_of(trace, thread, where)
+        if len(paths) > 1:
+            rows += (replace(row, parent=row.parent + above) if row.depth else row for row in paths)
+    return Rows(rows, CallPath)
+
+
+def what_was_recorded(paths: Sequence[CallPath]) -> str:
+    """What the paths are made of, in words."""
+    kinds = {path.kind for path in paths}
+    if kinds & {OWN, OTHER}:
+        return "frames recorded"
+    return "lines recorded" if LINE in kinds else "operators recorded, and no frames"
+
+
+def recorded_threads(trace: Trace) -> tuple[int, ...]:
+    """The threads on which anything was recorded: the main one, then by number."""
+    tables: list[HostOps | PathMarks] = [trace.host_ops, trace.python_frames.table]
+    tables += [] if trace.paths is None else [trace.paths.marks]
+    known = {thread for table in tables for thread in distinct(np.sort(table.thread)).tolist()}
+    first = python_thread(trace)
+    return (first, *sorted(known - {first}))
+
+
+@once_per_trace
+def python_thread(trace: Trace) -> int:
+    """The thread that ran the cell or the marked steps; else the one with most frames, else with most calls."""
+    if trace.paths is not None:
+        return trace.paths.main_thread
+    host, step = trace.host_ops, _is_step(trace)
+    if len(trace.marks) and len(host):
+        return int(host.thread[0])  # threads of a backward pass begin after the forward pass that asks for them
+    for threads in (host.thread[step[host.name]], trace.python_frames.table.thread):
+        numbers, n = np.unique(threads, return_counts=True)
+        if len(numbers):
+            return int(numbers[n.argmax()])
+    return main_thread(trace)
+
+
+def _is_step(trace: Trace) -> Bool:
+    """Which names are torch.profiler's marks of steps; shape of trace.names."""
+    return np.array([name.startswith(STEP_NAME) for name in trace.names], bool)
+
+
+class _Level(NamedTuple):
+    """The paths at one depth; arrays of equal length.
+
+    parent: the number of the path around each.  label: of its name.  first_ns: the start of its first call.
+    """
+
+    parent: Int64
+    label: Int64
+    first_ns: Int64
+    n_calls: Int64
+    total_ns: Int64
+
+
+def _paths_of(trace: Trace, thread: int, where: Intervals) -> list[CallPath]:
+    """The paths of one thread, itself first."""
+    table, names = _host_rows(trace, thread)
+    label, labels = _labelled(table, names, len(trace.names))
+    levels = list(_levels(table, label, thread, where))
+    parent, label, first_ns, n_calls, total = (np.concatenate(column) for column in zip(*levels, strict=True))
+    alone = total.copy()
+    np.subtract.at(alone, parent[1:], total[1:])
+    place = _in_order(levels, parent, first_ns)
+    whose = "main thread" if thread == python_thread(trace) else f"thread {thread}"
+    labels = [*labels, (whose, THREAD)]
+    depth = np.repeat(np.arange(len(levels)), [len(level.parent) for level in levels])
+    columns = (depth, np.append(NONE, place[parent[1:]]), n_calls, total, alone)
+    order = np.argsort(place)
+    of_label = [labels[number] for number in label[order].tolist()]
+    rows = zip(of_label, *(column[order].tolist() for column in columns), strict=True)
+    return [CallPath(name, kind, thread, *numbers) for (name, kind), *numbers in rows]
+
+
+def _host_rows(trace: Trace, thread: int) -> tuple[HostOps, tuple[str, ...]]:
+    """What a flame graph of a thread is made of, and the names of the rows.
+
+    Python frames where they were recorded, else lines where they were followed, and the operators inside them.
+    Without either, operators and annotations. Marks of steps are left out, so that calls of all steps are one row.
+    Of two rows of one time a frame is the outer one.
+    """
+    host, frames, names = trace.host_ops, trace.python_frames.table, trace.names
+    frames = frames.select(frames.thread == thread)
+    if not len(frames) and (trace.paths is not None or thread == python_thread(trace)):
+        frames, lines = followed_lines(trace, thread)
+        frames = replace(frames, name=frames.name + np.int32(len(names)))
+        names = (*names, *lines)
+    wanted = (host.thread == thread) & ~_is_step(trace)[host.name]
+    if len(frames):
+        wanted &= host.kind == HostKind.OP
+    return in_one_table(frames, _without_crossed(host.select(wanted), frames)), names
+
+
+def _without_crossed(rows: HostOps, frames: HostOps) -> HostOps:
+    """The operators but those in which a Python frame begins that ends later: they are marks around several calls."""
+    crossed = np.zeros(len(rows), bool)
+    for frame in nested(frames).each_level_at(rows.thread, rows.end_ns - 1) if len(frames) else ():
+        later = (frames.start_ns[frame] > rows.start_ns) & (frames.end_ns[frame] > rows.end_ns)
+        crossed |= later & (frame != NONE)
+    return rows.select(~crossed)
+
+
+def _labelled(table: HostOps, names: Sequence[str], n_recorded: int) -> tuple[Int64, list[tuple[str, str]]]:
+    """The label of each row, and the name and the kind of each label. n_recorded: names after these are lines."""
+    n_kinds = len(HostKind)
+    codes, group = coded(table.name.astype(np.int64) * n_kinds + table.kind)
+    numbers: dict[tuple[str, str], int] = {}
+    number = []
+    for name, kind in (divmod(code, n_kinds) for code in codes.tolist()):
+        label = (names[name], LINE) if name >= n_recorded else _label(names[name], kind)
+        number.append(numbers.setdefault(label, len(numbers)))
+    return np.array(number, np.int64)[group], list(numbers)
+
+
+def _label(name: str, kind: int) -> tuple[str, str]:
+    """A name as it is read, and its kind. Addresses and numbers of instances are left out: such calls are one row."""
+    if kind != HostKind.PYTHON:
+        return name, OPERATOR if kind == HostKind.OP else ANNOTATION
+    if builtin := BUILTIN_NAME.match(name):
+        return f"{builtin['function']} (built-in)", OTHER
+    name = _ADDRESS.sub("", _INSTANCE.sub(r"\1", name))
+    place = FRAME_NAME.fullmatch(name)
+    words = f"{place['function']} ({place['file']}:{place['line']})" if place else name
+    return words, OWN if is_own_frame(name) else OTHER
+
+
+def _levels(table: HostOps, label: Int64, thread: int, where: Intervals) -> Iterator[_Level]:
+    """The paths at each depth that ran in some time: the thread, then the outermost calls, then what is inside."""
+    n_labels = int(label.max(initial=-1)) + 1
+    itself = (0, n_labels, int(where[0, 0]), 1, total_ns(where))  # its label is the one behind the last
+    yield _Level(*(np.array([number], np.int64) for number in itself))
+    stack = nested(table)
+    parent, end_ns, path, n_paths = stack.parents(), table.end_ns.copy(), np.zeros(len(table) + 1, np.int64), 1
+    for level in stack.levels.get(thread, ()):
+        above = parent[level]
+        end_ns[level] = np.where(above == NONE, end_ns[level], np.minimum(end_ns[level], end_ns[above]))
+        ran_ns = covered_ns(where, table.start_ns[level], end_ns[level])
+        rows = level[ran_ns > 0]
+        keys, group = coded(path[parent[rows]] * n_labels + label[rows])  # path[NONE] is the thread
+        first_ns, total = np.full(len(keys), np.iinfo(np.int64).max), np.zeros(len(keys), np.int64)
+        np.minimum.at(first_ns, group, table.start_ns[rows])
+        np.add.at(total, group, ran_ns[ran_ns > 0])
+        path[rows] = n_paths + group
+        n_paths += len(keys)
+        yield _Level(keys // n_labels, keys % n_labels, first_ns, np.bincount(group, minlength=len(keys)), total)
+
+
+def _in_order(levels: Sequence[_Level], parent: Int64, first_ns: Int64) -> Int64:
+    """The place of each path: callers before what they call, and paths inside the same ones by their first start."""
+    ends = np.cumsum([len(level.parent) for level in levels]).tolist()
+    spans = list(pairwise(ends))
+    size, place = np.ones(ends[-1], np.int64), np.zeros(ends[-1], np.int64)
+    for begin, end in reversed(spans):
+        np.add.at(size, parent[begin:end], size[begin:end])
+    for begin, end in spans:
+        order = begin + np.lexsort((first_ns[begin:end], parent[begin:end]))
+        before = np.cumsum(size[order]) - size[order]
+        head = np.searchsorted(parent[order], parent[order])  # the first path inside the same one
+        place[order] = place[parent[order]] + 1 + before - before[head]
+    return place
+
+
+def collapsed(paths: Sequence[CallPath]) -> str:
+    """The paths as lines "thread;outer;inner 1234", the self time in µs, of those that were innermost for some.
+
+    The running sum is rounded, not each time: the sum over a path and all inside it is off by less than 1 µs.
+    """
+    lines, stack, sum_ns = [], [""], 0
+    for path in paths:
+        stack[path.depth :] = [" ".join(path.name.replace(";", ":").split())]
+        before_us, sum_ns = round(sum_ns / 1000), sum_ns + path.self_ns
+        if own_us := round(sum_ns / 1000) - before_us:
+            lines.append(f"{';'.join(stack)} {own_us}\n")
+    return "".join(lines)
