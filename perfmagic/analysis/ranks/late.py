@@ -83,7 +83,7 @@ def _straggler(job: Ranks, i: int) -> RankFinding:
     often = headline("late_often", rank=rank, n=_n_last(job, [i]))
     if once:
         often = headline("late_once", rank=rank, who=job.others(i), time=units.duration(job.waits.waited_for_ns(i)))
-    said = reason.headline or often
+    said: str = reason.headline or often
     return _of_late(job, [i], (cause, detail), reason, said, rule="straggler")
 
 
