@@ -256,7 +256,7 @@ LATE_SHARE = 2 / 3  # of all waiting in collectives: of two ranks one always has
 BEGAN_FRAC = 0.5  # of the waiting for a rank: then its late beginning is the reason
 ALONE_FRAC = 0.9  # of the waiting for a rank: where less of it would end without the rank, others come late too
 ONCE_FRAC = 0.9  # of the waiting for a rank: where one of several collectives has it, the rank was late once
-HIDDEN_FRAC = 0.1  # of the waiting for a rank: a smaller part beside compute is not mentioned
+HIDDEN_FRAC = 0.1  # of the waiting for a rank: a smaller part that overlaps with compute is not mentioned
 
 
 def late(job: Ranks) -> list[RankFinding]:
@@ -281,10 +281,11 @@ def _in_turn(job: Ranks, i: int, share: float) -> list[RankFinding]:
     each_ns = round(float(np.median(waited_ns)))
     if each_ns < job.notable_ns:
         return []
-    median = f"the median rank waits {units.duration(each_ns)} in {job.n_collectives}, with no compute beside"
+    exposed = f"in {job.n_collectives}, without overlapping with compute"
+    median = f"the median rank waits {units.duration(each_ns)} {exposed}"
     if len(job.ranks) == 2:
         first, second = (f"rank {rank} {{}}{units.duration(ns)}" for rank, ns in zip(job.ranks, waited_ns, strict=True))
-        median = f"{first.format('waits ')} and {second.format('')} in {job.n_collectives}, with no compute beside"
+        median = f"{first.format('waits ')} and {second.format('')} {exposed}"
     no_straggler = f"no rank causes most of it (rank {job.ranks[i]} causes {units.percent(share)})"
     return [
         RankFinding(
@@ -384,7 +385,9 @@ def _describe_waiting(job: Ranks, late_places: list[int]) -> str:
     most = units.known_within(int(waits[longest]), wrong_ns)
     hidden_ns = int(job.waits.hidden_ns[late_places].sum(axis=0)[longest])
     beside = (
-        f", and {units.duration(hidden_ns)} more beside compute" if hidden_ns > HIDDEN_FRAC * waits[longest] else ""
+        f", and {units.duration(hidden_ns)} more overlapped with compute"
+        if hidden_ns > HIDDEN_FRAC * waits[longest]
+        else ""
     )
     if len(peers) == 1:
         return f"{longest_rank} waits {most} for {it}{beside}"
@@ -394,8 +397,8 @@ def _describe_waiting(job: Ranks, late_places: list[int]) -> str:
 
 
 def _held_up_ns(job: Ranks, late_places: list[int]) -> int:
-    """How much less the others would wait in the median, with no compute beside, did some ranks come with the last of
-    the others wherever one of them comes last.
+    """How much less the median of the others would wait, not overlapped with compute, if some ranks came with the last
+    of the others wherever one of them comes last.
     """
     ranks, less_ns = {job.ranks[i] for i in late_places}, dict.fromkeys(job.ranks, 0)
     for group, costly in job.waits.costly_waits:

@@ -86,7 +86,7 @@ class Breakdown:
     """A device's time, by class. Times in ns; source: docs/words.md, "extent", "overlap", "exposed".
 
     n_ops: device ops.  extent_start_ns, extent_end_ns: first start to last end.  head_ns: window start to first op;
-    tail_ns: last op to window end; neither is idle time.  exposed_*: the part with no compute beside it.
+    tail_ns: last op to window end; neither is idle time.  exposed_*: the part that did not overlap with compute.
     concurrency_ns: {k: time with exactly k streams active}.  intervals: the interval sets behind the sums, by the names
     compute, communication, copy, htod, dtoh, dtod, ptop, memset, busy, idle, exposed_communication, exposed_copy.
     """
