@@ -32,8 +32,8 @@ _KINDS = {  # as subjects of a sentence, where the words of the table's column a
 }
 FUSIBLE_FRAC = 0.3  # of the device's ops: if more is elementwise work, it is worth fusing
 _FUSE = (
-    "Elementwise kernels are bound by memory bandwidth: torch.compile fuses adjacent ones, which keeps intermediate "
-    "values on the chip"
+    "Elementwise kernels are bound by memory bandwidth: torch.compile fuses adjacent kernels, which keeps "
+    "intermediate values on the chip"
 )
 
 
@@ -55,7 +55,7 @@ def device_time(facts: Facts) -> Outcome:
     named = [kind for i, kind in enumerate(kinds[:NAMED]) if i == 0 or kind.share_frac >= NAMED_FRAC]
     clauses = []
     for i, kind in enumerate(named):
-        whole = f" of {units.duration(ops_ns)} of device time" if i == 0 else ""
+        whole = f" of {units.duration(ops_ns)}" if i == 0 else ""
         took = f"took {units.duration(kind.total_ns)}{whole} ({units.percent(kind.share_frac)})"
         longest = _longest(facts, kind)
         name = f"kernel {kind.kernel}" if kind.kernel else _KINDS.get(kind.category, CATEGORY_WORDS[kind.category])

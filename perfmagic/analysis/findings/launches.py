@@ -288,10 +288,8 @@ def graph_launch(facts: Facts) -> Outcome:
     rows = np.flatnonzero(graph & (origin.name == names[np.argmax(n)]))
     least = MOST_FRAC * int(here.sum())
     if len(rows) <= least:
-        contained = (
-            f"the largest graph contained {units.count(len(rows))} of {units.plural(int(here.sum()), 'device op')}"
-        )
-        return Silent(f"{contained}, not more than {units.percent(MOST_FRAC)}", len(rows), least)
+        ran = f"the largest graph ran {units.count(len(rows))} of {units.plural(int(here.sum()), 'device op')}"
+        return Silent(f"{ran}, not more than {units.percent(MOST_FRAC)}", len(rows), least)
     length = ops.end_ns - ops.start_ns
     n_launches = len(np.unique(ops.launch[rows]))
     once = "one graph launch" if n_launches == 1 else f"{units.count(n_launches)} launches of one graph"
@@ -302,7 +300,7 @@ def graph_launch(facts: Facts) -> Outcome:
             rule="graph_launch",
             cost_ns=None,
             cause=once,
-            detail=f"{facts.on_device} contained {share}, {time}. {_GRAPH_RECORD}",
+            detail=f"{facts.on_device} ran {share}, {time}. {_GRAPH_RECORD}",
             lines=tuple(int(line) for line in np.unique(ops.line[rows])[:3] if line > 0),
             start_ns=int(ops.start_ns[rows].min()),
             end_ns=int(ops.end_ns[rows].max()),
