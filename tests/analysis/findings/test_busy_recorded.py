@@ -92,7 +92,7 @@ def test_many_short_all_reduces_are_named_with_the_time_that_the_long_ones_have(
 
 def test_compiled_launches_are_not_advised_to_be_compiled() -> None:
     sentence = said("v100_fsdp_memory_events", "one_by_one")
-    assert "Compiled code made most of these launches, with no fused kernel among them" in sentence
+    assert "Compiled code made most of these launches, but no fused kernel is among them" in sentence
     raw = Raw.of("v100_fsdp_memory_events")
     assert not any(op["name"].startswith("triton_") for op in raw.ops)
     compiled = [span(e) for e in raw.named("CompiledFunction", "CompiledFunctionBackward")]
@@ -111,7 +111,7 @@ def test_a_pause_before_a_graph_that_comes_six_times_is_found_where_the_record_i
     sentence = " | ".join(one.sentence for one in repeated_gap_queued(facts, facts.cell_time.not_busy))
     assert f"recurring gap ×{len(long)} between " in sentence
     assert f"waited {us(sum(lengths))} with work queued" in sentence
-    assert f"({us(min(lengths))} to {us(max(lengths))}). The op behind it is the first of a graph launch" in sentence
+    assert f"({us(min(lengths))} to {us(max(lengths))}). The next op is the first of a graph launch" in sentence
 
 
 def test_the_broadcast_of_buffers_before_each_forward_is_named_with_the_option() -> None:
@@ -179,7 +179,7 @@ def test_the_first_copy_holds_the_start_of_the_device_and_is_not_counted() -> No
     sentence = said("v100_2021_old_categories", "pageable")
     assert f"{len(held) - 1} pageable HtoD copies blocked Python for" in sentence
     # by the raw file: 3 calls and the 3 waits behind them, without the first call of 40 ms and its wait of 49 µs
-    assert "for 3.21\u00a0ms, 77.0\u00a0µs of it in the wait" in sentence
+    assert "for 3.21\u00a0ms, 77.0\u00a0µs of that in the wait" in sentence
     assert f"Another copy, the first op of the device, blocked Python for {us(held[0])} and is not counted" in sentence
 
 

@@ -65,7 +65,7 @@ def test_pageable_on_one_stream_overlaps_nothing_and_would_not_if_pinned() -> No
     sentence = said(trace, "pageable")
     assert "3 pageable HtoD copies blocked Python for" in sentence
     assert "They share stream 0 with kernels, and a stream runs its ops in order" in sentence
-    assert "pinned, they would still overlap nothing there" in sentence
+    assert "even pinned, they would not overlap there" in sentence
     assert "to overlap, give them a stream of their own" in sentence
     assert "(twice that of pageable memory on a simulated device)" in sentence
 
@@ -87,23 +87,23 @@ def test_pinned_on_one_stream_overlaps_nothing_because_a_stream_has_an_order() -
     )
 
 
-def beside_is_said(trace: Trace) -> bool:
-    """Whether the findings say that copies overlapped with compute, if these did; a loaded machine can separate them."""
+def overlap_is_reported(trace: Trace) -> bool:
+    """Whether the findings say so where copies overlapped with compute; a loaded machine can separate them."""
     pinned = Facts(trace).pinned_copies
     assert pinned is not None
     assert pinned.own_stream
-    words = "of copies overlapped with compute: from pinned memory, on stream"
+    words = "of copies overlapped with compute: they use pinned memory"
     return (words in said(trace, "streams")) == pinned.overlap
 
 
 def test_pinned_on_its_own_stream_overlaps_and_says_why() -> None:
     trace = recorded(pinned=True, own=True)
     assert said(trace, "pageable") == ""
-    assert beside_is_said(trace)
+    assert overlap_is_reported(trace)
 
 
 def test_a_pinned_copy_that_python_waits_for_runs_beside_the_kernel_before_it() -> None:
-    assert beside_is_said(recorded(pinned=True, own=True, non_blocking=False))
+    assert overlap_is_reported(recorded(pinned=True, own=True, non_blocking=False))
 
 
 def test_a_synchronize_behind_all_is_no_reason_why_queued_copies_ran_alone() -> None:

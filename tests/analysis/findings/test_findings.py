@@ -37,7 +37,7 @@ def test_a_sync_of_the_cell_at_the_end_says_that_the_cell_waits_itself() -> None
     b = busy_device()
     b.sync(20, 1001)
     assert "The cell blocks until the device finishes." in verdict(b.trace(returned=1002)).sentence + "."
-    assert "blocks until the device finishes" not in verdict(b.trace(returned=15)).sentence  # that sync is the measurement's own
+    assert "blocks until the device finishes" not in verdict(b.trace(returned=15)).sentence  # the measurement synced
 
 
 def test_a_device_that_waits_for_python_is_host_bound_on_the_line_python_was_on() -> None:
