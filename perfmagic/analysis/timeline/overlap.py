@@ -233,14 +233,14 @@ def _interval_sets(ops: DeviceOps, classes: npt.NDArray[Any], start_ns: int, end
     }
 
 
-# How long each two classes of ops ran at once; Breakdown.concurrency_ns counts streams instead.
+# How long each two classes of ops overlapped; Breakdown.concurrency_ns counts streams instead.
 
 CLASSES = ("compute", "htod", "dtoh", "dtod", "ptop", "communication", "memset")  # of breakdown().intervals
 
 
 @dataclass(frozen=True)
 class ClassOverlap:
-    """Two classes of ops on one device, and how long both ran at once.
+    """Two classes of ops on one device, and how long both overlapped.
 
     first: a class.
     second: another class.

@@ -66,7 +66,7 @@ def test_pageable_on_one_stream_overlaps_nothing_and_would_not_if_pinned() -> No
     assert "3 pageable HtoD copies blocked Python for" in sentence
     assert "They share stream 0 with kernels, and a stream runs its ops in order" in sentence
     assert "even pinned, they would not overlap there" in sentence
-    assert "to overlap, give them a stream of their own" in sentence
+    assert "to overlap with compute, they also need a stream of their own" in sentence
     assert "(twice that of pageable memory on a simulated device)" in sentence
 
 
