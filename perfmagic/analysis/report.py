@@ -181,7 +181,7 @@ class LaunchBoundTotals:
 class IdleByCause:
     """Idle time of a device by its cause; the parts add up to its `idle_ns`.
 
-    in_python: nothing was queued and Python was running, or it launched one by one what ran at once, in ns.
+    in_python: nothing was queued and Python was running, or it launched ops one by one that ran immediately, in ns.
     in_call: nothing was queued and Python was in a call of the runtime or driver for 50 µs or longer, in ns.
     launching: an op was on its way, in ns.
     between_ops: the next op was queued already and started within 10 µs, in ns.
@@ -290,8 +290,8 @@ class DeviceReport:
     communication_ns: when at least one kernel of a communication library executed.
     copy_ns: when at least one copy executed.
     memset_ns: when at least one memset executed.
-    exposed_communication_ns: the part of `communication_ns` with no compute beside it.
-    exposed_copy_ns: the part of `copy_ns` with no compute beside it.
+    exposed_communication_ns: the part of `communication_ns` that did not overlap with compute.
+    exposed_copy_ns: the part of `copy_ns` that did not overlap with compute.
     overlap_compute_communication_ns: when compute and communication executed at once.
     overlap_compute_copy_ns: when compute and a copy executed at once.
     overlap_communication_copy_ns: when communication and a copy executed at once.

@@ -28,25 +28,24 @@ from perfmagic.magics.running.recording import bind
 
 
 _CELL_OPTIONS = (
-    Option("run the cell, and record nothing", default=False, name="plain"),
+    Option("run the cell without recording it", default=False, name="plain"),
     Option(
-        "run the cell without recording it, so without `-o` and `--save`, and run it again first whenever ranks start "
-        "anew",
+        "run the cell without recording it (no `-o`, no `--save`), and run it again first whenever new ranks start",
         default=False,
         name="setup",
         more=": with another `-n`, after `%ranks restart`, for each number of a sweep",
     ),
-    Option("run it in these ranks alone: `0,2` or `0-2`", unset="all", name="on", metavar="RANKS", type=str),
+    Option("run it only on these ranks: `0,2` or `0-2`", unset="all", name="on", metavar="RANKS", type=str),
 )
 _N = Option(
-    "how many processes, or the variable that holds the number; another number starts others in their place",
-    unset="those that run, else 2",
+    "how many processes, or a variable with that number; another number replaces the running ones",
+    unset="as many as run, else 2",
     short="-n",
     metavar="N",
     type=str,
 )
 _SWEEP = Option(
-    "run the cell on each number of ranks, in processes of their own; text behind the options is set-up code, which "
+    "run the cell on each number of ranks, in new processes; text after the options is set-up code, which "
     "runs first and is not measured",
     name="sweep",
     metavar="n=A,B,C",
@@ -57,69 +56,69 @@ _SAVE = Option(
     name="save",
     metavar="DIR",
     type=str,
-    more="; of a sweep what `perfmagic.load(DIR)` opens",
+    more="; for a sweep, files that `perfmagic.load(DIR)` opens",
 )
 
 
 def parser() -> Parser:
     """The options of %%ranks."""
-    made = Parser("%%ranks", "This cell in several processes, recorded, with one picture of all.", form="")
-    made.usage = "%%%%ranks [options]\n       %%%%ranks --sweep n=A,B,C [options] [set-up code]"
-    made.add(_N, dest="n")
+    ranks_parser = Parser("%%ranks", "This cell in several processes, recorded, with one picture of all.", form="")
+    ranks_parser.usage = "%%%%ranks [options]\n       %%%%ranks --sweep n=A,B,C [options] [set-up code]"
+    ranks_parser.add(_N, dest="n")
     for option in _CELL_OPTIONS:
-        made.add(option)
-    made.add_keywords(RanksOptions, "device", "backend", "cluster")
-    made.add_keywords(CellOptions, "memory", "shapes", "lines")
-    made.add(_SWEEP, type=parse_sweep)
-    made.add_keywords(RanksSweepOptions, "strong", "runs", "warmup")
-    made.set_defaults(runs=None, warmup=None)  # None where not given: they are for sweeps alone
-    made.add_name("the result")
-    made.add(QUIET)
-    made.add(_SAVE, type=path_to_write)
-    return made
+        ranks_parser.add(option)
+    ranks_parser.add_keywords(RanksOptions, "device", "backend", "cluster")
+    ranks_parser.add_keywords(CellOptions, "memory", "shapes", "lines")
+    ranks_parser.add(_SWEEP, type=parse_sweep)
+    ranks_parser.add_keywords(RanksSweepOptions, "strong", "runs", "warmup")
+    ranks_parser.set_defaults(runs=None, warmup=None)  # None if not given: only sweeps take them
+    ranks_parser.add_name("the result")
+    ranks_parser.add(QUIET)
+    ranks_parser.add(_SAVE, type=path_to_write)
+    return ranks_parser
 
 
 def check_body(source: str) -> None:
-    """Raises OptionError for a cell without code, and for one with another %%ranks below the first."""
+    """Raise OptionError for a cell without code, and for a second %%ranks below the first."""
     rows = [row for row in source.strip().splitlines()[1:] if row.strip() and not row.lstrip().startswith("#")]
     if not rows:
-        raise OptionError("%%ranks: the cell is empty, there is nothing to run", hint="put code below the magic")
+        raise OptionError("%%ranks: the cell is empty", hint="put code below the magic")
     if rows[0].split()[0] == "%%ranks":
-        raise OptionError("%%ranks below %%ranks: one is enough", hint="put the options of both in the first line")
+        raise OptionError("%%ranks below %%ranks: a cell takes only one", hint="put all options in the first line")
 
 
 def check_ranks_exist(on: list[int] | None, world: int) -> None:
-    """Raises OptionError where --on names a rank that there will not be."""
+    """Raise OptionError if --on names a rank that will not exist."""
     absent = [rank for rank in on or () if rank >= world]
     if absent:
         raise OptionError(f"there is no rank {absent[0]}", hint=f"the ranks are 0 to {world - 1}")
 
 
 def check_syntax(shell: Any, source: str) -> None:
-    """Raises OptionError for a cell that is no Python: running ranks would end for a mistyped line."""
-    body = source.lstrip().partition("\n")[2].lstrip("\n")  # the shell leaves out empty lines at the beginning
+    """Raise OptionError for a cell with a syntax error, before a typo ends the ranks that run."""
+    body = source.lstrip().partition("\n")[2].lstrip("\n")  # the shell drops empty lines at the beginning
     above = source.count("\n") - body.count("\n")
     try:
         compile(shell.transform_cell(body), "the cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except SyntaxError as error:
-        message = f"line {above + (error.lineno or 1)} of the cell is no Python: {error.msg}"
-        raise OptionError(message, hint="the ranks that run stay as they are") from None
+        message = f"syntax error on line {above + (error.lineno or 1)} of the cell: {error.msg}"
+        raise OptionError(message, hint="the ranks keep running") from None
 
 
 def check_no_sweep_options(options: argparse.Namespace) -> None:
-    """Raises OptionError for options of sweeps where there is no sweep."""
+    """Raise OptionError for options of sweeps without --sweep."""
     for_sweeps = {
         "--strong": options.strong,
         "--runs": options.runs is not None,
         "--warmup": options.warmup is not None,
     }
     if given := next((name for name, is_given in for_sweeps.items() if is_given), ""):
-        raise OptionError(f"%%ranks {given}: for sweeps", hint=f"%%ranks --sweep n=1,2,4 {given}")
+        raise OptionError(f"%%ranks {given} needs --sweep", hint=f"%%ranks --sweep n=1,2,4 {given}")
 
 
 def check_no_record_options(options: argparse.Namespace) -> None:
-    """Raises OptionError for options of records where the cell records nothing."""
-    plain = "--setup" if options.setup else "--plain" if options.plain else ""
+    """Raise OptionError for options of recordings if the cell is not recorded."""
+    unrecorded = "--setup" if options.setup else "--plain" if options.plain else ""
     for_records = {
         "-o": bool(options.variable),
         "--save": options.save is not None,
@@ -128,32 +127,32 @@ def check_no_record_options(options: argparse.Namespace) -> None:
         "--lines": options.lines is not None,
     }
     given = next((name for name, is_given in for_records.items() if is_given), "")
-    if plain and given:
-        message = f"%%ranks {plain} {given}: such a cell records nothing, so there is no result"
-        raise OptionError(message, hint=f"leave {given} out here, and put it on a cell without {plain}")
+    if unrecorded and given:
+        message = f"%%ranks {unrecorded} {given}: such a cell is not recorded, so it has no result"
+        raise OptionError(message, hint=f"use {given} on a cell without {unrecorded}")
 
 
 def parse_ranks(text: str | None) -> list[int] | None:
-    """`0,2` and `0-2` as numbers. Raises OptionError for anything else."""
+    """The numbers in `0,2` or `0-2`. Raises OptionError for anything else."""
     if text is None:
         return None
     ranks: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise OptionError(f"%%ranks --on {text}: {part!r} names no rank", hint="%%ranks --on 0,2")
+            raise OptionError(f"%%ranks --on {text}: {part!r} is not a rank", hint="%%ranks --on 0,2")
         ranks.update(range(int(first), int(last if dash else first) + 1))
     return sorted(ranks)
 
 
-# Names that the notebook defines and ranks do not: the commonest surprise of a first cell in ranks.
+# Names that the notebook defines and ranks do not: the most common error in a first %%ranks cell.
 
 _MISSING = re.compile(r"name '(\w+)' is not defined")
 
 
 @contextmanager
 def hint_at_missing_names(variables: Mapping[str, Any]) -> Iterator[None]:
-    """Add a hint to a NameError of ranks where the notebook has that name.  variables: of the notebook."""
+    """Add a hint to a rank's NameError if the notebook defines that name.  variables: of the notebook."""
     try:
         yield
     except RanksError as error:
@@ -169,16 +168,18 @@ def hint_at_missing_names(variables: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _hint(name: str, value: object) -> str:
-    where = f"the notebook has {name}, and ranks have variables of their own"
+    where = f"{name} is defined in the notebook, but ranks have their own variables"
     if isinstance(value, ModuleType):
         return f"{where}: import it in a %%ranks --setup cell"
-    if callable(value) and getattr(value, "__module__", "") == "__main__":  # pickled by name, which ranks lack
+    if (
+        callable(value) and getattr(value, "__module__", "") == "__main__"
+    ):  # it is pickled by name, and ranks cannot import it
         return f"{where}: define it in a %%ranks --setup cell"
     return f"{where}: %ranks push {name}"
 
 
 def parse_count(text: str | None, variables: Mapping[str, object]) -> int | None:
-    """The number of ranks behind `-n`: a number, or the name of a variable that holds one. Nothing is evaluated."""
+    """The number of ranks after `-n`: a number, or the name of a variable with one. Nothing is evaluated."""
     if text is None:
         return None
     value = variables.get(text) if text.isidentifier() else text
@@ -186,19 +187,19 @@ def parse_count(text: str | None, variables: Mapping[str, object]) -> int | None
         return int(text) if value is text else operator.index(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise OptionError(
-            f"%%ranks -n {text}: neither a whole number nor a variable that holds one", hint="%%ranks -n 4, or n = 4"
+            f"%%ranks -n {text}: neither a whole number nor a variable with one", hint="%%ranks -n 4, or n = 4"
         ) from None
 
 
 def run(shell: Any, line: str, source: str) -> None:
-    """Run the cell in the ranks, show what they recorded, then raise what it failed with."""
+    """Run the cell in the ranks, show the recording, then raise the cell's error if it failed."""
     __tracebackhide__ = True
     options, rest = parser().split(line)
     if options.help:
         print(parser().format_help())
         return
     if rest and options.sweep is None:
-        raise OptionError(f"%%ranks: {rest!r} is no option", hint="the code goes below; %%ranks -h lists the options")
+        raise OptionError(f"%%ranks: unknown option {rest!r}", hint="the code goes below; %%ranks -h lists the options")
     check_body(source)
     if options.sweep is not None:
         with hint_at_missing_names(shell.user_ns):
@@ -208,7 +209,9 @@ def run(shell: Any, line: str, source: str) -> None:
     check_no_record_options(options)
     on = parse_ranks(options.on)
     if options.setup and on is not None:
-        raise OptionError("%%ranks --setup --on: new ranks are set up alike", hint="leave --on out, and ask for rank")
+        raise OptionError(
+            "%%ranks --setup --on: set-up code runs on all ranks", hint="omit --on, and test the rank in the code"
+        )
     request = Request.for_options(
         parse_count(options.n, shell.user_ns),
         {"device": options.device, "backend": options.backend, "cluster": options.cluster},
@@ -233,7 +236,7 @@ def _show(shell: Any, options: argparse.Namespace, ranks: Ranks, end: CellEnd, f
         if result is None:
             return
         bind(shell, options.variable, result)
-        if not options.quiet and result.nothing:  # no rank executed anything: a line says so
+        if not options.quiet and result.nothing:  # no rank executed anything
             remember(result)
             print(f"perfmagic: {result.nothing}")
         elif not options.quiet:
@@ -244,4 +247,4 @@ def _show(shell: Any, options: argparse.Namespace, ranks: Ranks, end: CellEnd, f
     except PerfmagicError as problem:
         if not end.failures:
             raise
-        print(f"perfmagic: {problem}")  # the cell's own failure is raised, and must stay visible
+        print(f"perfmagic: {problem}")  # the caller raises the cell's own error, which matters more

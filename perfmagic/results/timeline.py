@@ -402,7 +402,7 @@ class TimelineResult(Result):
         )
 
     def overlap(self, device: int | None = None) -> Rows[ClassOverlap]:
-        """How long (ns) each two classes of ops ran at once: compute, copies by direction, communication, memset."""
+        """How long (ns) each two classes of ops overlapped: compute, copies by direction, communication, memset."""
         return self._by_device(lambda d: overlap_matrix(self.trace, d, self.comm_names), device, ClassOverlap)
 
     def _by_device(self, rows: Callable[[int], Rows[RowT]], device: int | None, of: type[RowT]) -> Rows[RowT]:

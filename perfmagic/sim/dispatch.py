@@ -1,4 +1,4 @@
-"""Every operator on the simulated device comes through here: shapes now, values later."""
+"""Runs every operator on the simulated device: shapes at the call, values later, in order of the queue."""
 
 from __future__ import annotations
 
@@ -55,19 +55,19 @@ from perfmagic.sim.results import (
 from perfmagic.sim.streams import wait_for_job
 from perfmagic.sim.tensor import Buffer, Ref, SimTensor, become
 
-# Operators that are done in another way than by launching one kernel.
+# Operators that do something other than launch one kernel.
 
-BY_RESULT = {"linear", "linalg_matrix_rank"}  # out= variants that are made from the result
+BY_RESULT = {"linear", "linalg_matrix_rank"}  # their out= variants compute a result and copy it
 
 
 def decompose(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run an operator as the operators it consists of. Inference mode skips autograd, where torch does so itself."""
+    """Run an operator as the operators it is composed of, as autograd does; inference mode skips autograd."""
     __tracebackhide__ = True
     return op.func.decompose(*args, **kwargs)
 
 
 def by_result(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """out= variants that torch gets wrong for a class of tensors, or without values: the result is copied there."""
+    """Compute the result and copy it to out: torch's own out= variant fails for tensor subclasses or without values."""
     __tracebackhide__ = True
     out = kwargs["out"]
     result = op.func.overloadpacket(*args, **{name: value for name, value in kwargs.items() if name != "out"})
@@ -77,8 +77,8 @@ def by_result(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def refuse_device(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as all handlers
-    """Refuse operators that take a device by position: they would run on that device."""
-    raise DeviceError(f"{op.name} is not done on the simulated device", hint="use Tensor.to(device)")
+    """Refuse operators with a positional device argument: they would run on that device."""
+    raise DeviceError(f"the simulated device does not support {op.name}", hint="use Tensor.to(device)")
 
 
 def pin(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as all handlers
@@ -87,12 +87,12 @@ def pin(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # 
 
 
 def zeros(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as all handlers
-    """torch's zeros without memory, which formulas of gradients use, have memory here."""
+    """Allocate zeros that torch's gradient formulas would leave without memory."""
     return torch.zeros(*args, **{name: value for name, value in kwargs.items() if name in ("dtype", "device")})
 
 
 def ctc(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """ctc_loss takes lengths on the host; for a class of tensors torch would divide the losses by them as they are."""
+    """ctc_loss with lengths on the host: for a tensor subclass, torch would divide the losses by the raw lengths."""
     __tracebackhide__ = True
     log_probs, targets, *lengths = args[:4]
     if any(t.device.type != "cpu" for t in lengths):
@@ -101,24 +101,24 @@ def ctc(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def pack(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as all handlers
-    """pack_padded_sequence: the lengths are on the host, and so are the sizes of the steps, as on any device."""
+    """pack_padded_sequence: lengths and batch sizes are on the host, as on any device."""
     __tracebackhide__ = True
     padded, lengths, batch_first = args
     rows, columns = padded.shape[:2]
     order, steps = op.func(torch.arange(rows * columns).view(rows, columns, 1), lengths, batch_first)
-    there = torch.empty(len(order), dtype=torch.int64, device=padded.device).copy_(order.view(-1))
-    return padded.reshape(rows * columns, *padded.shape[2:]).index_select(0, there), steps
+    order_on_device = torch.empty(len(order), dtype=torch.int64, device=padded.device).copy_(order.view(-1))
+    return padded.reshape(rows * columns, *padded.shape[2:]).index_select(0, order_on_device), steps
 
 
 aten = torch.ops.aten
-# these write one value, so that they may write it twice: torch takes them on expanded tensors, and no others
+# these write one value, so writing an element twice is harmless: torch allows only these on expanded tensors
 _WRITES_ONE_VALUE = {"fill", "zero", "masked_fill", "index_fill"}
 _ALLOCATIONS = {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided"}
 
 
 def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run one operator for a SimTensor, or for a factory with device="sim"."""
-    __tracebackhide__ = True  # a traceback ends at the user's line, as on a device without Python in it
+    __tracebackhide__ = True  # a traceback ends at the user's line, as on a real device
     check_usable()
     start_ns = now_ns() if LOG.recording else 0
     op = operator_of(func)
@@ -160,7 +160,7 @@ def _choose(op: Operator) -> Handler:
         (op.name.startswith(("aten::_foreach_", "aten::_fused_")), _foreach),
         (op.name in _ALLOCATIONS, _allocate),
     )
-    return next((handler for wanted, handler in choices if wanted), _kernel)
+    return next((handler for applies, handler in choices if applies), _kernel)
 
 
 def _copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -181,7 +181,7 @@ def _to_copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     __tracebackhide__ = True
     device = kwargs.get("device")
     if device is None or torch.device(device).type == NAME:
-        # torch means "where it is" and says sim:0, where it takes all of them to be; moves do not come this way
+        # torch passes sim:0 for "the same device", as it knows only one; moves between devices do not get here
         if args and isinstance(args[0], SimTensor):
             kwargs = {name: value for name, value in kwargs.items() if name != "device"}
         return _kernel(op, args, kwargs)
@@ -190,7 +190,9 @@ def _to_copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     target = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
     non_blocking = bool(kwargs.get("non_blocking", False))
     if non_blocking:
-        copies.mark_pinned(target)  # as CUDA: what .to("cpu", non_blocking=True) returns is pinned, and filled later
+        copies.mark_pinned(
+            target
+        )  # as on CUDA, where .to("cpu", non_blocking=True) returns pinned memory that is filled later
     return copies.to_host(args[0], target, non_blocking)
 
 
@@ -210,7 +212,9 @@ def _view(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         check_bounds(op, leaf, base)
         return SimTensor(Ref(leaf.spec, base))
 
-    if torch.is_inference_mode_enabled() and not args[0].is_inference():  # a view is what its base is
+    if (
+        torch.is_inference_mode_enabled() and not args[0].is_inference()
+    ):  # a view is an inference tensor only if its base is
         with torch.inference_mode(False):
             return map_tree(specs, Leaf, make)
     return map_tree(specs, Leaf, make)
@@ -223,24 +227,24 @@ def _reshape_in_place(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any
         refuse_address("Tensor.set_")
     taken = Arguments(op, args, kwargs)
     leaf = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key))
-    spec, held = leaf.spec, tensor._ref.buffer
-    if spec.storage_bytes <= held.spec.storage_bytes:
-        check_bounds(op, leaf, held)
-        become(tensor, Ref(spec, held))
-    elif held.spec.storage_bytes:  # its views would have to come along
+    spec, buffer = leaf.spec, tensor._ref.buffer
+    if spec.storage_bytes <= buffer.spec.storage_bytes:
+        check_bounds(op, leaf, buffer)
+        become(tensor, Ref(spec, buffer))
+    elif buffer.spec.storage_bytes:  # its views would have to move with it
         raise DeviceError(
             f"{op.name}: the simulated device cannot enlarge a tensor's memory "
-            f"({held.spec.storage_bytes} to {spec.storage_bytes} bytes)",
+            f"({buffer.spec.storage_bytes} to {spec.storage_bytes} bytes)",
             hint="make a new tensor of that size",
         )
     else:
         real = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
-        become(tensor, new_ref(held.device_index, real))
+        become(tensor, new_ref(buffer.device_index, real))
     return tensor
 
 
 def _foreach(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """One launch for each device in the lists: torch groups them by device, and takes all of ours for one."""
+    """One launch for each device in the lists: torch groups by device, but takes all simulated ones for the same."""
     __tracebackhide__ = True
     devices = [t._ref.buffer.device_index if isinstance(t, SimTensor) else 0 for t in args[0]]
     if len(set(devices)) < 2:
@@ -253,14 +257,14 @@ def _foreach(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             in_rows = isinstance(value, (list, tuple)) and len(value) == len(devices)
             return [value[row] for row in rows] if in_rows else value
 
-        some = _kernel(op, tuple(part(a) for a in args), {name: part(value) for name, value in kwargs.items()})
-        for row, result in zip(rows, some or (), strict=False):
+        part_results = _kernel(op, tuple(part(a) for a in args), {name: part(value) for name, value in kwargs.items()})
+        for row, result in zip(rows, part_results or (), strict=False):
             results[row] = result
     return results if op.returned is None else None
 
 
 def _elsewhere(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """zeros_like(t, device="cpu") and its kin: of the tensor here only the shape is wanted."""
+    """zeros_like(t, device="cpu") and the like, which need only the shape of the tensor here."""
     return op.func(*map_tree(args, SimTensor, _meta_like), **map_tree(kwargs, SimTensor, _meta_like))
 
 
@@ -275,7 +279,7 @@ def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     taken = Arguments(op, args, kwargs)
     spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
     index = device_index(kwargs, taken)
-    buffer = Buffer(index, spec, current_lane(index).stream_id)  # first, as the device may have no memory left for it
+    buffer = Buffer(index, spec, current_lane(index).stream_id)  # first, because the device may be out of memory
     buffer.base = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
     buffer.unplaced = is_unplaced(index, taken)
     return SimTensor(Ref(spec, buffer))
@@ -298,7 +302,7 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return _kernel(op, args, kwargs)
     written_refs = written_by(op, args, kwargs) if op.writes else []
     if op.kernel not in _WRITES_ONE_VALUE and any(map(repeats, written_refs)):
-        return _run_and_wait(op, args, kwargs)  # nearly all refuse that with their own message, and here at the line
+        return _run_and_wait(op, args, kwargs)  # nearly all refuse that with their own message, here at the user's line
     written = [ref.buffer for ref in written_refs]
     index = device_index(kwargs, taken)
     lane, in_backward = launch_lane(index, taken.refs)
@@ -379,7 +383,7 @@ def _launch(
 
 
 def _identity(op: Operator, taken: Arguments) -> tuple[OpKind, str, str]:
-    """Kind, name and call as a real device records the op: copies and zeroing are not kernels there."""
+    """Kind, name and call of the op as a real device records them: copies and zero fills are not kernels."""
     if op.kernel == "zero":
         return OpKind.MEMSET, "Memset (Device)", "simMemsetAsync"
     if op.kernel in ("clone", "copy") and all(ref.spec.dtype == taken.refs[0].spec.dtype for ref in taken.refs):

@@ -176,7 +176,7 @@ _HOST_SCALARS = (
 Place = tuple[int, str]  # of an argument: position and name
 
 
-@dataclass(frozen=True, eq=False)  # there is one for each: hashed and compared as an object, which costs nothing
+@dataclass(frozen=True, eq=False)  # there is one for each: hashed and compared as an object, which costs no time
 class Operator:
     """One operator.
 

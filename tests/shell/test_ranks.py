@@ -104,9 +104,9 @@ def test_cells_are_numbered_as_in_the_notebook(cells: Notebook) -> None:
         ("%%ranks -n 0", "1 to 64 processes"),
         ("%%ranks -n 999", "1 to 64 processes"),
         ("%%ranks --on 7", "there is no rank 7"),
-        ("%%ranks --on x", "'x' names no rank"),
+        ("%%ranks --on x", "'x' is not a rank"),
         ("%%ranks --device tpu", "invalid choice: 'tpu'"),
-        ("%%ranks x = 1", "'x = 1' is no option"),
+        ("%%ranks x = 1", "unknown option 'x = 1'"),
         ("%%ranks -o 1x", "'1x' is not a Python name"),
     ],
 )
@@ -259,15 +259,15 @@ def test_the_line_of_a_function_from_another_cell_names_that_cell(on_sim: Notebo
 
 def test_a_name_that_only_the_notebook_has_gets_a_hint(cells: Notebook) -> None:
     cells.run("import math as mathematics\nmine = 3\ndef double(n): return 2 * n")
-    why = "and ranks have variables of their own"
+    why = "but ranks have their own variables"
     traceback = cells.run("%%ranks --plain\nmine + 1").traceback
-    assert f"the notebook has mine, {why}: %ranks push mine" in traceback
+    assert f"mine is defined in the notebook, {why}: %ranks push mine" in traceback
     traceback = cells.run("%%ranks --plain\nmathematics.pi if rank else double(2)").traceback
-    assert f"the notebook has mathematics, {why}: import it in a %%ranks --setup cell" in traceback
-    assert "the notebook has double" in traceback
+    assert f"mathematics is defined in the notebook, {why}: import it in a %%ranks --setup cell" in traceback
+    assert "double is defined in the notebook" in traceback
     traceback = cells.run("%%ranks --plain\nnowhere").traceback
     assert "name 'nowhere' is not defined" in traceback
-    assert "the notebook has" not in traceback
+    assert "in the notebook" not in traceback
     assert "push" not in traceback
 
 

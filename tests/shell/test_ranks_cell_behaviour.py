@@ -188,7 +188,7 @@ def test_a_magic_below_is_one_clear_error(both: Notebook, head: str) -> None:
     ran = both.run(f"{head}\n%%time\nx = 5")
     assert type(ran.error).__name__ == "UsageError"
     assert "%%time" in ran.traceback
-    assert "one is enough" in both.run(f"{head}\n\n%%ranks\nx = 5").refusal
+    assert "a cell takes only one" in both.run(f"{head}\n\n%%ranks\nx = 5").refusal
     assert in_ranks(both.run(f"{head}\n'x' in globals()").printed) == ["False"]
 
 

@@ -34,8 +34,8 @@ def _end() -> Iterator[None]:
 def test_an_unrecorded_cell_rejects_options_for_records(notebook: Notebook, plain: str, option: str) -> None:
     ran = notebook.run(f"%%ranks -n 2 {plain} {option}\nx = 1")
     name = option.split(maxsplit=1)[0].replace("--no-", "--")
-    assert f"%%ranks {plain} {name}: such a cell records nothing" in ran.refusal
-    assert f"leave {name} out here" in ran.refusal
+    assert f"%%ranks {plain} {name}: such a cell is not recorded" in ran.refusal
+    assert f"use {name} on a cell without" in ran.refusal
     assert "result" not in notebook.names
 
 
@@ -98,8 +98,8 @@ def test_a_pace_for_a_rank_on_the_cpu_is_an_error_with_a_hint(notebook: Notebook
         ("%%ranks -n 3 --cluster nonsense --plain\n1", "no cluster 'nonsense'"),
         ("%%ranks -n 3 --bogus\n1", "unrecognized arguments"),
         ("%%ranks -n 3 --on 1-3 --plain\n1", "there is no rank 3"),
-        ("%%ranks -n 3 --plain\n\nx = 1\nx = = 1", "line 4 of the cell is no Python: invalid syntax"),
-        ("%%ranks -n 3 --plain\nreturn 1", "line 2 of the cell is no Python"),
+        ("%%ranks -n 3 --plain\n\nx = 1\nx = = 1", "syntax error on line 4 of the cell: invalid syntax"),
+        ("%%ranks -n 3 --plain\nreturn 1", "syntax error on line 2 of the cell"),
         ("%%ranks -n 3 --save {file}/runs\nx = 1", "cannot be made"),
         ("perfmagic.ranks('3')", "'3' ranks: 1 to 64 processes"),
         ("perfmagic.ranks(3, backend='nonsense')", "nonsense"),

@@ -124,9 +124,9 @@ def test_a_failure_of_the_set_up_names_its_line(notebook: Notebook, above: str, 
         ("--sweep n=1,2 --cluster slurm", "a sweep starts processes of this machine"),
         ("--sweep n=1,2 --on 0", "leave --on out"),
         ("--sweep n=1,2 -r 0", "one run or more"),
-        ("--strong", "--strong: for sweeps"),
-        ("-r 2", "--runs: for sweeps"),
-        ("--warmup 0", "--warmup: for sweeps"),
+        ("--strong", "--strong needs --sweep"),
+        ("-r 2", "--runs needs --sweep"),
+        ("--warmup 0", "--warmup needs --sweep"),
     ],
 )
 def test_a_wrong_option_is_refused_in_one_line(notebook: Notebook, head: str, words: str) -> None:
@@ -147,7 +147,7 @@ def test_setup_cells_run_in_all_new_ranks(notebook: Notebook) -> None:
         assert ran.error is None
         assert ran.printed == "[0] 8.0\n[0, 1] 8.0\n"
         refused = notebook.run("%%ranks --setup --on 0\n1")
-        assert "new ranks are set up alike" in str(refused.error)
+        assert "set-up code runs on all ranks" in str(refused.error)
     finally:
         forget_setup()
         perfmagic.ranks().stop()

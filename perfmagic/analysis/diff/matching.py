@@ -181,8 +181,8 @@ class RankChange:
     diff_ns: how much longer it is in the second.
     compute_diff_ns: how much more compute time the second has.
     communication_diff_ns: how much more communication time the second has.
-    exposed_communication_diff_ns: how much more communication without compute beside it the second has.
-    exposed_waiting_diff_ns: how much longer it waits for other ranks in the second, with no compute beside it; None
+    exposed_communication_diff_ns: how much more communication not overlapped with compute the second has.
+    exposed_waiting_diff_ns: how much longer it waits for other ranks in the second, not overlapped with compute; None
     where that is not known of both.
     copy_diff_ns: how much more copy time the second has.
     idle_diff_ns: how much more idle time the second has.

@@ -1,4 +1,4 @@
-"""The findings on communication beside compute, and that the rule for names may miss, and their sentences."""
+"""The findings on communication: exposed, overlapped or not recognized by kernel names; and on exposed copies."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ from perfmagic.trace.hoststack import COLLECTIVE_NOTE
 from perfmagic.trace.names import OpClass, kernel_short_names, op_classes
 from perfmagic.trace.signatures import function_name
 
-# How much communication moved, how fast and in how many pieces: what both findings on communication say.
+# How much data communication moved, how fast and in how many pieces: both findings on communication report it.
 
-RATED_FRAC = 0.1  # of the communication's time; the rate of less says nothing about it
+RATED_FRAC = 0.1  # of the communication's time; the rate of a smaller part says nothing about the whole
 MANY = 100  # in a step; DDP's buckets of 25 MB make tens of a model with a billion parameters
 
 
 # NCCL needs some 10 µs for any message between GPUs of a machine (NCCL tests, latency of small sizes): a kernel of less
-# than three times that is its start
+# than three times that is mostly latency
 SHORT_NS = 30_000
-_BUCKETS = "Fewer and larger ones spend less on starts: put many tensors into one buffer, as DDP does with its buckets"
+_BUCKETS = (
+    "Fewer, larger collectives spend less time on latency: pack tensors into one buffer, as DDP does with its buckets"
+)
 
 
 def communication_rows(facts: Facts) -> Int64:
@@ -40,7 +42,7 @@ def communication_rows(facts: Facts) -> Int64:
 def describe_traffic(facts: Facts) -> str:
     """What the longest kind of collective moved, and how fast; "" where sizes are recorded for too little of the time.
 
-    Its kernels run while they wait for other ranks: nobody can tell that part from one rank's file.
+    Its kernels also run while they wait for other ranks: one rank's file does not show how long that is.
     """
     by_name: dict[str, list[CollectiveStat]] = defaultdict(list)
     for stat in collectives(facts.trace, facts.device, facts.comm_names):
@@ -54,7 +56,7 @@ def describe_traffic(facts: Facts) -> str:
     total_ns, sent = sum(stat.total_ns for stat in most), sum(stat.size_bytes or 0 for stat in most)
     if total_ns < RATED_FRAC * facts.breakdown.communication_ns:
         return ""
-    # older files do not name the group: that all ranks took part would be a guess
+    # older files do not name the group, and it may not include all ranks
     factors = [bus_factor(stat.name, stat.group_size if stat.group else None) for stat in most]
     on_links = sum((stat.size_bytes or 0) * (factor or 0) for stat, factor in zip(most, factors, strict=True))
     rate, link_rate = units.bandwidth(sent, total_ns), units.bandwidth(on_links, total_ns)
@@ -62,7 +64,7 @@ def describe_traffic(facts: Facts) -> str:
     n = sum(stat.n_ops for stat in most)
     times = f" ×{units.count(n)}" if n > 1 else ""
     moved = f"the longest collective, {most[0].name}{times}, moved {units.size(sent)} in {units.duration(total_ns)}"
-    return f"{moved}: {rate}{bus}, waiting for other ranks included"
+    return f"{moved}: {rate}{bus}, including time spent waiting for other ranks"
 
 
 def describe_pieces(facts: Facts) -> tuple[str, str]:
@@ -77,26 +79,26 @@ def describe_pieces(facts: Facts) -> tuple[str, str]:
     median_ns = int(np.median(length_ns))
     if median_ns >= SHORT_NS:
         return "", ""
-    often = f"{units.count(round(each))} a step" if steps else f"there are {units.count(len(rows))}"
-    pieces = f"{often}, with a median duration of {units.duration(median_ns)}"
+    number = f"{units.count(round(each))} a step" if steps else f"there are {units.count(len(rows))}"
+    pieces = f"{number}, with a median duration of {units.duration(median_ns)}"
     long = length_ns >= SHORT_NS
     long_ns, all_ns = int(length_ns[long].sum()), int(length_ns.sum())
     if 2 * long_ns <= all_ns:
         return pieces, _BUCKETS
-    share = f"{units.count(int(long.sum()))} of {units.plural(len(rows), 'op')} of {units.duration(SHORT_NS)} or more"
-    return f"{pieces}; {share} have {units.percent(long_ns / all_ns)} of the time: their size decides", ""
+    few = f"{units.count(int(long.sum()))} of {units.plural(len(rows), 'op')} take {units.duration(SHORT_NS)} or more"
+    return f"{pieces}; {few} and make up {units.percent(long_ns / all_ns)} of the time, so their size decides", ""
 
 
 # The findings "exposed communication" and "exposed copies", and their sentences.
 
-KNOWN_FRAC = 0.9  # of compute kernels: with fewer known launches nobody can say that none was queued
-EXPOSED_FRAC = 0.02  # of the extent; below it the sentence costs more than the copy
+KNOWN_FRAC = 0.9  # of compute kernels: with fewer known launches, whether any was queued is not known
+EXPOSED_FRAC = 0.02  # of the extent; less is not worth a sentence
 OF_EXTENT = f"{units.percent(EXPOSED_FRAC)} of the extent"
 COPIES = {OpClass.HTOD: "HtoD", OpClass.DTOH: "DtoH", OpClass.DTOD: "DtoD", OpClass.PTOP: "PtoP"}
 
 
 def exposed_communication(facts: Facts, free: Intervals) -> Outcome:
-    """Communication with no compute under it."""
+    """Communication that did not overlap with compute."""
     return _exposed(
         facts,
         free,
@@ -108,7 +110,7 @@ def exposed_communication(facts: Facts, free: Intervals) -> Outcome:
 
 
 def exposed_copy(facts: Facts, free: Intervals) -> Outcome:
-    """Copies with no compute under them."""
+    """Copies that did not overlap with compute."""
     return _exposed(facts, free, "exposed_copy", "exposed copies", tuple(COPIES), facts.breakdown.copy_ns)
 
 
@@ -116,7 +118,9 @@ def _exposed(
     facts: Facts, free: Intervals, rule: str, cause: str, classes: tuple[OpClass, ...], all_ns: int
 ) -> Outcome:
     parts, exposed_ns = facts.breakdown, facts.breakdown.class_ns(rule)
-    where = intersect(parts.intervals[rule], free)  # a copy beside communication is that one's
+    where = intersect(
+        parts.intervals[rule], free
+    )  # where a copy overlaps communication, the time counts as communication
     least_ns = EXPOSED_FRAC * parts.extent_ns
     if not all_ns:
         return Silent(f"no {cause.removeprefix('exposed ')} ran{facts.on_device}")
@@ -140,7 +144,7 @@ def _exposed(
             cause=cause,
             headline=headline(rule, time=units.duration(exposed_ns)),
             action=_action(facts, rule, bool(advice)),
-            detail=f"{facts.on_device}: {sentences(f'{share} had no compute beside', longest_op, *more)}",
+            detail=f"{facts.on_device}: {sentences(f'{share} did not overlap with compute', longest_op, *more)}",
             lines=(line,) if line != NO_LINE else (),
             start_ns=int(facts.trace.ops.start_ns[most]),
             end_ns=int(facts.trace.ops.end_ns[most]),
@@ -174,7 +178,7 @@ def _why_copies_are_exposed(facts: Facts) -> str:
 
 
 def _nothing_queued(facts: Facts, exposed: Intervals) -> str:
-    """How long Python had queued no compute meanwhile, where that is most: Python is late, and not the network."""
+    """How long no compute was queued meanwhile, where that is most of the time: Python is late, not the network."""
     ops, launched = facts.trace.ops, facts.trace.launch_start_ns()
     kinds = op_classes(facts.trace, facts.comm_names)
     compute = (ops.device == facts.device) & (ops.kind == OpKind.KERNEL) & (kinds != OpClass.COMMUNICATION)
@@ -185,7 +189,7 @@ def _nothing_queued(facts: Facts, exposed: Intervals) -> str:
     ns = total_ns(without)
     if 2 * ns < total_ns(exposed):
         return ""
-    return f"for {units.duration(ns)} of it Python had queued nothing to compute"
+    return f"for {units.duration(ns)} of that time, Python had queued no compute"
 
 
 def _by_direction(facts: Facts) -> str:
@@ -206,8 +210,8 @@ def _part(ns: int, of_ns: int) -> str:
 def _most_exposed(facts: Facts, rows: Int64, kinds: Int8, exposed: Intervals) -> tuple[int, int, str]:
     """The op that was exposed longest, its line, and "the most exposed of 14 ops is an HtoD copy: 4 ms of 5.15 ms"."""
     ops = facts.trace.ops
-    alone_ns = covered_ns(exposed, ops.start_ns[rows], ops.end_ns[rows])
-    row, most_ns = int(rows[alone_ns.argmax()]), int(alone_ns.max())
+    exposed_ns = covered_ns(exposed, ops.start_ns[rows], ops.end_ns[rows])
+    row, most_ns = int(rows[exposed_ns.argmax()]), int(exposed_ns.max())
     line, length_ns = int(ops.line[row]), int(ops.end_ns[row] - ops.start_ns[row])
     copy = COPIES.get(OpClass(int(kinds[row])), "")
     kernel = kernel_short_names(facts.trace)[facts.trace.names[ops.name[row]]]
@@ -227,10 +231,10 @@ _ASKED = (COLLECTIVE_NOTE, "c10d::", "nccl:")  # what torch.distributed records 
 
 
 def communication(facts: Facts) -> Outcome:
-    """Communication that compute hides; a job without any; or kernels that look like it and do not count.
+    """Overlapped communication; a job without any; or kernels that look like communication and count as compute.
 
-    Such kernels are long, have a stream for themselves and names that run nowhere else. Nobody but the user knows:
-    the sentence says which option decides.
+    Such kernels are long, have a stream to themselves and names that run on no other stream. Only the user knows what
+    they are: the sentence names the option that decides.
     """
     trace = facts.trace
     if trace.simulated or not len(trace.ops) or trace.meta.world_size == 1:
@@ -241,28 +245,30 @@ def communication(facts: Facts) -> Outcome:
     if suspects:
         return [_looks_like(facts, max(suspects, key=lambda rows: _length_ns(facts, rows)), distributed)]
     if facts.comm_names is not None and not has_any:
-        said = f"no kernel matches comm_names={facts.comm_names!r}"
+        no_match = f"no kernel matches comm_names={facts.comm_names!r}"
         advice = "Correct the expression, or leave it out"
-        return [facts.finding(rule="communication", cause=said, detail="", advice=advice)]
+        return [facts.finding(rule="communication", cause=no_match, detail="", advice=advice)]
     if has_any:
         return _hidden(facts)
-    return [_nothing(facts)] if distributed else Silent("nothing was recorded that communicates")
+    return [_nothing(facts)] if distributed else Silent("no communication was recorded")
 
 
 def _hidden(facts: Facts) -> Outcome:
-    """How long communication took and what it moved, where too little is exposed for the finding about that."""
+    """How long communication took and what it moved, where too little is exposed for a finding of its own."""
     parts = facts.breakdown
     all_ns, exposed_ns = parts.communication_ns, parts.exposed_communication_ns
     least_ns, exposed_least_ns = NOTABLE_FRAC * parts.extent_ns, EXPOSED_FRAC * parts.extent_ns
     if all_ns < least_ns:
         return too_short("communication took", all_ns, least_ns, f"{units.percent(NOTABLE_FRAC)} of the extent")
     if exposed_ns >= exposed_least_ns:
-        exposed = f"{units.duration(exposed_ns)} of it is exposed, {OF_EXTENT} or more: see exposed_communication"
+        exposed = (
+            f"{units.duration(exposed_ns)} of communication is exposed, {OF_EXTENT} or more: see exposed_communication"
+        )
         return Silent(exposed, exposed_ns, exposed_least_ns, "ns")
-    beside = f"{units.duration(all_ns - exposed_ns)} of {units.duration(all_ns)}"
-    took = f"{beside if exposed_ns else f'all {units.duration(all_ns)}'} ran beside compute"
+    part = f"{units.duration(all_ns - exposed_ns)} of {units.duration(all_ns)}"
+    overlapped = f"{part if exposed_ns else f'all {units.duration(all_ns)}'} overlapped with compute"
     pieces, advice = describe_pieces(facts)
-    detail = f": {sentences(took, pieces, describe_traffic(facts))}"
+    detail = f": {sentences(overlapped, pieces, describe_traffic(facts))}"
     return [facts.finding(rule="communication", cause="communication", detail=detail, advice=advice)]
 
 
@@ -273,7 +279,7 @@ def _asked(facts: Facts) -> bool:
 
 
 def _streams(facts: Facts) -> list[int]:
-    """The streams beside the busiest one that were busy for long enough."""
+    """The streams other than the busiest that were busy for long enough."""
     least_ns = NOTABLE_FRAC * facts.breakdown.extent_ns
     return [stat.stream for stat in facts.streams[1:] if stat.busy_ns >= least_ns]
 
@@ -303,7 +309,7 @@ def _looks_like(facts: Facts, rows: Int64, distributed: bool) -> Finding:
     short = list(dict.fromkeys(function_name(facts.trace.names[names[i]]) for i in np.argsort(-n, kind="stable")))
     which = listed(short[:NAMED]) + (f" and {len(short) - NAMED} more" if len(short) > NAMED else "")
     kernels = f"{units.plural(len(rows), 'kernel')} on stream {int(ops.stream[rows[0]])}"
-    alone = (
+    where = (
         f"{kernels} ({units.duration(_length_ns(facts, rows))}: {which}) run on no other stream and count as compute"
     )
     job = f"the job has {units.plural(facts.trace.meta.world_size or 0, 'rank')}" if facts.trace.meta.world_size else ""
@@ -311,9 +317,9 @@ def _looks_like(facts: Facts, rows: Int64, distributed: bool) -> Finding:
     job = job or ("the host calls torch.distributed" if distributed else "")
     finding = facts.finding(
         rule="communication",
-        cause="is this communication?",
-        detail=" " + sentences(alone[:1].upper() + alone[1:], job),
-        advice=f'If it is, say so: comm_names="{"|".join(patterns)}"',
+        cause="possible communication",
+        detail=": " + sentences(where, job),
+        advice=f'If these kernels communicate, pass comm_names="{"|".join(patterns)}"',
     )
     return replace(finding, start_ns=int(ops.start_ns[rows[0]]), end_ns=int(ops.end_ns[rows].max()))
 
@@ -321,6 +327,8 @@ def _looks_like(facts: Facts, rows: Int64, distributed: bool) -> Finding:
 def _nothing(facts: Facts) -> Finding:
     size = facts.trace.meta.world_size or 0
     why = f"the job has {units.plural(size, 'rank')}" if size > 1 else "the host calls torch.distributed"
-    said = sentences(why, "no kernel counts as communication, so none is called exposed or overlapped")
-    advice = 'If some kernels communicate, name them: comm_names="…"'
-    return facts.finding(rule="communication", cause="no communication", detail=": " + said, advice=advice)
+    no_kernel = "no kernel counts as communication, so none is reported as exposed or overlapped"
+    advice = 'If some kernels communicate, pass their names: comm_names="…"'
+    return facts.finding(
+        rule="communication", cause="no communication", detail=": " + sentences(why, no_kernel), advice=advice
+    )

@@ -1,4 +1,4 @@
-"""Why copies between host and device ran beside compute, or did not."""
+"""Why copies between host and device overlapped with compute, or did not."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
 from perfmagic.trace.model import Trace
 
 OVERLAPS_FRAC = 0.5  # of the copies' time: fewer need a reason why the rest did not
-CHANCE_FRAC = 0.1  # of it; less is chance
-BECAUSE_FRAC = 0.5  # of the time without compute beside: what held for more of it is the reason
+CHANCE_FRAC = 0.1  # of the copies' time: a smaller overlap is chance
+BECAUSE_FRAC = 0.5  # of the time without overlap: what is true for that share is the reason
 
 
 @dataclass(frozen=True, eq=False)
 class HostCopies:
     """Some copies between host and device.
 
-    rows: of trace.ops.  compute: when the device computed.  pageable: their host memory is.
+    rows: of trace.ops.  compute: when the device computed.  pageable: whether their host memory is pageable.
     """
 
     trace: Trace
@@ -42,62 +42,62 @@ class HostCopies:
         return subtract(self.spans, self.compute)
 
     @property
-    def beside_ns(self) -> int:
-        """How long they ran beside compute."""
+    def overlapped_ns(self) -> int:
+        """How long they overlapped with compute."""
         return total_ns(self.spans) - total_ns(self.exposed)
 
     @property
     def overlap(self) -> bool:
-        return self.beside_ns >= OVERLAPS_FRAC * total_ns(self.spans)
+        return self.overlapped_ns >= OVERLAPS_FRAC * total_ns(self.spans)
 
     @cached_property
-    def _alone(self) -> Bool:
-        """Which of them are on streams without kernels; shape of rows."""
+    def _without_kernels(self) -> Bool:
+        """Which of them ran on streams without kernels; shape of rows."""
         ops = self.trace.ops
         kernels = (ops.device == self.device) & (ops.kind == OpKind.KERNEL)
         return ~np.isin(ops.stream[self.rows], np.unique(ops.stream[kernels]))
 
     @cached_property
     def own_stream(self) -> bool:
-        """Whether most of their time is on streams without kernels."""
+        """Whether most of their time was on streams without kernels."""
         ops = self.trace.ops
         length = (ops.end_ns - ops.start_ns)[self.rows]
-        return bool(2 * length[self._alone].sum() > length.sum())
+        return bool(2 * length[self._without_kernels].sum() > length.sum())
 
     @property
     def streams(self) -> list[int]:
-        """The streams of those that are most of their time."""
-        rows = self.rows[self._alone == self.own_stream]
+        """The streams that they spent most of their time on."""
+        rows = self.rows[self._without_kernels == self.own_stream]
         return [int(stream) for stream in np.unique(self.trace.ops.stream[rows])]
 
     @property
     def overlap_reason(self) -> str:
-        """Why they overlap compute, or do not."""
+        """Why they overlapped with compute, or did not."""
         they = "they" if self.pageable else "the pinned copies"
         where = f"stream{'s' if len(self.streams) > 1 else ''} {listed([str(stream) for stream in self.streams])}"
         if not self.own_stream:
-            still = ": pinned, they would still overlap nothing there" if self.pageable else ""
-            return f"{they} are on {where} with kernels, and a stream runs one op after the other{still}"
+            still = ": even pinned, they would not overlap there" if self.pageable else ""
+            return f"{they} share {where} with kernels, and a stream runs its ops in order{still}"
         if self.pageable:
-            return f"they have {where} for themselves, {self._pageable_beside()}"
+            return f"they have {where} to themselves, {self._pageable_reason()}"
         if self.overlap:
-            part = f"{units.duration(self.beside_ns)} of {units.duration(total_ns(self.spans))}"
-            return f"{part} of copies ran beside compute: from pinned memory, on {where} of their own"
-        return f"{they} have {where} for themselves, but {self._not_beside()}"
+            part = f"{units.duration(self.overlapped_ns)} of {units.duration(total_ns(self.spans))}"
+            return f"{part} of copies overlapped with compute: they use pinned memory and have {where} to themselves"
+        return f"{they} have {where} to themselves, but {self._no_overlap_reason()}"
 
-    def _pageable_beside(self) -> str:
-        held = "held until the copy is staged, launched nothing that could run beside"
-        if self.beside_ns < CHANCE_FRAC * total_ns(self.spans):
-            return f"but Python, {held}"
-        after_ns = self._beside_later_ns()
-        parts = {"launched before": self.beside_ns - after_ns, "launched while a copy still ran": after_ns}
-        said = [f"{units.duration(ns)} ran beside kernels {when}" for when, ns in parts.items() if ns > 0]
-        return f"and {listed(said)}: Python, {held}"
+    def _pageable_reason(self) -> str:
+        blocked = "blocked until the copy was staged, launched nothing that could overlap"
+        if self.overlapped_ns < CHANCE_FRAC * total_ns(self.spans):
+            return f"but Python, {blocked}"
+        later_ns = self._overlapped_later_ns()
+        parts = {"launched before": self.overlapped_ns - later_ns, "launched while a copy still ran": later_ns}
+        overlaps = [f"{units.duration(ns)} overlapped with kernels {when}" for when, ns in parts.items() if ns > 0]
+        return f"and {listed(overlaps)}: Python, {blocked}"
 
-    def _beside_later_ns(self) -> int:
-        """How long they ran beside kernels that Python launched after their calls had returned.
+    def _overlapped_later_ns(self) -> int:
+        """How long they overlapped kernels that Python launched after the copies' calls had returned.
 
-        A kernel is beside an earlier copy up to the end of the last one whose call had returned at its launch.
+        Such a kernel counts until the last copy ends whose call had returned when the kernel was launched.
         """
         trace, ops = self.trace, self.trace.ops
         rows = self.rows[ops.launch[self.rows] != NONE]
@@ -109,20 +109,20 @@ class HostCopies:
         kernels, earlier = kernels[earlier > 0], earlier[earlier > 0]
         until_ns = np.minimum(ops.end_ns[kernels], latest_ns[earlier - 1])
         ran = until_ns > ops.start_ns[kernels]
-        beside = subtract(self.spans, self.exposed)
-        return overlap_ns(beside, union(ops.start_ns[kernels][ran], until_ns[ran]))
+        overlapped = subtract(self.spans, self.exposed)
+        return overlap_ns(overlapped, union(ops.start_ns[kernels][ran], until_ns[ran]))
 
-    def _not_beside(self) -> str:
-        """Why pinned copies on a stream of their own had no compute beside them."""
+    def _no_overlap_reason(self) -> str:
+        """Why pinned copies on a stream of their own did not overlap with compute."""
         blocking = syncs(self.trace)
         in_operator = blocking.asker != NONE  # .to() waits for its copy; synchronize() at the end waits for everything
         needed_ns = BECAUSE_FRAC * total_ns(self.exposed)
         waited = union(blocking.start_ns[in_operator], blocking.end_ns[in_operator])
         if overlap_ns(self.exposed, waited) >= needed_ns:
-            return "Python waited for them: it does not with non_blocking=True"
+            return "Python waited for each of them: non_blocking=True avoids that"
         if overlap_ns(self.exposed, self._kernels_queued()) >= needed_ns:
-            return "kernels queued beside them waited for something else"
-        return "Python had queued no kernel to run beside"
+            return "the kernels queued meanwhile waited for something else"
+        return "Python had queued no kernel that could overlap them"
 
     def _kernels_queued(self) -> Intervals:
         """When at least one kernel of the device was launched and had not started."""

@@ -1,4 +1,4 @@
-"""The finding "device time" of a busy device: what kinds of work took it, and which operators. And its sentence."""
+"""The finding "device time": which kinds of work and which operators took the time of a busy device."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from perfmagic.trace.category import CATEGORY_WORDS, Category
 from perfmagic.trace.columns import Bool
 from perfmagic.trace.names import shown_names
 
-BUSY_FRAC = 0.5  # of the window: of a device that is busy for less, what it waits for matters more
+BUSY_FRAC = 0.5  # of the window: if the device is busy for less, what it waits for matters more
 NAMED = 3  # kinds of work in the sentence; the table has all
-NAMED_FRAC = 0.05  # of the device's ops: a kind of work with less is not named behind another
-ONE_SHAPE_FRAC = 0.5  # of an operator's time: one shape with more stands for all
-_KINDS = {  # the words of a table's column where they are no subject of a sentence
+NAMED_FRAC = 0.05  # of the device's ops: a kind of work with less is named only if it is the first
+ONE_SHAPE_FRAC = 0.5  # of an operator's time: a shape with more is named
+_KINDS = {  # as subjects of a sentence, where the words of the table's column are not nouns
     Category.ELEMENTWISE: "elementwise kernels",
     Category.FUSED: "kernels fused by a compiler",
     Category.OTHER: "other kernels",
 }
-FUSIBLE_FRAC = 0.3  # of the device's ops: this much elementwise work is worth fusing
+FUSIBLE_FRAC = 0.3  # of the device's ops: if more is elementwise work, it is worth fusing
 _FUSE = (
-    "Elementwise kernels read and write memory and compute little: torch.compile fuses neighbours, so that values "
-    "between them stay on the chip"
+    "Elementwise kernels are bound by memory bandwidth: torch.compile fuses adjacent kernels, which keeps "
+    "intermediate values on the chip"
 )
 
 
 def device_time(facts: Facts) -> Outcome:
     """The kinds of work that took most of a busy device's time, and the longest operator of each.
 
-    Kernels without a recorded operator are of a kind by their names, and no operators: their share is said.
+    Kernels without a recorded operator are classed by their names; the sentence says how much time they have.
     """
     parts = facts.breakdown
-    if facts.trace.simulated:  # how long its ops take is a matter of its pace, or of the CPU
+    if facts.trace.simulated:  # how long its ops take depends on its pace, or on the CPU
         return Silent("the device is simulated: how long its ops take says nothing about a GPU")
     least_ns = BUSY_FRAC * max(1, facts.window_ns)
     if parts.busy_ns < least_ns:
@@ -55,7 +55,7 @@ def device_time(facts: Facts) -> Outcome:
     named = [kind for i, kind in enumerate(kinds[:NAMED]) if i == 0 or kind.share_frac >= NAMED_FRAC]
     clauses = []
     for i, kind in enumerate(named):
-        whole = f" of {units.duration(ops_ns)} of device ops" if i == 0 else ""
+        whole = f" of {units.duration(ops_ns)}" if i == 0 else ""
         took = f"took {units.duration(kind.total_ns)}{whole} ({units.percent(kind.share_frac)})"
         longest = _longest(facts, kind)
         name = f"kernel {kind.kernel}" if kind.kernel else _KINDS.get(kind.category, CATEGORY_WORDS[kind.category])
@@ -76,24 +76,29 @@ def device_time(facts: Facts) -> Outcome:
 
 @dataclass(frozen=True)
 class _Longest:
-    """The operator with most of the time of a kind of work.  own_ns: that time.  rows: all of the operator."""
+    """The operator with most of the time of a kind of work.  own_ns: that time.  rows: all rows of that operator."""
 
     own_ns: int
     rows: Sequence[DeviceOperator]
 
     def describe(self, kind_ns: int) -> str:
         """: ", the longest aten::mm bf16 [64, 128] [128, 32] with 6.67 ms, at 410 of 989 TFLOP/s"."""
-        time = "all of it" if self.own_ns == kind_ns else units.duration(self.own_ns)
+        part = "all" if self.own_ns == kind_ns else units.duration(self.own_ns)
         if self.rows[0].source == Source.GRAPH:
-            return f", {time.removesuffix(' of it')} of it in a {self.rows[0].name}"
-        speed = _speed(self.rows, self.own_ns)
-        return f", the longest operator {_name(self.rows)} with {time}{f', at {speed}' if speed else ''}"
+            return f", {part} of it in a {self.rows[0].name}"
+        rate = _rate(self.rows, self.own_ns)
+        most = (
+            f"all of it in {_name(self.rows)}"
+            if part == "all"
+            else f"the longest operator is {_name(self.rows)}, {part}"
+        )
+        return f", {most}{f', at {rate}' if rate else ''}"
 
 
 def _longest(facts: Facts, kind: CategoryTime) -> _Longest | None:
-    """The longest recorded operator of a kind of work; None where none was recorded, and for communication.
+    """The longest recorded operator of a kind of work; None where none was recorded.
 
-    The findings on communication name its collectives.
+    None for communication, too: the findings on communication name its collectives.
     """
     trace, origin = facts.trace, origins(facts.trace)
     of_kind = _here(facts) & (categories(trace, facts.comm_names) == kind.category) & _with_operator(facts)
@@ -123,20 +128,20 @@ def _with_operator(facts: Facts) -> Bool:
 
 
 def _without_operator(facts: Facts, ops_ns: int) -> str:
-    """How much is of kernels that no recorded operator launched, and why; "" for little, or where all is so."""
+    """How long kernels without a recorded operator took, and why they have none; "" for little time, or all of it."""
     ops, source = facts.trace.ops, origins(facts.trace).source
     length = ops.end_ns - ops.start_ns
-    lone = _here(facts) & ~_with_operator(facts)
-    lone_ns = int(length[lone].sum())
-    if lone_ns < NAMED_FRAC * ops_ns or lone_ns == ops_ns:
+    without = _here(facts) & ~_with_operator(facts)
+    without_ns = int(length[without].sum())
+    if without_ns < NAMED_FRAC * ops_ns or without_ns == ops_ns:
         return ""
-    unknown_ns = int(length[lone & (source == Source.UNKNOWN)].sum())
-    why = "its launches are not in the record" if 2 * unknown_ns >= lone_ns else "none was around its launches"
-    return f"{units.duration(lone_ns)} ({units.percent(lone_ns / ops_ns)}) has no recorded operator: {why}"
+    unknown_ns = int(length[without & (source == Source.UNKNOWN)].sum())
+    why = "the launches are not in the record" if 2 * unknown_ns >= without_ns else "no operator made the launches"
+    return f"{units.duration(without_ns)} ({units.percent(without_ns / ops_ns)}) has no recorded operator: {why}"
 
 
 def _to_fuse(facts: Facts, ops_ns: int) -> bool:
-    """Whether elementwise work comes first and is much; not where something is compiled, as that may be the rest."""
+    """Whether elementwise work takes the most time, and enough to fuse it; not where some code is compiled already."""
     trace = facts.trace
     kinds = category_times(trace, facts.device, facts.comm_names)
     if kinds[0].category != Category.ELEMENTWISE or kinds[0].total_ns < FUSIBLE_FRAC * ops_ns:
@@ -150,7 +155,7 @@ def _to_fuse(facts: Facts, ops_ns: int) -> bool:
 
 
 def _name(rows: Sequence[DeviceOperator]) -> str:
-    """An operator with its types, and its shapes where it has one, or one has most of its time."""
+    """An operator with its types, and its shape where it has only one, or where one has most of its time."""
     most = rows[0]
     if len(rows) == 1:
         return describe_operator(most)
@@ -164,17 +169,17 @@ def _name(rows: Sequence[DeviceOperator]) -> str:
 
 def describe_operator(operator: DeviceOperator) -> str:
     """An operator with what it worked on: "aten::mm [64, 128] [128, 32] bf16"."""
-    who = f"kernel {operator.name}" if operator.source in (Source.KERNEL, Source.UNKNOWN) else operator.name
-    return " ".join(filter(None, (who, operator.shapes, operator.dtypes)))
+    name = f"kernel {operator.name}" if operator.source in (Source.KERNEL, Source.UNKNOWN) else operator.name
+    return " ".join(filter(None, (name, operator.shapes, operator.dtypes)))
 
 
-def _speed(rows: Sequence[DeviceOperator], in_ns: int) -> str:
-    """What was achieved in some time, beside the peak where that is one for all; "" where operations are not known."""
+def _rate(rows: Sequence[DeviceOperator], in_ns: int) -> str:
+    """The rate reached in some time, with the peak if all have the same; "" where operations are not known."""
     if any(row.flop is None for row in rows) or not in_ns:
         return ""
     rate = sum(row.flop or 0 for row in rows) / in_ns * 1e9
     peaks = {row.peak_flop_per_s for row in rows}
     peak = peaks.pop() if len(peaks) == 1 else None
-    beside_peak = f" of {units.significant(peak / 1e12)}" if peak else ""
+    of_peak = f" of {units.significant(peak / 1e12)}" if peak else ""
     most = "up to " if any(row.flop_at_most for row in rows) else ""
-    return f"{most}{units.significant(rate / 1e12)}{beside_peak}{units.NBSP}TFLOP/s"
+    return f"{most}{units.significant(rate / 1e12)}{of_peak}{units.NBSP}TFLOP/s"

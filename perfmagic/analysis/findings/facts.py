@@ -1,4 +1,4 @@
-"""What the rules look at, each worked out once and only when asked for."""
+"""The analyses that the rules use, each computed once and only on demand."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, copy_direction, is_pageable, op_classes
 from perfmagic.trace.rows import Rows
 
-# Where the time of a cell went, each instant once: the parts that the verdict compares.
+# Where the time of a cell went, with each instant counted once: the parts that the verdict compares.
 
-THE_CELL, ITS_EXTENT = phrase("the cell"), phrase("its extent")  # what a share of busy time is of, as sentences have it
+THE_CELL, ITS_EXTENT = phrase("the cell"), phrase("its extent")  # the base of "busy" percentages
 
 
 class Window(NamedTuple):
-    """The time that a verdict speaks of, and that "busy" is a share of.  name: THE_CELL or ITS_EXTENT."""
+    """The time that a verdict is about, and the base of "busy" percentages.  name: THE_CELL or ITS_EXTENT."""
 
     start_ns: int
     end_ns: int
@@ -63,9 +63,9 @@ class Window(NamedTuple):
 
 
 def judged_window(trace: Trace, device: int) -> Window:
-    """The cell, from its start until every device was done; of a file, which has no cell, the extent of the device.
+    """The cell, from its start until every device finished; for a file, which has no cell, the extent of the device.
 
-    A cell's window is widened to hold every op. Source: docs/verdict.md, "busy".
+    A cell's window is widened to contain every op. Source: docs/verdict.md, "busy".
     """
     meta, ops = trace.meta, trace.ops
     if meta.returned_ns is None:
@@ -79,13 +79,13 @@ class CellTime:
     """The parts of a window for one device: interval sets that never overlap and add up to the window.
 
     working: the device executes an op, and Python waits for it or has queued the next one.
-    unfed: the device executes its last queued op while Python works, and runs dry afterwards.
+    unfed: the device executes its last queued op while Python works; its queue is empty afterwards.
     causes: what an idle device waited for before and between its ops.
-    after_last: after the device's last op, while Python has not come back from a blocking call or has returned.
+    after_last: after the device's last op, while Python is in a blocking call, or after the cell returned.
     after_elsewhere: after the device's last op, while another device executes.
-    tail: after the device's last op, while Python works on.
-    python_waits: Python in a blocking call, or done with the cell; it overlaps the other parts.
-    held_elsewhere: what is queued waits for another stream, and another device executes; a part of that cause.
+    tail: after the device's last op, while Python keeps working.
+    python_waits: while Python is in a blocking call or has finished the cell; it overlaps the other parts.
+    waits_elsewhere: while queued ops wait for another stream and another device executes; a part of that cause.
     """
 
     window: Window
@@ -96,7 +96,7 @@ class CellTime:
     after_elsewhere: Intervals
     tail: Intervals
     python_waits: Intervals
-    held_elsewhere: Intervals
+    waits_elsewhere: Intervals
 
     @property
     def parts(self) -> dict[str, Intervals]:
@@ -115,7 +115,7 @@ class CellTime:
 
     @property
     def waited_for_host(self) -> Intervals:
-        """When the device was idle because Python, or a call it was in, had launched nothing earlier."""
+        """When the device was idle because Python, or a call that it made, had not launched the next op."""
         return merge(self.causes.in_python, self.causes.one_by_one, self.causes.in_call)
 
     @property
@@ -133,8 +133,8 @@ class CellTime:
 
     @property
     def device_ns(self) -> int:
-        """What the devices decide: they execute, and Python waits for them or has queued more."""
-        return total_ns(self.working) + self.waited_ns["other_device"] + total_ns(self.held_elsewhere)
+        """The time that the devices decide: they execute, and Python waits for them or has queued more."""
+        return total_ns(self.working) + self.waited_ns["other_device"] + total_ns(self.waits_elsewhere)
 
     @property
     def waited_for_host_ns(self) -> int:
@@ -142,18 +142,18 @@ class CellTime:
 
     @property
     def host_ns(self) -> int:
-        """What Python decides: it works, and nothing is queued behind what the device executes or is about to."""
+        """The time that Python decides: it works, and no op is queued after the one that executes or starts next."""
         return self.waited_for_host_ns + total_ns(self.unfed)
 
     @property
     def latency_ns(self) -> int:
-        """What the way between Python and the device takes, or from one op to the next."""
+        """The latency of launches, and between one op and the next."""
         waited = self.waited_ns
         return waited["launching"] + waited["between_ops"] + waited["blocked"]
 
     @property
     def stalled_ns(self) -> int:
-        return self.waited_ns["other_stream"] + self.waited_ns["unexplained"] - total_ns(self.held_elsewhere)
+        return self.waited_ns["other_stream"] + self.waited_ns["unexplained"] - total_ns(self.waits_elsewhere)
 
     @property
     def tail_ns(self) -> int:
@@ -175,7 +175,7 @@ def cell_time(trace: Trace, device: int) -> CellTime:
     after = complement(EMPTY, last_ns, window.end_ns)
     elsewhere = busy_elsewhere(trace, device)
     after_elsewhere = intersect(after, elsewhere)
-    # a file's window has no pauses but the gaps; what Python waited for outside of them decides nothing
+    # in a file's window the gaps are the only pauses; what Python waited for outside of them does not matter
     idle = idle_causes(trace, device) if pauses is gap_pauses(trace, device) else causes(trace, device, pauses, waits)
     return CellTime(
         window=window,
@@ -186,7 +186,7 @@ def cell_time(trace: Trace, device: int) -> CellTime:
         after_elsewhere=after_elsewhere,
         tail=subtract(subtract(after, waits), after_elsewhere),
         python_waits=waits,
-        held_elsewhere=intersect(idle.other_stream, elsewhere),
+        waits_elsewhere=intersect(idle.other_stream, elsewhere),
     )
 
 

@@ -44,7 +44,7 @@ class Finding(JsonForm):
     won_ns: the expected gain between the two; None where nothing is predicted.
     at_most: whether won_ns is a bound: the change removes what none can remove better.
     change: the change in words; empty where nothing is predicted.
-    mended: what that change would make of the run, a sentence; empty where nothing is predicted.
+    gain_text: how long the run takes with that change, as a sentence; empty where nothing is predicted.
     where: the time of the device that the finding is about, as disjoint intervals. cost_ns is at most their sum.
     Findings that stand beside each other share no instant, so that their costs can be added.
     sentence: the whole sentence.
@@ -71,7 +71,7 @@ class Finding(JsonForm):
     won_ns: int | None = None
     at_most: bool = False
     change: str = ""
-    mended: str = ""
+    gain_text: str = ""
     where: Intervals = field(default_factory=lambda: EMPTY, repr=False, compare=False)
 
     @property
@@ -83,8 +83,8 @@ class Finding(JsonForm):
     def rest(self) -> str:
         """What follows the cause: the detail, then the advice and what it would gain as sentences of their own."""
         if self.rule == "together":
-            return f": {self.mended}"
-        return self.detail + "".join(f". {more}" for more in (self.advice, self.mended) if more)
+            return f": {self.gain_text}"
+        return self.detail + "".join(f". {more}" for more in (self.advice, self.gain_text) if more)
 
     @property
     def sentence(self) -> str:

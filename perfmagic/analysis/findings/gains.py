@@ -1,4 +1,4 @@
-"""What each finding's change would gain, and all together: the record replayed with the change, not the cost."""
+"""How much time each finding's fix saves, and all fixes together, as predicted by replaying the record."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from perfmagic.trace.columns import Int64
 from perfmagic.trace.names import OpClass
 
 _PYTHON = {
-    "repeated_gap": "without what Python did in these gaps",
-    "many_gaps": "without what Python did in these gaps",
-    "longest_gap": "without what Python did in this gap",
+    "repeated_gap": "without Python's work in these gaps",
+    "many_gaps": "without Python's work in these gaps",
+    "longest_gap": "without Python's work in this gap",
     "in_call": "without these calls",
     "zero_grad": "without filling them",
 }
-_CHANGED = {"one_by_one": "As CUDA graphs"}  # its advice may name something else
-LEAST_FRAC = 0.01  # of the run: a smaller gain has no number in the sentence
+_GRAPHED = "one_by_one"  # its fix is predicted as CUDA graphs; its advice may name something else
+LEAST_FRAC = 0.01  # of the run: a smaller gain is not given as a number
 _HIDDEN = {"exposed_communication": ("communication", (OpClass.COMMUNICATION,)), "exposed_copy": ("copies", COPIES)}
 
 
@@ -57,7 +57,7 @@ class Gains:
         return None if not_predictable(readings.stays) else readings
 
     def prediction(self, finding: Finding) -> Prediction | None:
-        """What the change that a finding asks for would make of the run; None where that is not known."""
+        """The run with the change that a finding asks for; None where it cannot be predicted."""
         if finding not in self._known:
             change = change_of(self._facts, finding) if self.readings is not None else None
             prediction = predict(self.readings, [change]) if change is not None and self.readings is not None else None
@@ -65,7 +65,7 @@ class Gains:
         return self._known[finding]
 
     def worth_ns(self, finding: Finding) -> int | None:
-        """By what a finding takes its place: its gain, else its cost."""
+        """What findings are sorted by: the gain, or the cost where no gain is known."""
         prediction = self.prediction(finding)
         return finding.cost_ns if prediction is None else prediction.won_ns
 
@@ -81,16 +81,16 @@ class Gains:
             won_ns=prediction.won_ns,
             at_most=prediction.at_most,
             change=prediction.changes[0],
-            mended="" if no_gain else self._describe(finding.rule, finding.cost_ns or 0, prediction),
+            gain_text="" if no_gain else self._describe(finding.rule, finding.cost_ns or 0, prediction),
         )
 
     def together(self, findings: Sequence[Finding]) -> Outcome:
-        """One line for all changes at once: their gains do not add up."""
+        """One line for all changes at once, because their gains do not add up."""
         known = [finding for finding in findings if (gain := self.prediction(finding)) is not None and not gain.at_most]
         if len(known) < 2 or self.readings is None:
-            return too_few(f"{units.plural(len(known), 'finding')} can be predicted by a replay", len(known), 2)
+            return too_few(f"a replay predicts the gain of {units.plural(len(known), 'finding')}", len(known), 2)
         if all(self._small(finding) for finding in known):
-            return Silent(f"each of {units.plural(len(known), 'finding')} gains next to nothing")
+            return Silent(f"fixing any of {units.plural(len(known), 'finding')} alone saves almost nothing")
         changes = [change for finding in known if (change := change_of(self._facts, finding)) is not None]
         all_of_them = predict(self.readings, changes)
         if all_of_them.refused:
@@ -100,7 +100,7 @@ class Gains:
             Finding(
                 rule="together",
                 cost_ns=None,
-                cause=f"{n} mended together",
+                cause=f"{n} fixed together",
                 detail="",
                 lines=(),
                 start_ns=self._facts.breakdown.extent_start_ns,
@@ -109,7 +109,7 @@ class Gains:
                 gain_ns=all_of_them.gain_ns,
                 won_ns=all_of_them.won_ns,
                 change=", ".join(dict.fromkeys(all_of_them.changes)),
-                mended=describe_time(all_of_them, self._run),
+                gain_text=describe_time(all_of_them, self._run),
             )
         ]
 
@@ -122,19 +122,21 @@ class Gains:
         return prediction is None or prediction.small
 
     def _describe(self, rule: str, cost_ns: int, prediction: Prediction) -> str:
-        changed, won = _CHANGED.get(rule, "Mended"), units.duration(prediction.won_ns)
+        gain = units.duration(prediction.won_ns)
+        alone = "CUDA graphs alone save" if rule == _GRAPHED else "Fixing this alone saves"
         if prediction.small and prediction.won_ns > LEAST_FRAC * prediction.recorded_ns:
-            return f"{changed} alone it gains {won} of {units.duration(prediction.recorded_ns)}"
+            return f"{alone} {gain} of {units.duration(prediction.recorded_ns)}"
         if prediction.small:
-            return f"{changed} alone it gains next to nothing{self._held_by()}"
+            return f"{alone} almost nothing{self._describe_bottleneck()}"
         if prediction.at_most:
-            waits = rule == "exposed_copy" and prediction.won_ns > cost_ns
-            best = "At best, with Python not waiting for them either," if waits else "At best"
-            return f"{best} it gains {won}" + (f", {IF_OTHERS}" if prediction.if_others else "")
-        return f"{changed}, {describe_time(prediction, self._run)}"
+            python_waits = rule == "exposed_copy" and prediction.won_ns > cost_ns
+            start = "If Python does not wait for them either, fixing this" if python_waits else "Fixing this"
+            return f"{start} saves at most {gain}" + (f", {IF_OTHERS}" if prediction.if_others else "")
+        fixed = "With CUDA graphs" if rule == _GRAPHED else "With this fixed"
+        return f"{fixed}, {describe_time(prediction, self._run)}"
 
-    def _held_by(self) -> str:
-        """What the run is held by most: ": Python is 88 % of the critical path"."""
+    def _describe_bottleneck(self) -> str:
+        """What takes most of the critical path: ": the critical path is 88 % Python"."""
         shares = path_shares(self._facts.trace, self._facts.comm_names)
         run_ns = sum(share.ns for share in shares)
         return f": the critical path is {units.percent(shares[0].ns / run_ns)} {shares[0].name}" if run_ns else ""
@@ -164,7 +166,7 @@ def change_of(facts: Facts, finding: Finding) -> Change | None:
         return Overlapped(what, classes, device=facts.device, comm_names=facts.comm_names)
     if rule not in _PYTHON:
         return None
-    # what launches ops from elsewhere leaves out most of many gaps, not what is Python's own in some
+    # CUDA graphs remove most gaps, but not the work that Python has to do in some of them: the gain is a bound
     return WithoutPython(_PYTHON[rule], _waited_for_python(facts, finding), bound=rule == "many_gaps")
 
 
@@ -173,7 +175,7 @@ def _waited_for_python(facts: Facts, finding: Finding) -> Intervals:
 
 
 def _reads(facts: Facts, finding: Finding) -> NoItem | None:
-    """The blocking calls of one finding, which has them by who asked."""
+    """The removal of a finding's blocking calls; a finding has those of one caller."""
     blocking = facts.syncs
     reads = ~uploads(facts) & ~waits_for_uploads(facts) & ~blocking.after_cell & ~blocking.at_edge
     reads &= (blocking.start_ns >= finding.start_ns) & (blocking.end_ns <= finding.end_ns)

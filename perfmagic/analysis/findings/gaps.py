@@ -1,4 +1,4 @@
-"""The finding "the device waited for Python", which holds what that time was made of, and its sentence."""
+"""The findings on idle gaps: what the device waited for, and what Python did meanwhile."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from perfmagic.trace.names import kernel_short_names
 from perfmagic.trace.signatures import function_name
 
 MOST_NAME_CHARS = 30  # of a name in a headline
-MOSTLY = 0.9  # of the time, in a stretch that is
-SHORT_FRAC = 0.2  # of the window or less: there it belongs, and not to the whole
+MOSTLY = 0.9  # of the time that the device waited: if so much lies in a stretch
+SHORT_FRAC = 0.2  # of the window or shorter, the sentence says where that stretch is
 
 
 def waited_for_host(facts: Facts, parts: Sequence[Finding]) -> Outcome:
-    """All the time that the device waited for what Python, or a call that it was in, would launch next.
+    """All the time that the device waited for the next launch, because Python or a call that it made took long.
 
-    parts: what is found of that time.
+    parts: the findings about that time.
     """
     where = facts.cell_time.waited_for_host
     cost_ns, least_ns = total_ns(where), max(1, LONG_GAP_FRAC * facts.window_ns)
@@ -77,13 +77,13 @@ def waited_for_host(facts: Facts, parts: Sequence[Finding]) -> Outcome:
 
 
 def _on_lines(facts: Facts, where: Intervals) -> str:
-    """Where in functions that were followed; the parts of this finding name the cell's own lines."""
+    """Where Python was, in functions that were followed; the parts of this finding name the cell's own lines."""
     place = on_time_lines(facts.trace, where, ())
     return f"Python was{place}" if place else ""
 
 
 def _when(facts: Facts, where: Intervals) -> str:
-    """Where nearly all of it lies, if that is a short stretch: a refill after a wait, say, and no habit."""
+    """Where nearly all of the time lies, if in a short stretch: then it is one event, such as a refill after a wait."""
     begin_ns, length_ns = facts.cell_time.window.start_ns, facts.window_ns
     sums = np.concatenate(([0], np.cumsum(where[:, 1] - where[:, 0])))
     last = np.searchsorted(sums, sums[:-1] + MOSTLY * sums[-1])  # of each first piece
@@ -96,7 +96,7 @@ def _when(facts: Facts, where: Intervals) -> str:
         return ""
     start_ns, end_ns = int(where[first[best], 0]), int(where[last[first[best]] - 1, 1])
     inside = total_ns(clip(where, start_ns, end_ns))
-    since = f"from {units.duration(start_ns - begin_ns)} on" if start_ns > begin_ns else "at the beginning"
+    since = f"starting at {units.duration(start_ns - begin_ns)}" if start_ns > begin_ns else "at the beginning"
     part = units.duration(inside)
     part = "all" if part == units.duration(total_ns(where)) else part
     within = f"within {units.duration(end_ns - start_ns)} " if part != "all" or len(where) > 1 else ""
@@ -156,18 +156,18 @@ def _parts(facts: Facts, row: int) -> str:
     return listed([f"{units.duration(ns)} {causes[cause]}" for cause, ns in longest])
 
 
-# The finding "the same gap", of pauses that come again between the same ops, and its sentence.
+# The finding "recurring gap", of pauses that recur between the same ops, and its sentence.
 
-NEAR_FRAC = 0.25  # of the median: a gap of about that length
-REPEATED_GAP_NS = 50_000  # of a gap that counts; shorter ones are the ordinary time between two launches
-REPEATED = 3  # gaps that make a habit
-REPEATED_FINDINGS = 2  # the dearest ones; a step with hundreds of kernels could fill the list with them
-FAR_IQR = 3  # as of an outlier among samples: so far from the middle half,
-FAR_RATIO = 3  # times the median: where nearly all are alike, the middle half has no width
+NEAR_FRAC = 0.25  # of the median: a gap that differs by less is about as long
+REPEATED_GAP_NS = 50_000  # shorter gaps do not count: they are the ordinary time between two launches
+REPEATED = 3  # gaps at least
+REPEATED_FINDINGS = 2  # at most, the most costly ones; a step with hundreds of kernels could fill the list
+FAR_IQR = 3  # an outlier is farther from the quartiles than this many interquartile ranges,
+FAR_RATIO = 3  # and longer than this many medians: where nearly all are alike, the interquartile range is 0
 
 
-# The first part of an operator's name is of the library that registered it; these are torch's own, which torch.compile
-# knows. It calls every other operator as it is (torch.library, "custom operators")
+# The namespace of an operator is that of the library that registered it. These are torch's own, which torch.compile
+# knows. It calls every other operator unchanged (torch.library, "custom operators")
 _TORCH = frozenset({"aten", "prim", "prims", "autograd", "torch", "c10d", "_c10d_functional", "inductor", "quantized"})
 _COMPILED_ADVICE = 'torch.compile(mode="reduce-overhead") runs it as CUDA graphs, without this Python work'
 _UNCOMPILED_ADVICE = "torch.compile or CUDA graphs remove this Python work"
@@ -179,51 +179,51 @@ _BUFFERS = frozenset({UNFLATTEN, FORWARD})
 
 
 def repeated_gap(facts: Facts, free: Intervals) -> Outcome:
-    """Pauses of the device for Python that come again between the same ops, and what Python did in them.
+    """Gaps that recur between the same ops while the device waits for Python, and what Python did in them.
 
-    Only what no other finding explains counts: `free`. A gap far longer than the others of its group is no repetition
-    and is left out; the longest of all has a finding of its own.
+    Only time that no other finding explains counts: `free`. A gap far longer than the others of its group is left out;
+    the longest of all has a finding of its own.
     """
-    again = _again(facts, free, ~facts.in_stretches)
-    if isinstance(again, Silent):
-        return again
-    return [_for_python(facts, group, free, waited_ns) for group, waited_ns in again]
+    recurring = _recurring(facts, free, ~facts.in_stretches)
+    if isinstance(recurring, Silent):
+        return recurring
+    return [_for_python(facts, group, free, waited_ns) for group, waited_ns in recurring]
 
 
 def repeated_gap_queued(facts: Facts, free: Intervals) -> Outcome:
-    """Pauses that come again between the same ops though work was queued: inside a graph, behind what is unrecorded."""
+    """Gaps that recur between the same ops although work was queued: inside a graph, or after work not recorded."""
     unexplained = intersect(free, facts.cell_time.parts["unexplained"])
-    again = _again(facts, unexplained, np.ones(len(facts.gaps), bool))
-    if isinstance(again, Silent):
-        return again
-    return [_with_work_queued(facts, group, unexplained, waited_ns) for group, waited_ns in again]
+    recurring = _recurring(facts, unexplained, np.ones(len(facts.gaps), bool))
+    if isinstance(recurring, Silent):
+        return recurring
+    return [_with_work_queued(facts, group, unexplained, waited_ns) for group, waited_ns in recurring]
 
 
-def _again(facts: Facts, free: Intervals, asked: Bool) -> list[tuple[Int64, Int64]] | Silent:
-    """The dearest groups of gaps that are alike, each with how much of each gap is free.  asked: which gaps count."""
+def _recurring(facts: Facts, free: Intervals, counts: Bool) -> list[tuple[Int64, Int64]] | Silent:
+    """The most costly groups of similar gaps, with the free time of each gap.  counts: which gaps count."""
     gaps = facts.gaps
     waited = covered_ns(free, gaps.start_ns, gaps.end_ns)
-    rows = np.flatnonzero((waited >= REPEATED_GAP_NS) & asked)
+    rows = np.flatnonzero((waited >= REPEATED_GAP_NS) & counts)
     if not len(rows):
-        return Silent(f"no gap of {units.duration(REPEATED_GAP_NS)} or more is left by other findings")
+        return Silent(f"other findings explain all gaps of {units.duration(REPEATED_GAP_NS)} or more")
     groups = _alike(facts, rows, waited)
     near = [group[~_far(waited[group])] for group in groups]
     kept = [group for group in near if len(group) >= REPEATED]
     if not kept:
         most = max(len(group) for group in near)
-        return too_few(f"{units.plural(most, 'gap')} at most {'is' if most == 1 else 'are'} alike", most, REPEATED)
+        return too_few(f"at most {units.plural(most, 'gap')} {'recurs' if most == 1 else 'recur'}", most, REPEATED)
     kept.sort(key=lambda group: (-int(waited[group].sum()), int(group[0])))
     least_ns = LONG_GAP_FRAC * facts.breakdown.extent_ns
     long = [group for group in kept if waited[group].sum() >= least_ns]
     if not long:
-        return too_short("the longest group of like gaps took", int(waited[kept[0]].sum()), least_ns, OF_EXTENT)
+        return too_short("the longest group of recurring gaps took", int(waited[kept[0]].sum()), least_ns, OF_EXTENT)
     return [(group, waited[group]) for group in long[:REPEATED_FINDINGS]]
 
 
 def _alike(facts: Facts, rows: Int64, waited_ns: Int64) -> list[Int64]:
-    """The gaps by the op that ended them, its operator, and what Python was in for most of the gap.
+    """The gaps grouped by the op that ended them, its operator, and what Python was in for most of the gap.
 
-    Where these are of very different lengths they are of several causes: the op before tells these apart, then length.
+    Gaps of very different lengths have several causes: they are grouped by the op before them, then by length.
     """
     ops, origin, op = facts.trace.ops, origins(facts.trace), facts.gaps.op[rows]
     operator = np.where(origin.source[op] == Source.OPERATOR, origin.name[op], NONE)
@@ -235,22 +235,22 @@ def _alike(facts: Facts, rows: Int64, waited_ns: Int64) -> list[Int64]:
 
 
 def _of_one_size(rows: Int64, values_ns: Int64) -> list[Int64]:
-    """The rows in parts, between which no value lies: each is many times the largest of the part before."""
+    """The rows split by length: the shortest of a part is many times the longest of the part before."""
     order = np.argsort(values_ns, kind="stable")
     ordered = values_ns[order]
     return [np.sort(part) for part in np.split(rows[order], np.flatnonzero(ordered[1:] > FAR_RATIO * ordered[:-1]) + 1)]
 
 
-def _grouped(rows: Int64, *what: npt.NDArray[np.integer[Any]]) -> list[Int64]:
-    """The rows with equal values together; what: shape of rows."""
-    _, group = np.unique(np.column_stack(what), axis=0, return_inverse=True)
+def _grouped(rows: Int64, *keys: npt.NDArray[np.integer[Any]]) -> list[Int64]:
+    """The rows with equal keys together; keys: shape of rows."""
+    _, group = np.unique(np.column_stack(keys), axis=0, return_inverse=True)
     group = group.reshape(-1)
     order = np.argsort(group, kind="stable")
     return np.split(rows[order], np.flatnonzero(np.diff(group[order])) + 1)
 
 
 def _op_before(facts: Facts, rows: Int64) -> Int64:
-    """The op with whose end each gap begins, row of trace.ops."""
+    """The op at whose end each gap begins, a row of trace.ops."""
     ops = facts.trace.ops
     here = np.flatnonzero(ops.device == facts.device)
     by_end = here[np.argsort(ops.end_ns[here], kind="stable")]
@@ -271,7 +271,7 @@ def _for_python(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int64) ->
     was = facts.python_was(where)
     launched = facts.trace.launch_start_ns()[gaps.op[rows]]
     waited = f"{facts.the_device} waited {units.duration(int(waited_ns.sum()))} for Python, {_each(waited_ns)}"
-    said = sentences(
+    text = sentences(
         waited + on_time_lines(facts.trace, where, np.unique(gaps.line[rows])[:3]) + facts.in_steps(launched),
         was.sentence,
     )
@@ -279,7 +279,7 @@ def _for_python(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int64) ->
     time = units.duration(int(waited_ns.sum()))
     fact = headline("repeated_gap_in" if name else "repeated_gap", name=name, n=n, time=time)
     return replace(
-        _finding(facts, rows, where, waited_ns, said),
+        _finding(facts, rows, where, waited_ns, text),
         frames=was.frames,
         advice=remedy.advice,
         action=remedy.action,
@@ -304,18 +304,18 @@ def _with_work_queued(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int
 
 
 def _graph(facts: Facts, rows: Int64) -> str:
-    """That the gaps lie before a graph, or inside one, where the record says so of all that it knows the launch of."""
+    """Whether the gaps lie before or inside a graph; "" unless the record says so for all ops with a known launch."""
     ops, ended_by, before = facts.trace.ops, facts.gaps.op[rows], _op_before(facts, rows)
     known = in_graphs(facts.trace)[ended_by]
     if not known.any() or not (known | (ops.launch[ended_by] == NONE)).all():
         return ""
     _, first = np.unique(ops.launch, return_index=True)  # the ops are in the order of their starts
     if np.isin(ended_by[known], first).all():
-        return "the op behind it is the first of a graph launch"
-    return "both ops are of one graph launch" if (ops.launch[ended_by] == ops.launch[before])[known].all() else ""
+        return "the next op is the first of a graph launch"
+    return "both ops belong to one graph launch" if (ops.launch[ended_by] == ops.launch[before])[known].all() else ""
 
 
-def _finding(facts: Facts, rows: Int64, where: Intervals, waited_ns: Int64, said: str) -> Finding:
+def _finding(facts: Facts, rows: Int64, where: Intervals, waited_ns: Int64, text: str) -> Finding:
     gaps, ops = facts.gaps, facts.trace.ops
     lines = np.unique(gaps.line[rows])
     short = kernel_short_names(facts.trace)
@@ -324,8 +324,8 @@ def _finding(facts: Facts, rows: Int64, where: Intervals, waited_ns: Int64, said
     return Finding(
         rule="repeated_gap",
         cost_ns=int(waited_ns.sum()),
-        cause=f"the same gap ×{units.count(len(rows))}",
-        detail=f" {between} {_ended_by(facts, rows)}: {said}",
+        cause=f"recurring gap ×{units.count(len(rows))}",
+        detail=f" {between} {_ended_by(facts, rows)}: {text}",
         lines=tuple(int(n) for n in lines[:3] if n > 0),
         start_ns=int(gaps.start_ns[rows].min()),
         end_ns=int(gaps.end_ns[rows].max()),
@@ -335,20 +335,20 @@ def _finding(facts: Facts, rows: Int64, where: Intervals, waited_ns: Int64, said
 
 
 def _each(waited_ns: Int64) -> str:
-    """The median and the spread: "0.52 ms in the median (0.48 ms to 0.61 ms)"; the spread alone where it is wide.
+    """The median and the range: "median 0.52 ms (0.48 ms to 0.61 ms)"; the range alone where it is wide.
 
-    Half of the gaps have to lie near the median: of two groups it would be a length that no gap has.
+    Half of the gaps must be about as long as the median: between two groups it would be a length that no gap has.
     """
     median_ns = float(np.median(waited_ns))
     least, middle, most = (units.duration(int(value)) for value in (waited_ns.min(), median_ns, waited_ns.max()))
     if least == most:
         return f"{middle} each"
     near = np.abs(waited_ns - median_ns) <= NEAR_FRAC * median_ns
-    return f"{middle} in the median ({least} to {most})" if 2 * near.sum() >= len(near) else f"{least} to {most} each"
+    return f"median {middle} ({least} to {most})" if 2 * near.sum() >= len(near) else f"{least} to {most} each"
 
 
 def _ended_by(facts: Facts, rows: Int64) -> str:
-    """The op that ended some gaps, and the operator that launched it where one did."""
+    """The op that ended some gaps, and the operator that launched it, if any."""
     trace, op = facts.trace, int(facts.gaps.op[rows[0]])
     origin, name = origins(trace), trace.names[trace.ops.name[op]]
     operator = origin.names[origin.name[op]] if origin.host_op[op] != NONE else ""
@@ -357,14 +357,14 @@ def _ended_by(facts: Facts, rows: Int64) -> str:
 
 
 def _for_gaps(facts: Facts, rows: Int64, was: PythonWas) -> Remedy:
-    """What to do about Python's work by what it was in; nothing where none is known, or where it is done already."""
+    """What to do about Python's work, by what Python was in; empty where nothing is known or it is done already."""
     if was.around >= _BUFFERS:
         return Remedy(BUFFERS_ADVICE, action("no_broadcast"))
     trace, operator, ended_by = facts.trace, was.names[0], facts.gaps.op[rows]
     simulated = trace.device_info(facts.device).simulated
     if "::" in operator and operator.split("::", 1)[0] not in _TORCH:
-        custom = f"torch.compile does not look into the operator {function_name(operator)}"
-        graphs = "CUDA graphs, where they can capture it, launch its work without this Python"
+        custom = f"torch.compile cannot see into the operator {function_name(operator)}"
+        graphs = "CUDA graphs, where they can capture it, launch its kernels without this Python work"
         advice = f"{custom}. {for_gpus(trace, facts.device, graphs)}"
         return Remedy(advice, "" if simulated else action("graphs"))
     if 2 * int(in_graphs(trace)[ended_by].sum()) >= len(rows):
@@ -382,10 +382,10 @@ def _for_gaps(facts: Facts, rows: Int64, was: PythonWas) -> Remedy:
     return Remedy("Do this work ahead of time, or queue other ops before it", action("ahead_of_time", name=name))
 
 
-# The finding "many gaps", of short pauses for Python that have nothing in common but that, and its sentence.
+# The finding "gaps waiting for Python", of short gaps with nothing else in common, and its sentence.
 
 MANY_GAPS = 10
-MANY_GAPS_FRAC = 0.1  # of the extent: twice what other gaps need, as there is no one place to mend
+MANY_GAPS_FRAC = 0.1  # of the extent: twice the threshold of other gaps, as no single change fixes them
 
 
 def many_gaps(facts: Facts, free: Intervals) -> Outcome:
@@ -394,23 +394,27 @@ def many_gaps(facts: Facts, free: Intervals) -> Outcome:
     waited = covered_ns(free, gaps.start_ns, gaps.end_ns)
     rows = np.flatnonzero((waited > 0) & (gaps.length_ns < LONG_GAP_FRAC * extent_ns))
     if len(rows) < MANY_GAPS:
-        return too_few(f"{units.plural(len(rows), 'gap')} for Python left by other findings", len(rows), MANY_GAPS)
+        return too_few(
+            f"other findings leave {units.plural(len(rows), 'gap')} waiting for Python", len(rows), MANY_GAPS
+        )
     where = intersect(free, union(gaps.start_ns[rows], gaps.end_ns[rows]))
     least_ns = MANY_GAPS_FRAC * extent_ns
     if total_ns(where) < least_ns:
         share = f"{units.percent(MANY_GAPS_FRAC)} of the extent"
-        return too_short("gaps for Python left by other findings took", total_ns(where), least_ns, share)
+        return too_short(
+            "gaps waiting for Python that no other finding explains took", total_ns(where), least_ns, share
+        )
     was, lines = facts.python_was(where), np.unique(gaps.line[rows])[:3]
     time, name, n = units.duration(total_ns(where)), _shortest_name(was), units.count(len(rows))
-    median = f"{units.duration(int(np.median(waited[rows])))} in the median"
+    median = f"median {units.duration(int(np.median(waited[rows])))}"
     place = on_time_lines(facts.trace, where, lines)
     remedy = _for_many_gaps(facts, rows, was)
     return [
         Finding(
             rule="many_gaps",
             cost_ns=total_ns(where),
-            cause=f"{n} gaps for Python",
-            detail=f": {sentences(f'{facts.the_device} waited {time} in them, {median}{place}', was.sentence)}",
+            cause=f"{n} gaps waiting for Python",
+            detail=f": {sentences(f'{facts.the_device} waited {time} in all, {median}{place}', was.sentence)}",
             lines=tuple(int(line) for line in lines if line > 0),
             start_ns=int(where[0, 0]),
             end_ns=int(where[-1, 1]),
@@ -425,7 +429,7 @@ def many_gaps(facts: Facts, free: Intervals) -> Outcome:
 
 
 def _for_many_gaps(facts: Facts, rows: Int64, was: PythonWas) -> Remedy:
-    """What launches ops without Python between them, where they are not launched so already."""
+    """What launches ops without Python between them, unless they are launched that way already."""
     trace, ended_by = facts.trace, facts.gaps.op[rows]
     simulated = trace.device_info(facts.device).simulated
     if 2 * int(in_graphs(trace)[ended_by].sum()) >= len(rows) or len(facts.syncs) > len(rows) / 2:
@@ -438,36 +442,36 @@ def _for_many_gaps(facts: Facts, rows: Int64, was: PythonWas) -> Remedy:
     return Remedy(advice, "" if simulated else action("compile_or_graphs" if compiles else "graphs"))
 
 
-# The findings "start-up", "the device began late" and "Python went on alone", and their sentences.
+# The findings "start-up", "the device started late" and "Python finished last", and their sentences.
 
-ALONE_FRAC = 0.1  # of the window; every cell begins and ends with a little Python
+ALONE_FRAC = 0.1  # of the window; every cell starts and ends with a little Python
 
 
 def began_late(facts: Facts, free: Intervals) -> Outcome:
-    """A cell whose device ran nothing for long because Python had launched nothing."""
+    """A cell whose device ran nothing for a long time at the start, because Python had launched nothing."""
     meta, start_ns = facts.trace.meta, facts.breakdown.extent_start_ns
     where = clip(free, meta.start_ns, start_ns)
     if meta.returned_ns is None:
-        return Silent("a file has no beginning but its first record")
+        return Silent("a file starts with its first record: what came before is not known")
     if not len(where) or total_ns(where) < ALONE_FRAC * facts.window_ns:
-        return _too_little(facts, f"before its first op {facts.the_device} waited", total_ns(where))
-    return [_alone(facts, f"{facts.the_device} began late", "it ran no op for the first", where)]
+        return _too_little(facts, f"before its first op, {facts.the_device} waited", total_ns(where))
+    return [_python_alone(facts, f"{facts.the_device} started late", "it ran no op for the first", where)]
 
 
 def start_up(facts: Facts) -> Outcome:
-    """Calls into the runtime or driver before the first op of a file, as long as they do not happen in its extent."""
+    """Calls into the runtime or driver before the first op of a file."""
     trace, first_ns = facts.trace, facts.first_queued_ns
     calls, begun_ns = trace.calls, trace.meta.start_ns
     if trace.meta.returned_ns is not None or trace.simulated or not len(calls):
-        return Silent("start-up is seen in files of a real device, with calls into its runtime")
-    held = np.minimum(calls.end_ns, first_ns) - np.maximum(calls.start_ns, begun_ns)
-    before = np.flatnonzero(held > 0)
+        return Silent("start-up is visible only in files that record a real device and the calls into its runtime")
+    before_ns = np.minimum(calls.end_ns, first_ns) - np.maximum(calls.start_ns, begun_ns)
+    before = np.flatnonzero(before_ns > 0)
     in_calls_ns = total_ns(clip(union(calls.start_ns[before], calls.end_ns[before]), begun_ns, first_ns))
     if in_calls_ns < max(1, ALONE_FRAC * facts.window_ns):
         return _prepared(facts, in_calls_ns)
-    longest = int(before[held[before].argmax()])
+    longest = int(before[before_ns[before].argmax()])
     name, passed_ns = trace.names[calls.name[longest]], first_ns - begun_ns
-    inside = f"{units.duration(int(held[longest]))} of it in one {name}"
+    inside = f"{units.duration(int(before_ns[longest]))} of it in one {name}"
     return [
         Finding(
             rule="alone",
@@ -478,7 +482,7 @@ def start_up(facts: Facts) -> Outcome:
             start_ns=begun_ns,
             end_ns=first_ns,
             device=facts.device,
-            advice="The first calls make the device ready: run the cell once before recording",
+            advice="The first calls initialize the device: run the cell once before recording",
             headline=headline("start_up", time=units.duration(passed_ns)),
             action=action("warm_up"),
         )
@@ -495,7 +499,7 @@ def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
     loads = any("DataLoader" in name for name in was.names)
     name = phrase("the DataLoader") if loads else _shortest_name(was)
     operator, _, frame = was.names
-    # an operator without a frame is the first of its kind: it starts a library
+    # an operator without a Python frame is the first of its kind: it initializes a library
     prepare = action("warm_up") if operator and not frame else action("prepare")
     passed = f"{units.duration(passed_ns)} of the record passed before the first op{facts.on_device}"
     return [
@@ -516,19 +520,19 @@ def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
 
 
 def went_on_alone(facts: Facts, free: Intervals) -> Outcome:
-    """A cell whose device had finished long before Python had; where that is the verdict, the verdict says so."""
+    """A cell whose device finished long before Python did; not where the verdict says so already."""
     where = intersect(free, facts.cell_time.tail)
     if not len(where) or total_ns(where) < ALONE_FRAC * facts.window_ns:
-        return _too_little(facts, "after the last op Python worked for", total_ns(where))
-    sentence = f"{facts.the_device} had done its last op, and Python worked for another"
-    return [_alone(facts, "Python went on alone", sentence, where)]
+        return _too_little(facts, "after the last op, Python worked for", total_ns(where))
+    sentence = f"{facts.the_device} had finished its last op, and Python worked for another"
+    return [_python_alone(facts, "Python finished last", sentence, where)]
 
 
 def _too_little(facts: Facts, what: str, ns: int) -> Silent:
     return too_short(what, ns, max(1, ALONE_FRAC * facts.window_ns), facts.describe_share(ALONE_FRAC))
 
 
-def _alone(facts: Facts, cause: str, sentence: str, where: Intervals) -> Finding:
+def _python_alone(facts: Facts, cause: str, sentence: str, where: Intervals) -> Finding:
     cost_ns = total_ns(where)
     longest = where[(where[:, 1] - where[:, 0]).argmax()]
     line = int(lines_at(facts.trace.marks, np.array([longest.sum() // 2]))[0])

@@ -1,6 +1,6 @@
 """The findings about the kernels of a busy device: which are slow, short, unaligned or small, and their sentences.
 
-An op belongs to one of them at most, the first in the order of CLAIMS that takes it, and an instant too: so that their
+An op belongs to at most one of them, the first in the order of CLAIMS that matches, and so does an instant: their
 times can be added.
 """
 
@@ -31,7 +31,7 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, kernel_short_names, op_classes, uses_tensor_cores
 from perfmagic.trace.once import once_per_trace
 
-NOTABLE_FRAC = 0.05  # of the window: as of the longest gap, less is not worth a rewrite
+NOTABLE_FRAC = 0.05  # of the window, as for the longest gap: less is not worth a rewrite
 
 
 # CUTLASS names the alignment of operands in elements. Its kernels read 16 bytes at a time where they can: 8 halves,
@@ -40,22 +40,22 @@ _UNALIGNED = re.compile(r"align[12](?!\d)")
 _DOUBLE = re.compile(r"dgemm|_f64|d884|zgemm", re.IGNORECASE)
 
 
-# Between the two products of attention in torch operators stand a scale, a mask, casts, dropout and copies
+# In attention made of torch operators, a scale, a mask, casts, dropout and copies lie between the two products
 BETWEEN_PRODUCTS = 8
 _PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm"})
 _SOFTMAX = frozenset({"aten::_softmax", "aten::_softmax_backward_data", "aten::_masked_softmax"})
 
 
-# A kernel that does nothing takes 1 to 3 µs in these records: below 5 µs that is a large part of it
+# A kernel that does nothing takes 1 to 3 µs in these records: below 5 µs that is a large part of a kernel
 TINY_NS = 5_000
 
 
-# Ten times what a launch takes to begin: a shorter kernel is over before it matters how much of the device it fills
+# Ten times the launch latency: how much of the device a shorter kernel fills hardly matters
 LONG_KERNEL_NS = 20_000
 
 
-# With blocks for half of the multiprocessors at least half stand still. Just below all of them is a choice: 120 blocks
-# on the 132 of an H100 are whole clusters of a matrix product
+# With fewer blocks than this, at least half of the multiprocessors are idle. Slightly fewer blocks than multiprocessors
+# may be intended: 120 blocks on the 132 of an H100 are whole clusters of a matrix product
 FEW_BLOCKS_FRAC = 0.5
 
 
@@ -69,22 +69,22 @@ class Claim:
 
 
 def claim(facts: Facts, rule: str) -> Claim:
-    """The ops that a finding is about: those that no earlier one has."""
+    """The ops that a finding is about: those that no earlier finding claimed."""
     return _claims(facts.trace, facts.device, facts.comm_names)[rule]
 
 
-def not_notable(facts: Facts, claimed: Claim, what: str) -> Silent | None:
-    """Why the ops that a finding is about are not worth it; None where they are.  what: they are, in the plural."""
+def not_notable(facts: Facts, claimed: Claim, kernels: str) -> Silent | None:
+    """Why the ops of a finding are too few or too short to report; None where they are not.  kernels: a plural noun."""
     least_ns = NOTABLE_FRAC * max(1, facts.window_ns)
     if not len(claimed.rows):
-        return Silent(f"no {what} were recorded")
+        return Silent(f"no {kernels} were recorded")
     if claimed.ops_ns < least_ns:
-        return too_short(f"{what} took", claimed.ops_ns, least_ns, facts.describe_share(NOTABLE_FRAC))
+        return too_short(f"{kernels} took", claimed.ops_ns, least_ns, facts.describe_share(NOTABLE_FRAC))
     return None
 
 
 def in_kernels(trace: Trace, rows: Int64) -> tuple[str, int]:
-    """The kernel with most of some ops' time by its short name, and how many different kernels there are."""
+    """The short name of the kernel with the most time among some ops, and how many different kernels there are."""
     names, inverse = coded(trace.ops.name[rows])
     length = (trace.ops.end_ns - trace.ops.start_ns)[rows]
     longest = trace.names[names[np.argmax(np.bincount(inverse, weights=length))]]
@@ -108,10 +108,10 @@ def _claims(trace: Trace, device: int, comm_names: str | None) -> dict[str, Clai
     return claims
 
 
-def _kernels_named(trace: Trace, says: Callable[[str], bool]) -> Bool:
+def _kernels_named(trace: Trace, matches: Callable[[str], bool]) -> Bool:
     """Which ops are kernels with such names; shape of ops."""
     used, inverse = coded(trace.ops.name)
-    named = np.array([says(trace.names[row]) for row in used.tolist()], bool)
+    named = np.array([matches(trace.names[row]) for row in used.tolist()], bool)
     result: Bool = (trace.ops.kind == OpKind.KERNEL) & named[inverse]
     return result
 
@@ -121,14 +121,14 @@ def _unaligned(trace: Trace, _device: int, _comm_names: str | None) -> Bool:
 
 
 def _without_tensor_cores(trace: Trace, _device: int, comm_names: str | None) -> Bool:
-    """Matrix kernels that by their names do without tensor cores; those for float64 have no faster kind to choose."""
+    """Matrix kernels that, by their names, do not use tensor cores; for float64 there is no faster kind."""
     plain = _kernels_named(trace, lambda name: uses_tensor_cores(name) is False and not _DOUBLE.search(name))
     result: Bool = plain & (op_classes(trace, comm_names) == OpClass.MATRIX)
     return result
 
 
 def _eager_attention(trace: Trace, device: int, _comm_names: str | None) -> Bool:
-    """The ops from a batched product over a softmax to the next batched product, in the order of a stream."""
+    """The ops from a batched product through a softmax to the next batched product, in the order of a stream."""
     origin, ops = origins(trace), trace.ops
     attention = np.zeros(len(ops), bool)
     named = [name in _PRODUCTS for name in origin.names], [name in _SOFTMAX for name in origin.names]
@@ -150,7 +150,7 @@ def _eager_attention(trace: Trace, device: int, _comm_names: str | None) -> Bool
 
 
 def _few_blocks(trace: Trace, device: int, comm_names: str | None) -> Bool:
-    """Long kernels with few blocks for the device's multiprocessors; of communication that is how it is made."""
+    """Long kernels with few blocks for the device's multiprocessors; not communication, which uses few by design."""
     n = trace.device_info(device).multiprocessors
     if n is None or not trace.shapes:
         return np.zeros(len(trace.ops), bool)
@@ -170,7 +170,7 @@ def _tiny(trace: Trace, _device: int, comm_names: str | None) -> Bool:
     return result
 
 
-# by the findings' rules, those first whose cause is certain whatever the others say
+# by rule; rules come first whose cause is certain, whatever the others find
 CLAIMS: dict[str, Callable[[Trace, int, str | None], Bool]] = {
     "unaligned_gemm": _unaligned,
     "eager_attention": _eager_attention,
@@ -192,10 +192,10 @@ def eager_attention(facts: Facts) -> Outcome:
     ops = facts.trace.ops
     ops_ns = int((ops.end_ns - ops.start_ns)[ops.device == facts.device].sum())
     between = between_products(facts)
-    # a fused kernel computes the products too, and keeps the scores on the chip: what stands between them goes away
+    # a fused kernel computes the products too, but keeps the scores on the chip: the ops between them are saved
     cost_ns = total_ns(intersect(union(ops.start_ns[between], ops.end_ns[between]), claimed.where))
-    share = f"{units.duration(claimed.ops_ns)} of {units.duration(ops_ns)} of device ops"
-    parts = f"softmax, masks and casts between the batched products took {units.duration(cost_ns)} of it"
+    share = f"{units.duration(claimed.ops_ns)} of {units.duration(ops_ns)} of device time"
+    parts = f"softmax, masks and casts between the batched products account for {units.duration(cost_ns)}"
     lines = np.unique(ops.line[claimed.rows])[:3]
     return [
         Finding(
@@ -216,17 +216,17 @@ def eager_attention(facts: Facts) -> Outcome:
 
 
 def between_products(facts: Facts) -> Int64:
-    """What a fused kernel leaves out of eager attention: all but the products, rows of trace.ops."""
+    """The ops of eager attention that a fused kernel saves: all but the products, rows of trace.ops."""
     rows = claim(facts, "eager_attention").rows
     between: Int64 = rows[categories(facts.trace, facts.comm_names)[rows] != Category.GEMM]
     return between
 
 
-# The finding "kernels that fill a part of the device" and its sentence.
+# The finding "kernels that fill only part of the device" and its sentence.
 
 
 def low_occupancy(facts: Facts) -> Outcome:
-    """Long kernels with blocks for less than half of the multiprocessors, while nothing else ran beside them."""
+    """Long kernels with blocks for less than half of the multiprocessors, while nothing else ran."""
     claimed, n_sms = claim(facts, "low_occupancy"), facts.trace.device_info(facts.device).multiprocessors
     if n_sms is None:
         return Silent("the record does not say how many multiprocessors the device has")
@@ -238,30 +238,30 @@ def low_occupancy(facts: Facts) -> Outcome:
     alone = subtract(claimed.where, union(ops.start_ns[others], ops.end_ns[others]))
     least_ns = NOTABLE_FRAC * max(1, facts.window_ns)
     if total_ns(alone) < least_ns:
-        what = "long kernels with few blocks had nothing beside them for"
-        return too_short(what, total_ns(alone), least_ns, facts.describe_share(NOTABLE_FRAC))
+        ran_alone = "long kernels with few blocks ran alone for"
+        return too_short(ran_alone, total_ns(alone), least_ns, facts.describe_share(NOTABLE_FRAC))
     blocks = np.array([np.prod(facts.trace.shapes[row].grid) for row in ops.shape[claimed.rows].tolist()], np.int64)
     idle_ns = sum(
         total_ns(intersect(alone, _intervals(facts, claimed.rows[blocks == n]))) * (1 - n / n_sms)
         for n in np.unique(blocks).tolist()
     )
     kernel, n_kernels = in_kernels(facts.trace, claimed.rows)
-    whose = kernel + (f" and {units.plural(n_kernels - 1, 'other')}" if n_kernels > 1 else "")
-    few = f"{units.plural(len(claimed.rows), 'kernel')} of {units.duration(LONG_KERNEL_NS)} and more ({whose})"
+    names = kernel + (f" and {units.plural(n_kernels - 1, 'other')}" if n_kernels > 1 else "")
+    few = f"{units.plural(len(claimed.rows), 'kernel')} of {units.duration(LONG_KERNEL_NS)} or more ({names})"
     least, most = int(blocks.min()), int(blocks.max())
     n_blocks = f"{least} to {most} blocks" if least < most else units.plural(least, "block")
-    have = f"had {n_blocks} for {n_sms} multiprocessors, for {units.duration(total_ns(alone))} with nothing beside them"
+    ran = f"had {n_blocks} for {n_sms} multiprocessors and ran alone for {units.duration(total_ns(alone))}"
     return [
         Finding(
             rule="low_occupancy",
             cost_ns=min(round(idle_ns), total_ns(alone)),
-            cause="kernels that fill a part of the device",
-            detail=f"{facts.on_device}: {sentences(f'{few} {have}')}",
+            cause="kernels that fill only part of the device",
+            detail=f"{facts.on_device}: {few} {ran}",
             lines=tuple(int(n) for n in np.unique(ops.line[claimed.rows])[:3] if n > 0),
             start_ns=int(ops.start_ns[claimed.rows].min()),
             end_ns=int(ops.end_ns[claimed.rows].max()),
             device=facts.device,
-            advice="Larger batches give them more blocks, a second stream gives the rest of the device other work",
+            advice="Larger batches give them more blocks; a second stream gives the idle multiprocessors other work",
             headline=headline("low_occupancy", time=units.duration(total_ns(alone))),
             where=alone,
         )
@@ -276,10 +276,10 @@ def _intervals(facts: Facts, rows: Int64) -> Int64:
 
 UNUSED_FRAC = 0.2  # of the summed kernel time
 _WITHOUT = "matrix kernels without tensor cores"
-PART_FRAC = 0.05  # of that; a smaller part gets no advice
+PART_FRAC = 0.05  # of the time without tensor cores; a smaller part gets no advice
 
 
-# GPUs with tensor cores, by the names drivers give; those from Ampere on take float32 as TF32, the earlier ones do not
+# GPUs with tensor cores, by their names in the driver; Ampere and later compute float32 as TF32, earlier ones cannot
 _TF32 = re.compile(
     r"\b(?:A(?:10|16|2|30|40|100|800)|H(?:20|100|200|800)|GH200|B(?:100|200|300)|GB\d00|L(?:4|20|40S?)"
     r"|RTX (?:[3-6]0\d0(?!\d)|A\d|PRO|[456]000 Ada))"
@@ -288,18 +288,18 @@ _HALF_ONLY = re.compile(r"\b(?:V100|TITAN (?:V|RTX)\b|T4\b|RTX (?:20\d0\b|[45678
 
 
 # PyTorch, "CUDA semantics", TensorFloat-32: one setting for matrix products, another for cuDNN's convolutions. cuDNN's
-# kernels for tensor cores take NHWC: its "Developer Guide", tensor core operations
+# kernels for tensor cores need NHWC: its "Developer Guide", tensor core operations
 _PRODUCTS_TF32 = 'torch.set_float32_matmul_precision("high") or autocast lets matrix products use them'
 _CONVOLUTIONS_TF32 = (
-    "For convolutions torch.backends.cudnn.allow_tf32 decides, which is on by default, "
-    "and autocast with memory_format=torch.channels_last serves them best"
+    "For convolutions, torch.backends.cudnn.allow_tf32 decides, which is on by default; "
+    "autocast with memory_format=torch.channels_last is fastest"
 )
 _PRODUCTS_HALF = "Matrix products use them under autocast to float16"
-_CONVOLUTIONS_HALF = "Convolutions use them under autocast to float16, best with memory_format=torch.channels_last"
+_CONVOLUTIONS_HALF = "Convolutions use them under autocast to float16, fastest with memory_format=torch.channels_last"
 
 
 def tensor_cores(facts: Facts) -> Outcome:
-    """Matrix kernels that by their names do without tensor cores, on a GPU that has them."""
+    """Matrix kernels that, by their names, do not use tensor cores, on a GPU that has them."""
     claimed = claim(facts, "tensor_cores")
     unused_ns = claimed.ops_ns
     silent = not_notable(facts, claimed, _WITHOUT)
@@ -321,7 +321,7 @@ def tensor_cores(facts: Facts) -> Outcome:
     frac = convolutions_ns / unused_ns
     which = phrase("convolutions") if frac > 1 - PART_FRAC else phrase("matrix kernels")
     both = PART_FRAC <= frac <= 1 - PART_FRAC
-    kinds = f", {units.duration(convolutions_ns)} of it in convolutions" if both else ""
+    kinds = f", {units.duration(convolutions_ns)} of that in convolutions" if both else ""
     finding = facts.finding(
         rule="tensor_cores",
         cause="tensor cores unused",
@@ -335,7 +335,7 @@ def tensor_cores(facts: Facts) -> Outcome:
 
 
 def _tensor_core_advice(device: str, products_ns: int, convolutions_ns: int) -> str:
-    """What makes the two kinds of matrix kernels use them, each where it is a part worth it; "" for other devices."""
+    """How both kinds of matrix kernels use tensor cores, each if it takes long enough; "" for other devices."""
     tf32, half = _TF32.search(device), _HALF_ONLY.search(device)
     if not tf32 and not half:
         return ""
@@ -348,11 +348,11 @@ def _tensor_core_advice(device: str, products_ns: int, convolutions_ns: int) -> 
 # The finding "unaligned matrix products" and its sentence.
 
 MEASURED_FRAC = 0.5  # of the kernels' time
-LIKE_FRAC = 0.5  # of the operations of a call: a much smaller product is slower for other reasons
+LIKE_FRAC = 0.5  # of the operations of a call: much smaller products are slower for other reasons
 
 
 def unaligned_gemm(facts: Facts) -> Outcome:
-    """Matrix products whose operands are not aligned to what the kernels read at a time."""
+    """Matrix products whose operands are not aligned to the width of the kernels' reads."""
     claimed = claim(facts, "unaligned_gemm")
     silent = not_notable(facts, claimed, "unaligned matrix products")
     if silent is not None:
@@ -360,7 +360,7 @@ def unaligned_gemm(facts: Facts) -> Outcome:
     ops, parts = facts.trace.ops, facts.breakdown
     ops_ns = int((ops.end_ns - ops.start_ns)[ops.device == facts.device].sum())
     kernel, n_kernels = in_kernels(facts.trace, claimed.rows)
-    share = f"{units.duration(claimed.ops_ns)} of {units.duration(ops_ns)} of device ops"
+    share = f"{units.duration(claimed.ops_ns)} of {units.duration(ops_ns)} of device time"
     others = f" and {units.plural(n_kernels - 1, 'other')}" if n_kernels > 1 else ""
     names = f"{units.plural(len(claimed.rows), 'kernel')} read one or two elements at a time ({kernel}{others})"
     rows = [r for r in device_operators(facts.trace, facts.device, facts.comm_names) if r.flop is not None]
@@ -368,10 +368,10 @@ def unaligned_gemm(facts: Facts) -> Outcome:
     cost_ns = _cost_ns(slow, fast)
     known_ns = sum(row.total_ns for row in slow)
     rates = shapes = ""
-    if known_ns >= MEASURED_FRAC * claimed.ops_ns:  # the rate and the shape of a few say nothing about the rest
-        beside = f", aligned ones as large and of the same type {_rate(fast)}" if cost_ns else ""
-        part = "they" if known_ns >= claimed.ops_ns else f"those with known shapes, {units.duration(known_ns)} of it,"
-        rates = f"{part} reached {_rate(slow)}{beside}"
+    if known_ns >= MEASURED_FRAC * claimed.ops_ns:  # a few rates and shapes say nothing about the rest
+        aligned = f", aligned ones of similar size and the same type {_rate(fast)}" if cost_ns else ""
+        part = "they" if known_ns >= claimed.ops_ns else f"those with known shapes, {units.duration(known_ns)} of that,"
+        rates = f"{part} reached {_rate(slow)}{aligned}"
         shapes = f"the longest is {slow[0].name} {slow[0].shapes}"
     return [
         Finding(
@@ -383,7 +383,7 @@ def unaligned_gemm(facts: Facts) -> Outcome:
             start_ns=int(ops.start_ns[claimed.rows].min()) if len(claimed.rows) else parts.extent_start_ns,
             end_ns=int(ops.end_ns[claimed.rows].max()) if len(claimed.rows) else parts.extent_end_ns,
             device=facts.device,
-            advice="Padding their sizes to multiples of 8 lets them read 16 bytes at a time",
+            advice="With sizes padded to multiples of 8, they read 16 bytes at a time",
             headline=headline("unaligned_gemm", time=units.duration(claimed.ops_ns)),
             action=action("pad"),
             where=claimed.where,
@@ -410,7 +410,7 @@ def _rate(rows: Sequence[DeviceOperator]) -> str:
 
 
 def _cost_ns(slow: Sequence[DeviceOperator], fast: Sequence[DeviceOperator]) -> int | None:
-    """What the slow ones took longer than at the speed of the fast; None where no faster product tells that speed."""
+    """How much longer the slow ones took than at the rate of the fast ones; None where no faster product is known."""
     if not slow or not fast:
         return None
     per_ns = sum(row.flop or 0 for row in fast) / sum(row.total_ns for row in fast)
@@ -421,8 +421,8 @@ def _cost_ns(slow: Sequence[DeviceOperator], fast: Sequence[DeviceOperator]) -> 
 # The finding "many tiny kernels" and its sentence.
 
 MANY_FRAC = 0.5  # of the kernels
-MANY = 100  # fewer are no pattern
-_FUSE = "torch.compile fuses neighbours, which saves starts and traffic between them"
+MANY = 100  # fewer do not matter
+_FUSE = "torch.compile fuses adjacent kernels, which saves launches and memory traffic"
 
 
 def tiny_kernels(facts: Facts) -> Outcome:
@@ -449,7 +449,7 @@ def tiny_kernels(facts: Facts) -> Outcome:
             cause="many tiny kernels",
             headline=headline("tiny_kernels", n=count_things(len(kernels), "kernel"), time=units.duration(median_ns)),
             action=action("fuse") if fuses else "",
-            detail=f"{facts.on_device}: {time}; half of all take {units.duration(median_ns)} or less",
+            detail=f"{facts.on_device}: {time}; half of all kernels take {units.duration(median_ns)} or less",
             lines=(),
             start_ns=int(ops.start_ns[claimed.rows].min()),
             end_ns=int(ops.end_ns[claimed.rows].max()),

@@ -1,4 +1,4 @@
-"""The findings about calls that queue work: one by one, slow, in graphs, into a full queue; and about data loading."""
+"""The findings on launches: single, slow, as graphs or into a full queue; on zeroed gradients and on data loading."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 from perfmagic.trace.rows import Rows
 from perfmagic.trace.signatures import function_name
 
-WAITS_FRAC = 0.1  # of the ops: a graph holds no wait between them
-LAUNCH_BOUND_FRAC = 0.05  # of the extent: as of the longest gap, less is not worth a rewrite of the step
+WAITS_FRAC = 0.1  # of the ops: a graph cannot contain waits of Python
+LAUNCH_BOUND_FRAC = 0.05  # of the extent, as for the longest gap: less is not worth rewriting the step
 
 
 def one_by_one(facts: Facts, free: Intervals) -> Outcome:
@@ -33,10 +33,10 @@ def one_by_one(facts: Facts, free: Intervals) -> Outcome:
     lost_ns = total_ns(where)
     least_ns = LAUNCH_BOUND_FRAC * facts.breakdown.extent_ns
     if not stretches:
-        return Silent(f"{facts.the_device} never waited for one launch after the other")
+        return Silent(f"{facts.the_device} never waited for several launches in a row")
     if lost_ns < least_ns:
         share = f"{units.percent(LAUNCH_BOUND_FRAC)} of the extent"
-        return too_short("in the stretches of single launches the device waited", lost_ns, least_ns, share)
+        return too_short("between ops launched one by one, the device waited", lost_ns, least_ns, share)
     n_ops, inside = sum(s.n_ops for s in stretches), _inside(facts, stretches)
     # one long collective would move the mean
     median_ns = float(np.median((facts.trace.ops.end_ns - facts.trace.ops.start_ns)[inside]))
@@ -47,10 +47,8 @@ def one_by_one(facts: Facts, free: Intervals) -> Outcome:
     pace = f"one every {units.duration(length_ns / n_ops)} on average, with a median duration of "
     pace += units.duration(median_ns)
     where_words = f"{on_time_lines(facts.trace, where, lines[:3])}{facts.in_steps(launched)}"
-    late = (
-        f"{facts.the_device} had finished what was queued before each, and waited {units.duration(lost_ns)} for Python"
-    )
-    # what a library's option leaves out needs neither graph nor compiler, which do not reach it
+    late = f"the queue ran empty before each, and {facts.the_device} waited {units.duration(lost_ns)} for Python"
+    # an option of DDP removes these ops, which neither graphs nor torch.compile would
     of_ddp = ddp_remedy(facts.trace, inside)
     remedy = of_ddp if of_ddp.action else _for_launches(facts, inside)
     return [
@@ -72,13 +70,13 @@ def one_by_one(facts: Facts, free: Intervals) -> Outcome:
 
 
 def _headline(remedy: Remedy, n_ops: int) -> str:
-    """What was found: whose ops they are, where the remedy knows."""
+    """The headline, which names DDP where the remedy is an option of DDP."""
     of_ddp: dict[str, str] = {action("bucket_view"): "ddp_buckets", action("no_broadcast"): "ddp_buffers"}
     return headline(of_ddp.get(remedy.action, "one_by_one"), n=units.count(n_ops))
 
 
 def _for_launches(facts: Facts, inside: Bool) -> Remedy:
-    """What launches fewer ops, or many at once, without what the trace has for most of them already.
+    """What launches fewer ops, or many at once; never what most of these ops use already.
 
     inside: which ops were launched one by one.
     """
@@ -88,22 +86,23 @@ def _for_launches(facts: Facts, inside: Bool) -> Remedy:
     fewer = action("fewer_ops", line=loop) if loop > 0 else ""
     n_waits = _waits_between(facts, inside)
     if n_waits > WAITS_FRAC * n_ops:
-        waits = (
-            f"Python waits for the device {units.plural(n_waits, 'time')} between them, which no CUDA graph can hold"
-        )
-        return Remedy(f"{waits}: do more in each op", fewer or action("batch", n=units.count(n_waits)))
+        times = units.plural(n_waits, "time")
+        waits = f"Python waits for the device {times} between them, which a CUDA graph cannot capture"
+        return Remedy(f"{waits}: do more work in each op", fewer or action("batch", n=units.count(n_waits)))
     if 2 * int((inside & compiled(trace)).sum()) < n_ops:
         compiles = can_compile(trace, device)
         either = "CUDA graphs or torch.compile" if compiles else "CUDA graphs"
-        advice = for_gpus(trace, device, f"{either} launch many at once")
+        advice = for_gpus(trace, device, f"{either} launch many ops at once")
         if trace.device_info(device).simulated:
             return Remedy(advice, fewer)
         return Remedy(advice, action("compile_or_graphs" if compiles else "graphs"))
     if not fused(trace)[inside].any():
-        unfused = "Compiled code made most of these launches, with no fused kernel among them: torch.compile's default"
-        advice = f"{unfused} backend (inductor) fuses neighbours. CUDA graphs launch many at once"
+        unfused = (
+            "Compiled code made most of these launches, but no fused kernel is among them: torch.compile's default"
+        )
+        advice = f"{unfused} backend (inductor) fuses kernels. CUDA graphs launch many ops at once"
         return Remedy(advice, action("fuse_by_inductor"))
-    already = "Compiled code made most of these launches already. CUDA graphs launch many at once"
+    already = "Compiled code made most of these launches already. CUDA graphs launch many ops at once"
     return Remedy(already, action("graphs"))
 
 
@@ -129,12 +128,12 @@ def _inside(facts: Facts, stretches: Rows[LaunchBound]) -> Bool:
     return inside
 
 
-# The finding "calls into the driver", that held Python while the device had nothing to do, and its sentence.
+# The finding "calls into the driver", which blocked Python while the device had nothing to do, and its sentence.
 
 NAMED = 3  # calls that the sentence names
-MOSTLY = 0.9  # of the cost: then one call is all that a headline names
+MOSTLY = 0.9  # of the cost: then the headline names one call alone
 _LAUNCH = re.compile(r"(?<!graph)launch", re.IGNORECASE)
-_PIN = re.compile(r"(?:Malloc|MemAlloc|Host)(?:Host|Alloc|Register)", re.IGNORECASE)  # of host memory, not the device's
+_PIN = re.compile(r"(?:Malloc|MemAlloc|Host)(?:Host|Alloc|Register)", re.IGNORECASE)  # host memory, not device memory
 
 
 # cuModuleLoadData, cuLibraryLoadData, hipModuleLoad; cudaFuncGetAttributes loads the kernel too
@@ -147,56 +146,56 @@ _LAZY = (
     "or set CUDA_MODULE_LOADING=EAGER to load all at the start"
 )
 _ALLOCATE = (
-    "The allocator asks the driver for memory in the first steps: run them before recording; where it goes on, "
-    "PYTORCH_ALLOC_CONF=expandable_segments:True or constant shapes avoid it"
+    "The allocator asks the driver for memory in the first steps: run them before recording. If it still does later, "
+    "use PYTORCH_ALLOC_CONF=expandable_segments:True or constant shapes"
 )
 
 
-_PINNED = "The driver pins host memory each time: keep pinned buffers, and use them again"
+_PINNED = "The driver pins host memory each time: allocate pinned buffers once and reuse them"
 
 
-# the allocator frees only what it must, to find room; a library such as cuDNN or cuBLAS calls cudaFree as it starts
+# the allocator frees memory only to make room; a library such as cuDNN or cuBLAS calls cudaFree when it initializes
 _FREE = re.compile(r"^(?:cuda|hip|cuMem|hipMem)Free(?!Async|Host)")
 _START = (
-    "Most of its time is one call, as when CUDA or a library such as cuDNN starts: run the cell once before recording, "
-    "and do not empty the allocator's cache behind it"
+    "One call takes most of the time, as when CUDA or a library such as cuDNN initializes: run the cell once before "
+    "recording, and do not empty the allocator's cache afterwards"
 )
 _RETRY = (
-    "The allocator gave memory back to find room: torch.cuda.memory_stats()['num_alloc_retries'] counts it; "
+    "The allocator freed cached memory to make room: torch.cuda.memory_stats()['num_alloc_retries'] counts it; "
     "smaller batches, or PYTORCH_ALLOC_CONF=expandable_segments:True, avoid it"
 )
 
 
 def in_call(facts: Facts, free: Intervals) -> Outcome:
-    """Time in which the device had nothing to do because Python was held in runtime or driver calls.
+    """Time in which the device had nothing to do because Python was blocked in runtime or driver calls.
 
     Source of the settings: CUDA C++ Programming Guide, "Lazy Loading"; PyTorch, "CUDA semantics", memory management.
     """
     where = intersect(facts.cell_time.causes.in_call, free)
     cost_ns = total_ns(where)
     if cost_ns < facts.notable_ns:
-        return facts.below_notable(f"for long calls into the driver {facts.the_device} waited", cost_ns)
-    rows, held_ns = _calls_in(facts, where)
+        return facts.below_notable(f"during long calls into the driver, {facts.the_device} waited", cost_ns)
+    rows, blocked_ns = _calls_in(facts, where)
     names, code = np.unique(facts.trace.calls.name[rows], return_inverse=True)
-    sums = np.bincount(code, weights=held_ns, minlength=len(names)).astype(np.int64)
+    sums = np.bincount(code, weights=blocked_ns, minlength=len(names)).astype(np.int64)
     order = np.argsort(-sums, kind="stable").tolist()
-    calls_named = [_describe_calls(facts, rows[code == i], held_ns[code == i]) for i in order[:NAMED]]
+    calls_named = [_describe_calls(facts, rows[code == i], blocked_ns[code == i]) for i in order[:NAMED]]
     more = len(order) - NAMED
     calls_named += [units.plural(more, "other call")] if more > 0 else []
     lines = np.unique(facts.trace.calls.line[rows])
-    longest = held_ns[code == order[0]]
+    longest = blocked_ns[code == order[0]]
     place = on_call_lines(facts.trace, rows, 3)
     longest_call = facts.trace.names[names[order[0]]]
     fact, remedy = _for_call(longest_call, longest)
     if fact == "first_call" and sums[order[0]] < MOSTLY * cost_ns:
         fact = "first_calls"
-    held = f"{facts.the_device} had nothing to do while Python was in {listed(calls_named)}{place}"
+    idle = f"{facts.the_device} had nothing to do while Python was in {listed(calls_named)}{place}"
     return [
         Finding(
             rule="in_call",
             cost_ns=cost_ns,
             cause=f"{units.duration(cost_ns)} in calls into the driver",
-            detail=f": {sentences(held)}",
+            detail=f": {idle}",
             lines=tuple(int(n) for n in lines[:3] if n > 0),
             start_ns=int(where[0, 0]),
             end_ns=int(where[-1, 1]),
@@ -210,30 +209,32 @@ def in_call(facts: Facts, free: Intervals) -> Outcome:
 
 
 def _calls_in(facts: Facts, where: Intervals) -> tuple[Int64, Int64]:
-    """The long calls that reach into some time, and how long each does; the outer one where calls nest."""
+    """The long calls within some time, and how much of it each covers; where calls nest, the outer one."""
     calls, rows = facts.trace.calls, long_calls(facts.trace)
-    held = covered_ns(where, calls.start_ns[rows], calls.end_ns[rows])
-    rows, held = rows[held > 0], held[held > 0]
+    inside_ns = covered_ns(where, calls.start_ns[rows], calls.end_ns[rows])
+    rows, inside_ns = rows[inside_ns > 0], inside_ns[inside_ns > 0]
     reached = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(calls.end_ns[rows])[:-1]))[: len(rows)]
     outer = calls.start_ns[rows] >= reached
-    return rows[outer], held[outer]
+    return rows[outer], inside_ns[outer]
 
 
-def _describe_calls(facts: Facts, rows: Int64, held_ns: Int64) -> str:
-    """One call in words: "cudaLaunchKernel for 626 ms (×12, the longest 102 ms)"."""
+def _describe_calls(facts: Facts, rows: Int64, blocked_ns: Int64) -> str:
+    """Calls of one name in words: "cudaLaunchKernel for 626 ms (×12, the longest 102 ms)"."""
     name = facts.trace.names[facts.trace.calls.name[rows[0]]]
-    times = f" (×{units.count(len(rows))}, the longest {units.duration(int(held_ns.max()))})" if len(rows) > 1 else ""
-    return f"{name} for {units.duration(int(held_ns.sum()))}{times}"
+    times = (
+        f" (×{units.count(len(rows))}, the longest {units.duration(int(blocked_ns.max()))})" if len(rows) > 1 else ""
+    )
+    return f"{name} for {units.duration(int(blocked_ns.sum()))}{times}"
 
 
-def _for_call(name: str, held_ns: Int64) -> tuple[str, Remedy]:
-    """The headline and the remedy for the call that held Python longest.
+def _for_call(name: str, blocked_ns: Int64) -> tuple[str, Remedy]:
+    """The headline and the remedy for the call that blocked Python longest.
 
-    held_ns: how long each call of that name did.
+    blocked_ns: how long each call of that name blocked it.
     """
     if _LAUNCH.search(name) or _LOAD.search(name):
         return "first_launches", Remedy(_LAZY, action("warm_up"))
-    if _FREE.match(name) and 2 * int(held_ns.max()) > int(held_ns.sum()):
+    if _FREE.match(name) and 2 * int(blocked_ns.max()) > int(blocked_ns.sum()):
         return "first_call", Remedy(f"{name}: {_START[0].lower()}{_START[1:]}", action("warm_up"))
     if _FREE.match(name):
         return "retries", Remedy(_RETRY, action("smaller_batches"))
@@ -248,20 +249,20 @@ def _for_call(name: str, held_ns: Int64) -> tuple[str, Remedy]:
 
 
 def queue_full(facts: Facts) -> Outcome:
-    """Launch calls that waited for room in the queue: nothing is lost, the device has work."""
+    """Launch calls that waited for room in the queue: no time is lost, because the device has work."""
     calls, rows = facts.trace.calls, facts.launches.blocked
     if not len(rows):
         return Silent("no launch waited for room in the queue")
     length_ns = int((calls.end_ns - calls.start_ns)[rows].sum())
     lines = np.unique(calls.line[rows])
     n = units.plural(len(rows), "launch", "launches")
-    held = f"{n} blocked Python for {units.duration(length_ns)}{on_call_lines(facts.trace, rows)}"
+    blocked = f"{n} blocked Python for {units.duration(length_ns)}{on_call_lines(facts.trace, rows)}"
     return [
         Finding(
             rule="queue_full",
             cost_ns=0,
             cause="the queue was full",
-            detail=f": {sentences(held, f'up to {units.count(facts.launches.deepest)} launches were queued')}",
+            detail=f": {sentences(blocked, f'up to {units.count(facts.launches.deepest)} launches were queued')}",
             lines=tuple(int(line) for line in lines if line > 0),
             start_ns=int(calls.start_ns[rows].min()),
             end_ns=int(calls.end_ns[rows].max()),
@@ -273,10 +274,11 @@ def queue_full(facts: Facts) -> Outcome:
 # The finding "one graph launch", a fact about how the work was queued, and its sentence.
 
 MOST_FRAC = 0.5  # of the device's ops
+_GRAPH_RECORD = "The record shows the kernels of a graph, but not their operators"
 
 
 def graph_launch(facts: Facts) -> Outcome:
-    """A graph that carries most of a device's ops: the record names no operator inside it."""
+    """A graph that contains most of a device's ops: the record names no operator inside it."""
     origin, ops = origins(facts.trace), facts.trace.ops
     here = ops.device == facts.device
     graph = here & (origin.source == Source.GRAPH)
@@ -286,8 +288,8 @@ def graph_launch(facts: Facts) -> Outcome:
     rows = np.flatnonzero(graph & (origin.name == names[np.argmax(n)]))
     least = MOST_FRAC * int(here.sum())
     if len(rows) <= least:
-        carried = f"the largest graph carried {units.count(len(rows))} of {units.plural(int(here.sum()), 'device op')}"
-        return Silent(f"{carried}, not more than {units.percent(MOST_FRAC)}", len(rows), least)
+        ran = f"the largest graph ran {units.count(len(rows))} of {units.plural(int(here.sum()), 'device op')}"
+        return Silent(f"{ran}, not more than {units.percent(MOST_FRAC)}", len(rows), least)
     length = ops.end_ns - ops.start_ns
     n_launches = len(np.unique(ops.launch[rows]))
     once = "one graph launch" if n_launches == 1 else f"{units.count(n_launches)} launches of one graph"
@@ -298,7 +300,7 @@ def graph_launch(facts: Facts) -> Outcome:
             rule="graph_launch",
             cost_ns=None,
             cause=once,
-            detail=f"{facts.on_device} carried {share}, {time}. Inside a graph the record has kernels and no operators",
+            detail=f"{facts.on_device} ran {share}, {time}. {_GRAPH_RECORD}",
             lines=tuple(int(line) for line in np.unique(ops.line[rows])[:3] if line > 0),
             start_ns=int(ops.start_ns[rows].min()),
             end_ns=int(ops.end_ns[rows].max()),
@@ -312,7 +314,7 @@ def graph_launch(facts: Facts) -> Outcome:
 _ZERO_GRAD = re.compile(r"^Optimizer\.zero_grad#")  # what torch.optim records around the call
 _SET_TO_NONE = (
     "zero_grad(set_to_none=True), torch's default since 2.0, drops the gradients: nothing is filled, "
-    "and the next backward writes them instead of adding to zeros"
+    "and the next backward pass writes them instead of adding to zeros"
 )
 
 
@@ -329,13 +331,15 @@ def zero_grad(facts: Facts, free: Intervals) -> Outcome:
     where = intersect(free, inside)
     cost_ns, busy_ns = total_ns(where), int((ops.end_ns - ops.start_ns)[filled].sum())
     if not filled.any() or not len(where):
-        return Silent("zero_grad() filled nothing, or the device did not wait for it")
+        return Silent("zero_grad() filled nothing, or the device did not wait for Python meanwhile")
     if cost_ns + busy_ns < facts.notable_ns:
-        return facts.below_notable("filling gradients and waiting meanwhile took", cost_ns + busy_ns)
+        return facts.below_notable(
+            "filling gradients with zeros, and waiting for Python meanwhile, took", cost_ns + busy_ns
+        )
     lines = np.unique(ops.line[filled])
     steps = facts.in_steps(host.start_ns[rows])
     place = on_time_lines(facts.trace, where, lines[:3])
-    held = f"{facts.the_device} waited {units.duration(cost_ns)} for Python meanwhile{place}{steps}"
+    waited = f"{facts.the_device} waited {units.duration(cost_ns)} for Python meanwhile{place}{steps}"
     n = int(filled.sum())
     fills = f"{units.plural(n, 'op')} of {units.duration(busy_ns)} {'fills' if n == 1 else 'fill'} them"
     return [
@@ -343,7 +347,7 @@ def zero_grad(facts: Facts, free: Intervals) -> Outcome:
             rule="zero_grad",
             cost_ns=cost_ns,
             cause="gradients set to zero",
-            detail=f"{facts.on_device}: {sentences(fills, held)}",
+            detail=f"{facts.on_device}: {sentences(fills, waited)}",
             lines=tuple(int(line) for line in lines[:3] if line > 0),
             start_ns=int(where[0, 0]),
             end_ns=int(where[-1, 1]),
@@ -358,7 +362,7 @@ def zero_grad(facts: Facts, free: Intervals) -> Outcome:
 
 # The finding "data loading" and its sentence.
 
-_FETCH_AHEAD = "num_workers lets the DataLoader fetch ahead"
+_USE_WORKERS = "With num_workers, the DataLoader fetches batches ahead of time"
 
 
 def data_loading(facts: Facts, free: Intervals) -> Outcome:
@@ -369,8 +373,8 @@ def data_loading(facts: Facts, free: Intervals) -> Outcome:
     where = intersect(union(host.start_ns, host.end_ns), free)
     lost_ns = total_ns(where)
     if lost_ns < facts.notable_ns:
-        return facts.below_notable(f"while Python fetched batches {facts.the_device} waited", lost_ns)
-    alone = all("SingleProcess" in facts.trace.names[n] for n in host.name)
+        return facts.below_notable(f"while Python fetched batches, {facts.the_device} waited", lost_ns)
+    no_workers = all("SingleProcess" in facts.trace.names[n] for n in host.name)
     was = facts.python_was(where)
     python_in = was.sentence if was.names[2] and not is_loader(was.names[2]) else ""
     lines = np.unique(host.line)
@@ -387,8 +391,8 @@ def data_loading(facts: Facts, free: Intervals) -> Outcome:
             end_ns=int(where[-1, 1]),
             device=facts.device,
             where=where,
-            advice=_FETCH_AHEAD if alone else "",
+            advice=_USE_WORKERS if no_workers else "",
             headline=headline("data_loading", time=units.duration(lost_ns)),
-            action=action("workers" if alone else "more_workers"),
+            action=action("workers" if no_workers else "more_workers"),
         )
     ]

@@ -1,4 +1,4 @@
-"""The findings on the record as a whole: its streams, steps, missing waits, clocks, and what is missing from it."""
+"""The findings on the record as a whole: streams, steps, missing waits, clocks and missing device records."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from perfmagic.trace.names import kernel_short_names
 
 
 def streams(facts: Facts) -> Outcome:
-    """Whether the streams of the device ran at once."""
+    """Whether the streams of the device ran concurrently."""
     parts, n = facts.breakdown, len(facts.streams)
     if n < 2:
         return Silent(f"{facts.the_device} ran ops on {units.plural(n, 'stream')}, and the threshold is 2", n, 2)
-    at_once_ns = sum(ns for k, ns in parts.concurrency_ns.items() if k >= 2)
+    concurrent_ns = sum(ns for k, ns in parts.concurrency_ns.items() if k >= 2)
     share = (
-        f"{units.percent(at_once_ns / parts.busy_ns)} of the time {facts.the_device} was busy" if parts.busy_ns else ""
+        f"{units.percent(concurrent_ns / parts.busy_ns)} of the time {facts.the_device} was busy"
+        if parts.busy_ns
+        else ""
     )
     pinned = facts.pinned_copies
-    beside = pinned.overlap_reason if pinned and pinned.overlap and pinned.own_stream else ""
+    copies = pinned.overlap_reason if pinned and pinned.overlap and pinned.own_stream else ""
     several = "2 streams" if n == 2 else f"2 or more of {n} streams"
-    cause = f"{several} ran at once" if at_once_ns else f"{n} streams{facts.on_device} never ran at once"
-    detail = sentences(f" for {units.duration(at_once_ns)}, {share}", beside) if at_once_ns else ""
-    # what runs apart may lose nothing, or all that is exposed: their findings say
+    cause = f"{several} ran concurrently" if concurrent_ns else f"{n} streams{facts.on_device} never ran concurrently"
+    detail = sentences(f" for {units.duration(concurrent_ns)}, {share}", copies) if concurrent_ns else ""
+    # whether streams that do not overlap cost time is up to the findings on exposed time
     return [facts.finding(rule="streams", cause=cause, detail=detail)]
 
 
@@ -44,10 +46,10 @@ _WORDS = {
 
 
 def race(facts: Facts) -> Outcome:
-    """Where an op used or overwrote what another stream uses, with no wait between: known of simulated devices only.
+    """Where an op used or overwrote memory that another stream uses, with no wait between: on simulated devices only.
 
-    One finding for each kind, pair of lines and of streams: a function on one line may lack a wait each way. The
-    simulated device keeps the order all the same, so the values are right here.
+    One finding for each kind, pair of lines and pair of streams: a function on one line may lack a wait in both
+    directions. The simulated device keeps the order nevertheless, so the values are right here.
     """
     trace = facts.trace
     if not trace.meta.races:
@@ -62,7 +64,7 @@ def race(facts: Facts) -> Outcome:
     findings = [
         _race_finding(facts, kind, ops) for (kind, _), ops in sorted(pairs.items(), key=lambda pair: pair[0][::-1])
     ]
-    return findings or Silent("the ops that lack a wait lie outside of this part of the record")
+    return findings or Silent("the ops without a wait lie outside this part of the record")
 
 
 def _race_finding(facts: Facts, kind: Hazard, pairs: list[tuple[int, int]]) -> Finding:
@@ -71,7 +73,7 @@ def _race_finding(facts: Facts, kind: Hazard, pairs: list[tuple[int, int]]) -> F
     names = [short[trace.names[trace.ops.name[row]]] for row in both]
     lines = [int(trace.ops.line[row]) for row in both]
     streams = [int(trace.ops.stream[row]) for row in both]
-    does = [
+    actions = [
         f"{name}{f' on line {line}' if line > 0 else ''} {verb} on stream {stream}"
         for name, line, verb, stream in zip(names, lines, _WORDS[kind], streams, strict=True)
     ]
@@ -79,14 +81,14 @@ def _race_finding(facts: Facts, kind: Hazard, pairs: list[tuple[int, int]]) -> F
     rows = np.array(pairs)
     return Finding(
         rule="race",
-        cost_ns=None,  # a wrong result has no price
+        cost_ns=None,  # a wrong result is not a matter of time
         cause="a wait is missing, and on a GPU the result may be wrong",
-        detail=f": {sentences(f'{does[0]} what {does[1]}{times}', 'only the simulated device keeps that order')}",
+        detail=f": {sentences(f'{actions[0]} what {actions[1]}{times}', 'only the simulated device keeps this order')}",
         lines=tuple(sorted({line for line in lines if line > 0})),
         start_ns=int(trace.ops.start_ns[rows].min()),
         end_ns=int(trace.ops.end_ns[rows].max()),
         device=facts.device,
-        advice=f"Stream {streams[0]} has to wait for stream {streams[1]} first, with wait_stream()",
+        advice=f"Stream {streams[0]} must wait for stream {streams[1]} first, with wait_stream()",
         headline=headline("race", a=streams[0], b=streams[1]),
         action=action("wait_stream", a=streams[0], b=streams[1]),
     )
@@ -95,13 +97,13 @@ def _race_finding(facts: Facts, kind: Hazard, pairs: list[tuple[int, int]]) -> F
 # The finding "steps stand out" and its sentence.
 
 NAMED = 3  # steps that a sentence lists; the table has all
-NAMED_FRAC = 0.1  # of what a lap has more; the sentence leaves smaller parts out
+NAMED_FRAC = 0.1  # of the excess over the median step; the sentence omits smaller parts
 
 
 def step(facts: Facts) -> Outcome:
     """Training steps that took the device much longer than the median one.
 
-    It costs nothing of its own: what a long step lost is in the findings about its time.
+    It has no cost of its own: the time that a long step lost belongs to the findings about that time.
     """
     out = sorted(outstanding(facts.trace, facts.steps, facts.comm_names), key=lambda step: -step.lap_ns)
     if not out:
@@ -128,7 +130,7 @@ def step(facts: Facts) -> Outcome:
 
 
 def _why(out: StepOut) -> str:
-    """By which parts a step is longer than the others, the longest first."""
+    """Which parts make a step longer than the median one, the longest first."""
     least = NAMED_FRAC * (out.lap_ns - out.median_ns)
     parts = sorted(((ns, name) for name, ns in out.parts_ns.items() if ns >= least), reverse=True)
     more = [f"{units.duration(ns)} more {name}" for ns, name in parts]
@@ -139,17 +141,17 @@ NOTABLE_FRAC = 0.01  # of the launches
 
 
 def incomplete(facts: Facts) -> Outcome:
-    """Launches without a device record: work that was executed and is not seen."""
+    """Launches without a device record: their work was executed but is not in the record."""
     trace = facts.trace
-    lost = trust(trace).n_launches_without_op
+    missing = trust(trace).n_launches_without_op
     launches = int((trace.calls.kind == CallKind.LAUNCH).sum())
     n = units.plural(launches, "launch", "launches")
-    lacking = f"{units.count(lost)} of {n} have no device record"
-    if not lost:
+    without_record = f"{units.count(missing)} of {n} have no device record"
+    if not missing:
         return Silent("every launch has its device record")
-    if lost < NOTABLE_FRAC * launches:
-        return too_few(lacking, lost, NOTABLE_FRAC * launches)
-    detail = f": {sentences(lacking, 'busy times are too low')}"
+    if missing < NOTABLE_FRAC * launches:
+        return too_few(without_record, missing, NOTABLE_FRAC * launches)
+    detail = f": {sentences(without_record, 'the busy times are too low')}"
     return [facts.finding(rule="incomplete", cause="the record is incomplete", detail=detail)]
 
 
@@ -171,5 +173,5 @@ def clocks(facts: Facts) -> Outcome:
     least = NOTABLE_CLOCK_FRAC * max(1, len(trace.ops))
     if len(rows) < least:
         return too_few(early, len(rows), least)
-    detail = f": {sentences(early, 'times in the queue are off by as much')}"
+    detail = f": {sentences(early, 'times in the queue are wrong by up to that much')}"
     return [facts.finding(rule="clocks", cause="host and device clocks disagree", detail=detail)]

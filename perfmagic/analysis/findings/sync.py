@@ -1,4 +1,4 @@
-"""The findings "Python blocked" and "pageable HtoD copies": what held Python, and who asked for it."""
+"""The findings "Python blocked" and "pageable HtoD copies": what blocked Python, and which code caused it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NONE, Int64
 
 _PROFILER = re.compile(r"(?:^|[\\/])torch[\\/](?:profiler|autograd[\\/]profiler\.py)")  # frames of torch.profiler
-_READS = frozenset({".item()", "bool()", ".to()", ".copy_()"})  # of values: these can wait until after a loop
-SEVERAL = 3  # waits that make a habit
-QUEUED_FRAC = 0.1  # of a wait; less is the way of a launch
-NO_COST_FRAC = 0.95  # a device so busy while Python was blocked lost nothing that could be won
+_READS = frozenset({".item()", "bool()", ".to()", ".copy_()"})  # reads of values, which can wait until after a loop
+SEVERAL = 3  # waits at least, before the gaps after them are reported
+QUEUED_FRAC = 0.1  # of a wait; less is ordinary launch latency
+NO_COST_FRAC = 0.95  # with the device busy for this share of the time that Python was blocked, no time was lost
 
 
 def sync(facts: Facts, free: Intervals) -> Outcome:
-    """Calls that blocked Python, one finding for each thing that asked for them."""
+    """Calls that blocked Python, a finding for each kind of caller."""
     blocking = facts.syncs
     counted = ~uploads(facts) & ~waits_for_uploads(facts) & ~blocking.after_cell
     result: list[Finding] = []
@@ -47,18 +47,18 @@ def sync(facts: Facts, free: Intervals) -> Outcome:
         meanwhile, afterwards = device_meanwhile(facts, rows), _queue_afterwards(facts, rows)
         detail = sentences(where + edge, meanwhile, _queued_meanwhile(facts, rows), *afterwards)
         finding = waiting(facts, free, "sync", rows, cause, detail)
-        # the time that the device had nothing is in the finding about that time
+        # another finding has the time in which the device had nothing to run
         finding = replace(finding, cost_ns=None) if finding.cost_ns == 0 and afterwards else finding
         fact, remedy = ("", "") if at_edge else _answer(facts, rows, blocked_ns)
         result.append(replace(finding, headline=fact, action=remedy))
         free = subtract(free, result[-1].where)
     if not counted.any():
-        return Silent("no call blocked Python but pageable copies")
-    return result or facts.below_notable("the longest of them all blocked Python", longest_ns)
+        return Silent("no call other than pageable copies blocked Python")
+    return result or facts.below_notable("the longest group of calls blocked Python for", longest_ns)
 
 
 def _answer(facts: Facts, rows: Int64, blocked_ns: int) -> tuple[str, str]:
-    """Headline and action for calls that read values or wait in the middle."""
+    """Headline and action for calls that read values or wait in the middle of the record."""
     asker, n = facts.syncs.asker_name(int(rows[0])), facts.syncs.n_asked(rows)
     reads = asker in _READS and not (uploads(facts) | waits_for_uploads(facts))[rows].any()
     if n < 2:
@@ -77,10 +77,10 @@ def waiting(
     *,
     less_ns: int = 0,
 ) -> Finding:
-    """A finding about calls that blocked Python; it costs the part of `free`, idle time, that they made.
+    """A finding about calls that blocked Python; its cost is the part of `free`, idle time, that they caused.
 
-    That is time in which nothing was queued: what a device is idle for beside, with ops queued, has other causes.
-    less_ns: what of it would be lost all the same.
+    In that time nothing was queued: where ops were queued, idle time has other causes.
+    less_ns: the part that would be lost without these calls, too.
     """
     blocking, parts = facts.syncs, facts.cell_time.parts
     blocked_ns = int(blocking.blocked_ns[rows].sum())
@@ -102,7 +102,7 @@ def waiting(
 
 
 def _cost_ns(idle_ns: int, blocked_ns: int, busy_ns: int) -> int | None:
-    """What calls cost: nothing only where the device was busy all the while, not where it was idle for other causes."""
+    """The cost of calls: 0 where the device stayed busy, None where it was idle for other reasons."""
     if idle_ns > (1 - NO_COST_FRAC) * blocked_ns:
         return idle_ns
     return 0 if busy_ns >= NO_COST_FRAC * blocked_ns else None
@@ -115,17 +115,17 @@ def device_meanwhile(facts: Facts, rows: Int64) -> str:
 
 
 def _queued_meanwhile(facts: Facts, rows: Int64) -> str:
-    """How long the device was idle meanwhile though work was queued: that time the calls did not cost."""
+    """How long the device was idle meanwhile although work was queued: not because of these calls."""
     parts = facts.cell_time.parts
     queued = merge(parts["other_stream"], parts["unexplained"], parts["between_ops"], parts["launching"])
     queued_ns = total_ns(intersect(queued, union(facts.syncs.start_ns[rows], facts.syncs.end_ns[rows])))
     if queued_ns < max(facts.notable_ns, QUEUED_FRAC * int(facts.syncs.blocked_ns[rows].sum())):
         return ""
-    return f"for {units.duration(queued_ns)} of it {facts.the_device} had work queued and did not execute"
+    return f"for {units.duration(queued_ns)} of that time, {facts.the_device} had work queued but ran nothing"
 
 
 def _device(facts: Facts, rows: Int64) -> str:
-    """The device whose busy time the calls have: of several that of the calls, where they name one."""
+    """The device whose busy time is given: of several devices the one that the calls name, if any."""
     if len(facts.trace.device_ids) == 1:
         return facts.the_device
     devices = np.unique(facts.syncs.device[rows])
@@ -133,29 +133,25 @@ def _device(facts: Facts, rows: Int64) -> str:
 
 
 def _edge(facts: Facts, rows: Int64) -> str:
-    """Where in the record the calls are that begin or end it, and who made them, where Python's stacks say so."""
+    """That the record begins or ends with these calls, and who made them, if Python's stacks show it."""
     first = facts.trace.launch_start_ns()[facts.trace.ops.launch != NONE].min()
     begins = facts.syncs.end_ns[rows] <= first
     ends = [" begins"] * bool(begins.any()) + [" ends"] * bool((~begins).any())
     where = f", where the record{' and'.join(ends)}"
     callers = [_caller(facts, int(row)) for row in rows]
-    if not all(callers):  # nothing separates a profiler's own from the user's
-        return f"{where}: profilers wait for the device there themselves"
+    if not all(callers):  # the profiler's own calls look like the user's
+        return f"{where}: profilers synchronize there themselves"
     if len(set(callers)) == 1:
-        return f"{where}: {callers[0]} called it"
-    held = dict.fromkeys(callers, 0)
+        return f"{where}: {callers[0]} made the call"
+    blocked_ns = dict.fromkeys(callers, 0)
     for caller, ns in zip(callers, facts.syncs.blocked_ns[rows].tolist(), strict=True):
-        held[caller] += ns
-    (caller, ns), *others = held.items()
-    clauses = [
-        f"{caller} called {units.duration(ns)} of it",
-        *(f"{caller} {units.duration(ns)}" for caller, ns in others),
-    ]
-    return f"{where}: {listed(clauses)}"
+        blocked_ns[caller] += ns
+    by_caller = listed([f"{caller} ({units.duration(ns)})" for caller, ns in blocked_ns.items()])
+    return f"{where}: the calls are from {by_caller}"
 
 
 def _caller(facts: Facts, row: int) -> str:
-    """Whose Python made a blocking call: the profiler, or the innermost function outside torch; "" where not known."""
+    """Who made a blocking call: the profiler, or the innermost function outside torch; "" where not known."""
     calls, names = facts.trace.calls, facts.trace.names
     call = int(facts.syncs.call[row])
     at = calls.start_ns[[call]]
@@ -169,7 +165,7 @@ def _caller(facts: Facts, row: int) -> str:
 
 
 def _queue_afterwards(facts: Facts, rows: Int64) -> list[str]:
-    """What several waits cost that no wait shows: after each the device has nothing until Python queues again."""
+    """What several waits cost afterwards: each time the device has nothing to run until Python queues again."""
     gaps = facts.gaps
     ends = np.sort(facts.syncs.end_ns[rows])
     if len(rows) < SEVERAL or not len(gaps):
@@ -182,20 +178,21 @@ def _queue_afterwards(facts: Facts, rows: Int64) -> list[str]:
     return ["each left the queue empty", f"{facts.the_device} then waited {units.duration(lost_ns)} for Python"]
 
 
-FAR_RATIO = 3  # to the longest of the others, as of a gap far longer than those like it
+FAR_RATIO = 3  # times the longest of the others, as for gaps
 
 
-# They copy to the device what they are given on the CPU, each time and blocking (torch, ATen/native/
-# TensorAdvancedIndexing.cpp): the call has no place for non_blocking=True
+# They copy indices and values on the CPU to the device, each time and blocking (torch, ATen/native/
+# TensorAdvancedIndexing.cpp): the call has no non_blocking argument
 _INDEXING = frozenset({"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"})
 
 
 def pageable(facts: Facts, free: Intervals) -> Outcome:
     """Copies from pageable memory to the device that blocked Python.
 
-    They cost the time that the device was idle because Python was held, less a launch each: so long a pinned copy holds
-    it, too. What they take longer than pinned ones is a part of exposed copies: see slower_copies. The device's
-    first op is left out where its call took far longer than the others: that was the start of the device.
+    Their cost is the time that the device was idle because they blocked Python, less a launch each: a pinned copy
+    blocks Python for that long, too. How much longer they take than pinned ones is a part of exposed copies: see
+    slower_copies. The device's first op is left out where its call took far longer than the others: it initialized
+    the device.
     """
     syncs = facts.syncs
     start_up = _start_up(facts)
@@ -208,17 +205,19 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
     if not len(calls):
         return Silent("no copy from pageable memory blocked Python")
     if blocked_ns - launches_ns < facts.notable_ns:
-        return facts.below_notable("beyond a launch each, pageable copies blocked Python", blocked_ns - launches_ns)
+        return facts.below_notable(
+            "apart from a launch each, pageable copies blocked Python for", blocked_ns - launches_ns
+        )
     copies = _copies(facts, calls)
     waited_ns = blocked_ns - int(syncs.blocked_ns[calls].sum())
-    waited = f", {units.duration(waited_ns)} of it in the wait for the stream after each" if waited_ns else ""
-    held = f" blocked Python for {units.duration(blocked_ns)}{on_sync_lines(facts.trace, rows)}{waited}"
+    waited = f", {units.duration(waited_ns)} of that in the wait for the stream after each" if waited_ns else ""
+    blocked = f" blocked Python for {units.duration(blocked_ns)}{on_sync_lines(facts.trace, rows)}{waited}"
     cause = units.plural(len(calls), "pageable HtoD copy", "pageable HtoD copies")
     first = ""
     if len(start_up):
         took = units.duration(int(syncs.blocked_ns[start_up].sum()))
-        first = f"another one, the first op of {facts.the_device}, blocked it for {took} and is not counted"
-    detail = sentences(held, device_meanwhile(facts, rows), first, copies.overlap_reason)
+        first = f"another copy, the first op of {facts.the_device}, blocked Python for {took} and is not counted"
+    detail = sentences(blocked, device_meanwhile(facts, rows), first, copies.overlap_reason)
     advice = _pageable_advice(facts, calls, rows, copies)
     finding = waiting(facts, free, "pageable", rows, cause, detail, advice, less_ns=launches_ns)
     indexing = _indexing(facts, rows)
@@ -230,9 +229,9 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
 
 
 def slower_copies(facts: Facts, exposed_copy: Callable[[], Outcome]) -> Outcome:
-    """What copies from pageable memory take longer than pinned ones would, of the time of exposed copies.
+    """How much longer copies from pageable memory take than pinned ones would, as a part of the exposed copies.
 
-    Nothing where the bus is not known, or where they are as fast already.  exposed_copy: is asked for that time only
+    Silent where the bandwidth of the bus is not known, or where they are as fast already.  exposed_copy: called only
     where there are such copies.
     """
     calls = np.flatnonzero(uploads(facts) & ~facts.syncs.after_cell)
@@ -241,7 +240,7 @@ def slower_copies(facts: Facts, exposed_copy: Callable[[], Outcome]) -> Outcome:
     copies, bus, ops = _copies(facts, calls), pinned_bus(facts.trace, facts.device), facts.trace.ops
     sized = copies.rows[ops.size_bytes[copies.rows] != NONE]
     if bus is None or not len(sized):
-        return Silent("the size of the pageable copies or the speed of the bus is not known")
+        return Silent("the size of the pageable copies or the bandwidth of the bus is not known")
     exposed = exposed_copy()
     if isinstance(exposed, Silent):
         return exposed
@@ -250,7 +249,7 @@ def slower_copies(facts: Facts, exposed_copy: Callable[[], Outcome]) -> Outcome:
     pinned_ns = ops.size_bytes[sized] / bus.bytes_per_s * 1e9
     less_ns = min(int(np.maximum(length_ns - pinned_ns, 0).sum()), total_ns(where))
     if less_ns < facts.notable_ns:
-        return facts.below_notable("pinned, the exposed copies would save", less_ns)
+        return facts.below_notable("pinning would speed up the exposed copies by", less_ns)
     less = f"{units.duration(less_ns)} less, at {units.bandwidth(bus.bytes_per_s, 1e9)} ({bus.source})"
     lines, launches = ops.line[sized], ops.launch[sized]
     return [
@@ -271,7 +270,7 @@ def slower_copies(facts: Facts, exposed_copy: Callable[[], Outcome]) -> Outcome:
 
 
 def _start_up(facts: Facts) -> Int64:
-    """The call of the device's first op, row of facts.syncs, where it is such a copy and far longer than all others."""
+    """The call of the device's first op, a row of facts.syncs, if it is such a copy and far longer than all others."""
     syncs, trace = facts.syncs, facts.trace
     first = int(np.argmax(trace.ops.device == facts.device))  # the ops are in the order of their starts
     copies = np.flatnonzero(uploads(facts) & ~syncs.after_cell)
@@ -292,19 +291,19 @@ def _copies(facts: Facts, calls: Int64) -> HostCopies:
 
 
 def _pageable_advice(facts: Facts, calls: Int64, rows: Int64, copies: HostCopies) -> str:
-    """What frees Python of the copies.  calls: that launched them;  rows: these, and the waits behind them."""
+    """How to keep the copies from blocking Python.  calls: their launches.  rows: these and the waits after them."""
     indexed = np.isin(rows, _indexing(facts, rows))
     n_indexed = int(np.isin(calls, rows[indexed]).sum())
     if not n_indexed:
         return _pinning(copies)
     blocked = units.duration(int(facts.syncs.blocked_ns[rows[indexed]].sum()))
-    which = f"{units.count(n_indexed)} of them, {blocked}," if n_indexed < len(calls) else "they"
-    keep = f"{which} are tensors on the CPU that indexing copies to {facts.the_device}: keep index and values there"
+    which = f"{units.count(n_indexed)} of them, {blocked}," if n_indexed < len(calls) else "They"
+    keep = f"{which} are tensors on the CPU that indexing copies to {facts.the_device}: keep indices and values there"
     return sentences(keep, f"for the others, {_pinning(copies)}" if n_indexed < len(calls) else "")
 
 
 def _indexing(facts: Facts, rows: Int64) -> Int64:
-    """The blocking calls that an indexing operator made for what it was given on the CPU."""
+    """The blocking calls of indexing operators, which copy their arguments from the CPU."""
     trace, asker = facts.trace, facts.syncs.asker[rows]
     indexing = np.array([name in _INDEXING for name in trace.names], bool)
     known = rows[asker != NONE]
@@ -315,6 +314,6 @@ def _indexing(facts: Facts, rows: Int64) -> Int64:
 def _pinning(copies: HostCopies) -> str:
     """A copy from pinned memory without non_blocking waits for its stream, too (ATen/native/cuda/Copy.cu)."""
     if copies.own_stream:
-        return "pin_memory() and non_blocking=True let them run beside compute"
-    both = "pin_memory() and non_blocking=True together free Python, pinning alone does not"
-    return f"{both}; to overlap, give them a stream of their own, too"
+        return "pin_memory() and non_blocking=True let them overlap with compute"
+    both = "pin_memory() together with non_blocking=True keeps Python from blocking, pinning alone does not"
+    return f"{both}; to overlap with compute, they also need a stream of their own"

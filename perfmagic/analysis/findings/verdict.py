@@ -236,7 +236,7 @@ def _of_times(facts: Facts) -> Verdict:
     time = facts.cell_time
     kind = kind_of(facts)
     parts, lines, cost_ns = _DESCRIBED[kind](facts, time)
-    parts += [_first_gap(facts), *_exposed_beside(facts, time.window.length_ns)]
+    parts += [_first_gap(facts), *_exposed_while_busy(facts, time.window.length_ns)]
     return Verdict(kind, time.busy_frac, sentences(*parts), lines, cost_ns)
 
 
@@ -251,7 +251,9 @@ def _device_bound(facts: Facts, time: CellTime) -> Described:
         least = "at least " if at_least else ""
         parts.append(f"Python ran up to {units.plural(deepest, 'op')} and {least}{units.duration(ahead_ns)} ahead")
     if waits_for_device(facts):
-        parts.append(f"{'Python' if facts.trace.meta.returned_ns is None else 'the cell itself'} waits for it")
+        parts.append(
+            f"{'Python' if facts.trace.meta.returned_ns is None else 'the cell'} blocks until the device finishes"
+        )
     return [*parts, *_idle(facts, time)], (), None
 
 
@@ -422,14 +424,14 @@ def waits_for_device(facts: Facts) -> bool:
     return bool((lasted & (2 * blocking.busy_ns > blocking.blocked_ns)).any())
 
 
-def _exposed_beside(facts: Facts, window_ns: int) -> list[str]:
-    """What the device did with no compute beside, where that is notable: busy time that could be won as well."""
+def _exposed_while_busy(facts: Facts, window_ns: int) -> list[str]:
+    """Copies and communication that did not overlap with compute, where notable: this time could be saved as well."""
     parts = facts.breakdown
     both = ((parts.exposed_communication_ns, "communication"), (parts.exposed_copy_ns, "copies"))
     clauses = [
         f"{units.duration(ns)} in {what}" for ns, what in sorted(both, reverse=True) if ns >= EXPOSED_FRAC * window_ns
     ]
-    return [f"while busy, it spent {listed(clauses)} with no compute beside"] if clauses else []
+    return [f"while busy, it spent {listed(clauses)} that did not overlap with compute"] if clauses else []
 
 
 def describe_repairs(facts: Facts) -> str:

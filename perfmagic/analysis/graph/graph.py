@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from perfmagic.analysis.graph.needs import Needs, needs_of, without_implied
-from perfmagic.analysis.graph.nodes import AS_PEOPLE_SAY, GraphNode, Placed, place_of, placed_nodes
+from perfmagic.analysis.graph.nodes import DISPLAY_NAMES, GraphNode, Placed, place_of, placed_nodes
 from perfmagic.trace.columns import SeenOp
 from perfmagic.trace.model import Trace
 from perfmagic.trace.rows import Rows
@@ -199,7 +199,7 @@ def _node(trace: Trace, number: int, node: Placed) -> GraphNode:
     line, function = place_of(trace, node)
     return GraphNode(
         number=number,
-        name=AS_PEOPLE_SAY.get(op.name, op.name.lstrip("_")),
+        name=DISPLAY_NAMES.get(op.name, op.name.lstrip("_")),
         operator=op.name,
         lane=node.lane,
         duration_ns=node.duration_ns,

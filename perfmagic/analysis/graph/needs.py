@@ -1,4 +1,4 @@
-"""Which operator needs which: from the memory that each reads and writes."""
+"""The dependencies between operators, from the memory that each reads and writes."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ DATA, MEMORY = "data", "memory"
 
 @dataclass(frozen=True)
 class Need:
-    """Why an operator cannot begin before another one has ended.
+    """A dependency: an operator cannot start before another one has ended.
 
-    kind: DATA where it reads what that one wrote; MEMORY where it overwrites what that one reads or wrote.
-    size_bytes: of the piece, an upper bound where views have gaps.
+    kind: DATA if it reads what the other wrote; MEMORY if it overwrites what the other reads or wrote.
+    size_bytes: of the shared memory, an upper bound if views have gaps.
     """
 
     kind: str
     size_bytes: int
 
 
-Needs = list[dict[int, Need]]  # for each node the nodes before it that it needs
+Needs = list[dict[int, Need]]  # for each node the earlier nodes that it depends on
 
 
-class _Pieces:
-    """Pieces of one storage and the nodes that touched them, looked up by bytes.
+class _Ranges:
+    """Byte ranges of one storage and the nodes that touched them.
 
-    Pieces are grouped by the bit length of their size and sorted by first byte. Pieces of a group that meet some bytes
-    begin at most 2 ** bits before them.
+    Ranges are grouped by the bit length of their size and sorted by first byte. A range of a group that overlaps some
+    bytes starts at most 2 ** bits before them.
     """
 
     def __init__(self) -> None:
@@ -43,8 +43,8 @@ class _Pieces:
         lows.insert(at, use.low)
         rest.insert(at, (use.high, node))
 
-    def meeting(self, use: Use) -> list[tuple[int, int]]:
-        """Who touched a byte of a piece, by node, and how many bytes are the same."""
+    def overlapping(self, use: Use) -> list[tuple[int, int]]:
+        """The nodes that touched bytes of a range, and how many bytes overlap."""
         touched = []
         for bits, (lows, rest) in self._kinds.items():
             for at in range(bisect_right(lows, use.low - (1 << bits)), bisect_left(lows, use.high)):
@@ -54,7 +54,7 @@ class _Pieces:
         return sorted(touched)
 
     def drop_within(self, use: Use) -> None:
-        """Forget pieces that a piece covers."""
+        """Forget the ranges that a range covers."""
         for lows, rest in self._kinds.values():
             first, last = bisect_left(lows, use.low), bisect_right(lows, use.high)
             kept = [i for i in range(first, last) if rest[i][0] > use.high]
@@ -63,26 +63,26 @@ class _Pieces:
 
 
 def needs_of(ops: Sequence[SeenOp]) -> Needs:
-    """For each operator those before it that it needs, by their place in `ops`, which are in order of their start.
+    """For each operator the earlier ones that it depends on, as indices into `ops`, which are in order of their start.
 
-    Pieces of memory are ranges of bytes: two views of one storage whose ranges meet count as sharing memory, also where
-    their elements lie between each other, as columns do.
+    Memory is compared as byte ranges: two views of one storage with overlapping ranges count as sharing memory, even if
+    their elements interleave, as columns do.
     """
-    writers: dict[int, _Pieces] = defaultdict(_Pieces)
-    readers: dict[int, _Pieces] = defaultdict(_Pieces)
+    writers: dict[int, _Ranges] = defaultdict(_Ranges)
+    readers: dict[int, _Ranges] = defaultdict(_Ranges)
     needs: Needs = []
     for node, op in enumerate(ops):
         needed: dict[int, Need] = {}
         for use in op.uses:
             if use.reads:
-                _add(needed, DATA, writers[use.storage].meeting(use))
+                _add(needed, DATA, writers[use.storage].overlapping(use))
         for use in op.uses:
             if use.writes:
-                _add(needed, MEMORY, readers[use.storage].meeting(use))
-                _add(needed, MEMORY, writers[use.storage].meeting(use))
+                _add(needed, MEMORY, readers[use.storage].overlapping(use))
+                _add(needed, MEMORY, writers[use.storage].overlapping(use))
         for use in op.uses:
             if use.writes:
-                for table in (writers, readers):  # no later operator needs what is overwritten as a whole
+                for table in (writers, readers):  # no later operator depends on what is completely overwritten
                     table[use.storage].drop_within(use)
                 writers[use.storage].add(use, node)
             elif use.reads:
@@ -101,7 +101,7 @@ def _add(needed: dict[int, Need], kind: str, touched: list[tuple[int, int]]) -> 
 
 
 def without_implied(needs: Needs, most: int = 3000) -> Needs:
-    """The needs without those of memory that follow from others; all of more than `most` operators: time is squared."""
+    """The needs without MEMORY needs that others imply; unchanged above `most` operators, as the time is quadratic."""
     if len(needs) > most:
         return needs
     before = ancestors(needs)
@@ -115,7 +115,7 @@ def without_implied(needs: Needs, most: int = 3000) -> Needs:
 
 
 def ancestors(needs: Sequence[dict[int, Need]]) -> list[int]:
-    """For each node a number whose bits are all nodes that it needs, directly or not."""
+    """For each node an integer with a bit for every node that it depends on, directly or not."""
     bits_of: list[int] = []
     for needed in needs:
         bits = 0

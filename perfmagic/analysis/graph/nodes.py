@@ -16,8 +16,8 @@ from perfmagic.trace.names import OpClass, op_classes
 from perfmagic.trace.paths import NOWHERE
 
 HOST = "cpu"
-AS_PEOPLE_SAY = {"_to_copy": "copy", "copy_": "copy", "_local_scalar_dense": ".item()"}
-NEAR_NS = 20_000  # a launch this close to an operator is its own: clocks of profilers differ by some µs
+DISPLAY_NAMES = {"_to_copy": "copy", "copy_": "copy", "_local_scalar_dense": ".item()"}
+NEAR_NS = 20_000  # a launch this close to an operator belongs to it: clocks of profilers differ by some µs
 _READS_FOR_PYTHON = frozenset({"_local_scalar_dense", "equal", "is_nonzero"})  # results are Python's own values
 
 
@@ -25,12 +25,12 @@ _READS_FOR_PYTHON = frozenset({"_local_scalar_dense", "equal", "is_nonzero"})  #
 class GraphNode:
     """One operator that ran.
 
-    number: by its call.  name: "copy" for what moves data, ".item()" for what Python reads, else as torch names it.
-    operator: torch's own name.  lane: what executed it: "cpu", a device, or a copy's way.
-    duration_ns: how long its device ops ran; of an operator without any, its call.  start_ns, end_ns: of the first and
-    the last of them.  called_ns: when Python called it.  earlier_ns: by how much it could have begun earlier: all that
-    it needs had ended, and its lane was free.  longest: whether it is on the longest chain of needs.
-    n_ops: device ops.  shape: of its first result.  line: that called it, of the cell or of `function`.
+    number: in the order of the calls.  name: "copy" for a copy, ".item()" for a read by Python, else torch's name.
+    operator: torch's own name.  lane: what executed it: "cpu", a device, or a direction of copies.
+    duration_ns: how long its device ops ran; without any, its call.  start_ns, end_ns: of the first and the last of
+    them.  called_ns: when Python called it.  earlier_ns: how much earlier it could have started, with its
+    dependencies done and its lane free.  longest: whether it is on the longest chain of dependencies.
+    n_ops: its device ops.  shape: of its first result.  line: the line that called it, of the cell or of `function`.
     """
 
     number: int
@@ -55,10 +55,10 @@ class GraphNode:
 
 @dataclass(frozen=True)
 class Placed:
-    """A node before its numbers: the operator, rows of its device ops, its lane, and the lines that it was called on.
+    """A node before it is numbered: the operator, the rows of its device ops, its lane, and the lines that called it.
 
-    colour: the OpClass of its longest device op, None on the host.  path: row of trace.paths.  cell_line, top_line: of
-    the cell, the innermost statement and the top-level one; 0 without a cell.
+    colour: the OpClass of its longest device op, None on the host.  path: row of trace.paths.  cell_line, top_line: the
+    cell's innermost and top-level statement; 0 without a cell.
     """
 
     op: SeenOp
@@ -75,7 +75,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class PlacedNodes:
-    """All nodes by their call.  n_unseen: device ops that were launched outside of every operator."""
+    """All nodes in the order of their calls.  n_unseen: device ops that were launched outside of every operator."""
 
     nodes: tuple[Placed, ...]
     n_unseen: int
@@ -110,7 +110,7 @@ def placed_nodes(trace: Trace, seen: Sequence[SeenOp]) -> PlacedNodes:
 
 
 def place_of(trace: Trace, node: Placed) -> tuple[int, str]:
-    """The line that called a node, 0 where none of the user's did, and the function it is in, "" for the cell."""
+    """The user's line that called a node, 0 for none, and the function of that line, "" for the cell."""
     if trace.paths is not None and node.path != NOWHERE:
         function = trace.paths.functions[trace.paths.function[node.path]]
         return int(trace.paths.line[node.path]), "" if function.is_cell else function.name
@@ -118,9 +118,9 @@ def place_of(trace: Trace, node: Placed) -> tuple[int, str]:
 
 
 def _owners(trace: Trace, seen: Sequence[SeenOp]) -> Int64:
-    """The operator that launched each device op, NONE where none did; shape of trace.ops.
+    """The operator that launched each device op, NONE for none; shape of trace.ops.
 
-    Operators of one thread do not nest here: torch does not report what an operator calls inside.
+    Operators of one thread do not nest here: torch does not report the operators that an operator calls.
     """
     ops, calls = trace.ops, trace.calls
     owner = np.full(len(ops), NONE, np.int64)
@@ -138,7 +138,7 @@ def _owners(trace: Trace, seen: Sequence[SeenOp]) -> Int64:
             continue
         last = np.searchsorted(begin[operators], at_ns[launches], side="right") - 1
         before, after = np.maximum(last, 0), np.minimum(last + 1, len(operators) - 1)
-        # how far outside of the call before it and of the one after it a launch lies; 0 inside
+        # distance of a launch to the call before it and to the one after it; 0 inside
         late = np.where(last >= 0, np.maximum(0, at_ns[launches] - end[operators][before]), NEAR_NS + 1)
         soon = np.where(after > last, np.maximum(0, begin[operators][after] - at_ns[launches]), NEAR_NS + 1)
         nearest = np.where(late <= soon, operators[before], operators[after])
@@ -180,9 +180,9 @@ class _Lanes:
         """The lane of a node, and the class of what it did there."""
         name, number = self._keys[at]
         several = len(self._streams[name]) > 1
-        what = "thread" if name == HOST else "stream"
+        unit = "thread" if name == HOST else "stream"
         place = sorted(self._streams[name]).index(number) if several else 0
-        return (f"{name}, {what} {place}" if several and place else name), self._class(at)
+        return (f"{name}, {unit} {place}" if several and place else name), self._class(at)
 
     def _class(self, at: int) -> OpClass | None:
         """The class of the longest device op of a node."""
@@ -196,12 +196,12 @@ class _Lanes:
             return HOST, self._seen[at].thread
         row = max(self._rows[at], key=lambda row: int(ops.end_ns[row] - ops.start_ns[row]))
         here = self._names.get(int(ops.device[row]), f"device {int(ops.device[row])}")
-        ways = {OpClass.HTOD: f"{HOST} → {here}", OpClass.DTOH: f"{here} → {HOST}"}
-        ways[OpClass.PTOP] = f"{here} → {self._seen[at].device}"
-        return ways.get(op_class, here), int(ops.stream[row])
+        directions = {OpClass.HTOD: f"{HOST} → {here}", OpClass.DTOH: f"{here} → {HOST}"}
+        directions[OpClass.PTOP] = f"{here} → {self._seen[at].device}"
+        return directions.get(op_class, here), int(ops.stream[row])
 
     def _overlaps_on_host(self) -> bool:
-        """Whether calls of several threads computed at one time; else they are one lane."""
+        """Whether calls of several threads overlapped; otherwise they share one lane."""
         spans = sorted(
             (op.start_ns, op.end_ns) for op, key in zip(self._seen, self._keys, strict=True) if key[0] == HOST
         )

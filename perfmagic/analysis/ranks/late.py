@@ -16,7 +16,7 @@ LATE_SHARE = 2 / 3  # of all waiting in collectives: of two ranks one always has
 BEGAN_FRAC = 0.5  # of the waiting for a rank: then its late beginning is the reason
 ALONE_FRAC = 0.9  # of the waiting for a rank: where less of it would end without the rank, others come late too
 ONCE_FRAC = 0.9  # of the waiting for a rank: where one of several collectives has it, the rank was late once
-HIDDEN_FRAC = 0.1  # of the waiting for a rank: a smaller part beside compute is not mentioned
+HIDDEN_FRAC = 0.1  # of the waiting for a rank: a smaller part that overlaps with compute is not mentioned
 
 
 def late(job: Ranks) -> list[RankFinding]:
@@ -41,10 +41,11 @@ def _in_turn(job: Ranks, i: int, share: float) -> list[RankFinding]:
     each_ns = round(float(np.median(waited_ns)))
     if each_ns < job.notable_ns:
         return []
-    median = f"the median rank waits {units.duration(each_ns)} in {job.n_collectives}, with no compute beside"
+    exposed = f"in {job.n_collectives}, without overlapping with compute"
+    median = f"the median rank waits {units.duration(each_ns)} {exposed}"
     if len(job.ranks) == 2:
         first, second = (f"rank {rank} {{}}{units.duration(ns)}" for rank, ns in zip(job.ranks, waited_ns, strict=True))
-        median = f"{first.format('waits ')} and {second.format('')} in {job.n_collectives}, with no compute beside"
+        median = f"{first.format('waits ')} and {second.format('')} {exposed}"
     no_straggler = f"no rank causes most of it (rank {job.ranks[i]} causes {units.percent(share)})"
     return [
         RankFinding(
@@ -66,7 +67,7 @@ def _straggler(job: Ranks, i: int) -> RankFinding:
         cause = f"rank {rank} began {units.duration(later_ns)} after {job.than_others(i)}"
         why = f"{units.percent(_first_share(job, i))} of the waiting for rank {rank} is in its first collective"
         advice = f"Look at what rank {rank} did before: data loading, a checkpoint, or a profiler that started later"
-        said = headline("late_at_first", rank=rank, time=units.duration(later_ns), others=job.others(i))
+        said: str = headline("late_at_first", rank=rank, time=units.duration(later_ns), others=job.others(i))
         reason = Reason(why, Remedy(advice, action("late_before", ranks=name_ranks(job, [i]))), said)
     else:
         once = _once(job, i)
@@ -83,7 +84,7 @@ def _straggler(job: Ranks, i: int) -> RankFinding:
     often = headline("late_often", rank=rank, n=_n_last(job, [i]))
     if once:
         often = headline("late_once", rank=rank, who=job.others(i), time=units.duration(job.waits.waited_for_ns(i)))
-    said: str = reason.headline or often
+    said = reason.headline or often
     return _of_late(job, [i], (cause, detail), reason, said, rule="straggler")
 
 
@@ -157,7 +158,9 @@ def _describe_waiting(job: Ranks, late_places: list[int]) -> str:
     most = units.known_within(int(waits[longest]), wrong_ns)
     hidden_ns = int(job.waits.hidden_ns[late_places].sum(axis=0)[longest])
     beside = (
-        f", and {units.duration(hidden_ns)} more beside compute" if hidden_ns > HIDDEN_FRAC * waits[longest] else ""
+        f", and {units.duration(hidden_ns)} more overlapped with compute"
+        if hidden_ns > HIDDEN_FRAC * waits[longest]
+        else ""
     )
     if len(peers) == 1:
         return f"{longest_rank} waits {most} for {it}{beside}"
@@ -167,8 +170,8 @@ def _describe_waiting(job: Ranks, late_places: list[int]) -> str:
 
 
 def _held_up_ns(job: Ranks, late_places: list[int]) -> int:
-    """How much less the others would wait in the median, with no compute beside, did some ranks come with the last of
-    the others wherever one of them comes last.
+    """How much less the median of the others would wait, not overlapped with compute, if some ranks came with the last
+    of the others wherever one of them comes last.
     """
     ranks, less_ns = {job.ranks[i] for i in late_places}, dict.fromkeys(job.ranks, 0)
     for group, costly in job.waits.costly_waits:

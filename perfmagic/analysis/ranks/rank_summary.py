@@ -323,7 +323,7 @@ class RankSummary:
     `number` in the group, `bytes` (NONE: not known), `launched` (NONE: not known), `blocked`: how long Python had been
     blocked until then; and by each name of SPENT how much there was until `start`.
     began: the same until began_ns, by the names of SPENT and "blocked".
-    exposed: communication with no compute beside it.  kernels: the longest of the device.
+    exposed: communication that did not overlap with compute.  kernels: the longest of the device.
     bands: of a picture, see perfmagic.analysis.ranks.rank_files; empty where the trace is at hand.
     """
 

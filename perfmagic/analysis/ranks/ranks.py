@@ -52,14 +52,14 @@ class RankStat:
     communication_ns: when it communicated.
     copy_ns: when it copied.
     idle_ns: what of the extent no op executed in.
-    exposed_communication_ns: communication with no compute beside it, in ns: the sum of the next three.
+    exposed_communication_ns: communication that did not overlap with compute, in ns: the sum of the next three.
     exposed_waiting_ns: exposed, in a collective before the last rank came.
     exposed_transfer_ns: exposed, in a collective once all ranks were there.
     exposed_unmatched_ns: exposed, of which the other ranks recorded nothing that matches.
-    waiting_ns: in matched collectives before the last rank came, and in messages before the other end did, also
-    beside compute.
-    transfer_ns: in matched collectives once all ranks were there, also beside compute; where one collective waits
-    while another moves data, that is transfer.
+    waiting_ns: in matched collectives before the last rank came, and in messages before the other end did, also where
+    it overlaps with compute.
+    transfer_ns: in matched collectives once all ranks were there, also where it overlaps with compute; where
+    one collective waits while another moves data, that is transfer.
     waiting_bound_ns: how far the waiting may be wrong, over all collectives.
     n_matched: its matched collectives.
     n_last: those of them to which it came last.

@@ -91,7 +91,7 @@ class ScalingStat:
     time_ns: of the cell.  ideal_ns: what it would take if nothing were lost.  speedup: how many times the work per
     second of the fewest ranks is done.  efficiency_frac: that over how many times the ranks there are.
     compute_ns, exposed_waiting_ns, exposed_transfer_ns, rest_ns: the mean of the ranks; they add up to time_ns.
-    Waiting: for other ranks, with no compute beside it.  Transfer: the rest of the exposed communication.
+    Waiting: for other ranks, without overlapping with compute.  Transfer: the rest of the exposed communication.
     waited_for_core_ns: the mean of the ranks, all threads of one added up; None where not known.  cores: of the host.
     """
 

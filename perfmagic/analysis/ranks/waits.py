@@ -13,7 +13,7 @@ from perfmagic.analysis.ranks.who_waited import MatchedGroup
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, merge, subtract
 from perfmagic.trace.columns import Bool, Int64
 
-# The waiting that costs a rank something: in a collective, for the rank that came last, with no compute beside it.
+# The waiting that costs a rank time: in a collective, for the rank that came last, not overlapped with compute.
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class CostlyWaits:
 
     @property
     def hidden_ns(self) -> Int64:
-        """How long each rank waits in each collective beside compute, which costs nothing; shape (r, n)."""
+        """How long each rank waits in each collective while it computes, which costs no time; shape (r, n)."""
         rows = zip(self.hidden, self.from_ns, self.met_ns, strict=True)
         return np.array([covered_ns(hidden, start, met) for hidden, start, met in rows], np.int64)
 
@@ -119,19 +119,19 @@ class JobWaits:
     def waits_ns(self) -> Int64:
         """[last, waiting]: how long each rank waited in collectives for each rank that came last; shape (ranks, ranks).
 
-        Also beside compute. Waits within their error, and collectives without a certain last rank, are left out.
+        Also those that overlap with compute. Waits within their error, and collectives without a certain last rank, are left out.
         """
         certain = [np.where(group.waits.known, group.waits.waiting_ns, 0) for group in self.groups]
         return self._by_last(certain)
 
     @cached_property
     def costly_waits(self) -> tuple[tuple[MatchedGroup, CostlyWaits], ...]:
-        """Each group with its waits that had no compute beside them."""
+        """Each group with its waits that did not overlap with compute."""
         return tuple(zip(self.groups, costly_waits(self.groups, self.summaries, self.transfer), strict=True))
 
     @cached_property
     def costs_ns(self) -> Int64:
-        """[last, waiting]: the same as waits_ns with no compute beside; shape (ranks, ranks).
+        """[last, waiting]: the part of waits_ns that did not overlap with compute; shape (ranks, ranks).
 
         The sum of a column is at most that rank's exposed waiting in the table.
         """
@@ -139,7 +139,7 @@ class JobWaits:
 
     @cached_property
     def hidden_ns(self) -> Int64:
-        """[last, waiting]: the same beside compute; shape (ranks, ranks)."""
+        """[last, waiting]: the part of waits_ns that overlapped with compute; shape (ranks, ranks)."""
         return self._by_last([costly.hidden_ns for _, costly in self.costly_waits])
 
     def _by_last(self, waits: Sequence[Int64]) -> Int64:
@@ -181,6 +181,6 @@ class JobWaits:
         return members
 
     def waited_for_ns(self, i: int) -> int:
-        """How long the median of its peers waited for a rank that came last, with no compute beside."""
+        """How long the median of its peers waited for a rank that came last, without overlapping with compute."""
         peers = self.peers(i)
         return round(float(np.median(self.costs_ns[i, peers]))) if peers else 0

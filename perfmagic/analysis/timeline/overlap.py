@@ -86,7 +86,7 @@ class Breakdown:
     """A device's time, by class. Times in ns; source: docs/words.md, "extent", "overlap", "exposed".
 
     n_ops: device ops.  extent_start_ns, extent_end_ns: first start to last end.  head_ns: window start to first op;
-    tail_ns: last op to window end; neither is idle time.  exposed_*: the part with no compute beside it.
+    tail_ns: last op to window end; neither is idle time.  exposed_*: the part that did not overlap with compute.
     concurrency_ns: {k: time with exactly k streams active}.  intervals: the interval sets behind the sums, by the names
     compute, communication, copy, htod, dtoh, dtod, ptop, memset, busy, idle, exposed_communication, exposed_copy.
     """
@@ -233,14 +233,14 @@ def _interval_sets(ops: DeviceOps, classes: npt.NDArray[Any], start_ns: int, end
     }
 
 
-# How long each two classes of ops ran at once; Breakdown.concurrency_ns counts streams instead.
+# How long each two classes of ops overlapped; Breakdown.concurrency_ns counts streams instead.
 
 CLASSES = ("compute", "htod", "dtoh", "dtod", "ptop", "communication", "memset")  # of breakdown().intervals
 
 
 @dataclass(frozen=True)
 class ClassOverlap:
-    """Two classes of ops on one device, and how long both ran at once.
+    """Two classes of ops on one device, and how long both overlapped.
 
     first: a class.
     second: another class.

@@ -1,4 +1,4 @@
-"""The notebook's end of each rank: what it sent, whether it lives."""
+"""The notebook's side of each rank: its messages, its output, and whether it is alive."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from perfmagic.capture.ranks.drivers import Started
 
 OUTPUT_BYTES = 1 << 16
 KEPT_OUTPUT = 2000  # characters of a rank that could not start
-STACKS_S = 20.0  # without an answer, until a rank is asked to show what its threads do
-_CODE_S = 1.0  # until the exit code of a rank whose socket has closed is known
-_UTF8 = codecs.getincrementaldecoder("utf-8")  # a character may be read in two pieces
+STACKS_S = 20.0  # without an answer, until ranks are asked to print the stacks of their threads
+_CODE_S = 1.0  # at most, to wait for the exit code of a rank whose socket has closed
+_UTF8 = codecs.getincrementaldecoder("utf-8")  # a read may end within a character
 Say = Callable[[int, str, str], None]  # (rank, "stdout" or "stderr", lines)
 
 
@@ -27,9 +27,9 @@ Say = Callable[[int, str, str], None]  # (rank, "stdout" or "stderr", lines)
 class Peer:
     """One rank, seen from the notebook.
 
-    alive: False once its socket has closed.  began: it has sent something.  messages: nobody has taken them yet.
-    ahead_ns: by how much its clock is ahead of this machine's, to within the time of a message.  ended_by: what of ours
-    ended it, "" where nothing did.
+    alive: False once its socket has closed.  began: whether it has sent anything.  messages: received, not yet taken.
+    ahead_ns: by how much its clock is ahead of this machine's, to within the latency of a message.  ended_by: what in
+    perfmagic ended it, "" for none.
     """
 
     started: Started
@@ -39,7 +39,7 @@ class Peer:
     messages: list[tuple[Message, bytes]] = field(default_factory=list)
     ahead_ns: int = 0
     ended_by: str = ""
-    prints: bool = True  # False once nothing holds the other end of its pipe: a poll would report that for ever
+    prints: bool = True  # False once the other end of its pipe is closed: poll() would report that forever
     _decoder: codecs.IncrementalDecoder = field(default_factory=lambda: _UTF8("replace"))
     _output: str = ""
     _last_output: str = ""
@@ -57,29 +57,29 @@ class Peer:
         try:
             self.connection.send(message, payload)
         except OSError:
-            self.ended()
+            self.mark_ended()
 
-    def ended(self) -> None:
-        """Its socket has closed."""
+    def mark_ended(self) -> None:
+        """Note that its socket has closed, and read its exit code."""
         self.alive = False
-        waits_until = time.monotonic() + (_CODE_S if self.started.pid else 0.0)  # else it is nobody's of ours
-        while (code := self.started.exit_code()) is None and time.monotonic() < waits_until:
+        deadline_s = time.monotonic() + (_CODE_S if self.started.pid else 0.0)  # without a pid it is not our child
+        while (code := self.started.exit_code()) is None and time.monotonic() < deadline_s:
             time.sleep(0.005)
         self.code = code
 
     def receive(self) -> None:
-        """Take in what has come; the socket is ready."""
+        """Read the messages that have arrived; the socket is ready."""
         try:
             self.messages += self.connection.arrived()
             self.began = True
         except EOFError:
-            self.ended()
+            self.mark_ended()
 
     def show_stacks(self) -> None:
-        """Have the rank print the Python stacks of all its threads, also where none of them gets its turn."""
+        """Have the rank print the Python stacks of all its threads, even if none of them can run."""
         if self.started.engine:
             self.send({"do": "stacks"})
-        elif self.began:  # before that the signal would end it
+        elif self.began:  # before its handler is installed, the signal would kill it
             with suppress(ProcessLookupError):
                 os.kill(self.started.pid, signal.SIGQUIT)
 
@@ -101,20 +101,20 @@ class Peer:
 
     @property
     def death(self) -> str:
-        """How it ended, in words."""
+        """How it ended, as a clause."""
         if self.ended_by:
             return f"was ended by {self.ended_by}"
         if self.code is None:
             return f"ended, or its {self.started.engine} did" if self.started.engine else "ended"
         if self.code == -signal.SIGKILL:
-            return "was killed (SIGKILL), most often for want of memory"
+            return "was killed (SIGKILL), usually because the machine ran out of memory"
         if self.code < 0:
             with suppress(ValueError):
                 return f"was killed by {signal.Signals(-self.code).name}"
         return f"ended with exit code {self.code}"
 
     def close(self) -> None:
-        """Give back the socket and the pipe; a rank that still runs sees the end of its socket and ends."""
+        """Close the socket and the pipe; a rank that still runs sees its socket close and exits."""
         self.connection.close()
         with suppress(OSError):
             os.close(self.started.output)
@@ -122,9 +122,9 @@ class Peer:
 
 
 def pump(peers: Iterable[Peer], say: Say, timeout_s: float, wake: int | None = None) -> None:
-    """Wait until some rank has sent or printed something, and take it in.  wake: one more descriptor to wait for."""
+    """Wait until some rank has sent or printed something, and read it.  wake: one more descriptor to wait for."""
     living = [peer for peer in peers if peer.alive]
-    poll = select.poll()  # select() refuses descriptors above 1024
+    poll = select.poll()  # select() fails for descriptors above 1023
     for peer in living:
         poll.register(peer.connection.fileno(), select.POLLIN)
         if peer.prints:
@@ -154,13 +154,13 @@ def expect(
     check: Callable[[], None] = lambda: None,
     others: Sequence[Peer] = (),
 ) -> tuple[Message, bytes]:
-    """The message with that key. Raises CaptureError where the rank ends, fails or does not answer in time.
+    """The message with that key. Raises CaptureError if the rank ends, fails or does not answer in time.
 
-    check: called now and then; raises where nobody waits any longer.  others: whom that rank may wait for.
+    check: called repeatedly; raises to stop waiting.  others: the ranks that this rank may wait for.
     """
-    both = [peer, *(other for other in others if other is not peer)]
+    watched = [peer, *(other for other in others if other is not peer)]
     begin_s, shown = time.monotonic(), False
-    until = begin_s + timeout_s
+    deadline_s = begin_s + timeout_s
     while True:
         for i, (message, payload) in enumerate(peer.messages):
             if key in message:
@@ -171,19 +171,19 @@ def expect(
                 raise CaptureError(f"rank {peer.rank}: {message['failed']}")
         if not peer.alive:
             raise CaptureError(_ended_early(peer))
-        left_s = until - time.monotonic()
-        if left_s <= 0:
+        remaining_s = deadline_s - time.monotonic()
+        if remaining_s <= 0:
             raise CaptureError(f"rank {peer.rank} did not answer within {timeout_s:g} s", hint="%ranks restart")
         if not shown and time.monotonic() - begin_s > STACKS_S:
             shown = True
-            for waiting in both:
+            for waiting in watched:
                 say(
                     waiting.rank,
                     "stderr",
-                    f"no answer of rank {peer.rank} for {STACKS_S:g} s; what the threads here do:",
+                    f"no answer from rank {peer.rank} for {STACKS_S:g} s; stacks of the threads here:",
                 )
                 waiting.show_stacks()
-        pump(both, say, min(left_s, 0.1))
+        pump(watched, say, min(remaining_s, 0.1))
         check()
 
 

@@ -134,7 +134,7 @@ class Session:
         pump(self.peers, self._by_c, 0.0)
         for peer in self.peers:
             if peer.alive and peer.started.exit_code() is not None:
-                peer.ended()
+                peer.mark_ended()
         return [peer for peer in self.peers if not peer.alive]
 
     def run(

@@ -1,4 +1,4 @@
-"""Both timelines on one time axis, each pair of steps beginning at the same place, with what changed marked below."""
+"""Two timelines on one time axis, their steps aligned pair by pair, with changed ops marked; and the waterfall."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from perfmagic.view.timeline.lanes import StreamLane
 from perfmagic.view.timeline.picture.device import draw_lane
 from perfmagic.view.timeline.picture.frame import DETAILS, KEY_NAMES, Detail, Frame, gutters, narrow_detail
 
-MOST_STEPS = 4  # more would be too narrow to be compared
-MOST_STREAMS = 4  # of each side, the busiest; idle time is of all
+MOST_STEPS = 4  # more would be too narrow to compare
+MOST_STREAMS = 4  # of each side, the busiest; idle time counts all
 LANE_PX, IDLE_PX, MARK_PX, BAND_GAP_PX = 16, 8, 4, 10
 HEAD_PX, AXIS_PX = 16, 15
-CHANGED_FRAC = 0.1  # of its own time: a kernel that changed by more is marked, as is one that is new or gone
+CHANGED_FRAC = 0.1  # of its own time: a kernel that changed by more is marked, as are new and removed ones
 
 
 class Drawn(Protocol):
-    """What is drawn of a timeline."""
+    """The parts of a timeline that the picture needs."""
 
     @property
     def trace(self) -> Trace: ...
@@ -51,7 +51,7 @@ class Drawn(Protocol):
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a trace: [start_ns, end_ns), which begins at_ns after the picture's start.  words: what it is."""
+    """A part of a trace, [start_ns, end_ns), drawn at_ns after the picture's start.  words: its name."""
 
     start_ns: int
     end_ns: int
@@ -78,18 +78,18 @@ class _Band:
 
 
 def pair_svg(diff: TraceDiff, first: Drawn, second: Drawn) -> str:
-    """The picture, 1000 px wide, light and dark, in at most MAX_BYTES where coarser drawing can do it.
+    """The picture, 1000 px wide, light and dark, in at most MAX_BYTES if coarser drawing makes that possible.
 
-    Both must have device ops. Where both have as many steps, each begins at the same place in both: room behind the
-    shorter one is left free. Other numbers of steps: the median step of each. Without steps: the whole cells, or from
-    the first op.
+    Both must have device ops. With the same number of steps, each pair starts at the same place, with a gap after the
+    shorter one. With different numbers of steps: the median step of each. Without steps: the whole cells, or from the
+    first op on.
     """
     bands, label = _bands(diff, first, second), _pair_alt(diff)
     return smallest_fit(lambda detail: alone(partial(_draw, bands, detail), label), DETAILS, MAX_BYTES).svg
 
 
 def pair_picture(diff: TraceDiff, first: Drawn, second: Drawn, most_bytes: int) -> Picture:
-    """The same laid out for several widths, in at most most_bytes where coarser drawing can do it."""
+    """The same for several widths, in at most most_bytes if coarser drawing makes that possible."""
     bands = _bands(diff, first, second)
     return fit_layouts(
         lambda detail: partial(_draw, bands, detail), DETAILS, narrow_detail, _pair_alt(diff), max(8_000, most_bytes)
@@ -125,14 +125,14 @@ def _pair_alt(diff: TraceDiff) -> str:
 
 
 def _marked(diff: TraceDiff, trace: Trace) -> Bool:
-    """The ops that are marked; none in samples, of which nobody knows what they lack."""
+    """The marked ops; none in samples, where it is unknown what is missing."""
     if diff.of_samples:
         return np.zeros(len(trace.ops), bool)
     return changed_ops(trace, diff.kernels, CHANGED_FRAC, by_shape=diff.by_shape)
 
 
 def aligned(diff: TraceDiff, first: Drawn, second: Drawn) -> tuple[list[Segment], list[Segment]]:
-    """The parts of both that are drawn beside each other."""
+    """The segments of both sides, which are drawn pair by pair."""
     a, b = (list(steps(drawn.trace, drawn.comm_names)) for drawn in (first, second))
     if a and b:
         pairs = list(zip(a, b, strict=False))[:MOST_STEPS]
@@ -176,7 +176,7 @@ def _draw(bands: Sequence[_Band], detail: Detail, canvas: Canvas) -> float:
 
 
 def _draw_band(canvas: Canvas, band: _Band, y: float, scale: Scale, detail: Detail) -> tuple[float, float]:
-    """One timeline: a title, its streams, where it idled, what changed; returns the edges below the title."""
+    """One timeline: title, streams, idle time and changes. Returns the edges of the part below the title."""
     facts = band.facts
     title = f"{facts.name} · {units.duration(facts.whole_ns)} · {facts.device_label}"
     for line in in_lines(title, scale.width_px, 11, bold=True):
@@ -211,7 +211,7 @@ def _draw_band(canvas: Canvas, band: _Band, y: float, scale: Scale, detail: Deta
 
 
 def _frame(canvas: Canvas, segment: Segment, scale: Scale, detail: Detail) -> Frame:
-    """A frame in which the segment lies at its place of the common axis."""
+    """A frame that puts the segment at its place on the common axis."""
     start = segment.start_ns - segment.at_ns
     return Frame(canvas, Scale(start, start + scale.end_ns, scale.width_px), detail)
 
@@ -223,7 +223,7 @@ def _draw_shares(frame: Frame, segment: Segment, busy: Intervals, y: float, heig
 
 
 def _draw_axis(canvas: Canvas, bands: Sequence[_Band], scale: Scale, lanes_px: Sequence[tuple[float, float]]) -> None:
-    """Instants since the start where whole timelines are drawn, else the names of the steps.
+    """Times since the start for whole timelines, otherwise the names of the steps.
 
     lanes_px: the upper and the lower edge of the lanes of each band.
     """
@@ -246,11 +246,11 @@ def _draw_axis(canvas: Canvas, bands: Sequence[_Band], scale: Scale, lanes_px: S
         shown = next((text for text in (lengths, words) if width_px(text, 10) <= available_px), "")
         canvas.text(x + 4, 10, shown, "ink2")
         for segment, edges in zip((a, b), lanes_px, strict=False):
-            _draw_free(canvas, segment, longer_ns, scale, edges)
+            _draw_gap(canvas, segment, longer_ns, scale, edges)
 
 
-def _draw_free(canvas: Canvas, segment: Segment, longer_ns: int, scale: Scale, edges: tuple[float, float]) -> None:
-    """The room behind the shorter of two steps."""
+def _draw_gap(canvas: Canvas, segment: Segment, longer_ns: int, scale: Scale, edges: tuple[float, float]) -> None:
+    """The gap after the shorter of two steps."""
     x0, x1 = scale.x_of(segment.at_ns + segment.length_ns), scale.x_of(segment.at_ns + longer_ns)
     if x1 - x0 >= 1:
         box = (round(x0, 1), edges[0], round(x1 - x0, 1), round(edges[1] - edges[0], 1))
@@ -277,26 +277,26 @@ def _draw_key(canvas: Canvas, bands: Sequence[_Band], y: float) -> float:
     return y + 18
 
 
-# From one whole to the other, part by part: a bar begins where the one before ended.
+# The waterfall: from one total to the other, part by part. A bar starts where the previous one ended.
 
-MOST_PARTS = 9  # drawn one by one; the others are one bar
-LABELS_PX = 252  # beside the bars; at most this share of a narrower picture
+MOST_PARTS = 9  # with a bar each; the others share one bar
+LABELS_PX = 252  # left of the bars; at most LABELS_SHARE of a narrower picture
 LABELS_SHARE = 0.4
 VALUE_PX = 138  # right of the longest bar
 NARROW_VALUE_PX = 70  # where labels stand above the bars
 ROW_PX, BAR_PX = 18, 12
 TOP_PX = 6
 LABEL_GAP_PX, LABEL_PX = 6, 16
-GONE_SHARE = 0.3  # of the class colour in a bar that got shorter
+GONE_SHARE = 0.3  # of the class colour, for a part that got shorter
 
 
 def waterfall_svg(diff: TraceDiff) -> str:
-    """The whole of the first, the difference of each part, the whole of the second; 1000 px wide, light and dark."""
+    """The total of the first, the change of each part, the total of the second; 1000 px wide, light and dark."""
     return alone(partial(_draw_waterfall, diff), _waterfall_alt(diff)).svg
 
 
 def waterfall_picture(diff: TraceDiff) -> Picture:
-    """The same laid out for several widths."""
+    """The same for several widths."""
     return in_bytes(partial(_draw_waterfall, diff), _waterfall_alt(diff))
 
 
@@ -316,14 +316,14 @@ def _draw_waterfall(diff: TraceDiff, canvas: Canvas) -> float:
         y = bars.draw_change(y, words, (before, after), diff_ns, token)
     y = bars.draw_whole(y, f"{diff.b.name}{one_step}", whole.b_ns, joined=True)
     if bars.low_ns:
-        canvas.text(bars.left_px, y + 8, f"the axis begins at {units.duration(bars.low_ns)}", "ink2")
+        canvas.text(bars.left_px, y + 8, f"the axis starts at {units.duration(bars.low_ns)}", "ink2")
     canvas.text(canvas.width_px, y + 8, "one run each", "ink2", anchor="end")
     return y + 14
 
 
 @dataclass(frozen=True)
 class _Bars:
-    """Draws bars on one scale. low_ns: where it begins."""
+    """Draws bars on one scale. low_ns: where the scale starts."""
 
     canvas: Canvas
     left_px: float
@@ -332,7 +332,7 @@ class _Bars:
 
     @classmethod
     def for_ends(cls, canvas: Canvas, ends_ns: Sequence[int]) -> _Bars:
-        """The scale that holds all ends. Where the parts are small beside the whole, it begins near the lowest."""
+        """The scale that contains all ends. If the parts are small beside the total, it starts near the lowest end."""
         least, most = min(ends_ns), max(ends_ns)
         low = 0 if most - least > 0.25 * most else max(0, round(least - 0.5 * (most - least)))
         is_narrow = canvas.width_px < NARROW_PX
@@ -351,7 +351,7 @@ class _Bars:
         return top + ROW_PX
 
     def draw_change(self, y: float, words: str, span: tuple[int, int], diff_ns: int, token: str) -> float:
-        """A part that takes longer is solid, one that takes less is pale with a solid end; waiting is hatched."""
+        """A part that got longer is solid, one that got shorter is pale with a solid end; waiting is hatched."""
         canvas = self.canvas
         y_above, y = y, y + self._label_px
         self._join(y_above, y, span[0])
@@ -371,14 +371,14 @@ class _Bars:
 
     @property
     def _label_px(self) -> int:
-        """How much lower than its label a bar begins."""
+        """How far below its label a bar starts."""
         return LABEL_PX if self.canvas.width_px < NARROW_PX else 0
 
     def _x(self, ns: float) -> float:
         return self.left_px + (ns - self.low_ns) * self.px_per_ns
 
     def _join(self, y: float, top: float, ns: int) -> None:
-        """A line from the bar of the row above to the bar that begins at top."""
+        """A line from the bar of the row above to the bar that starts at top."""
         first = y - ROW_PX + BAR_PX
         self.canvas.boxes([(round(self._x(ns), 1), first, 0.75, top - first + BAR_PX)], "rule")
 
@@ -387,7 +387,7 @@ class _Bars:
         return round(self._x(first), 1), y, round(max(1.0, (last - first) * self.px_per_ns), 1), BAR_PX
 
     def _label(self, y: float, words: str, *, bold: bool = False) -> None:
-        """Beside the bar, or above it in a narrow picture."""
+        """A label left of the bar, or above it in a narrow picture."""
         if self._label_px:
             shown = fitted(words, self.canvas.width_px - self.left_px, 11, bold=bold)
             self.canvas.text(self.left_px, y + 10, shown, size=11, bold=bold)
@@ -401,7 +401,7 @@ class _Bars:
 
 
 def drawn_parts(diff: TraceDiff) -> list[tuple[str, int, str]]:
-    """Words, difference in ns and colour of each bar; the parts add up to the difference of the wholes."""
+    """Label, difference in ns and colour of each bar; the parts add up to the difference of the totals."""
     changed = [part for part in diff.parts if part.diff_ns]
     drawn = [(describe_part(part), part.diff_ns, _token(part)) for part in changed[:MOST_PARTS]]
     rest = changed[MOST_PARTS:]

@@ -236,8 +236,8 @@ class RankRow:
 
     @property
     def words(self) -> tuple[str, str]:
-        """What stands beside the row: how long it waited with no compute beside it, as in the table, and how far that
-        may be wrong or how long it computed.
+        """The text beside a row: how long the rank waited, not overlapped with compute, as in the table; and the
+        error of that or how long it computed.
         """
         computes = f"computes {units.duration(self.stat.compute_ns)}" if self.compute_known else ""
         if not self.stat.exposed_waiting_ns:

@@ -284,7 +284,7 @@ def _sky(
 
 
 def _waits(canvas: Canvas, spans: Intervals, scale: Scale, y: float, height: int, column_px: int) -> None:
-    """Waiting with no compute beside: hatched boxes, a long one with its length; what is too short, as columns."""
+    """Waiting that did not overlap with compute: hatched boxes, long ones with their length; short ones as columns."""
     share = _columns(spans, scale, column_px)
     edges = _edges(share, scale)
     spans_px = [(round(float(edges[a]), 1), round(float(edges[b]), 1)) for a, b in stretches(share >= WAIT_SHARE)]

@@ -236,7 +236,7 @@ class ScalingDoc:
         """What the columns are."""
         return (
             f"Speed-up and efficiency are against {units.plural(self.rows[0].ranks, 'rank')}. The other times are the "
-            "mean of the ranks. Exposed: with no compute beside it; waiting for ranks is a part of it. "
+            "mean of the ranks. Exposed: not overlapped with compute; waiting for ranks is a part of it. "
             "Waiting for a core: all threads of a rank added up"
         )
 
@@ -282,8 +282,8 @@ def scaling_html(doc: ScalingDoc) -> str:
 # Two sweeps over numbers of ranks compared: the table as text and HTML.
 
 NOTE = (
-    "Differences of parts are the mean of the ranks, and add up to the difference. Exposed: with no compute beside it. "
-    "Efficiency is that of each sweep against its own fewest ranks"
+    "Differences of parts are the mean of the ranks, and add up to the difference. Exposed: not overlapped with "
+    "compute. Efficiency is that of each sweep against its own fewest ranks"
 )
 APART = {True: "apart", False: "overlap", None: "one run"}
 

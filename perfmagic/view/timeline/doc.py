@@ -307,7 +307,7 @@ def _extent(dimensions: tuple[int, int, int]) -> str:
 
 
 def cost_words(finding: Finding, busy_frac: float) -> str:
-    """The left column of a finding: "race", time that could be won, "costs nothing", nothing where it is not known.
+    """The left column of a finding: "race", time that could be won, "no time lost", nothing where it is not known.
 
     That time is what its change gains where that is predicted, with "≤" where it is a bound; else what it cost.
 
@@ -315,13 +315,13 @@ def cost_words(finding: Finding, busy_frac: float) -> str:
     """
     if finding.is_wrong:
         return ALARM
-    if finding.gain_ns is not None and finding.won_ns is not None and finding.mended:
+    if finding.gain_ns is not None and finding.won_ns is not None and finding.gain_text:
         bound = "≤ " if finding.won_ns and finding.at_most else ""
-        return f"{bound}{units.duration(finding.won_ns)}" if finding.won_ns else "gains ≈ 0"
+        return f"{bound}{units.duration(finding.won_ns)}" if finding.won_ns else "saves ≈ 0"
     if finding.cost_ns is None:
         has_share = finding.rule == "verdict" and finding.cause != NO_VERDICT
         return f"{units.percent(busy_frac)} busy" if busy_frac and has_share else ""
-    return units.duration(finding.cost_ns) if finding.cost_ns else "costs nothing"
+    return units.duration(finding.cost_ns) if finding.cost_ns else "no time lost"
 
 
 def trust_words(doc: TimelineDoc) -> tuple[str, tuple[str, ...]]:

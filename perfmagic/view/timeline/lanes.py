@@ -293,7 +293,7 @@ class StreamLane:
 
 @dataclass(frozen=True, eq=False)
 class StavePart:
-    """One class on a stave: when it was active, and the part that was exposed: no compute beside it."""
+    """One class on a stave: when it was active, and the exposed part, which did not overlap with compute."""
 
     name: str
     active: Intervals

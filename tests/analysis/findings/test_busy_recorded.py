@@ -47,13 +47,13 @@ def test_elementwise_kernels_lead_where_they_are_most_of_the_time_with_what_has_
     lone = sum(float(op["dur"]) for op in raw.ops if raw.launch(op) is None)
     sentence = said(name, "device_time")
     assert sentence.startswith(
-        f"device time: elementwise kernels took {us(mine)} of {us(whole)} of device ops ({percent(mine / whole)}), "
-        "the longest operator aten::mul in 5 shapes with"
+        f"device time: elementwise kernels took {us(mine)} of {us(whole)} ({percent(mine / whole)}), "
+        "the longest operator is aten::mul in 5 shapes, "
     )
     share = f"{us(lone)} ({percent(lone / whole)})"
-    assert f"{share} has no recorded operator: its launches are not in the record" in sentence
-    assert "the longest operator kernel" not in sentence
-    assert "torch.compile fuses neighbours" in sentence
+    assert f"{share} has no recorded operator: the launches are not in the record" in sentence
+    assert "the longest operator is kernel" not in sentence
+    assert "torch.compile fuses adjacent kernels" in sentence
 
 
 def test_communication_is_no_operator_and_has_the_bandwidth_of_its_recorded_sizes() -> None:
@@ -69,7 +69,10 @@ def test_communication_is_no_operator_and_has_the_bandwidth_of_its_recorded_size
     on_links = bandwidth(sent * 2 * (ranks - 1) / ranks, took)
     words = said("mi300_resnet_2streams", "exposed_communication")
     assert f"The longest collective, all_reduce ×{len(sized)}, moved {size(sent)} in {duration(took)}: " in words
-    assert f"{bandwidth(sent, took)}, {on_links} on the links of this rank, waiting for other ranks included" in words
+    assert (
+        f"{bandwidth(sent, took)}, {on_links} on the links of this rank, including time spent waiting for other ranks"
+        in words
+    )
 
 
 def test_many_short_all_reduces_are_named_with_the_time_that_the_long_ones_have() -> None:
@@ -82,14 +85,14 @@ def test_many_short_all_reduces_are_named_with_the_time_that_the_long_ones_have(
     lengths = [float(op["dur"]) for op in nccl]
     long = [one for one in lengths if one >= 30]
     share = percent(sum(long) / sum(lengths))
-    many = f"{count(len(long))} of {count(len(nccl))} ops of {us(30)} or more"
-    assert f"{many} have {share} of the time: their size decides" in sentence
+    many = f"{count(len(long))} of {count(len(nccl))} ops take {us(30)} or more"
+    assert f"{many} and make up {share} of the time, so their size decides" in sentence
     assert "one buffer" not in sentence
 
 
 def test_compiled_launches_are_not_advised_to_be_compiled() -> None:
     sentence = said("v100_fsdp_memory_events", "one_by_one")
-    assert "Compiled code made most of these launches, with no fused kernel among them" in sentence
+    assert "Compiled code made most of these launches, but no fused kernel is among them" in sentence
     raw = Raw.of("v100_fsdp_memory_events")
     assert not any(op["name"].startswith("triton_") for op in raw.ops)
     compiled = [span(e) for e in raw.named("CompiledFunction", "CompiledFunctionBackward")]
@@ -106,9 +109,9 @@ def test_a_pause_before_a_graph_that_comes_six_times_is_found_where_the_record_i
     assert launches == {"cudaGraphLaunch"}
     facts = Facts(real_trace("a100_6streams_graphs_rank0"))
     sentence = " | ".join(one.sentence for one in repeated_gap_queued(facts, facts.cell_time.not_busy))
-    assert f"the same gap ×{len(long)} between " in sentence
+    assert f"recurring gap ×{len(long)} between " in sentence
     assert f"waited {us(sum(lengths))} with work queued" in sentence
-    assert f"({us(min(lengths))} to {us(max(lengths))}). The op behind it is the first of a graph launch" in sentence
+    assert f"({us(min(lengths))} to {us(max(lengths))}). The next op is the first of a graph launch" in sentence
 
 
 def test_the_broadcast_of_buffers_before_each_forward_is_named_with_the_option() -> None:
@@ -129,7 +132,7 @@ def test_a_custom_operator_is_not_advised_to_be_compiled_and_recorded_stacks_are
     assert "Python's stacks were recorded, which slows Python" in said("b200_pdl_overlaps_python_stacks", "verdict")
     assert "stacks were recorded" not in said("a100_nccl_rank0of2", "verdict")
     gap = said("b200_pdl_overlaps_python_stacks", "repeated_gap")
-    assert "torch.compile does not look into the operator vllm::moe_forward" in gap
+    assert "torch.compile cannot see into the operator vllm::moe_forward" in gap
     assert "torch.compile or CUDA graphs remove" not in gap
 
 
@@ -176,8 +179,8 @@ def test_the_first_copy_holds_the_start_of_the_device_and_is_not_counted() -> No
     sentence = said("v100_2021_old_categories", "pageable")
     assert f"{len(held) - 1} pageable HtoD copies blocked Python for" in sentence
     # by the raw file: 3 calls and the 3 waits behind them, without the first call of 40 ms and its wait of 49 µs
-    assert "for 3.21\u00a0ms, 77.0\u00a0µs of it in the wait" in sentence
-    assert f"Another one, the first op of the device, blocked it for {us(held[0])} and is not counted" in sentence
+    assert "for 3.21\u00a0ms, 77.0\u00a0µs of that in the wait" in sentence
+    assert f"Another copy, the first op of the device, blocked Python for {us(held[0])} and is not counted" in sentence
 
 
 def test_what_ops_launched_one_by_one_lose_is_every_gap_between_them() -> None:
@@ -210,7 +213,7 @@ def test_what_costs_nothing_names_no_loss(name: str) -> None:
         if one.cost_ns == 0:
             causes[one.rule] += 1
             assert "then waited" not in one.sentence
-            assert "did not execute" not in one.sentence
+            assert "ran nothing" not in one.sentence
             busy = re.search(r"was busy >?<?(\d+)", one.sentence)
             assert busy is None or int(busy[1]) >= 95, one.sentence
     assert "streams" not in causes

@@ -35,12 +35,12 @@ def said(trace: Trace, comm_names: str | None = None) -> list[Finding]:
 def test_long_kernels_alone_on_a_stream_are_named_with_the_option_to_set() -> None:
     (found,) = said(job())
     assert found.sentence.replace("\u00a0", " ") == (
-        "is this communication? 10 kernels on stream 20 (1.00 ms: exchange_tokens) run on no other stream and count as "
-        'compute. The job has 8 ranks. If it is, say so: comm_names="exchange_tokens"'
+        "possible communication: 10 kernels on stream 20 (1.00 ms: exchange_tokens) run on no other stream and count "
+        'as compute. The job has 8 ranks. If these kernels communicate, pass comm_names="exchange_tokens"'
     )
     assert found.cost_ns is None
     (known,) = said(job(), comm_names="exchange_tokens")
-    assert known.sentence.replace("\u00a0", " ") == "communication: all 1.00 ms ran beside compute"
+    assert known.sentence.replace("\u00a0", " ") == "communication: all 1.00 ms overlapped with compute"
 
 
 def test_a_job_of_several_ranks_without_communication_says_so() -> None:
@@ -72,7 +72,7 @@ def many(n: int, length: float) -> list[Finding]:
 def test_many_short_collectives_are_counted_and_larger_ones_advised() -> None:
     (short,) = many(100, 20)
     assert "There are 100, with a median duration of 20.0 µs" in short.sentence.replace("\u00a0", " ")
-    assert "put many tensors into one buffer" in short.advice
+    assert "pack tensors into one buffer" in short.advice
     assert not any(one.advice for one in (*many(99, 20), *many(100, 30)))
 
 

@@ -64,46 +64,46 @@ def test_pageable_on_one_stream_overlaps_nothing_and_would_not_if_pinned() -> No
     assert beside_ns(trace) == 0
     sentence = said(trace, "pageable")
     assert "3 pageable HtoD copies blocked Python for" in sentence
-    assert "They are on stream 0 with kernels, and a stream runs one op after the other" in sentence
-    assert "pinned, they would still overlap nothing there" in sentence
-    assert "to overlap, give them a stream of their own" in sentence
+    assert "They share stream 0 with kernels, and a stream runs its ops in order" in sentence
+    assert "even pinned, they would not overlap there" in sentence
+    assert "to overlap with compute, they also need a stream of their own" in sentence
     assert "(twice that of pageable memory on a simulated device)" in sentence
 
 
 def test_pageable_on_its_own_stream_holds_python_before_the_kernel_that_would_run_beside() -> None:
     trace = recorded(pinned=False, own=True)
     sentence = said(trace, "pageable")
-    assert "for themselves" in sentence
-    assert "Python, held until the copy is staged, launched nothing that could run beside" in sentence
-    assert "pin_memory() and non_blocking=True let them run beside compute" in sentence
+    assert "to themselves" in sentence
+    assert "Python, blocked until the copy was staged, launched nothing that could overlap" in sentence
+    assert "pin_memory() and non_blocking=True let them overlap with compute" in sentence
 
 
 def test_pinned_on_one_stream_overlaps_nothing_because_a_stream_has_an_order() -> None:
     trace = recorded(pinned=True, own=False)
     assert beside_ns(trace) == 0
     assert said(trace, "pageable") == ""
-    assert "The pinned copies are on stream 0 with kernels, and a stream runs one op after the other" in said(
+    assert "The pinned copies share stream 0 with kernels, and a stream runs its ops in order" in said(
         trace, "exposed_copy"
     )
 
 
-def beside_is_said(trace: Trace) -> bool:
-    """Whether the findings say that copies ran beside compute where these did; a loaded machine can keep them apart."""
+def overlap_is_reported(trace: Trace) -> bool:
+    """Whether the findings say so where copies overlapped with compute; a loaded machine can separate them."""
     pinned = Facts(trace).pinned_copies
     assert pinned is not None
     assert pinned.own_stream
-    words = "of copies ran beside compute: from pinned memory, on stream"
+    words = "of copies overlapped with compute: they use pinned memory"
     return (words in said(trace, "streams")) == pinned.overlap
 
 
 def test_pinned_on_its_own_stream_overlaps_and_says_why() -> None:
     trace = recorded(pinned=True, own=True)
     assert said(trace, "pageable") == ""
-    assert beside_is_said(trace)
+    assert overlap_is_reported(trace)
 
 
 def test_a_pinned_copy_that_python_waits_for_runs_beside_the_kernel_before_it() -> None:
-    assert beside_is_said(recorded(pinned=True, own=True, non_blocking=False))
+    assert overlap_is_reported(recorded(pinned=True, own=True, non_blocking=False))
 
 
 def test_a_synchronize_behind_all_is_no_reason_why_queued_copies_ran_alone() -> None:
@@ -117,12 +117,12 @@ with m.stream(copying):
 m.synchronize()
 """
     sentence = said(record_cell(cell, names, device="sim"), "exposed_copy")
-    assert "for themselves, but Python had queued no kernel to run beside" in sentence
+    assert "to themselves, but Python had queued no kernel that could overlap them" in sentence
     assert "non_blocking" not in sentence  # it was given
 
 
 def test_a_copy_and_the_wait_that_ends_it_are_one_finding() -> None:
     trace = recorded(pinned=False, own=False, non_blocking=False)
     assert "3 pageable HtoD copies" in said(trace, "pageable")
-    assert "of it in the wait for the stream after each" in said(trace, "pageable")
+    assert "of that in the wait for the stream after each" in said(trace, "pageable")
     assert ".to()" not in said(trace, "sync")

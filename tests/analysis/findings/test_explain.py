@@ -35,7 +35,7 @@ def opened(name: str) -> perfmagic.TimelineResult:
 
 def alone(finding: Finding) -> Finding:
     """A finding without its place among others and without what a replay predicts."""
-    return replace(finding, depth=0, gain_ns=None, won_ns=None, at_most=False, change="", mended="")
+    return replace(finding, depth=0, gain_ns=None, won_ns=None, at_most=False, change="", gain_text="")
 
 
 def check_against_all(trace: Trace) -> None:

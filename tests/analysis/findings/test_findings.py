@@ -36,8 +36,8 @@ def test_a_device_busy_nine_tenths_of_the_time_is_the_bottleneck() -> None:
 def test_a_sync_of_the_cell_at_the_end_says_that_the_cell_waits_itself() -> None:
     b = busy_device()
     b.sync(20, 1001)
-    assert "The cell itself waits for it." in verdict(b.trace(returned=1002)).sentence + "."
-    assert "waits for it" not in verdict(b.trace(returned=15)).sentence  # that sync is the measurement's own
+    assert "The cell blocks until the device finishes." in verdict(b.trace(returned=1002)).sentence + "."
+    assert "blocks until the device finishes" not in verdict(b.trace(returned=15)).sentence  # the measurement synced
 
 
 def test_a_device_that_waits_for_python_is_host_bound_on_the_line_python_was_on() -> None:
@@ -87,11 +87,11 @@ def test_a_pageable_upload_that_held_python_is_found_with_its_line_and_advice() 
 @pytest.mark.parametrize(
     ("launches", "words"),
     [
-        ([(20, 110, 150)], "40.0 µs ran beside kernels launched before: Python"),
-        ([(140, 150, 250)], "50.0 µs ran beside kernels launched while a copy still ran: Python"),
+        ([(20, 110, 150)], "40.0 µs overlapped with kernels launched before: Python"),
+        ([(140, 150, 250)], "50.0 µs overlapped with kernels launched while a copy still ran: Python"),
         (
             [(20, 110, 150), (140, 150, 180)],
-            "40.0 µs ran beside kernels launched before and 30.0 µs ran beside kernels launched while a copy still ran",
+            "40.0 µs overlapped with kernels launched before and 30.0 µs overlapped with kernels launched while a",
         ),
     ],
 )
@@ -108,7 +108,7 @@ def test_what_a_pageable_copy_ran_beside_is_split_by_when_it_was_launched(
     finding = first_finding(b.trace(), "pageable")
     assert finding is not None
     assert words in plain(finding.sentence)
-    assert "held until the copy is staged, launched nothing that could run beside" in plain(finding.sentence)
+    assert "blocked until the copy was staged, launched nothing that could overlap" in plain(finding.sentence)
 
 
 def test_uploads_that_indexing_makes_cannot_be_pinned_where_it_is_called() -> None:
@@ -119,16 +119,16 @@ def test_uploads_that_indexing_makes_cannot_be_pinned_where_it_is_called() -> No
     b.op(150, 1000, launch=141)
     finding = first_finding(b.trace(), "pageable")
     assert finding is not None
-    keep = "are tensors on the CPU that indexing copies to the device: keep index and values there"
-    assert plain(finding.advice) == f"they {keep}"
+    keep = "are tensors on the CPU that indexing copies to the device: keep indices and values there"
+    assert plain(finding.advice) == f"They {keep}"
     b.host_op(200, 300, "aten::to")
     b.op(1001, 1100, launch=(210, 220), name=UPLOAD)
     b.sync(220, 299)
     finding = first_finding(b.trace(), "pageable")
     assert finding is not None
     assert plain(finding.advice) == (
-        f"1 of them, 77.0 µs, {keep}. For the others, pin_memory() and non_blocking=True together free Python, "
-        "pinning alone does not; to overlap, give them a stream of their own, too"
+        f"1 of them, 77.0 µs, {keep}. For the others, pin_memory() together with non_blocking=True keeps Python from "
+        "blocking, pinning alone does not; to overlap with compute, they also need a stream of their own"
     )
 
 
@@ -176,7 +176,7 @@ def test_a_sync_costs_nothing_of_the_time_in_which_the_next_op_was_queued() -> N
     b.sync(400, 890)
     finding = first_finding(b.trace(), "sync")
     assert finding is not None
-    assert finding.cost_ns is None  # the device was idle meanwhile: "costs nothing" would be wrong, too
+    assert finding.cost_ns is None  # the device was idle meanwhile: "no time lost" would be wrong, too
 
 
 def test_the_syncs_at_the_edges_of_a_file_s_record_are_not_laid_on_the_model() -> None:
@@ -187,23 +187,22 @@ def test_the_syncs_at_the_edges_of_a_file_s_record_are_not_laid_on_the_model() -
     b.sync(920, 2010, name="cudaDeviceSynchronize")
     facts = first_finding(b.trace(), "sync")
     assert facts is not None
-    assert "×2, where the record begins and ends: profilers wait for the device there themselves" in plain(
-        facts.sentence
-    )
-    assert "waits for it" not in verdict(b.trace()).sentence
+    assert "×2, where the record begins and ends: profilers synchronize there themselves" in plain(facts.sentence)
+    assert "blocks until the device finishes" not in verdict(b.trace()).sentence
     b.host_op(0, 2020, "loop.py(3): run", kind=HostKind.PYTHON)
     b.host_op(0, 900, "torch/cuda/__init__.py(975): synchronize", kind=HostKind.PYTHON)
     facts = first_finding(b.trace(), "sync")
     assert facts is not None
-    assert "begins and ends: run (loop.py:3) called it. The device" in plain(facts.sentence)
+    assert "begins and ends: run (loop.py:3) made the call. The device" in plain(facts.sentence)
     b.host_op(915, 2015, "torch/profiler/profiler.py(235): stop_trace", kind=HostKind.PYTHON)
     facts = first_finding(b.trace(), "sync")
     assert facts is not None
-    assert "begins and ends: run (loop.py:3) called 900 µs of it and the profiler 1.09 ms. The device" in plain(
-        facts.sentence
+    assert (
+        "begins and ends: the calls are from run (loop.py:3) (900 µs) and the profiler (1.09 ms). The device"
+        in plain(facts.sentence)
     )
     b.host_op(915, 2015, "aten::item")
-    assert "waits for it" in verdict(b.trace()).sentence
+    assert "blocks until the device finishes" in verdict(b.trace()).sentence
 
 
 def test_the_measurement_s_own_sync_is_no_finding() -> None:
@@ -219,7 +218,7 @@ def test_exposed_copies_are_found_with_their_longest_and_hidden_ones_are_not() -
     assert finding is not None
     assert finding.cost_ns == 100 * US
     assert plain(finding.sentence) == (
-        "exposed copies: 100 µs of 200 µs had no compute beside. It is an HtoD copy of 200 µs, queued by line 2"
+        "exposed copies: 100 µs of 200 µs did not overlap with compute. It is an HtoD copy of 200 µs, queued by line 2"
     )
     hidden = busy_device(700)
     hidden.op(400, 600, launch=3, name=PINNED, stream=8)
@@ -249,13 +248,13 @@ def test_ops_launched_one_by_one_are_found_with_their_number_and_the_time_python
     assert finding.cost_ns == (59 * 14 + 58 * 2) * US
     assert plain(finding.sentence) == (
         "60 ops launched one by one: one every 19.7 µs on average, with a median duration of 4.00 µs. "
-        "The device had finished what was queued before each, and waited 942 µs for Python. "
-        "CUDA graphs or torch.compile launch many at once. "
-        "As CUDA graphs, the run takes about 316 µs (300 µs to 332 µs) instead of 1.19 ms"
+        "The queue ran empty before each, and the device waited 942 µs for Python. "
+        "CUDA graphs or torch.compile launch many ops at once. "
+        "With CUDA graphs, the run takes about 316 µs (300 µs to 332 µs) instead of 1.19 ms"
     )
     older = first_finding(small(60, 4, compute_major=6), "one_by_one")
     assert older is not None
-    assert plain(older.advice) == "CUDA graphs launch many at once"  # Triton needs 7.0
+    assert plain(older.advice) == "CUDA graphs launch many ops at once"  # Triton needs 7.0
     assert first_finding(small(9, 4), "one_by_one") is None  # every loop begins with an empty queue
     assert first_finding(small(60, 18), "one_by_one") is None  # launched while the op before was executing
     assert first_finding(small(60, 4, 220), "one_by_one") is None  # Python did something else in between
@@ -281,11 +280,11 @@ def test_a_gap_that_comes_again_names_its_op_how_often_where_python_was_and_in_w
     assert finding is not None
     assert finding.cost_ns == 300 * US
     assert plain(finding.sentence) == (
-        "the same gap ×3 between gemm and relu: the device waited 300 µs for Python, 100 µs each, over 3 steps. "
+        "recurring gap ×3 between gemm and relu: the device waited 300 µs for Python, 100 µs each, over 3 steps. "
         "Python was in step (train.py:31) for 282 µs of 300 µs, in aten::sort for 279 µs of 300 µs, "
         "inside my augmentation for 285 µs of 300 µs. "
         "torch.compile or CUDA graphs remove this Python work. "
-        "Mended, the run takes about 2.71 ms (2.57 ms to 2.84 ms) instead of 3.00 ms"
+        "With this fixed, the run takes about 2.71 ms (2.57 ms to 2.84 ms) instead of 3.00 ms"
     )
 
 
@@ -431,7 +430,7 @@ def test_a_missing_wait_says_what_each_op_does_with_the_memory(kind: Hazard, wor
     later = b.op(120, 220, launch=7, name="zero")
     found = findings(b.trace(races=(Race(later, earlier, kind),)))[0]
     assert words in plain(found.sentence)
-    assert found.advice == "Stream 7 has to wait for stream 8 first, with wait_stream()"
+    assert found.advice == "Stream 7 must wait for stream 8 first, with wait_stream()"
 
 
 def test_of_one_line_a_missing_wait_each_way_is_two_findings() -> None:
@@ -442,8 +441,8 @@ def test_of_one_line_a_missing_wait_each_way_is_two_findings() -> None:
     back = b.op(230, 330, launch=7, name="add")
     found = [f for f in findings(b.trace(races=(Race(there, first), Race(back, there)))) if f.rule == "race"]
     assert sorted(f.advice for f in found) == [
-        "Stream 7 has to wait for stream 8 first, with wait_stream()",
-        "Stream 8 has to wait for stream 7 first, with wait_stream()",
+        "Stream 7 must wait for stream 8 first, with wait_stream()",
+        "Stream 8 must wait for stream 7 first, with wait_stream()",
     ]
 
 
@@ -509,13 +508,13 @@ def test_streams_that_ran_at_once_are_said_and_so_are_those_that_did_not() -> No
     b.op(20, 50, launch=2, stream=8)
     at_once = first_finding(b.trace(returned=5), "streams")
     assert at_once is not None
-    assert plain(at_once.sentence) == "2 streams ran at once for 10.0 µs, 25 % of the time the device was busy"
+    assert plain(at_once.sentence) == "2 streams ran concurrently for 10.0 µs, 25 % of the time the device was busy"
     b = Builder()
     b.op(10, 30, launch=1, stream=7)
     b.op(30, 50, launch=2, stream=8)
     in_turn = first_finding(b.trace(returned=5), "streams")
     assert in_turn is not None
-    assert in_turn.sentence == "2 streams never ran at once"
+    assert in_turn.sentence == "2 streams never ran concurrently"
     assert first_finding(busy_device().trace(), "streams") is None
 
 
@@ -554,7 +553,7 @@ def test_data_loading_costs_the_time_in_which_the_device_waited_for_the_loader()
     assert finding is not None
     assert (finding.cost_ns, finding.lines) == (300 * US, (2,))
     assert plain(finding.sentence).startswith(
-        "data loading: the device waited 300 µs while Python fetched 1 batch on line 2. num_workers"
+        "data loading: the device waited 300 µs while Python fetched 1 batch on line 2. With num_workers"
     )
     assert first_finding(fetching(505), "data_loading") is None
 
@@ -568,7 +567,8 @@ def test_a_cell_whose_device_begins_late_or_ends_early_is_found_and_a_file_is_no
     late, alone = sorted((f for f in findings(cell) if f.rule == "alone"), key=lambda f: f.start_ns)
     assert (late.cost_ns, late.lines, alone.cost_ns, alone.lines) == (190 * US, (2,), 200 * US, (3,))
     assert (
-        plain(late.sentence) == "the device began late: it ran no op for the first 190 µs, 19 % of the cell, on line 2"
+        plain(late.sentence)
+        == "the device started late: it ran no op for the first 190 µs, 19 % of the cell, on line 2"
     )
     assert first_finding(b.trace(start=130, end=870, returned=870), "alone") is None
     assert first_finding(b.trace(start=0, end=1000), "alone") is None
@@ -677,11 +677,13 @@ def test_a_verdict_says_what_the_device_spent_alone_for_a_twentieth_of_the_time(
     first, *others = findings(b.trace())
     second = next(one for one in others if one.rule == "exposed_communication")
     assert first.cause == "host-bound"
-    assert plain(first.detail).endswith("While busy, it spent 600 µs in communication with no compute beside")
+    assert plain(first.detail).endswith(
+        "While busy, it spent 600 µs in communication that did not overlap with compute"
+    )
     assert (second.rule, second.cost_ns) == ("exposed_communication", 600 * US)
     # Python is later still: it would be no shorter without
     assert second.won_ns == 0
-    assert second.mended.startswith("Mended alone it gains next to nothing: the critical path is 90")
+    assert second.gain_text.startswith("Fixing this alone saves almost nothing: the critical path is 90")
     b = busy_device(100)
     b.op(100, 154, launch=3, name="ncclDevKernel_AllReduce", stream=8)
     b.op(1000, 1100, launch=990)
@@ -738,7 +740,7 @@ def _twice(trace: Trace) -> dict[str, list[int]]:
 
 
 def test_advice_to_compile_or_capture_is_for_gpus_where_the_device_is_simulated() -> None:
-    advice = "CUDA graphs or torch.compile launch many at once"
+    advice = "CUDA graphs or torch.compile launch many ops at once"
     for kind, expected in (("cuda", advice), ("sim", f"On a GPU, {advice}; the simulated device cannot do that")):
         trace = Builder().trace(devices=(DeviceInfo(0, kind, kind),))
         assert for_gpus(trace, 0, advice) == expected

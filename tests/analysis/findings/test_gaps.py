@@ -37,8 +37,8 @@ def test_the_other_gaps_have_their_median_and_spread_and_share_no_time_with_it()
     group, longest = first_finding(trace, "repeated_gap"), first_finding(trace, "longest_gap")
     assert group is not None
     assert longest is not None
-    assert plain(group.cause) == "the same gap ×29"
-    assert "500 µs in the median (500 µs to 520 µs)" in plain(group.sentence)
+    assert plain(group.cause) == "recurring gap ×29"
+    assert "median 500 µs (500 µs to 520 µs)" in plain(group.sentence)
     assert group.cost_ns == (15 * 500 + 14 * 520) * US
     assert not total_ns(intersect(group.where, longest.where))
 
@@ -47,8 +47,8 @@ def test_gaps_of_two_lengths_before_one_op_are_two_repetitions() -> None:
     trace = pauses([500.0, 5_000.0] * 4).trace()
     told = [f for f in findings(trace) if f.rule == "repeated_gap"]
     assert [(plain(f.cause), f.cost_ns) for f in told] == [
-        ("the same gap ×4", 20_000 * US),
-        ("the same gap ×4", 2_000 * US),
+        ("recurring gap ×4", 20_000 * US),
+        ("recurring gap ×4", 2_000 * US),
     ]
 
 
@@ -61,7 +61,7 @@ def test_gaps_with_work_queued_that_come_again_are_found_too() -> None:
     assert again is not None
     assert again.cost_ns == 5 * 200 * US
     assert plain(again.sentence) == (
-        "the same gap ×5 between gemm and relu: the device waited 1.00 ms with work queued, for reasons that the "
+        "recurring gap ×5 between gemm and relu: the device waited 1.00 ms with work queued, for reasons that the "
         "record does not show, 200 µs each"
     )
 

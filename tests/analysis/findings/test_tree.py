@@ -119,4 +119,4 @@ def test_a_wait_that_cost_nothing_comes_last() -> None:
     assert found[-1].rule == "sync"
     assert found[-1].cost_ns == 0
     assert found[-1].gain_ns is not None
-    assert not found[-1].mended  # "costs nothing" says it
+    assert not found[-1].gain_text  # "no time lost" says it

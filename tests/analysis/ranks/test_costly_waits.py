@@ -57,7 +57,7 @@ def test_waiting_beside_compute_costs_nothing_and_is_counted_separately() -> Non
     late = by_rule(ranks)["straggler"]
     assert ranks.table[0].waiting_ns == 4 * 300 * US
     assert late.cost_ns == ranks.table[0].exposed_waiting_ns == 4 * (100 + 10) * US
-    assert "Rank 0 waits 440 µs for rank 1, and 760 µs more beside compute" in plain(late)
+    assert "Rank 0 waits 440 µs for rank 1, and 760 µs more overlapped with compute" in plain(late)
 
 
 def test_a_rank_whose_lateness_compute_hides_is_no_straggler() -> None:

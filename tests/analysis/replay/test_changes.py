@@ -271,8 +271,8 @@ def test_a_finding_says_what_its_change_gains_and_not_what_it_cost() -> None:
     assert read.won_ns / US == pytest.approx(5 * 55, abs=40)
     assert read.gain_ns is not None
     assert read.gain_ns[0] < read.won_ns < read.gain_ns[1]
-    assert read.sentence.endswith(f". {read.mended}")
-    assert plain(read.mended) == "Mended, the cell takes about 612 µs (581 µs to 643 µs) instead of 913 µs"
+    assert read.sentence.endswith(f". {read.gain_text}")
+    assert plain(read.gain_text) == "With this fixed, the cell takes about 612 µs (581 µs to 643 µs) instead of 913 µs"
     assert read.change == "leave out the blocking reads, or read once at the end"
 
 
@@ -285,7 +285,7 @@ def test_what_something_else_holds_gains_next_to_nothing() -> None:
     finding = finding_of(b.trace(end=4000), "exposed_communication")
     assert finding.cost_ns == 800 * US
     assert finding.won_ns == 0
-    assert finding.mended.startswith("Mended alone it gains next to nothing: the critical path is >99")
+    assert finding.gain_text.startswith("Fixing this alone saves almost nothing: the critical path is >99")
 
 
 def test_all_together_gain_more_than_each_and_no_more_than_there_is() -> None:

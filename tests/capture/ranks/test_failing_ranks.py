@@ -180,7 +180,7 @@ def test_a_second_interrupt_says_who_does_not_answer_and_a_third_ends_it(
     ("how", "said"),
     [
         ("os._exit(3)", "rank 1 ended with exit code 3"),
-        ("os.kill(os.getpid(), 9)", "rank 1 was killed (SIGKILL), most often for want of memory"),
+        ("os.kill(os.getpid(), 9)", "rank 1 was killed (SIGKILL), usually because the machine ran out of memory"),
         ("os.kill(os.getpid(), 11)", "rank 1 was killed by SIGSEGV"),
     ],
 )
@@ -209,7 +209,7 @@ def test_a_rank_that_dies_before_the_others_record_holds_nobody(three: Cells) ->
     threading.Timer(0.3, lambda: os.kill(three.session.peers[2].started.pid, signal.SIGKILL)).start()
     end = three.run("1 + 1", record={})
     assert sorted(end.recorded) == [0, 1]
-    assert messages(end) == ["rank 2 was killed (SIGKILL), most often for want of memory"]
+    assert messages(end) == ["rank 2 was killed (SIGKILL), usually because the machine ran out of memory"]
     three.restart()
     assert three.works()
 

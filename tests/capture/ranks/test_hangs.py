@@ -219,7 +219,7 @@ def test_a_rank_that_does_not_answer_shows_its_stacks(monkeypatch: pytest.Monkey
         cells.run(f"{USE}\n{body}")
         cells.session.pull("slow")
         printed = [text for rank, _, text in cells.heard.lines if rank == 0]
-        assert "no answer of rank 0 for 0.5 s; what the threads here do:" in printed
+        assert "no answer from rank 0 for 0.5 s; stacks of the threads here:" in printed
         assert any("in __reduce__" in text for text in printed), printed
         assert any("in _serve" in text for text in printed), printed
         assert cells.works()

@@ -25,7 +25,7 @@ from perfmagic.base.numerics.longest import NEVER, NO_NODE
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
 from perfmagic.trace.names import OpClass, copy_direction, is_pageable, op_classes
 
-SLOWER = 1.25  # of what runs beside compute: the 90th percentile of kernels beside communication was 1.13–1.24
+SLOWER = 1.25  # of what overlaps with compute: the 90th percentile of kernels during communication was 1.13–1.24
 SLOWER_PINNED = 1.15  # than pinned copies seen elsewhere in the trace
 LEAST_BYTES = 1 << 10  # what is smaller goes with its launch, pinned or not
 UNKNOWN_WAITS = "the record does not say which stream waits for which, so that nothing can be moved between them"
