@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from perfmagic.analysis.findings.catalogue import Remedy, action
+from perfmagic.analysis.findings.finding import PythonWas
 from perfmagic.analysis.timeline.origin import graph_sizes
 from perfmagic.base import units
 from perfmagic.base.units import sentences
@@ -14,6 +15,7 @@ from perfmagic.trace.columns import NONE, Bool, HostKind, Int64, OpKind
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.signatures import function_name
 
 # What torch.compile or a CUDA graph launched: advice to use them does not fit there.
 
@@ -125,3 +127,15 @@ def _ddp_copies(trace: Trace, rows: Int64) -> tuple[Bool, Bool]:
     taken_apart = parent[:-1][host.name == apart]
     buffers[launched] = (around == forward) & bool((name[taken_apart] == forward).any())
     return gradients, buffers
+
+
+MOST_NAME_CHARS = 30  # of a name in a headline
+
+
+def shortest_name(was: PythonWas) -> str:
+    """What Python was in: the user's function, else the operator or the annotation; "" where not known."""
+    operator, annotation, frame = was.names
+    if operator and any(is_compiled_code(was_in) for was_in in was.names):  # its functions are all called "call"
+        frame = ""
+    name = function_name(frame or operator or annotation)
+    return name if len(name) <= MOST_NAME_CHARS else f"{name[: MOST_NAME_CHARS - 1]}…"

@@ -12,14 +12,11 @@ from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent
 from perfmagic.analysis.findings.gains import Gains
 from perfmagic.analysis.findings.gaps import (
-    began_late,
     longest_gap,
     many_gaps,
     repeated_gap,
     repeated_gap_queued,
-    start_up,
     waited_for_host,
-    went_on_alone,
 )
 from perfmagic.analysis.findings.kernels import (
     eager_attention,
@@ -29,7 +26,16 @@ from perfmagic.analysis.findings.kernels import (
     unaligned_gemm,
 )
 from perfmagic.analysis.findings.launches import data_loading, graph_launch, in_call, one_by_one, queue_full, zero_grad
-from perfmagic.analysis.findings.record import clocks, incomplete, race, step, streams
+from perfmagic.analysis.findings.record import (
+    began_late,
+    clocks,
+    incomplete,
+    race,
+    start_up,
+    step,
+    streams,
+    went_on_alone,
+)
 from perfmagic.analysis.findings.sync import pageable, slower_copies, sync
 from perfmagic.analysis.findings.verdict import claimed_by_verdict, failed, kind_of, no_verdict, verdict_of
 from perfmagic.analysis.timeline.trust import incomplete_graphs

@@ -1,17 +1,22 @@
-"""The findings on the record as a whole: streams, steps, missing waits, clocks and missing device records."""
+"""The findings on the record as a whole: streams, steps, missing waits, clocks, missing device records, its ends."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from perfmagic.analysis.findings.advice import shortest_name
 from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few
+from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, on_time_lines, python_was, too_few, too_short
+from perfmagic.analysis.timeline.host_time import main_thread
 from perfmagic.analysis.timeline.steps import StepOut, outstanding
 from perfmagic.analysis.timeline.trust import trust
 from perfmagic.base import units
+from perfmagic.base.language import phrase
+from perfmagic.base.numerics.intervals import Intervals, clip, intersect, total_ns, union
 from perfmagic.base.units import listed, sentences
-from perfmagic.trace.columns import NONE, CallKind, Hazard
+from perfmagic.trace.columns import NO_LINE, NONE, CallKind, Hazard
+from perfmagic.trace.correlate import lines_at
 from perfmagic.trace.names import kernel_short_names
 
 
@@ -175,3 +180,112 @@ def clocks(facts: Facts) -> Outcome:
         return too_few(early, len(rows), least)
     detail = f": {sentences(early, 'times in the queue are wrong by up to that much')}"
     return [facts.finding(rule="clocks", cause="host and device clocks disagree", detail=detail)]
+
+
+# The findings "start-up", "the device started late" and "Python finished last", and their sentences.
+
+ALONE_FRAC = 0.1  # of the window; every cell starts and ends with a little Python
+
+
+def began_late(facts: Facts, free: Intervals) -> Outcome:
+    """A cell whose device ran nothing for a long time at the start, because Python had launched nothing."""
+    meta, start_ns = facts.trace.meta, facts.breakdown.extent_start_ns
+    where = clip(free, meta.start_ns, start_ns)
+    if meta.returned_ns is None:
+        return Silent("a file starts with its first record: what came before is not known")
+    if not len(where) or total_ns(where) < ALONE_FRAC * facts.window_ns:
+        return _too_little(facts, f"before its first op, {facts.the_device} waited", total_ns(where))
+    return [_python_alone(facts, f"{facts.the_device} started late", "it ran no op for the first", where)]
+
+
+def start_up(facts: Facts) -> Outcome:
+    """Calls into the runtime or driver before the first op of a file."""
+    trace, first_ns = facts.trace, facts.first_queued_ns
+    calls, begun_ns = trace.calls, trace.meta.start_ns
+    if trace.meta.returned_ns is not None or trace.simulated or not len(calls):
+        return Silent("start-up is visible only in files that record a real device and the calls into its runtime")
+    before_ns = np.minimum(calls.end_ns, first_ns) - np.maximum(calls.start_ns, begun_ns)
+    before = np.flatnonzero(before_ns > 0)
+    in_calls_ns = total_ns(clip(union(calls.start_ns[before], calls.end_ns[before]), begun_ns, first_ns))
+    if in_calls_ns < max(1, ALONE_FRAC * facts.window_ns):
+        return _prepared(facts, in_calls_ns)
+    longest = int(before[before_ns[before].argmax()])
+    name, passed_ns = trace.names[calls.name[longest]], first_ns - begun_ns
+    inside = f"{units.duration(int(before_ns[longest]))} of it in one {name}"
+    return [
+        Finding(
+            rule="alone",
+            cost_ns=None,
+            cause="start-up",
+            detail=f": {units.duration(passed_ns)} of the record passed before the first op{facts.on_device}, {inside}",
+            lines=(),
+            start_ns=begun_ns,
+            end_ns=first_ns,
+            device=facts.device,
+            advice="The first calls initialize the device: run the cell once before recording",
+            headline=headline("start_up", time=units.duration(passed_ns)),
+            action=action("warm_up"),
+        )
+    ]
+
+
+def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
+    """What Python did before the first op of a file, where that was not in calls into the driver."""
+    begun_ns, first_ns = facts.trace.meta.start_ns, facts.first_queued_ns
+    passed_ns = first_ns - begun_ns
+    if passed_ns < ALONE_FRAC * (facts.trace.meta.end_ns - begun_ns):
+        return _too_little(facts, "calls before the first op took", in_calls_ns)
+    was = python_was(facts.trace, np.array([main_thread(facts.trace)]), np.array([[begun_ns, first_ns]]))
+    loads = any("DataLoader" in name for name in was.names)
+    name = phrase("the DataLoader") if loads else shortest_name(was)
+    operator, _, frame = was.names
+    # an operator without a Python frame is the first of its kind: it initializes a library
+    prepare = action("warm_up") if operator and not frame else action("prepare")
+    passed = f"{units.duration(passed_ns)} of the record passed before the first op{facts.on_device}"
+    return [
+        Finding(
+            rule="alone",
+            cost_ns=None,
+            cause="start-up",
+            detail=f": {sentences(passed, was.sentence)}",
+            lines=(),
+            start_ns=begun_ns,
+            end_ns=first_ns,
+            device=facts.device,
+            frames=was.frames,
+            headline=headline("start_up_in" if name else "start_up", time=units.duration(passed_ns), name=name),
+            action=action("workers") if loads else prepare,
+        )
+    ]
+
+
+def went_on_alone(facts: Facts, free: Intervals) -> Outcome:
+    """A cell whose device finished long before Python did; not where the verdict says so already."""
+    where = intersect(free, facts.cell_time.tail)
+    if not len(where) or total_ns(where) < ALONE_FRAC * facts.window_ns:
+        return _too_little(facts, "after the last op, Python worked for", total_ns(where))
+    sentence = f"{facts.the_device} had finished its last op, and Python worked for another"
+    return [_python_alone(facts, "Python finished last", sentence, where)]
+
+
+def _too_little(facts: Facts, what: str, ns: int) -> Silent:
+    return too_short(what, ns, max(1, ALONE_FRAC * facts.window_ns), facts.describe_share(ALONE_FRAC))
+
+
+def _python_alone(facts: Facts, cause: str, sentence: str, where: Intervals) -> Finding:
+    cost_ns = total_ns(where)
+    longest = where[(where[:, 1] - where[:, 0]).argmax()]
+    line = int(lines_at(facts.trace.marks, np.array([longest.sum() // 2]))[0])
+    place = on_time_lines(facts.trace, where, [line])
+    amount = f"{units.duration(cost_ns)}, {units.percent(cost_ns / facts.window_ns)} of the cell"
+    return Finding(
+        rule="alone",
+        cost_ns=cost_ns,
+        cause=cause,
+        detail=f": {sentence} {amount}" + (f",{place}" if place else ""),
+        lines=(line,) if line != NO_LINE else (),
+        start_ns=int(where[0, 0]),
+        end_ns=int(where[-1, 1]),
+        device=facts.device,
+        where=where,
+    )
