@@ -39,7 +39,7 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.names import comm_kernel_names
 from perfmagic.trace.rows import Rows, RowT
 
-SCHEMA_VERSION = 2  # raised by what changes the meaning of a key, or takes one away
+SCHEMA_VERSION = 3  # raised by what changes the meaning of a key, or takes one away
 WORST_STRETCHES = 50
 LONGEST_GAPS = 20
 PERCENTILES = {"min_ns": 0, "median_ns": 50, "p90_ns": 90, "p99_ns": 99, "max_ns": 100}

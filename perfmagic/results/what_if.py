@@ -70,7 +70,7 @@ class Predicted(Result):
         if predicted.at_most:
             return f"{words}: at best {units.duration(predicted.expected_ns)} instead of {before}{others}"
         span = f"{units.duration(predicted.low_ns)} to {units.duration(predicted.high_ns)}"
-        small = ", next to nothing" if predicted.small else ""
+        small = ", almost nothing" if predicted.small else ""
         return f"{words}: about {units.duration(predicted.expected_ns)} ({span}) instead of {before}{small}{others}"
 
     def check(self, measured: Any) -> PredictionCheck:

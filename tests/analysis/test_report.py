@@ -144,7 +144,7 @@ def test_a_report_is_ready_for_json() -> None:
         }
     ]
     assert (device["exposed_copy_ns"], device["partition"]["copy_alone_ns"]) == (10 * US, 10 * US)
-    assert (result["schema_version"], result["trust"]["n_orphans"]) == (2, 0)
+    assert (result["schema_version"], result["trust"]["n_orphans"]) == (3, 0)
 
 
 def test_a_report_has_the_tables_by_name() -> None:

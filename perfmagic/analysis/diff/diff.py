@@ -94,7 +94,7 @@ def _by_part(parts: Sequence[TimeChange], diff_ns: int) -> list[str]:
     return [*words, *([f"the rest {units.signed(rest_ns)}"] if rest_ns else [])]
 
 
-SCHEMA_VERSION = 1  # raised by what changes the meaning of a key, or takes one away
+SCHEMA_VERSION = 2  # raised by what changes the meaning of a key, or takes one away
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,8 +119,7 @@ class JobWaits:
     def waits_ns(self) -> Int64:
         """[last, waiting]: how long each rank waited in collectives for each rank that came last; shape (ranks, ranks).
 
-        Also those that overlap with compute. Left out: waits within their error, and collectives without a certain last
-        rank.
+        Also while computing. Waits within their error, and collectives without a certain last rank, are left out.
         """
         certain = [np.where(group.waits.known, group.waits.waiting_ns, 0) for group in self.groups]
         return self._by_last(certain)

@@ -154,7 +154,7 @@ def _moved(links: Links, ends: Int64, lag_ns: Int64) -> Links:
 # The half of the pairs in benchmarks/what_if.py that chose it missed by less; the other half is its check
 MARGIN_FRAC = 0.05
 IF_OTHERS = "if the other ranks gain as much"
-SMALL_FRAC = 0.05  # of the run: what gains less gains next to nothing
+SMALL_FRAC = 0.05  # of the run: a smaller gain counts as almost nothing
 
 
 @dataclass(frozen=True, eq=False)
