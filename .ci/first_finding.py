@@ -25,11 +25,12 @@ sys.path.insert(0, str(ROOT))  # for the driving of JupyterLab, which the tests 
 
 from tests.browser.chromium import FLAGS, FRESH, executable, fonts  # noqa: E402
 from tests.browser.server import jupyter_server  # noqa: E402
+from tests.trace.recorded import unpacked  # noqa: E402
 
-SOURCE = ROOT / "tests" / "data" / "traces" / "real" / "v100_2021_old_categories.pt.trace.json.gz"
+SOURCE = unpacked(ROOT / "tests" / "data" / "traces" / "real" / "v100_2021_old_categories.pt.trace.json.xz")
 BYTES = 250_000_000
 TRACE = "run.pt.trace.json"
-FINDING = ".perfmagic-document .pm-finding:visible"
+FINDING = ".perfmagic-document .pm-answer:visible"
 WITHIN_MS = 300_000
 ALONE = """
 import importlib.util, importlib.metadata, perfmagic
