@@ -129,7 +129,7 @@ def check_use(python: Path, folder: Path) -> None:
     loaded = run(
         python, "-m", "IPython", "-c", "%load_ext perfmagic\nget_ipython().find_cell_magic('timeline')", cwd=folder
     )
-    if "device-bound" not in verdict or "data-perfmagic-timeline" not in page.read_text("utf-8") or not loaded:
+    if " decide" not in verdict or "data-perfmagic-timeline" not in page.read_text("utf-8") or not loaded:
         raise SystemExit("the installed package does not report a trace")
 
 
