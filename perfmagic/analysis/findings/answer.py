@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from perfmagic.base import units
-from perfmagic.base.language import say, translated
+from perfmagic.base.language import counted, say, translated
 from perfmagic.base.terminal import columns, cut_to_columns, printable, width, wrapped
 from perfmagic.trace.json_form import JsonForm
 
@@ -90,8 +90,9 @@ class Answers(JsonForm):
         for number, answer in enumerate(shown.answers, 1):
             lines.append(_with_times(f"{number:>{len(INDENT)}}  {answer.headline}", answer))
             n = len(answer.evidence)
-            several = f" ({say('{n} findings', n=n)})" if n > 1 else ""
-            lines += wrapped(f"{INDENT}  → {answer.action}{several}", indent=len(INDENT) + 4)
+            several = translated(counted(n, "{n} finding", "{n} findings"))
+            ending = f" ({several})" if n > 1 else ""
+            lines += wrapped(f"{INDENT}  → {answer.action}{ending}", indent=len(INDENT) + 4)
         if shown.together is not None:
             lines.append(_with_times(f"{INDENT}  {shown.together.headline}", shown.together))
         for rest in list_rest(shown.little_gain, shown.also_seen):

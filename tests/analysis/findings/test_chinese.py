@@ -66,7 +66,8 @@ def test_no_english_is_left_but_names_of_the_record(name: str) -> None:
     for text in texts(trace):
         assert isinstance(text, Words), f"{text!r} cannot be translated"
         left = [value for value in values(text) if not NUMBER.fullmatch(value) and not PYTHON.fullmatch(value)]
-        assert [value for value in left if value not in known] == [], text
+        cut = {value for value in left if value.endswith("…") and any(name.startswith(value[:-1]) for name in known)}
+        assert [value for value in left if value not in known | cut] == [], text
         shown = translated(text)
         assert HAN.search(shown), shown
 
@@ -134,7 +135,7 @@ def test_the_text_of_an_answer_in_chinese() -> None:
     assert lines[:4] == [
         "441 ms   Python 决定耗时：设备有 76 % 的时间在等它",
         "         NVIDIA A100-PG509-200 · 2,516 个设备算子 · 首末算子之间忙碌 23 % · 队列 ≤ 10",
-        "  1  DDP 在每次前向传播之前广播模型的缓冲区" + " " * 42 + "441 ms → 395 ms",
-        "     → 若各 rank 可以不同，设置 DistributedDataParallel(…, broadcast_buffers=False)",
+        "  1  Python 在算子之间留下 992 处空闲，共 229 ms" + " " * 28 + "最好情况 441 ms → 186 ms",
+        "     → 使用 torch.compile，或用 CUDA 图捕获这一步 (2 条发现)",
     ]
-    assert lines[-1] == "  .text(details=True): 7 条发现、2 条流"
+    assert lines[-1] == "  .text(details=True): 8 条发现、2 条流"
