@@ -197,13 +197,14 @@ def test_of_eight_recorded_ranks_python_decides_and_what_most_ask_for_comes_firs
     assert answers.total_ns == ranks.doc.span_ns
     first, *others = answers.answers
     assert (first.rules, first.action) == (
-        ("one_by_one",),
+        ("many_gaps", "one_by_one"),
         "Use torch.compile, or capture the step with CUDA graphs",
     )
     assert {rule for answer in others for rule in answer.rules} == {"straggler", "late_too"}
     assert len(answers.answers) <= MOST_ANSWERS
     assert all((a.gain_ns or a.cost_ns or 0) >= LEAST_FRAC * a.before_ns for a in answers.answers)
     assert answers.together is not None
-    assert (answers.together.after_ns or 0) < (first.after_ns or 0)
+    assert first.at_most
+    assert (first.after_ns or 0) < (answers.together.after_ns or 0) < answers.total_ns  # which has no bound
     assert len(ranks.text().splitlines()) <= MOST_LINES
     assert ranks.to_dict()["answers"] == answers.to_dict()

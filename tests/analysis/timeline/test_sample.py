@@ -76,7 +76,7 @@ def test_samples_are_compared_by_the_mean_of_a_run_and_what_they_lack_is_no_chan
     assert "sample" in found.notes[0]
     assert len(found.replaced) == 0
     assert [part.name for part in found.idle] == ["unexplained"]
-    text = plain(found.text())
+    text = plain(found.text(details=True))
     for word in ("new:", "gone:", "other shape", "Replaced"):
         assert word not in text
     files = [json.loads(gzip.decompress(real(name).read_bytes()))["traceEvents"] for name in SAMPLED]
