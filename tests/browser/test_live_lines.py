@@ -178,8 +178,9 @@ def test_the_window_is_kept_by_switching_and_the_strips_follow_it(tab: Any, tmp_
 
 def test_a_line_named_by_a_finding_is_told_of(tab: Any, tmp_path: Path) -> None:
     told = lines_of(tab, page_of(queue_of(), tmp_path))
+    tab.locator(".pm-rest").click()  # which opens all findings
     before = ink(tab)
-    button = tab.locator(".pm-line").first
+    button = tab.locator(".pm-line:visible").first
     line = button.inner_text()
     button.click()
     tab.mouse.move(5, 5)
