@@ -70,7 +70,6 @@ __all__ = [
     "CaptureError",
     "CompareResult",
     "DeviceError",
-    "KeywordError",
     "OptionError",
     "Pace",
     "Peaks",
@@ -137,7 +136,6 @@ if TYPE_CHECKING:
     from perfmagic.base.errors import (
         CaptureError,
         DeviceError,
-        KeywordError,
         OptionError,
         PerfmagicError,
         RanksError,

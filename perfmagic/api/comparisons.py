@@ -259,7 +259,7 @@ def compare(
     >>> perfmagic.compare(lambda: sum(range(50_000)), lambda: sum(range(50)), samples=20).verdict
     'faster'
     >>> print(perfmagic.compare("step.json.gz", "step.json.gz").headline)
-    B is as long as A: 167 ms
+    B is as long as A: 202 ms
     """
     return compare_given((first, *others), names, quantity, bench_settings(options))
 

@@ -43,7 +43,7 @@ def explain(
     >>> t = perfmagic.open_trace("step.json.gz")
     >>> perfmagic.explain(t, "graph_launch")
     graph_launch: silent
-      the largest graph carried 502 of 3,521 device ops, not more than 50 %
+      the largest graph ran 502 of 3,521 device ops, not more than 50 %
     docs/findings.md#graph_launch
     >>> perfmagic.explain(t, "queue_full").finding.cost_ns
     0

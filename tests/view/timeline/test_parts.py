@@ -158,14 +158,15 @@ def test_a_compared_timeline_keeps_the_device_and_not_its_numbers(label: str) ->
     rules = configparser.RawConfigParser()
     rules.read_string(sanitize_file())
     for paced in (", paced: mm ≥ 2 ms", ", paced: matmul 4 GFLOP/s,\ncopies 200 MB/s", ""):
-        text = f"25.4 ms · {label}{paced} · 20 device ops · busy\n99 %\n 99 % busy  device-bound"
+        about = f"         {label}{paced} · 20 device ops · busy\n         99 %"
+        text = f"25.4 ms  The device decides: it was busy 99 % of the time\n{about}\n  1 stream"
         assert re.sub(rules["timeline"]["regex"], rules["timeline"]["replace"], text) == f"TIMELINE {label}"
 
 
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
-        ("431 ms · 2 ranks · simulated device · 9 matched collectives\n rank 1 is a straggler", "RANKS 2 ranks"),
+        ("431 ms   Rank 1 is late: rank 0 waited 42 ms\n         2 ranks · simulated device", "RANKS 2 ranks"),
         ("Weak scaling from 1 to 4 ranks is 79 % efficient: the\ncell takes 487 ms", "SCALING Weak 1 4"),
         ("2 simulated devices, paced: mm ≥ 2 ms ·\n15 operators took\n61.4 ms added up, 2.9", "GRAPH of 15 operators"),
         ("1 operator took 3 ms added up", "GRAPH of 1 operators"),
