@@ -140,6 +140,18 @@ class RooflineResult(Result):
 SAVED_AS = (".npz", ".json", ".json.gz")
 
 
+if TYPE_CHECKING:
+    _uncached = cached_property
+else:
+
+    class _uncached(cached_property):  # noqa: N801 - a decorator
+        """A property that Tab evaluates, which it does of no other: worked out anew, as the language may change."""
+
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            return self if instance is None else self.func(instance)
+
+
+
 @dataclass(frozen=True, eq=False)
 class TimelineResult(Result):
     """A recorded cell, block or trace file, with its findings.
@@ -181,7 +193,7 @@ class TimelineResult(Result):
             raise OptionError("highlight: a name or a line, not both")
         self.view_state.mark(name, line)
 
-    @property
+    @_uncached
     def findings(self) -> Rows[Finding]:
         """The verdict, then what time was lost to, the costliest first."""
         return Rows(translated(self._findings), Finding)
@@ -190,7 +202,7 @@ class TimelineResult(Result):
     def _findings(self) -> tuple[Finding, ...]:
         return findings(self.trace, comm_names=self.comm_names)
 
-    @property
+    @_uncached
     def answers(self) -> Answers:
         """What to do about it: at most three answers, each with what the recorded run would take with it."""
         from perfmagic.analysis.findings.answers import find_answers
