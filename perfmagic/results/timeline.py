@@ -151,7 +151,6 @@ else:
             return self if instance is None else self.func(instance)
 
 
-
 @dataclass(frozen=True, eq=False)
 class TimelineResult(Result):
     """A recorded cell, block or trace file, with its findings.
