@@ -28,3 +28,10 @@ def test_details_begin_with_the_same_and_have_all_findings() -> None:
     assert len(details.splitlines()) > 2 * len(text.splitlines())
     for finding in result.findings:
         assert finding.cause in details
+
+
+def test_no_warning_is_given_twice() -> None:
+    lines = TimelineResult(real_trace("a100_event_sync_3streams")).text().splitlines()
+    warned = [line for line in lines if line.startswith("  ! ")]
+    assert len(warned) == 1
+    assert "The critical path and gains are not known" in warned[0]

@@ -347,26 +347,39 @@ def _for_gaps(facts: Facts, rows: Int64, was: PythonWas) -> Remedy:
     """What to do about Python's work, by what Python was in; empty where nothing is known or it is done already."""
     if was.around >= _BUFFERS:
         return Remedy(BUFFERS_ADVICE, action("no_broadcast"))
-    trace, operator, ended_by = facts.trace, was.names[0], facts.gaps.op[rows]
-    simulated = trace.device_info(facts.device).simulated
+    trace, operator = facts.trace, was.names[0]
     if "::" in operator and operator.split("::", 1)[0] not in _TORCH:
         custom = f"torch.compile cannot see into the operator {function_name(operator)}"
         graphs = "CUDA graphs, where they can capture it, launch its kernels without this Python work"
         advice = f"{custom}. {for_gpus(trace, facts.device, graphs)}"
-        return Remedy(advice, "" if simulated else action("graphs"))
-    if 2 * int(in_graphs(trace)[ended_by].sum()) >= len(rows):
-        return Remedy()
-    made = 2 * int(compiled(trace)[ended_by].sum()) >= len(rows)
-    if made or any(is_compiled_code(name) for name in was.names):
-        return Remedy(_COMPILED_ADVICE, action("reduce_overhead"))
+        return Remedy(advice, "" if trace.device_info(facts.device).simulated else action("graphs"))
+    if (launched := _launched_already(facts, rows, was)) is not None:
+        return launched
     if operator:
-        compiles = can_compile(trace, facts.device)
-        advice = for_gpus(trace, facts.device, _UNCOMPILED_ADVICE if compiles else _GRAPHS_ADVICE)
-        return Remedy(advice, "" if simulated else action("compile_or_graphs" if compiles else "graphs"))
+        return _compile(facts)
     if not any(was.names):
         return Remedy()
     name = shortest_name(was)
     return Remedy("Do this work ahead of time, or queue other ops before it", action("ahead_of_time", name=name))
+
+
+def _launched_already(facts: Facts, rows: Int64, was: PythonWas) -> Remedy | None:
+    """What is left to do where a graph or compiled code launched most ops behind some gaps; None where neither did."""
+    ended_by = facts.gaps.op[rows]
+    if 2 * int(in_graphs(facts.trace)[ended_by].sum()) >= len(rows):
+        return Remedy()
+    made = 2 * int(compiled(facts.trace)[ended_by].sum()) >= len(rows)
+    if made or any(is_compiled_code(name) for name in was.names):
+        return Remedy(_COMPILED_ADVICE, action("reduce_overhead"))
+    return None
+
+
+def _compile(facts: Facts) -> Remedy:
+    """To launch ops without Python between them."""
+    compiles = can_compile(facts.trace, facts.device)
+    advice = for_gpus(facts.trace, facts.device, _UNCOMPILED_ADVICE if compiles else _GRAPHS_ADVICE)
+    simulated = facts.trace.device_info(facts.device).simulated
+    return Remedy(advice, "" if simulated else action("compile_or_graphs" if compiles else "graphs"))
 
 
 # The finding "gaps waiting for Python", of short gaps with nothing else in common, and its sentence.
@@ -395,7 +408,9 @@ def many_gaps(facts: Facts, free: Intervals) -> Outcome:
     time, name, n = units.duration(total_ns(where)), shortest_name(was), units.count(len(rows))
     median = f"median {units.duration(int(np.median(waited[rows])))}"
     place = on_time_lines(facts.trace, where, lines)
-    remedy = _for_many_gaps(facts, rows, was)
+    remedy = _launched_already(facts, rows, was) or _compile(facts)
+    if 2 * len(facts.syncs) > len(rows):  # no graph holds a call that waits for the device
+        remedy = Remedy()
     return [
         Finding(
             rule="many_gaps",
@@ -413,17 +428,3 @@ def many_gaps(facts: Facts, free: Intervals) -> Outcome:
             headline=headline("many_gaps_in" if name else "many_gaps", n=n, name=name, time=time),
         )
     ]
-
-
-def _for_many_gaps(facts: Facts, rows: Int64, was: PythonWas) -> Remedy:
-    """What launches ops without Python between them, unless they are launched that way already."""
-    trace, ended_by = facts.trace, facts.gaps.op[rows]
-    simulated = trace.device_info(facts.device).simulated
-    if 2 * int(in_graphs(trace)[ended_by].sum()) >= len(rows) or len(facts.syncs) > len(rows) / 2:
-        return Remedy()
-    made = 2 * int(compiled(trace)[ended_by].sum()) >= len(rows)
-    if made or any(is_compiled_code(name) for name in was.names):
-        return Remedy(_COMPILED_ADVICE, "" if simulated else action("reduce_overhead"))
-    compiles = can_compile(trace, facts.device)
-    advice = for_gpus(trace, facts.device, _UNCOMPILED_ADVICE if compiles else _GRAPHS_ADVICE)
-    return Remedy(advice, "" if simulated else action("compile_or_graphs" if compiles else "graphs"))

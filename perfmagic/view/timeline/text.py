@@ -31,7 +31,10 @@ def answers_text(doc: TimelineDoc, answers: Answers, details: str, below: Sequen
     """
     lines = [answers.text(doc.header.about)]
     lines += wrapped(translated(doc.failure)) if doc.failure else []
-    lines += wrapped(f"  ! {translated(doc.trust[0])}", indent=4) if doc.trust else []
+    note = doc.trust[0] if doc.trust else ""
+    if note and not any(note.lower() in warning.lower() for warning in answers.warnings):
+        shown = translated(note)
+        lines += wrapped(f"  ! {shown[:1].upper()}{shown[1:]}", indent=4)
     if not answers.answers and not answers.also_seen and doc.findings:
         lines += wrapped(f"  {doc.findings[0].cause}{rest_words(doc.findings[0])}", indent=2)
     n_findings, n_streams = len(doc.findings), sum(map(_n_streams, doc.groups))
