@@ -110,3 +110,14 @@ def test_config_sets_the_language_and_the_file_before_it(configured: Notebook) -
     assert language() == "zh"
     configured.run('%config PerfmagicMagics.language = "en"')
     assert language() == "en"
+
+
+def test_an_unknown_language_is_one_message_before_any_cell_has_run(
+    bare: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFMAGIC_LANGUAGE", "xx")
+    loaded = bare.run("%load_ext perfmagic")
+    assert str(loaded.error) == "PERFMAGIC_LANGUAGE: no language called 'xx'\nHint: one of en, zh"
+    assert "timeline" not in bare.shell.magics_manager.magics["cell"]
+    monkeypatch.setenv("PERFMAGIC_LANGUAGE", "zh_CN.UTF-8")
+    assert bare.run("%load_ext perfmagic").error is None

@@ -17,6 +17,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand
 
 from perfmagic.base.errors import PerfmagicError, RanksError
+from perfmagic.base.language import language
 from perfmagic.capture.cell import RUNTIME, Head, call_instead, head_of, printed_once, replace_head, wrap
 from perfmagic.magics.running.hints import Hints
 from perfmagic.magics.running.runtime import (
@@ -219,7 +220,11 @@ class BodyTransformer(ast.NodeTransformer):
 
 
 def load(shell: Any) -> None:
-    """Add everything to a shell; a second load changes nothing."""
+    """Add everything to a shell; a second load changes nothing. Raises UsageError for an unknown PERFMAGIC_LANGUAGE."""
+    try:
+        language()  # before a cell has run that could not show what it found
+    except PerfmagicError as error:
+        raise UsageError(str(error)) from None
     if any(isinstance(t, HeadTransformer) for t in shell.input_transformers_cleanup):
         return
     add_settings(shell)
