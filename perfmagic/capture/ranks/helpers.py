@@ -72,12 +72,22 @@ def _names(frame: FrameType) -> tuple[str, str]:
 def _run_by(frame: FrameType) -> str:
     """The module of the outermost function that is not threading's own."""
     outermost = ""
-    inner: FrameType | None = frame
-    while inner is not None:
-        module = _names(inner)[0]
+    for caller in stack_of(frame):
+        module = _names(caller)[0]
         outermost = outermost if module == "threading" else module
-        inner = inner.f_back
     return outermost
+
+
+def stack_of(frame: FrameType | None) -> list[FrameType]:
+    """A frame of another thread and its callers, the innermost first.
+
+    Collected at once, because that thread may go on in between: Python 3.11 then gives objects that are no frames.
+    """
+    stack = []
+    while isinstance(frame, FrameType):
+        stack.append(frame)
+        frame = frame.f_back
+    return stack
 
 
 # A call of a store in C++ has no frame: a function of Python goes around it, whose frame holds the key.

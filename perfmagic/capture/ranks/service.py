@@ -14,13 +14,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.capture.ranks.connection import Connection, Message
-from perfmagic.capture.ranks.helpers import Helpers, key_wait_of
+from perfmagic.capture.ranks.helpers import Helpers, key_wait_of, stack_of
 
 if TYPE_CHECKING:
     from perfmagic.capture.ranks.job import Job
 
 _STDERR = 2  # sys.stderr of a rank is a stream of ours, which needs the interpreter
 _GO_S = 20.0  # a rank that hears nothing begins by itself
+_REPEATS_S = (0.05, 0.2, 0.5, 1.0)  # between the signals of one interrupt
 _BY_ITSELF_NS = 1_000_000  # of processor time: a rank that used more since the last look has got on
 
 
@@ -41,6 +42,7 @@ class Service:
         self.freed, self.freed_at, self.lost_at = "", dict[str, Any](), dict[str, Any]()
         self.interrupted = False
         self._strike = False
+        self._entered = self._interrupted_ahead = 0
         self._go: SimpleQueue[Message] = SimpleQueue()
         self._main = threading.main_thread()
         self._helpers = Helpers()
@@ -55,11 +57,17 @@ class Service:
         threading.Thread(target=self._serve, name="ranks: service", daemon=True).start()
 
     def enter(self, cell: int, head: int = 0) -> None:
-        """A cell begins. head: the line of its magic, 0 where it has none."""
+        """A cell begins. head: the line of its magic, 0 where it has none.
+
+        Raises KeyboardInterrupt where the cell was interrupted before this rank came to it.
+        """
         self.head = head
         self.freed, self.freed_at, self.lost_at, self.cell_file = "", {}, {}, ""
-        self.interrupted = self._strike = False
-        self.cell = cell
+        with self._ending:
+            self.interrupted, self._strike = cell == self._interrupted_ahead, False
+            self.cell = self._entered = cell
+        if self.interrupted:
+            raise KeyboardInterrupt
 
     def leave(self) -> None:
         """The cell has ended: a late interrupt for it must not hit the next cell."""
@@ -144,12 +152,24 @@ class Service:
 
     def _interrupt(self, cell: int) -> None:
         with self._ending:
+            if cell > self._entered:
+                self._interrupted_ahead = cell
             if cell != self.cell:
                 return
             self.interrupted = self._strike = True
             self.freed_at = self.where()
             signal.pthread_kill(self._main.ident or 0, signal.SIGINT)
+        threading.Thread(target=self._repeat_strike, args=(cell,), name="ranks: interrupt", daemon=True).start()
         self._free(cell, "the cell was interrupted")
+
+    def _repeat_strike(self, cell: int) -> None:
+        """Send the signal again until Python has acted on it: one that came just before sleep() does not end it."""
+        for pause_s in _REPEATS_S:
+            time.sleep(pause_s)
+            with self._ending:
+                if cell != self.cell or not self._strike:
+                    return
+                signal.pthread_kill(self._main.ident or 0, signal.SIGINT)
 
     def _free(self, cell: int, why: str) -> None:
         """End what the running cell waits for; not what a later cell does."""
@@ -173,10 +193,10 @@ class Service:
         in C++ code below torch, as a backward pass is, unless that runs the user's functions on a thread of its own.
         """
         frames = sys._current_frames()
-        frame = frames.get(self._main.ident or 0)
-        call, waits = "", _is_ours(frame)
+        stack = stack_of(frames.get(self._main.ident or 0))
+        call, waits = "", _is_ours(stack[0] if stack else None)
         computes = any(not _is_ours(other) for other in _of_cplusplus(frames))
-        while frame is not None:
+        for frame in stack:
             module = frame.f_globals.get("__name__", "")
             if frame.f_code.co_filename == self.cell_file and self.cell:
                 # on the magic's own line the cell has ended, and its recording waits for the device
@@ -184,7 +204,6 @@ class Service:
             if is_call(frame):
                 call = frame.f_code.co_name
             waits = waits or module.startswith(("torch.distributed", "perfmagic.sim."))
-            frame = frame.f_back
         return 0, call, waits and not computes
 
     def _mark(self) -> int:

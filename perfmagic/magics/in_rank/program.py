@@ -99,9 +99,9 @@ class Program:
             source = _plain(source)
         shell.execution_count = message["count"] or shell.execution_count
         shell.ast_node_interactivity = message["interactivity"]
-        self.service.enter(message["cell"], _head(message["source"]))
         error: BaseException | None = None
         try:
+            self.service.enter(message["cell"], _head(message["source"]))
             result = self._run_cell(source, store_history=True)
             error = result.error_before_exec or result.error_in_exec or _late_error(magic.late_error)
         except KeyboardInterrupt as stop:  # outside of the user's code
