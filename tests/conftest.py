@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -51,6 +52,16 @@ def _group(item: pytest.Item) -> str:
         callspec = getattr(item, "callspec", None)
         return f"kernel {callspec.params.get('python', '') if callspec else ''}"
     return "browser" if folder == "browser" else str(item.path)
+
+
+@pytest.fixture(autouse=True)
+def _same_pace() -> Iterator[None]:
+    """A pace that a test gives the simulated device ends with the test: the next one may be of another file."""
+    sim = sys.modules.get("perfmagic.sim")
+    before = sim.current_pace() if sim else None
+    yield
+    if (sim := sys.modules.get("perfmagic.sim")) and sim.loaded() and sim.current_pace() is not before:
+        sim.set_pace(before)
 
 
 @pytest.hookimpl(wrapper=True)

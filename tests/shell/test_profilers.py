@@ -55,7 +55,7 @@ def test_a_recording_ends_at_the_limit_of_statements_and_says_so(
     monkeypatch.setattr(cell.MarkLog.__init__, "__defaults__", (*cell.MarkLog.__init__.__defaults__[:-1], 20))
     notebook.run("import torch\nx = torch.ones(3)")
     ran = notebook.run("%%timeline -o t\nfor i in range(200):\n    x + 1\nx * 2")
-    assert "recorded until" in ran.report
+    assert "Recorded until" in ran.report
     # the line in the report is cut where there are other notes
     assert any("statements inside loops" in note for note in notebook.names["t"].trust.sentences)
     trace = notebook.names["t"].trace
