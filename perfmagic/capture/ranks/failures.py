@@ -141,8 +141,12 @@ def _on_line(line: int) -> str:
 # "[rank0]:[W1123 02:00:00.123456789 reducer.cpp:1234] Warning: words (function …)": c10's logging
 _WARNING = re.compile(r"^(?:\[rank\d+\]:\s*)?\[W[\d .:]*\s(\S+:\d+)\]\s*(.*)$")
 _SHOWN = 80  # characters of a warning that is named again
-# DDP's C++ code says so of every device it does not know, once a process
-_NO_NEWS = ("Time stats are currently only collected for CPU and CUDA",)
+_NO_NEWS = (
+    # DDP's C++ code says so of every device it does not know, once a process
+    "Time stats are currently only collected for CPU and CUDA",
+    # c10d says so of 127.0.0.1 where no name server answers, as without a network
+    "The hostname of the client socket cannot be retrieved",
+)
 
 
 class Warned:
