@@ -13,6 +13,7 @@ from perfmagic.trace.json_form import JsonForm
 
 INDENT = "   "  # of a number
 GUTTER = 9  # before who decides
+MOST_LINES = 3  # of a cell, after an action
 MOST_HEADLINES = 3  # in a line of what gains little, or has no remedy
 
 
@@ -29,7 +30,7 @@ class Answer(JsonForm):
     high_ns: the most that it would take.
     at_most: whether the gain is a bound.
     cost_ns: what the findings cost, for where no replay can say more.
-    line: of the cell, 0 for none.
+    lines: of the cell, that it is about.
     start_ns: the start of what to look at.
     end_ns: the end of what to look at.
     evidence: the sentences of the findings.
@@ -48,7 +49,7 @@ class Answer(JsonForm):
     high_ns: int | None
     at_most: bool
     cost_ns: int | None
-    line: int
+    lines: tuple[int, ...]
     start_ns: int
     end_ns: int
     evidence: tuple[str, ...]
@@ -89,10 +90,7 @@ class Answers(JsonForm):
         lines += wrapped(" " * GUTTER + about, indent=GUTTER) if about else []
         for number, answer in enumerate(shown.answers, 1):
             lines.append(_with_times(f"{number:>{len(INDENT)}}  {answer.headline}", answer))
-            n = len(answer.evidence)
-            several = translated(counted(n, "{n} finding", "{n} findings"))
-            ending = f" ({several})" if n > 1 else ""
-            lines += wrapped(f"{INDENT}  → {answer.action}{ending}", indent=len(INDENT) + 4)
+            lines += wrapped(f"{INDENT}  → {action_words(answer)}", indent=len(INDENT) + 4)
         if shown.together is not None:
             lines.append(_with_times(f"{INDENT}  {shown.together.headline}", shown.together))
         for rest in list_rest(shown.little_gain, shown.also_seen):
@@ -102,6 +100,15 @@ class Answers(JsonForm):
 
     def __repr__(self) -> str:
         return self.text()
+
+
+def action_words(answer: Answer) -> str:
+    """What to do and where, unless one of both says so: "Read the values once, after the loop (line 5)"."""
+    lines = [str(line) for line in answer.lines[:MOST_LINES]]
+    more = ", …" if len(answer.lines) > MOST_LINES else ""
+    where = translated(counted(len(answer.lines), "line {lines}", "lines {lines}", lines=", ".join(lines) + more))
+    said = not lines or not answer.action or where in f"{answer.headline} {answer.action}"
+    return answer.action if said else f"{answer.action} ({where})"
 
 
 class Times(NamedTuple):

@@ -19,7 +19,7 @@ from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Pin
 from perfmagic.analysis.replay.changes.host import WithoutPython
 from perfmagic.analysis.replay.changes.kernels import Fused, ShorterOps
-from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, Judgement
+from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, PART_FRAC, Judgement
 from perfmagic.analysis.replay.prediction import Prediction, in_passing, predict, why_no_path
 from perfmagic.analysis.timeline.activity import busy_intervals, recorded_span
 from perfmagic.analysis.timeline.peaks import peaks_of
@@ -28,6 +28,7 @@ from perfmagic.analysis.verdict import (
     COMMUNICATION_BOUND,
     COPY_BOUND,
     DEVICE_BOUND,
+    DEVICE_BOUND_FRAC,
     HOST_BOUND,
     HOST_TAIL,
     MIXED,
@@ -133,7 +134,7 @@ def _as_answer(
     facts: Facts, prediction: Prediction | None, fact: str, remedy: str, findings: Sequence[Finding]
 ) -> Answer:
     meta = facts.trace.meta
-    lines = [line for finding in findings for line in finding.lines]
+    lines = sorted({line for finding in findings for line in finding.lines if line != NO_LINE})
     costs = [finding.cost_ns for finding in findings if finding.cost_ns is not None]
     return Answer(
         headline=fact,
@@ -145,7 +146,7 @@ def _as_answer(
         high_ns=prediction.high_ns if prediction else None,
         at_most=prediction is not None and prediction.at_most,
         cost_ns=sum(costs) if costs else None,
-        line=lines[0] if lines else NO_LINE,
+        lines=tuple(lines),
         start_ns=min(finding.start_ns for finding in findings),
         end_ns=max(finding.end_ns for finding in findings),
         evidence=tuple(finding.sentence for finding in findings),
@@ -276,7 +277,7 @@ def who_decides(facts: Facts, kind: str) -> str:
     if not len(trace.ops) or failed(trace):
         return _without_records(facts)
     if kind == NO_VERDICT or (judgement is None and kind not in _WITHOUT_PATH and _unexplained(facts)):
-        return decides(kind if kind == NO_VERDICT else STALLED)
+        return _what_is_open(facts, kind)
     time, total_ns = facts.cell_time, max(1, whole_ns(facts))
     before_ns = 0 if trace.meta.returned_ns is not None else facts.first_queued_ns - trace.meta.start_ns
     waited = (time.waited_for_host_ns + before_ns) / total_ns
@@ -301,6 +302,20 @@ def who_decides(facts: Facts, kind: str) -> str:
 
 def _unexplained(facts: Facts) -> bool:
     return in_passing(facts.trace) and bool(why_no_path(facts.trace, facts.comm_names))
+
+
+def _what_is_open(facts: Facts, kind: str) -> str:
+    """Why the device stood still; of a file whose device was busy once it had begun, why it began so late."""
+    if kind == NO_VERDICT:
+        return decides(kind)
+    busy_frac, late_ns = facts.cell_time.busy_frac, facts.breakdown.extent_start_ns - facts.first_queued_ns
+    if (
+        facts.trace.meta.returned_ns is None
+        and busy_frac >= DEVICE_BOUND_FRAC
+        and late_ns >= PART_FRAC * whole_ns(facts)
+    ):
+        return decides("stalled, late", time=units.duration(late_ns), share=units.percent(busy_frac))
+    return decides(STALLED)
 
 
 def _in_turn(judgement: Judgement) -> str:

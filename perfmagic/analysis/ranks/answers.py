@@ -169,7 +169,7 @@ def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
             high_ns=None,
             at_most=False,
             cost_ns=first.cost_ns,
-            line=first.line,
+            lines=(first.line,) if first.line else (),
             start_ns=start_ns,
             end_ns=end_ns,
             evidence=tuple(finding.sentence for finding in group),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfmagic.analysis.findings.answer import Answer, Answers, list_rest, times_of
+from perfmagic.analysis.findings.answer import Answer, Answers, action_words, list_rest, times_of
 from perfmagic.base import units
 from perfmagic.base.language import say, translated
-from perfmagic.view.timeline.doc import TimelineDoc, rest_words
+from perfmagic.view.timeline.doc import TimelineDoc, only_finding
 from perfmagic.view.timeline.live_columns import cut
 
 WRONG = "race"  # the rule of a wrong result, which is said in red
@@ -35,9 +35,8 @@ def other_lines(doc: TimelineDoc) -> tuple[str, ...]:
     answers = answers_now(doc)
     if answers is None:
         return ()
-    nothing = doc.findings and not answers.answers and not answers.also_seen
-    rest = list_rest(answers.little_gain, answers.also_seen)
-    return (*rest, *(f"{f.cause}{rest_words(f)}" for f in doc.findings[: 1 if nothing else 0]))
+    only = only_finding(doc, answers)
+    return (*list_rest(answers.little_gain, answers.also_seen), *([only] if only else []))
 
 
 def warning_lines(doc: TimelineDoc) -> tuple[str, ...]:
@@ -67,7 +66,7 @@ def _answer_wire(doc: TimelineDoc, answer: Answer) -> dict[str, Any]:
     before, after, sure = times_of(answer)
     return {
         "headline": cut(answer.headline),
-        "action": cut(answer.action),
+        "action": cut(action_words(answer)),
         "before": before,
         "after": after,
         "sure": sure,

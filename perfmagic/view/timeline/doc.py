@@ -14,7 +14,7 @@ from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.replay.critical_path import PathShare
 from perfmagic.analysis.replay.prediction import drawn_path, full_trust, path_shares
 from perfmagic.analysis.timeline.activity import syncs
-from perfmagic.analysis.verdict import NO_VERDICT
+from perfmagic.analysis.verdict import NO_VERDICT, STALLED
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, translated
 from perfmagic.base.terminal import ALARM
@@ -333,6 +333,18 @@ def trust_words(doc: TimelineDoc) -> tuple[str, tuple[str, ...]]:
 def rest_words(finding: Finding) -> str:
     """What follows the cause: the detail, which begins with what joins it, and advice where it is certain."""
     return finding.rest
+
+
+def only_finding(doc: TimelineDoc, answers: Answers) -> str:
+    """The first finding where there is neither an answer nor a fact, and no warning says it; else ""."""
+    if answers.answers or answers.also_seen or not doc.findings:
+        return ""
+    finding = doc.findings[0]
+    sentence = f"{finding.cause}{rest_words(finding)}"
+    kind, _, reason = sentence.partition(": ")
+    reason = reason.partition(". ")[0]
+    known = kind == STALLED or (reason and any(reason in warning for warning in answers.warnings))
+    return "" if known else sentence  # who decides says that the device stood still
 
 
 # What a person sees and has selected of a timeline, shared by the object in Python and every live view of it.

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from perfmagic.analysis.findings.answer import Answers
-from perfmagic.analysis.findings.answers import LEAST_FRAC, MOST_ANSWERS, find_answers
+from perfmagic.analysis.findings.answer import Answers, action_words
+from perfmagic.analysis.findings.answers import LEAST_FRAC, MOST_ANSWERS, find_answers, who_decides
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.kernels import claim
+from perfmagic.analysis.verdict import STALLED
 from tests.analysis.build import Builder
 from tests.analysis.findings.build import plain
 from tests.trace.recorded import ALL, real_trace
@@ -89,8 +90,24 @@ def test_the_text_has_two_lines_for_each_answer_and_ends_with_the_rest() -> None
     assert lines[0] == "441 ms   Python decides: the device waited for it 76 % of the time"
     assert [line.split()[0] for line in lines[1:]] == ["1", "→", "2", "→", "also"]
     assert lines[1].endswith("at best 441 ms → 186 ms")
-    assert lines[2].endswith("(2 findings)")
     assert lines[3].endswith("441 ms → 395 ms")
+
+
+def test_an_action_says_on_which_lines_unless_the_headline_does() -> None:
+    answer = answered("a100_nccl_rank0of2").answers[0]
+    assert action_words(answer) == answer.action
+    assert action_words(replace(answer, lines=(4,))) == f"{answer.action} (line 4)"
+    assert action_words(replace(answer, lines=(4, 5, 7, 9))) == f"{answer.action} (lines 4, 5, 7, …)"
+    assert action_words(replace(answer, lines=(4,), headline="Rank 1 is late on line 4")) == answer.action
+
+
+def test_a_device_that_was_busy_once_it_began_did_not_stand_still() -> None:
+    builder = Builder()
+    for i in range(10):
+        builder.op(100_000 + i * 10_000, 110_000 + i * 10_000, launch=builder.launch(i, i + 1))
+    trace = builder.trace(end=200_000)
+    open_text = who_decides(Facts(trace, None), STALLED)
+    assert plain(open_text) == "Open: the first op began 100 ms late; then the device was busy 100 %"
 
 
 def test_the_headlines_are_those_of_findings() -> None:

@@ -136,6 +136,6 @@ def test_the_text_of_an_answer_in_chinese() -> None:
         "441 ms   Python 决定耗时：设备有 76 % 的时间在等它",
         "         NVIDIA A100-PG509-200 · 2,516 个设备算子 · 首末算子之间忙碌 23 % · 队列 ≤ 10",
         "  1  Python 在算子之间留下 992 处空闲，共 229 ms" + " " * 28 + "最好情况 441 ms → 186 ms",
-        "     → 使用 torch.compile，或用 CUDA 图捕获这一步 (2 条发现)",
+        "     → 使用 torch.compile，或用 CUDA 图捕获这一步",
     ]
     assert lines[-1] == "  .text(details=True): 8 条发现、2 条流"

@@ -148,7 +148,7 @@ def test_the_line_of_a_late_rank_is_quoted_and_replayed_without_its_excess() -> 
     ranks = result([traced(0), traced(1)])
     (finding,) = (f for f in ranks.findings if f.rule == "straggler")
     assert (finding.line, finding.action) == (2, "Look at line 2 on rank 1: if rank == 1: time.sleep(0.3)")
-    answer = next(a for a in ranks.answers.answers if a.line == 2)
+    answer = next(a for a in ranks.answers.answers if a.lines == (2,))
     without = ranks.what_if(no_python(line=2), ranks=1).prediction
     assert answer.after_ns is not None
     assert without.expected_ns <= answer.after_ns < answer.before_ns

@@ -85,7 +85,11 @@ def test_without_an_answer_it_says_who_decides_and_the_first_finding(name: str) 
     wire = shown(result)
     assert "".join(wire["decides"]) == result.answers.decides
     assert (wire["rows"], wire["together"]) == ([], None)
-    assert wire["others"][-1].startswith(result.findings[0].cause)
+    if name == "sampled_rank0of128":  # a warning says why
+        assert wire["others"] == []
+        assert "a sample of a recording" in wire["warnings"][0]
+    else:
+        assert wire["others"][-1].startswith(result.findings[0].cause)
 
 
 def test_the_interval_stands_below_the_times_or_that_they_are_a_bound() -> None:
