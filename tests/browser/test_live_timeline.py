@@ -280,7 +280,10 @@ def test_running_the_cell_again_closes_the_old_view(notebook: Any) -> None:
     count += "print(sum(isinstance(o, T) and o.comm is not None for o in gc.get_objects()))"
     before = run_code(notebook, count)
     run_all(notebook)
-    notebook.wait_for_timeout(1500)
+    for _ in range(40):  # the front end closes it when it gets to that
+        if run_code(notebook, count) == before and notebook.locator(LIVE).count() == 2:
+            break
+        notebook.wait_for_timeout(500)
     assert run_code(notebook, count) == before
     assert notebook.locator(LIVE).count() == 2
 
@@ -288,7 +291,7 @@ def test_running_the_cell_again_closes_the_old_view(notebook: Any) -> None:
 def test_clearing_the_output_leaves_no_listener(notebook: Any) -> None:
     point_at_lanes(notebook)
     notebook.evaluate("() => jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
-    notebook.wait_for_timeout(500)
+    notebook.locator(".pm").first.wait_for(state="detached")
     assert notebook.locator(".pm").count() == 0
     told: list[str] = []
     notebook.on("pageerror", lambda error: told.append(str(error)))
@@ -307,7 +310,7 @@ def test_a_saved_notebook_shows_the_picture_without_a_kernel(notebook: Any, lab:
     assert "application/vnd.jupyter.widget-view+json" in text
     (saved.folder / "reopened.ipynb").write_text(text.replace('"name": "python3"', '"name": "no-such-kernel"'))
     open_notebook(tab, lab, "reopened.ipynb", kernel=False)
-    tab.wait_for_timeout(4000)
     pictures = tab.locator(".jp-OutputArea-output img")
+    pictures.nth(1).wait_for(state="visible")
     tab.screenshot(path=SCREENS / "lab-reopened.png")
     assert pictures.count() >= 2
