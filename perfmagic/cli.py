@@ -253,7 +253,7 @@ def _text_report(results: list[TimelineResult]) -> str:
     if not jobs:
         return _of_files(results, texts)
     words = mixed_words(results)
-    of_jobs = [ranks_answers_text(job.doc, job.answers, "--details") for job in jobs]
+    of_jobs = [ranks_answers_text(job.doc, "--details") for job in jobs]
     return "\n\n".join([*([words] if words else []), *of_jobs, *_titled(alone, texts)])
 
 
@@ -263,7 +263,7 @@ def _details_report(results: list[TimelineResult]) -> str:
     from perfmagic.view.report.writers import report_text
 
     texts = [report_text(r.doc, r.to_dict(), r.answers.text(r.doc.header.about)) for r in results]
-    return _of_files(results, texts, [ranks_text(job.doc, job.answers) for job in grouped(results)[0]])
+    return _of_files(results, texts, [ranks_text(job.doc) for job in grouped(results)[0]])
 
 
 def _of_files(results: list[TimelineResult], texts: list[str], of_jobs: Sequence[str] = ()) -> str:
@@ -297,7 +297,7 @@ def _markdown_report(results: list[TimelineResult]) -> str:
     from perfmagic.view.report.writers import markdown, ranks_markdown
 
     return (
-        ranks_markdown(results, [(job.doc, job.to_dict()) for job in grouped(results)[0]])
+        ranks_markdown(results, [job.doc for job in grouped(results)[0]])
         + "\n".join(
             markdown(r.title, r.doc.header.sentence, r.findings, r.doc.trust, r.to_dict()) for r in results
         ).rstrip()

@@ -421,11 +421,11 @@ class RanksResult(Result):
         if self.nothing:
             return self.nothing
         if not details:
-            return ranks_answers_text(self.doc, self.answers, ".text(details=True)")
-        return ranks_text(self.doc, self.answers)
+            return ranks_answers_text(self.doc, ".text(details=True)")
+        return ranks_text(self.doc)
 
     def html(self) -> str:
-        """The first line, the findings, the picture of all ranks on one axis, the table; at most 80 kB."""
+        """Who decides and what to do, the picture of all ranks on one axis, the table; at most 80 kB."""
         from perfmagic.view.html import framed, paragraphs
         from perfmagic.view.ranks.writers import ranks_html
 

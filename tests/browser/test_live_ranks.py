@@ -8,16 +8,19 @@ from typing import Any
 
 import pytest
 
+import perfmagic
 from perfmagic.cli import main
 from perfmagic.trace.formats.chrome import write_chrome
 from tests.view.ranks.build import ranks, result
 
 from .conftest import SCREENS, Saved
 from .notebook import open_notebook, run_all, shut_down, write_notebook
+from .test_live_answers import LINES
 from .test_live_page import opened
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(200)]
 
+EIGHT = Path(__file__).parents[1] / "data" / "traces" / "real" / "dlrm_8ranks"
 ROW_PX, GAP_PX, AXIS_PX = 36, 8, 17  # layout.ts
 
 
@@ -98,12 +101,26 @@ def test_zooming_one_view_moves_all_of_them(tab: Any, tmp_path: Path) -> None:
     assert told == []
 
 
+def test_at_most_nine_lines_stand_above_eight_ranks(tab: Any, tmp_path: Path) -> None:
+    tab.set_viewport_size({"width": 948, "height": 800})
+    ranks = perfmagic.open_traces(EIGHT).ranks
+    told = opened(tab, ranks.to_html(tmp_path / "page.html"))
+    tab.screenshot(path=SCREENS / "answers-ranks.png")
+    assert 3 <= tab.evaluate(LINES) <= 9
+    assert ranks.answers.decides in tab.locator(".pm-top").inner_text()
+    assert tab.locator(".pm-action").count() == len(ranks.answers.answers) == 3
+    assert tab.locator(".pm-finding:visible").count() == 0
+    tab.get_by_role("button", name=f"show: {ranks.answers.answers[0].headline}").press("Enter")
+    tab.wait_for_timeout(500)
+    assert tab.locator(".pm-why").first.inner_text().startswith("rank ")
+    assert told == []
+
+
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
 def test_in_jupyterlab_the_ranks_open_zoom_together_and_are_in_the_colours_of_the_theme(
     tab: Any, lab: str, saved: Saved, theme: str
 ) -> None:
-    folder = Path(__file__).parents[1] / "data" / "traces" / "real" / "dlrm_8ranks"
-    cells = ("%load_ext perfmagic", f"import perfmagic\nperfmagic.open_traces({str(folder)!r}).ranks")
+    cells = ("%load_ext perfmagic", f"import perfmagic\nperfmagic.open_traces({str(EIGHT)!r}).ranks")
     write_notebook(saved.folder / "ranks.ipynb", cells)
     told: list[str] = []
     tab.on("pageerror", lambda error: told.append(str(error)))
@@ -114,13 +131,14 @@ def test_in_jupyterlab_the_ranks_open_zoom_together_and_are_in_the_colours_of_th
         tab.wait_for_selector(".pm canvas")
         tab.evaluate("() => document.querySelector('.pm').scrollIntoView()")
         tab.wait_for_timeout(800)
-        assert "waited for Python" in tab.locator(".pm-finding").first.inner_text()
+        assert "Python decides on every rank" in tab.locator(".pm-top").first.inner_text()
         late = tab.locator(".pm-finding", has_text="rank 7 began")
         click_rank(tab, 7)
         tab.wait_for_selector(".pm-open-rank canvas")
         assert tab.locator(".pm-open-rank").get_attribute("data-rank") == "7"
         tab.screenshot(path=SCREENS / f"lab-ranks-{theme.split()[1].lower()}.png")
         whole = windows(tab)
+        tab.locator(".pm-rest").first.click()
         late.locator(".pm-show").click()  # the longest wait for rank 7: 7,625 µs of rank 1, and 6 % to both sides
         tab.wait_for_timeout(500)
         shown = windows(tab)

@@ -219,13 +219,14 @@ def _joined(job: Ranks, by_rank: Mapping[int, Asked], total_ns: int) -> _Change:
     if len({each.answer.headline for each in by_rank.values()}) == 1:
         fact = headline("on_ranks", ranks=_on(job, n), fact=spoken.headline)
     by = job.alignment.offset_ns[rank]
+    spoken_first = [rank, *(other for other in sorted(by_rank) if other != rank)]
     answer = replace(
         spoken,
         headline=_cut(fact),
         before_ns=total_ns,
         start_ns=spoken.start_ns + by,
         end_ns=spoken.end_ns + by,
-        evidence=tuple(f"rank {rank}: {words}" for rank in sorted(by_rank) for words in by_rank[rank].answer.evidence),
+        evidence=tuple(f"rank {of}: {words}" for of in spoken_first for words in by_rank[of].answer.evidence),
     )
     return _Change(answer, {rank: each.changes for rank, each in by_rank.items() if each.changes}, fact=spoken.headline)
 

@@ -75,7 +75,7 @@ test("a name of other people stays as it is", async () => {
 });
 
 test("data of another version are refused in words", () => {
-  expect(() => parseHeader('{"schema": 99}')).toThrow(/version 99.*version \d+: run the cell again/);
+  expect(() => parseHeader('{"schema": 99}')).toThrow(/version 99.*reads \d+: run the cell again/);
 });
 
 test("data that end too early are refused", () => {

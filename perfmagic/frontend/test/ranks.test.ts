@@ -157,7 +157,7 @@ describe("where ranks meet", () => {
     expect(card.rows.map((one) => [one.name, one.value])).toEqual(
       [
         ["came last", "rank 1"],
-        ["rank 0", "waits 40 ns, 25 ns of it beside compute"],
+        ["rank 0", "waits 40 ns, 25 ns overlapped with compute"],
         ["rank 1", "waits 0 ns"],
       ].map(([name, value]) => [name, value.replaceAll(/(\d) /g, "$1\u00a0")]),
     );

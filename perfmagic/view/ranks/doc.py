@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import job_replay_in_passing
@@ -218,8 +219,8 @@ class RankRow:
     title: of its file.  start_ns, end_ns: of its records.  bands: by the names of BANDS when it did what: Python ran a
     line of the cell, an operator or a call; Python was in a call that blocks it; the device computed; data of a
     collective or a send were on their way, or nobody knows; the rank was in one before the last one came, with nothing
-    else to do, and beside compute or data moving; the same three of receives; copies; the device was idle between its
-    first op and its last.  compute_known: whether what the rank computed is recorded.
+    else to do, and overlapped with compute or data moving; the same three of receives; copies; the device was idle
+    between its first op and its last.  compute_known: whether what the rank computed is recorded.
     """
 
     rank: int
@@ -253,12 +254,13 @@ class RanksDoc:
     span_ns: of the axis, which begins with the earliest record of all at 0.  rows: by rank.  clocks: how the axis was
     made, and how well that is known.  world_size: ranks of the whole job, None where no file says so.
     clocks_known: whether collectives tell when one rank began beside another.  met: where the rows meet.
-    path: what the critical path of the job consists of, path_lane: the same in time; see perfmagic.view.ranks.doc.
+    path: what the critical path of the job consists of, path_lane: the same in time. answers: who decides.
     """
 
     span_ns: int
     rows: tuple[RankRow, ...]
     findings: tuple[RankFinding, ...]
+    answers: Answers
     device_label: str
     clocks: str
     n_matched: int
@@ -285,8 +287,9 @@ class RanksDoc:
         return units.duration(self.span_ns), n + of, self.device_label, *met
 
     @property
-    def sentence(self) -> str:
-        return " · ".join(self.parts)
+    def about(self) -> str:
+        """The line without the length: what was recorded."""
+        return " · ".join(self.parts[1:])
 
     @property
     def alt(self) -> str:
@@ -302,6 +305,8 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
 
     titles: of the files, in the order of the ranks; where their traces come from if left out.
     """
+    from perfmagic.analysis.ranks.answers import find_job_answers
+
     names = titles or [summary.meta.origin for summary in ranks.summaries.values()]
     findings = findings_of(ranks)
     known = not any(finding.rule == "device_left_alone" for finding in findings)
@@ -313,6 +318,7 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
         span_ns=max(1, *(row.end_ns for row in rows)),
         rows=rows,
         findings=findings,
+        answers=find_job_answers(ranks),
         device_label=", ".join(label for label in labels if label) or "no device",
         clocks=ranks.alignment.words,
         n_matched=ranks.matching.n,

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from perfmagic.base.numerics.intervals import total_ns
-from perfmagic.view.ranks.doc import RankRow, RanksDoc, cost_words, met_columns
+from perfmagic.view.ranks.doc import RankRow, RanksDoc, met_columns
+from perfmagic.view.ranks.summary import ranks_summary
+from perfmagic.view.timeline.answers import summary_wire
 from perfmagic.view.timeline.live_columns import ColumnWriter, cut
 from perfmagic.view.timeline.live_data import MOST_PATH_PARTS, SCHEMA, Wire, shares_wire
 
@@ -63,19 +62,15 @@ def _header(doc: RanksDoc) -> dict[str, Any]:
         "schema": SCHEMA,
         "origin_ns": 0,
         "span_ns": doc.span_ns,
-        "device_label": cut(" · ".join(doc.parts[1:])),
+        "device_label": cut(doc.about),
         "n_ops": 0,
         "busy_of": "",
         "simulated": False,
-        "about": cut(" · ".join(doc.parts[1:])),
-        "answers": None,
-        "findings": [_finding(doc, i) for i in range(len(doc.findings))],
-        "findings_words": "",
+        **summary_wire(ranks_summary(doc)),
         "device_groups": [],
         "path": shares_wire(doc.path),
         "flags": [],
         "trust": [cut(doc.clocks)],
-        "failure": "",
         "returned": None,
         "from_cell": False,
         "alt": cut(doc.alt),
@@ -88,38 +83,6 @@ def _header(doc: RanksDoc) -> dict[str, Any]:
         "lines": None,
         "shapes": [],
     }
-
-
-def _finding(doc: RanksDoc, i: int) -> dict[str, Any]:
-    finding = doc.findings[i]
-    start, end = finding_window(doc, i)
-    return {
-        "rule": finding.rule,
-        "cost": cost_words(finding.cost_ns),
-        "cost_ns": finding.cost_ns,
-        "depth": 0,
-        "cause": cut(finding.cause),
-        "rest": cut(finding.sentence.removeprefix(finding.cause)),
-        "lines": [],
-        "start_ns": start,
-        "end_ns": end,
-    }
-
-
-def finding_window(doc: RanksDoc, i: int) -> tuple[int, int]:
-    """What to show of a finding on the axis: of waiting the longest wait, else the records of the ranks it names."""
-    finding = doc.findings[i]
-    if finding.window_ns is not None:
-        return finding.window_ns
-    if finding.rule in ("ranks_in_turn", "rank_exposed"):
-        waits = [row.bands["wait"] for row in doc.rows if total_ns(row.bands["wait"])]
-        if waits:
-            longest = max(
-                (spans[np.argmax(spans[:, 1] - spans[:, 0])].tolist() for spans in waits), key=lambda s: s[1] - s[0]
-            )
-            return int(longest[0]), int(longest[1])
-    named = [row for row in doc.rows if row.rank in finding.ranks] or list(doc.rows)
-    return min(row.start_ns for row in named), max(row.end_ns for row in named)
 
 
 def _rank(row: RankRow, part: dict[str, Any] | None) -> dict[str, Any]:

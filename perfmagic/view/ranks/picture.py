@@ -9,17 +9,19 @@ from itertools import chain
 
 import numpy as np
 
+from perfmagic.analysis.findings.answer import Answer, times_of
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, occupancy
 from perfmagic.trace.columns import NONE, Float64, Int64
-from perfmagic.view.ranks.doc import Met, RankRow, RanksDoc, cost_words
+from perfmagic.view.ranks.doc import Met, RankRow, RanksDoc
 from perfmagic.view.svg.canvas import Canvas, Part, in_row, number, quantised, rects, skyline, stretches
 from perfmagic.view.svg.layouts import FEWER_WIDTHS_PX, WIDTHS_PX, Picture, alone, first_fit, laid_out
 from perfmagic.view.svg.layouts import MAX_BYTES as LAYOUTS_BYTES
 from perfmagic.view.svg.metrics import Scale, fitted, ticks, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, Tone, tint
+from perfmagic.view.timeline.answers import Summary
 from perfmagic.view.timeline.doc import TITLE
-from perfmagic.view.timeline.picture.frame import GUTTER_PX, RIGHT_PX, draw_shares, gutters
+from perfmagic.view.timeline.picture.frame import RIGHT_PX, draw_shares, gutters
 
 # What joins the rows of the picture of several ranks: a line through each meeting, a dot on the rank that came last,
 # an arrow from each send to its receive.
@@ -129,13 +131,13 @@ def _tip(x0: float, y0: float, x1: float, y1: float) -> str:
 MAX_BYTES = 40_000  # as a timeline's picture: base64 in a notebook's output makes 53,400 of it
 # from fine to coarse, the width of a column and the most rows drawn: a picture takes the first with which it fits
 DETAILS = ((1, 64), (2, 64), (4, 64), (8, 64), (16, 64), (16, 32), (16, 16), (32, 8))
-FINDING_PX, AXIS_PX = 21, 17
+ANSWER_LINE_PX, NUMBER_PX, AXIS_PX = 21, 22, 17
 WAIT_SHARE = 0.5  # of a column: from there on it is a box of waiting, with hatching
 HATCH_BESIDE_PX = 10  # what a wait that says its length keeps of its hatching
 KEY = (
     ("host1", "Python"), ("blocked", "Python blocked"), ("comp", "compute"), ("comm", "data moving"),
-    ("wait", "waiting for a rank"), ("beside", "the same beside compute"), ("last", "came last"), ("htod", "copies"),
-    ("idle", "device idle"),
+    ("wait", "waiting for a rank"), ("beside", "the same, overlapped with compute"), ("last", "came last"),
+    ("htod", "copies"), ("idle", "device idle"),
 )  # fmt: skip
 BLOCKED = tint("wait", 0.28, 0.34)  # over Python's grey
 BESIDE = tint("wait", 0.18, 0.26)  # waiting that costs nothing, as the rank computes meanwhile
@@ -151,7 +153,7 @@ def heights(n_rows: int) -> Heights:
 def ranks_svg(doc: RanksDoc) -> str:
     """The picture of several ranks, 1000 px wide, at most 40 kB, light and dark.
 
-    With the first line, the findings and how the axis was made, for a picture that stands alone.
+    With who decides, the answers and how the axis was made, for a picture that stands alone.
     """
     return first_fit(_pictures(doc, header=True), MAX_BYTES).svg
 
@@ -169,7 +171,9 @@ def _pictures(doc: RanksDoc, *, header: bool) -> Iterator[Picture]:
 
 
 def _draw(doc: RanksDoc, column_px: int, most_rows: int, header: bool, canvas: Canvas) -> float:
-    y = _header(canvas, doc) if header else 4.0
+    from perfmagic.view.ranks.summary import ranks_summary
+
+    y = _header(canvas, ranks_summary(doc)) if header else 4.0
     if doc.path:
         y = draw_shares(canvas, doc.path, y, TITLE)
     rows, high = doc.rows[:most_rows], heights(len(doc.rows))
@@ -191,22 +195,42 @@ def _draw(doc: RanksDoc, column_px: int, most_rows: int, header: bool, canvas: C
     return _key(canvas, doc, y + 2, header=header)
 
 
-def _header(canvas: Canvas, doc: RanksDoc) -> float:
-    total, rest = doc.parts[0], doc.parts[1:]
-    shown = fitted("  ·  ".join(rest), canvas.width_px - width_px(total, 15, bold=True) - 12, 12)
-    canvas.run(0, 18, Part(total, size=15, bold=True), Part(shown, "ink2", 12, gap_px=12))
-    y = 28.0
-    for finding in doc.findings:
-        canvas.boxes([(0, y, canvas.width_px, 1)], "rule")
-        canvas.text(GUTTER_PX - 12, y + 14.5, cost_words(finding.cost_ns), size=12, anchor="end", bold=True)
-        cause = fitted(finding.cause, canvas.width_px - GUTTER_PX, 12, bold=True)
-        available_px = canvas.width_px - GUTTER_PX - width_px(cause, 12, bold=True)
-        rest_of_it = fitted(finding.sentence.removeprefix(finding.cause), available_px, 12)
-        canvas.run(GUTTER_PX, y + 14.5, Part(cause, size=12, bold=True), Part(rest_of_it, size=12))
-        y += FINDING_PX
-    if doc.findings:
-        canvas.boxes([(0, y, canvas.width_px, 1)], "rule")
-    return y + 6
+def _header(canvas: Canvas, summary: Summary) -> float:
+    """Who decides, what was recorded, the answers; returns the lower edge."""
+    who, share = summary.decider
+    available_px = canvas.width_px - width_px(summary.total, 15, bold=True) - 12
+    who = fitted(who, available_px, 14, bold=True)
+    share = fitted(share, available_px - width_px(who, 14, bold=True), 14)
+    total = Part(summary.total, size=15, bold=True)
+    canvas.run(0, 18, total, Part(who, size=14, bold=True, gap_px=12), Part(share, size=14))
+    canvas.text(0, 36, fitted(summary.about, canvas.width_px, 12), "ink2", size=12)
+    y = 44.0
+    for place, answer in enumerate(summary.answers.answers if summary.answers else (), 1):
+        y = _draw_answer(canvas, y, f"{place}", answer)
+    if summary.answers and summary.answers.together:
+        y = _draw_answer(canvas, y, "", summary.answers.together)
+    others = " · ".join([*summary.other_lines, *summary.warning_lines])
+    canvas.boxes([(0, y, canvas.width_px, 1)], "rule")
+    if not others:
+        return y + 6
+    canvas.text(0, y + 14.5, fitted(others, canvas.width_px, 12), "ink2", size=12)
+    return y + ANSWER_LINE_PX + 6
+
+
+def _draw_answer(canvas: Canvas, y: float, place: str, answer: Answer) -> float:
+    """An answer with its times at the right, and its action below; returns the lower edge."""
+    before, after, sure = times_of(answer)
+    times = f"{before} → {after}" if before else after
+    right = f"{times}, {sure}" if sure else times
+    canvas.boxes([(0, y, canvas.width_px, 1)], "rule")
+    canvas.text(4, y + 14.5, place, "ink3", size=12)
+    room_px = canvas.width_px - NUMBER_PX - width_px(right, 12) - 12
+    canvas.text(NUMBER_PX, y + 14.5, fitted(answer.headline, room_px, 12, bold=True), size=12, bold=True)
+    canvas.text(canvas.width_px, y + 14.5, right, size=12, anchor="end")
+    if not answer.action:
+        return y + ANSWER_LINE_PX
+    canvas.text(NUMBER_PX, y + 30.5, fitted(f"→ {answer.action}", canvas.width_px - NUMBER_PX, 12), size=12)
+    return y + ANSWER_LINE_PX + 16
 
 
 def _axis(canvas: Canvas, scale: Scale, y: float, lowest: float) -> None:
@@ -254,7 +278,7 @@ def _write_numbers(canvas: Canvas, row: RankRow, x: float, middle: float, size: 
 
 
 def _comm_bands(row: RankRow, height: int) -> list[tuple[Intervals, Intervals, Intervals, int]]:
-    """The waiting, that beside compute and the transfer of collectives and sends, and below them those of receives."""
+    """Waiting, waiting overlapped with compute, transfer: of collectives and sends, and below them of receives."""
     bands = row.bands
     of_receives = (bands["asked"], bands["asked_beside"], bands["got"])
     below = height // 2 if any(map(len, of_receives)) else 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from perfmagic.analysis.findings.answer import Answers
 from perfmagic.base import terminal, units
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, wrapped
 from perfmagic.view.ranks.doc import NOTE, RanksDoc, cost_words, rank_table
+from perfmagic.view.ranks.summary import ranks_summary
 from perfmagic.view.timeline.doc import path_words
 
 _GUTTER = 10
@@ -14,23 +14,21 @@ _GUTTER = 10
 _DISPENSABLE = ("device", "idle", "extent", "copies")
 
 
-def ranks_answers_text(doc: RanksDoc, answers: Answers, details: str) -> str:
+def ranks_answers_text(doc: RanksDoc, details: str) -> str:
     """Who decides, what was recorded, what to do, and where the rest is.  details: how to see all."""
     parts = [units.plural(len(doc.findings), "finding")] if doc.findings else []
     rest = ", ".join([*parts, units.plural(len(doc.rows), "rank"), "clocks"])
-    return f"{answers.text(_about(doc))}\n  {details}: {rest}"
+    first = ranks_summary(doc).first_finding
+    lines = [doc.answers.text(doc.about), *(wrapped(f"  {first}", indent=2) if first else [])]
+    return "\n".join([*lines, f"  {details}: {rest}"])
 
 
-def ranks_text(doc: RanksDoc, answers: Answers) -> str:
+def ranks_text(doc: RanksDoc) -> str:
     """All about several ranks, as wide as the terminal."""
-    lines = [answers.text(_about(doc)), "", *(wrapped(path_words(doc.path)) if doc.path else [])]
+    lines = [doc.answers.text(doc.about), "", *(wrapped(path_words(doc.path)) if doc.path else [])]
     for finding in doc.findings:
         lines += wrapped(f"{cost_words(finding.cost_ns):>{_GUTTER}}  {finding.sentence}", indent=_GUTTER + 2)
     return "\n".join([*lines, "", *rank_lines(doc), "", *wrapped(NOTE), *wrapped(doc.clocks)])
-
-
-def _about(doc: RanksDoc) -> str:
-    return " · ".join(doc.parts[1:])
 
 
 def rank_lines(doc: RanksDoc) -> list[str]:

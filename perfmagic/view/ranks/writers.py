@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from perfmagic.base.tables import html_table
 from perfmagic.base.terminal import escaped
-from perfmagic.view.html import MAX_OUTPUT_BYTES, framed, headline, image, paragraphs, short
+from perfmagic.view.html import MAX_OUTPUT_BYTES, framed, image, paragraphs
 from perfmagic.view.page import STATIC_CLASS, data_section
-from perfmagic.view.ranks.doc import NOTE, RanksDoc, cost_words, rank_table
+from perfmagic.view.ranks.doc import NOTE, RanksDoc, rank_table
 from perfmagic.view.ranks.picture import ranks_picture
+from perfmagic.view.ranks.summary import ranks_summary
 from perfmagic.view.svg.layouts import MAX_BYTES
+from perfmagic.view.timeline.answers_html import answers_html
 from perfmagic.view.timeline.live_data import Wire
-
-_CELL = "border:0;background:transparent;vertical-align:top;padding:2px 0"
 
 
 def ranks_html(doc: RanksDoc, *, table: bool = True) -> str:
-    """The first line, the findings, the picture and the table of several ranks; at most 80 kB.
+    """Who decides and what to do, the picture and the table of several ranks; at most 80 kB.
 
     table: False where it stands beside this.
     """
-    above = headline(doc.parts[0], " · ".join(doc.parts[1:])) + _findings(doc)
+    above = answers_html(ranks_summary(doc))
     below = (table_html(doc) if table else "") + paragraphs([doc.clocks])
     used = len((above + below + escaped(doc.alt)).encode()) + 500
     max_bytes = max(8_000, (MAX_OUTPUT_BYTES - used) * 3 // 4)
@@ -31,19 +31,6 @@ def table_html(doc: RanksDoc) -> str:
     """The table of the ranks, which opens without a script."""
     table = html_table(rank_table(doc)) + paragraphs([NOTE])
     return f'<details style="margin:4px 0"><summary>All numbers of the ranks</summary>{table}</details>'
-
-
-def _findings(doc: RanksDoc) -> str:
-    rows = ""
-    for finding in doc.findings:
-        left = f"{_CELL};text-align:right;white-space:nowrap;min-width:80px;font-weight:600"
-        rest = finding.sentence.removeprefix(finding.cause)
-        cells = f'<td style="{left}">{escaped(cost_words(finding.cost_ns))}</td>'
-        cells += (
-            f'<td style="{_CELL};text-align:left;padding-left:12px"><b>{short(finding.cause)}</b>{short(rest)}</td>'
-        )
-        rows += f'<tr style="background:transparent">{cells}</tr>'
-    return f'<table style="border-collapse:collapse;border:0;margin:0 0 4px 0">{rows}</table>' if rows else ""
 
 
 # The live view of several ranks inside a self-contained page.

@@ -10,12 +10,14 @@ from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.ranks.jobs import mixed_jobs
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.base import units
+from perfmagic.base.language import translated
 from perfmagic.base.tables import Table, markdown_table, markdown_text, text_lines
 from perfmagic.base.terminal import escaped, wrapped
 from perfmagic.trace.model import Trace
 from perfmagic.view.html import framed, short
 from perfmagic.view.ranks.doc import RanksDoc, rank_table
 from perfmagic.view.ranks.scaling import ScalingDoc, scaling_table
+from perfmagic.view.ranks.summary import ranks_summary
 from perfmagic.view.report.tables import (
     MARKDOWN_ROWS,
     TEXT_ROWS,
@@ -103,22 +105,25 @@ def markdown(
     return "\n\n".join(parts) + "\n"
 
 
-def ranks_markdown(results: Sequence[TraceOf], jobs: Sequence[tuple[RanksDoc, Mapping[str, Any]]]) -> str:
-    """The jobs of which several ranks are among some files as GitHub's Markdown: what to do, findings and a table.
+def ranks_markdown(results: Sequence[TraceOf], jobs: Sequence[RanksDoc]) -> str:
+    """The jobs of which several ranks are among some files as GitHub's Markdown: who decides, what to do, the ranks.
 
-    jobs: the document of each, and all of it as JSON has it.
+    The findings open with a click.
     """
     parts = [markdown_text(mixed_words(results))] if mixed_words(results) else []
-    for doc, report in jobs:
-        answers = answers_table(report)
+    for doc in jobs:
+        summary = ranks_summary(doc)
+        answers = answers_table({"answers": translated(doc.answers).to_dict()})
         lines = [f"{i}. {markdown_text(finding.sentence)}" for i, finding in enumerate(doc.findings, 1)]
+        opened = f"<details><summary>{summary.findings_words}</summary>"
         parts += [
             "## Ranks",
-            markdown_text(doc.sentence),
-            f"**{markdown_text(report['answers']['decides'])}**",
+            f"**{markdown_text(summary.total)} · {markdown_text(''.join(summary.decider))}**",
+            markdown_text(summary.about),
             *([markdown_table(answers)] if answers.rows or answers.note else []),
-            *(["\n".join(lines)] if lines else []),
+            *(markdown_text(line) for line in summary.warning_lines),
             markdown_table(rank_table(doc)),
+            *([opened, "\n".join(lines), "</details>"] if lines else []),
         ]
     return "\n\n".join(parts) + "\n\n" if parts else ""
 

@@ -1,69 +1,163 @@
-"""Who decides and what to do, above the lanes: as data for a browser."""
+"""Who decides and what to do, above the lanes of one timeline or of several ranks: as data."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from perfmagic.analysis.findings.answer import Answer, Answers, action_words, list_rest, times_of
 from perfmagic.base import units
 from perfmagic.base.language import say, translated
-from perfmagic.view.timeline.doc import TimelineDoc, only_finding
+from perfmagic.view.timeline.doc import TimelineDoc, cost_words, only_sentence, rest_words
 from perfmagic.view.timeline.live_columns import cut
 
 WRONG = "race"  # the rule of a wrong result, which is said in red
+MOST_SENTENCES = 6  # of an answer's evidence that no finding in the list has
 
 
-def findings_words(doc: TimelineDoc) -> str:
-    """How many findings open; "" for none."""
-    return units.plural(len(doc.findings), "finding") if doc.findings else ""
+@dataclass(frozen=True)
+class FindingRow:
+    """A finding as it is shown.
+
+    cost: the left column.  cause, rest: the sentence, its cause in bold.  start_ns, end_ns: on the axis.
+    lines: of the cell, that the sentence names.  depth: 0, or one more than the finding has that it is a part of.
+    """
+
+    rule: str
+    cost: str
+    cost_ns: int | None
+    cause: str
+    rest: str
+    start_ns: int
+    end_ns: int
+    lines: tuple[int, ...] = ()
+    depth: int = 0
+
+    @property
+    def sentence(self) -> str:
+        return self.cause + self.rest
 
 
-def answers_now(doc: TimelineDoc) -> Answers | None:
-    """The answers in the language in force."""
-    return translated(doc.answers)
+@dataclass(frozen=True)
+class Summary:
+    """What stands above the lanes, in the language in force.
+
+    total: how long the axis is.  about: what was recorded.  answers: None where nobody asked; their times count from
+    where the axis begins at start_ns.  findings: what opens below the answers.  failure: "" or how the cell ended.
+    """
+
+    total: str
+    about: str
+    answers: Answers | None
+    findings: tuple[FindingRow, ...]
+    start_ns: int = 0
+    failure: str = ""
+
+    @property
+    def findings_words(self) -> str:
+        """How many findings open; "" for none."""
+        return units.plural(len(self.findings), "finding") if self.findings else ""
+
+    @property
+    def decider(self) -> tuple[str, str]:
+        """Who decides, and the number behind it with the colon that joins it."""
+        who, colon, share = self.answers.decides.partition(say(": ")) if self.answers else ("", "", "")
+        return who, colon + share
+
+    @property
+    def first_finding(self) -> str:
+        """The first finding, where there is nothing else to say and no warning says it."""
+        if self.answers is None or not self.findings:
+            return ""
+        first = self.findings[0]
+        warned = any(warning.lower().startswith(first.cause.lower()) for warning in self.answers.warnings)
+        return "" if warned else only_sentence(first.sentence, self.answers)
+
+    @property
+    def other_lines(self) -> tuple[str, ...]:
+        """What is no answer, a line each."""
+        if self.answers is None:
+            return ()
+        rest = list_rest(self.answers.little_gain, self.answers.also_seen)
+        return (*rest, *([self.first_finding] if self.first_finding else []))
+
+    @property
+    def warning_lines(self) -> tuple[str, ...]:
+        """What is to know of the record itself, a line each."""
+        return tuple(f"! {warning}" for warning in self.answers.warnings) if self.answers else ()
 
 
-def decider(doc: TimelineDoc) -> tuple[str, str]:
-    """Who decides, and the number behind it with the colon that joins it."""
-    answers = answers_now(doc)
-    who, colon, share = answers.decides.partition(say(": ")) if answers else ("", "", "")
-    return who, colon + share
-
-
-def other_lines(doc: TimelineDoc) -> tuple[str, ...]:
-    """What is no answer, a line each; where there is nothing else, the first finding."""
-    answers = answers_now(doc)
-    if answers is None:
-        return ()
-    only = only_finding(doc, answers)
-    return (*list_rest(answers.little_gain, answers.also_seen), *([only] if only else []))
-
-
-def warning_lines(doc: TimelineDoc) -> tuple[str, ...]:
-    """What is to know of the record itself, a line each."""
-    answers = answers_now(doc)
-    return tuple(f"! {warning}" for warning in answers.warnings) if answers else ()
+def summary_of(doc: TimelineDoc) -> Summary:
+    """What stands above the lanes of a timeline."""
+    rows = (
+        FindingRow(
+            rule=finding.rule,
+            cost=cost_words(finding, doc.header.busy_frac),
+            cost_ns=finding.cost_ns,
+            cause=finding.cause,
+            rest=rest_words(finding),
+            start_ns=finding.start_ns - doc.start_ns,
+            end_ns=finding.end_ns - doc.start_ns,
+            lines=finding.lines,
+            depth=finding.depth,
+        )
+        for finding in doc.findings
+    )
+    head = doc.header
+    return Summary(head.parts[0], head.about, translated(doc.answers), tuple(rows), doc.start_ns, doc.failure)
 
 
 # As data.
 
 
-def answers_wire(doc: TimelineDoc) -> dict[str, Any] | None:
-    """The answers with their words as they are shown; None where nobody asked.  evidence: rows of the findings."""
-    answers = answers_now(doc)
-    if answers is None:
-        return None
+def summary_wire(summary: Summary) -> dict[str, Any]:
+    """The keys of a header that say what stands above the lanes."""
     return {
-        "decides": [cut(words) for words in decider(doc)],
-        "rows": [_answer_wire(doc, answer) for answer in answers.answers],
-        "together": None if answers.together is None else _answer_wire(doc, answers.together),
-        "others": [cut(line) for line in other_lines(doc)],
-        "warnings": [cut(line) for line in warning_lines(doc)],
+        "about": cut(summary.about),
+        "answers": answers_wire(summary),
+        "findings": [_finding_wire(finding) for finding in summary.findings],
+        "findings_words": summary.findings_words,
+        "failure": cut(summary.failure),
     }
 
 
-def _answer_wire(doc: TimelineDoc, answer: Answer) -> dict[str, Any]:
+def _finding_wire(finding: FindingRow) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "cost": finding.cost,
+        "cost_ns": finding.cost_ns,
+        "depth": finding.depth,
+        "cause": cut(finding.cause),
+        "rest": cut(finding.rest),
+        "lines": list(finding.lines),
+        "start_ns": finding.start_ns,
+        "end_ns": finding.end_ns,
+    }
+
+
+def answers_wire(summary: Summary) -> dict[str, Any] | None:
+    """The answers with their words as they are shown; None where nobody asked.
+
+    evidence: rows of the findings.  others: evidence that no finding has, of several ranks that of single ones.
+    """
+    answers = summary.answers
+    if answers is None:
+        return None
+    return {
+        "decides": [cut(words) for words in summary.decider],
+        "rows": [_answer_wire(summary, answer) for answer in answers.answers],
+        "together": None if answers.together is None else _answer_wire(summary, answers.together),
+        "others": [cut(line) for line in summary.other_lines],
+        "warnings": [cut(line) for line in summary.warning_lines],
+    }
+
+
+def _answer_wire(summary: Summary, answer: Answer) -> dict[str, Any]:
     before, after, sure = times_of(answer)
+    # a finding's sentence may go on with what its own change would gain
+    said = [finding.sentence for finding in summary.findings]
+    others = [words for words in answer.evidence if not any(sentence.startswith(words) for sentence in said)]
+    more = len(others) - MOST_SENTENCES
     return {
         "headline": cut(answer.headline),
         "action": cut(action_words(answer)),
@@ -71,8 +165,11 @@ def _answer_wire(doc: TimelineDoc, answer: Answer) -> dict[str, Any]:
         "after": after,
         "sure": sure,
         "wrong": WRONG in answer.rules,
-        "start_ns": answer.start_ns - doc.start_ns,
-        "end_ns": answer.end_ns - doc.start_ns,
-        # a finding's sentence may go on with what its own change would gain
-        "evidence": [i for i, finding in enumerate(doc.findings) if finding.sentence.startswith(answer.evidence)],
+        "start_ns": answer.start_ns - summary.start_ns,
+        "end_ns": answer.end_ns - summary.start_ns,
+        "evidence": [i for i, sentence in enumerate(said) if sentence.startswith(answer.evidence)],
+        "others": [
+            *(cut(words) for words in others[:MOST_SENTENCES]),
+            *([f"and {units.plural(more, 'more finding')}"] if more > 0 else []),
+        ],
     }

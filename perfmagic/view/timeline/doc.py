@@ -335,16 +335,12 @@ def rest_words(finding: Finding) -> str:
     return finding.rest
 
 
-def only_finding(doc: TimelineDoc, answers: Answers) -> str:
-    """The first finding where there is neither an answer nor a fact, and no warning says it; else ""."""
-    if answers.answers or answers.also_seen or not doc.findings:
-        return ""
-    finding = doc.findings[0]
-    sentence = f"{finding.cause}{rest_words(finding)}"
-    kind, _, reason = sentence.partition(": ")
+def only_sentence(first: str, answers: Answers) -> str:
+    """The first finding's sentence where there is neither an answer nor a fact, and no warning says it; else ""."""
+    kind, _, reason = first.partition(": ")
     reason = reason.partition(". ")[0]
     known = kind == STALLED or (reason and any(reason in warning for warning in answers.warnings))
-    return "" if known else sentence  # who decides says that the device stood still
+    return "" if known or answers.answers or answers.also_seen else first  # who decides says that it stood still
 
 
 # What a person sees and has selected of a timeline, shared by the object in Python and every live view of it.

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.memory.ledger import Ledger, ledger
 from perfmagic.analysis.memory.peak import held
 from perfmagic.analysis.memory.reasons import Descriptions, reasons
@@ -23,9 +22,9 @@ from perfmagic.trace.columns import NONE, Int32, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
 from perfmagic.view.svg.palette import TOKENS, columns_of
-from perfmagic.view.timeline.answers import answers_wire, findings_words
+from perfmagic.view.timeline.answers import summary_of, summary_wire
 from perfmagic.view.timeline.device_lanes import origin_words
-from perfmagic.view.timeline.doc import TimelineDoc, alt_text, cost_words, rest_words, shape_words
+from perfmagic.view.timeline.doc import TimelineDoc, alt_text, shape_words
 from perfmagic.view.timeline.host_lanes import FrameLanes, frame_lane_of, frame_lanes
 from perfmagic.view.timeline.lanes import DeviceGroup, HostOpsLane, Share, StreamLane
 from perfmagic.view.timeline.lines.live_data import LinesWire, lines_wire
@@ -97,7 +96,7 @@ def _token(name: str, number: int) -> str:
     return TOKENS[Kind.PASSING] if name == "other lines" else LINE_TOKENS[number % len(LINE_TOKENS)]
 
 
-SCHEMA = 5
+SCHEMA = 6
 NO_CLASS = -1  # of a name that is not a device op's
 CLASSES = len(OpClass) + 1
 MOST_PATH_PARTS = 20_000  # some 100 kB; of a longer path the browser gets the sums alone
@@ -192,32 +191,14 @@ def _header(doc: TimelineDoc) -> dict[str, Any]:
         "n_ops": head.n_ops,
         "busy_of": head.busy_of,
         "simulated": head.simulated,
-        "about": cut(head.about),
-        "answers": answers_wire(doc),
-        "findings": [_finding(f, doc) for f in doc.findings],
-        "findings_words": findings_words(doc),
+        **summary_wire(summary_of(doc)),
         "device_groups": [_group(g) for g in doc.groups],
         "flags": [{"at": flag.at_ns - doc.start_ns, "text": flag.text} for flag in doc.flags],
         "trust": [cut(s) for s in doc.trust],
-        "failure": cut(doc.failure),
         "returned": None if doc.returned_ns is None else doc.returned_ns - doc.start_ns,
         "from_cell": doc.origin == "cell",
         "alt": cut(alt_text(doc)),
         "path": shares_wire(doc.path),
-    }
-
-
-def _finding(finding: Finding, doc: TimelineDoc) -> dict[str, Any]:
-    return {
-        "rule": finding.rule,
-        "cost": cost_words(finding, doc.header.busy_frac),
-        "cost_ns": finding.cost_ns,
-        "depth": finding.depth,
-        "cause": cut(finding.cause),
-        "rest": cut(rest_words(finding)),
-        "lines": list(finding.lines),
-        "start_ns": finding.start_ns - doc.start_ns,
-        "end_ns": finding.end_ns - doc.start_ns,
     }
 
 

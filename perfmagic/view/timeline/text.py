@@ -12,7 +12,7 @@ from perfmagic.base.terminal import columns, wrapped
 from perfmagic.view.timeline.doc import (
     TimelineDoc,
     cost_words,
-    only_finding,
+    only_sentence,
     path_words,
     rest_words,
     trust_words,
@@ -36,7 +36,8 @@ def answers_text(doc: TimelineDoc, answers: Answers, details: str, below: Sequen
     if note and not any(note.lower() in warning.lower() for warning in answers.warnings):
         shown = translated(note)
         lines += wrapped(f"  ! {shown[:1].upper()}{shown[1:]}", indent=4)
-    if only := only_finding(doc, answers):
+    first = f"{doc.findings[0].cause}{rest_words(doc.findings[0])}" if doc.findings else ""
+    if only := only_sentence(first, answers):
         lines += wrapped(f"  {only}", indent=2)
     n_findings, n_streams = len(doc.findings), sum(map(_n_streams, doc.groups))
     parts = [counted(n_findings, "{n} finding", "{n} findings")] if n_findings else []

@@ -89,7 +89,7 @@ def test_the_hatch_the_words_beside_the_row_and_the_table_count_the_same_waiting
     assert (paler[:, 1] - paler[:, 0]).tolist() == [200 * US] * 4
     assert (plain(row.words[0]), plain(cells[HEAD.index("waiting")])) == ("waits 400 µs", "400 µs")
     assert plain(row.words[1]) == "computes 1.96 ms"
-    assert "the same beside compute" in ranks_svg(doc)
+    assert "the same, overlapped with compute" in ranks_svg(doc)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.results import TimelineResult
-from perfmagic.view.timeline.answers import answers_wire
+from perfmagic.view.timeline.answers import answers_wire, summary_of
 from perfmagic.view.timeline.live_data import timeline_wire
 from perfmagic.view.timeline.writers import timeline_html
 from tests.trace.recorded import real_trace
@@ -26,7 +26,7 @@ def result_of(name: str) -> TimelineResult:
 
 
 def shown(result: TimelineResult) -> dict[str, Any]:
-    wire = answers_wire(result.doc)
+    wire = answers_wire(summary_of(result.doc))
     assert wire is not None
     return wire
 
@@ -110,7 +110,7 @@ def test_a_simulated_device_is_named_below_the_title() -> None:
 
 def test_a_document_without_answers_has_its_findings_and_no_title_of_its_own() -> None:
     doc = doc_of(noisy(300, 3))
-    assert answers_wire(doc) is None
+    assert answers_wire(summary_of(doc)) is None
     assert "2 or more of 3 streams" in timeline_html(doc)
 
 

@@ -1,5 +1,5 @@
 // A page of several ranks: rows on one axis, and below them the lanes of the rows that are open, with one window for all.
-import { el } from "../interact/dom.ts";
+import { button, el } from "../interact/dom.ts";
 import type { Host } from "../interact/host.ts";
 import { View } from "../interact/view.ts";
 import { buildModel } from "../model/build.ts";
@@ -37,7 +37,7 @@ class Inner {
   outer: View | null = null;
   private readonly views = new Map<number, { node: HTMLElement; view: View | null }>();
   private linking = false;
-  private over = false;
+  private readonly over = new AbortController();
 
   constructor(
     private readonly model: Model,
@@ -67,17 +67,15 @@ class Inner {
   }
 
   destroy(): void {
-    this.over = true;
+    this.over.abort();
     for (const { view } of this.views.values()) view?.destroy();
     this.views.clear();
   }
 
   private add(i: number): void {
     const { wire } = this.model.ranks[i];
-    const close = el("button", "pm-button", "close");
-    close.type = "button";
-    close.title = `close ${wire.label}`;
-    close.addEventListener("click", () => this.outer?.act({ do: "rank", rank: i }));
+    const shut = (): void => this.outer?.act({ do: "rank", rank: i });
+    const close = button("close", `close ${wire.label}`, shut, this.over.signal);
     const head = el("div", "pm-rank-head", el("b", "", wire.label), el("span", "", wire.title), close);
     const node = el("div", "pm-open-rank", head);
     node.dataset["rank"] = String(wire.rank);
@@ -90,7 +88,7 @@ class Inner {
     try {
       const bytes = await inflate(this.payload.subarray(part.at, part.at + part.bytes));
       const slot = this.views.get(i);
-      if (this.over || slot?.node !== node) return; // closed in the meantime
+      if (this.over.signal.aborted || slot?.node !== node) return; // closed in the meantime
       const model = buildModel(part.header, decode(bytes, part.header.columns));
       const { theme, onTheme } = this.host;
       let view: View | null = null;

@@ -16,9 +16,8 @@ export class AnswerList implements Part {
     const { answers, findings } = model.header;
     if (!answers && !findings.length) return;
     this.node.className = "pm-findings";
-    if (answers) this.node.append(...answers.rows.map((answer, i) => this.answer(answer, i)));
     const all = el("div", "", ...findings.map((finding, i) => this.finding(finding, i)));
-    if (answers) this.node.append(this.lastRow(all));
+    if (answers) this.node.append(...answers.rows.map((answer, i) => this.answer(answer, i)), this.lastRow(all));
     this.node.append(all);
   }
 
@@ -30,6 +29,7 @@ export class AnswerList implements Part {
     const { findings } = this.model.header;
     const because = answer.evidence.map((row) => findings[row]);
     const why = el("div", "pm-why", ...because.map((finding) => this.sentence(finding)));
+    why.append(...answer.others.map((sentence) => el("span", "", sentence)));
     const fact = el("div", "", el("b", "", answer.headline), el("div", "pm-action", answer.action), why);
     const row = el("div", "pm-answer", el("i", "", String(i + 1)), fact);
     row.classList.toggle("pm-alarm", answer.wrong);

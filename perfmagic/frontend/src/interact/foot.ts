@@ -106,9 +106,10 @@ const RANK_KEY = [
   ["comp", "compute"],
   ["comm", "data moving"],
   ["wait", "waiting for a rank"],
-  ["beside", "the same beside compute"],
+  ["beside", "the same, overlapped with compute"],
   ["last", "came last"],
   ["htod", "copies"],
+  ["idle", "device idle"],
 ] as const;
 
 /** What the colours mean; each class can be switched off. */
@@ -129,10 +130,9 @@ export function colourKey(model: Model, act: (action: Action) => void, signal: A
   }
   const several = model.ranks.length > 0;
   for (const [token, words] of several ? RANK_KEY : []) {
-    const own = token === "blocked" || token === "beside" || token === "last"; // drawn by the style sheet, not in one colour
+    const own = ["blocked", "beside", "last", "idle"].includes(token); // drawn by the style sheet, not in one colour
     node.append(el("span", "", own ? el("i", `pm-swatch pm-${token}`) : swatch(token), words));
   }
-  if (several) node.append(el("span", "", el("i", "pm-swatch pm-idle"), "device idle"));
   const unknown = model.header.path?.some(({ token }) => token === "wait") ? ", unexplained" : "";
   if (model.blocked) node.append(el("span", "", swatch("wait"), `time lost: Python blocked, device idle${unknown}`));
   const keys = el("span", "pm-hints");

@@ -11,10 +11,10 @@ export function meetingDetails(model: Model, i: number): Details {
   const label = (place: number): string => ranks[meets.row[place]].wire.label;
   const parts = Array.from({ length: meets.first[i + 1] - meets.first[i] }, (_, p) => meets.first[i] + p);
   const moved = (p: number): number => meets.end[p] - meets.start[p] - meets.wait[p];
-  const beside = (p: number): string => {
+  const overlapped = (p: number): string => {
     const spans = ranks[meets.row[p]].waitBeside;
     const ns = spans.covered(meets.start[p], meets.start[p] + meets.wait[p]);
-    return ns ? `, ${duration(ns)} of it beside compute` : "";
+    return ns ? `, ${duration(ns)} overlapped with compute` : "";
   };
   const last = meets.last[i];
   const came = last < 0 ? "not certain" : ranks[last].wire.label;
@@ -22,7 +22,11 @@ export function meetingDetails(model: Model, i: number): Details {
   const listed = [...parts].sort((a, b) => meets.wait[b] - meets.wait[a]).slice(0, MOST_RANKS);
   for (const p of listed.sort((a, b) => meets.row[a] - meets.row[b]))
     rows.push(
-      row(label(p), `waits ${known(meets.wait[p], meets.err[i])}${beside(p)}`, `moves data for ${duration(moved(p))}`),
+      row(
+        label(p),
+        `waits ${known(meets.wait[p], meets.err[i])}${overlapped(p)}`,
+        `moves data for ${duration(moved(p))}`,
+      ),
     );
   const longest = parts.reduce((most, p) => (meets.wait[p] > meets.wait[most] ? p : most), parts[0]);
   const life: [string, number][] = [

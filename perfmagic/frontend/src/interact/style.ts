@@ -102,7 +102,7 @@ export const STYLE = `
 .pm-open-rank{border-top:1px solid var(--pm-rule);margin-top:8px;padding-top:6px}
 .pm-rank-head{display:flex;gap:10px;align-items:baseline}
 .pm-rank-head span{color:var(--pm-ink2);flex:1;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
-.pm-open-rank .pm-top:not(:has(.pm-tabs>*)),.pm-open-rank .pm-top>:not(.pm-tabs,.pm-space),.pm-open-rank .pm-top+.pm-about,.pm-open-rank .pm-key,.pm-open-rank .pm-fine{display:none}
+.pm-open-rank :is(.pm-top:not(:has(.pm-tabs>*)),.pm-top>:not(.pm-tabs,.pm-space),.pm-top+.pm-about,.pm-key,.pm-fine){display:none}
 .pm-tabs{display:flex;flex:none;margin-left:8px}
 .pm button.pm-button[aria-selected=true]{background:var(--pm-soft);color:var(--pm-ink);box-shadow:inset 0 0 0 1px var(--pm-rule)}
 .pm-lines{display:none}

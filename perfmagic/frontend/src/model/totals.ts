@@ -8,7 +8,7 @@ export interface DeviceTime {
   name: string;
   token: string;
   ns: number;
-  /** The part with no compute beside it; -1 where that is not a question. */
+  /** The part not overlapped with compute; -1 where that is not a question. */
   exposed: number;
 }
 

@@ -1,6 +1,6 @@
 // What Python sends: the header's shape and its schema number. perfmagic/view/timeline/live_data.py writes it.
 
-export const SCHEMA = 5;
+export const SCHEMA = 6;
 
 export interface ColumnLayout {
   table: string;
@@ -41,6 +41,8 @@ export interface AnswerWire {
   end_ns: number;
   /** Rows of the findings. */
   evidence: number[];
+  /** Evidence that no finding has: of several ranks, what single ones found. */
+  others: string[];
 }
 
 export interface AnswersWire {
@@ -143,7 +145,7 @@ export interface Header {
   /** What busy_frac of a device is a share of, in words. */
   busy_of: string;
   simulated: boolean;
-  /** Null where they were not asked for: of several ranks. */
+  /** Null where they were not asked for: of the later ones of many ranks. */
   answers: AnswersWire | null;
   findings: FindingWire[];
   /** How many, as what opens them says it. */
@@ -180,9 +182,7 @@ export interface Header {
 export function parseHeader(text: string): Header {
   const header = JSON.parse(text) as Header;
   if (header.schema !== SCHEMA) {
-    throw new Error(
-      `the data have version ${header.schema}, but the script reads version ${SCHEMA}: run the cell again`,
-    );
+    throw new Error(`the data have version ${header.schema}, the script reads ${SCHEMA}: run the cell again`);
   }
   return header;
 }
