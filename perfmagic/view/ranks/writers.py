@@ -10,8 +10,8 @@ from perfmagic.view.ranks.doc import NOTE, RanksDoc, rank_table
 from perfmagic.view.ranks.picture import ranks_picture
 from perfmagic.view.ranks.summary import ranks_summary
 from perfmagic.view.svg.layouts import MAX_BYTES
-from perfmagic.view.timeline.answers_html import answers_html
 from perfmagic.view.timeline.live_data import Wire
+from perfmagic.view.timeline.writers import answers_html
 
 
 def ranks_html(doc: RanksDoc, *, table: bool = True) -> str:
