@@ -205,11 +205,13 @@ perfmagic.synchronize()
 
 
 def test_the_heading_names_each_pace_at_which_ops_were_launched(on_sim: Notebook) -> None:
+    paced = "pace(?:d| reached in part| not reached): "  # a busy machine may not keep up with it
     on_sim.run("%%ranks --plain\nperfmagic.device(pace='add=1ms')")
     on_sim.run("%%ranks -o result\ny = x + x\nperfmagic.device(pace='add=2ms')\ny = x + x\ntorch.sim.synchronize()")
-    assert "paced: add ≥ 1 ms; then add ≥ 2 ms" in on_sim.names["result"].doc.about.replace("\u00a0", " ")
+    about = on_sim.names["result"].doc.about.replace("\u00a0", " ")
+    assert re.search(f"{paced}add ≥ 1 ms; then add ≥ 2 ms", about)
     on_sim.run("%%ranks -o result\nperfmagic.device(pace='add=3ms')\ny = x + x\ntorch.sim.synchronize()")
-    assert "paced: add ≥ 3 ms ·" in on_sim.names["result"].doc.about.replace("\u00a0", " ")
+    assert re.search(f"{paced}add ≥ 3 ms ·", on_sim.names["result"].doc.about.replace("\u00a0", " "))
 
 
 def test_a_model_works_after_a_failure(on_sim: Notebook) -> None:
