@@ -30,7 +30,7 @@ class Answer(JsonForm):
     high_ns: the most that it would take.
     at_most: whether the gain is a bound.
     cost_ns: what the findings cost, for where no replay can say more.
-    lines: of the cell, that it is about.
+    lines: the lines of the cell that it is about.
     start_ns: the start of what to look at.
     end_ns: the end of what to look at.
     evidence: the sentences of the findings.
@@ -90,7 +90,9 @@ class Answers(JsonForm):
         lines += wrapped(" " * GUTTER + about, indent=GUTTER) if about else []
         for number, answer in enumerate(shown.answers, 1):
             lines.append(_with_times(f"{number:>{len(INDENT)}}  {answer.headline}", answer))
-            lines += wrapped(f"{INDENT}  → {action_words(answer)}", indent=len(INDENT) + 4)
+            lines += wrapped(
+                f"{INDENT}  → {name_action(answer.headline, answer.action, answer.lines)}", indent=len(INDENT) + 4
+            )
         if shown.together is not None:
             lines.append(_with_times(f"{INDENT}  {shown.together.headline}", shown.together))
         for rest in list_rest(shown.little_gain, shown.also_seen):
@@ -102,13 +104,12 @@ class Answers(JsonForm):
         return self.text()
 
 
-def action_words(answer: Answer) -> str:
-    """What to do and where, unless one of both says so: "Read the values once, after the loop (line 5)"."""
-    lines = [str(line) for line in answer.lines[:MOST_LINES]]
-    more = ", …" if len(answer.lines) > MOST_LINES else ""
-    where = translated(counted(len(answer.lines), "line {lines}", "lines {lines}", lines=", ".join(lines) + more))
-    said = not lines or not answer.action or where in f"{answer.headline} {answer.action}"
-    return answer.action if said else f"{answer.action} ({where})"
+def name_action(headline: str, action: str, lines: Sequence[int]) -> str:
+    """An action with its lines, unless it or the headline names them: "Read the values after the loop (line 5)"."""
+    shown = ", ".join([*map(str, lines[:MOST_LINES]), *(["…"] if len(lines) > MOST_LINES else [])])
+    where = translated(counted(len(lines), "line {lines}", "lines {lines}", lines=shown))
+    is_named = not lines or not action or where in f"{headline} {action}"
+    return action if is_named else f"{action} ({where})"
 
 
 class Times(NamedTuple):

@@ -9,7 +9,7 @@ from itertools import chain
 
 import numpy as np
 
-from perfmagic.analysis.findings.answer import Answer, times_of
+from perfmagic.analysis.findings.answer import Answer, name_action, times_of
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, occupancy
 from perfmagic.trace.columns import NONE, Float64, Int64
@@ -227,9 +227,10 @@ def _draw_answer(canvas: Canvas, y: float, place: str, answer: Answer) -> float:
     room_px = canvas.width_px - NUMBER_PX - width_px(right, 12) - 12
     canvas.text(NUMBER_PX, y + 14.5, fitted(answer.headline, room_px, 12, bold=True), size=12, bold=True)
     canvas.text(canvas.width_px, y + 14.5, right, size=12, anchor="end")
-    if not answer.action:
+    action = name_action(answer.headline, answer.action, answer.lines)
+    if not action:
         return y + ANSWER_LINE_PX
-    canvas.text(NUMBER_PX, y + 30.5, fitted(f"→ {answer.action}", canvas.width_px - NUMBER_PX, 12), size=12)
+    canvas.text(NUMBER_PX, y + 30.5, fitted(f"→ {action}", canvas.width_px - NUMBER_PX, 12), size=12)
     return y + ANSWER_LINE_PX + 16
 
 

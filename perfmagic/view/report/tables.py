@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from perfmagic.analysis.findings.answer import list_rest
+from perfmagic.analysis.findings.answer import list_rest, name_action
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.base import units
 from perfmagic.base.language import say
@@ -70,7 +70,7 @@ def answers_table(report: Mapping[str, Any]) -> Table:
     together = answers["together"]
     head, rows = columns_of(
         [*answers["answers"], *([together] if together else [])],
-        lambda answer: cell(" → ".join(filter(None, (answer["headline"], answer["action"])))),
+        _answer_cell,
         (
             (say("from"), time_cell, "before_ns"),
             (say("to"), time_cell, "after_ns"),
@@ -79,6 +79,11 @@ def answers_table(report: Mapping[str, Any]) -> Table:
         ),
     )
     return Table(say("What to do"), head, rows, note, thing="answer")
+
+
+def _answer_cell(answer: Mapping[str, Any]) -> Cell:
+    action = name_action(answer["headline"], answer["action"], answer["lines"])
+    return cell(" → ".join(filter(None, (answer["headline"], action))))
 
 
 # The tables of a report about Python's side: steps, operators, annotations, lines of the cell, waits.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from perfmagic.analysis.findings.answer import Answer, Answers, action_words, list_rest, times_of
+from perfmagic.analysis.findings.answer import Answer, Answers, list_rest, name_action, times_of
 from perfmagic.base import units
 from perfmagic.base.language import say, translated
 from perfmagic.view.timeline.doc import TimelineDoc, cost_words, only_sentence, rest_words
@@ -69,9 +69,7 @@ class Summary:
         """The first finding, where there is nothing else to say and no warning says it."""
         if self.answers is None or not self.findings:
             return ""
-        first = self.findings[0]
-        warned = any(warning.lower().startswith(first.cause.lower()) for warning in self.answers.warnings)
-        return "" if warned else only_sentence(first.sentence, self.answers)
+        return only_sentence(self.findings[0].sentence, self.answers)
 
     @property
     def other_lines(self) -> tuple[str, ...]:
@@ -160,7 +158,7 @@ def _answer_wire(summary: Summary, answer: Answer) -> dict[str, Any]:
     more = len(others) - MOST_SENTENCES
     return {
         "headline": cut(answer.headline),
-        "action": cut(action_words(answer)),
+        "action": cut(name_action(answer.headline, answer.action, answer.lines)),
         "before": before,
         "after": after,
         "sure": sure,

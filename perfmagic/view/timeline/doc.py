@@ -337,10 +337,13 @@ def rest_words(finding: Finding) -> str:
 
 def only_sentence(first: str, answers: Answers) -> str:
     """The first finding's sentence where there is neither an answer nor a fact, and no warning says it; else ""."""
-    kind, _, reason = first.partition(": ")
-    reason = reason.partition(". ")[0]
-    known = kind == STALLED or (reason and any(reason in warning for warning in answers.warnings))
-    return "" if known or answers.answers or answers.also_seen else first  # who decides says that it stood still
+    cause, _, rest = first.partition(": ")
+    reason = rest.partition(". ")[0]
+    warned = any(
+        warning.lower().startswith(cause.lower()) or (reason and reason in warning) for warning in answers.warnings
+    )
+    known = warned or cause == STALLED  # who decides says that the device stood still
+    return "" if known or answers.answers or answers.also_seen else first
 
 
 # What a person sees and has selected of a timeline, shared by the object in Python and every live view of it.

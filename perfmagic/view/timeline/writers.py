@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from perfmagic.analysis.findings.answer import Answer, Answers, action_words, times_of
+from perfmagic.analysis.findings.answer import Answer, Answers, name_action, times_of
 from perfmagic.base import units
 from perfmagic.base.terminal import escaped
 from perfmagic.trace.model import Trace
@@ -73,7 +73,8 @@ def _answer_row(number: str, answer: Answer) -> str:
     before, after, sure = times_of(answer)
     times = f"{escaped(before)} → <b>{escaped(after)}</b>" if before else escaped(after)
     sure = f'<div style="font-size:11px;{_PALE}">{escaped(sure)}</div>' if sure else ""
-    action = f"<div>→ {short(action_words(answer))}</div>" if answer.action else ""
+    action = short(name_action(answer.headline, answer.action, answer.lines))
+    action = f"<div>→ {action}</div>" if action else ""
     red = f";color:{RED}" if WRONG in answer.rules else ""
     cells = (
         (f"text-align:left;width:22px;{_PALE}", number),

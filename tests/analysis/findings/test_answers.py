@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfmagic.analysis.findings.answer import Answers, action_words
+from perfmagic.analysis.findings.answer import Answers, name_action
 from perfmagic.analysis.findings.answers import LEAST_FRAC, MOST_ANSWERS, find_answers, who_decides
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import findings
@@ -94,11 +94,11 @@ def test_the_text_has_two_lines_for_each_answer_and_ends_with_the_rest() -> None
 
 
 def test_an_action_says_on_which_lines_unless_the_headline_does() -> None:
-    answer = answered("a100_nccl_rank0of2").answers[0]
-    assert action_words(answer) == answer.action
-    assert action_words(replace(answer, lines=(4,))) == f"{answer.action} (line 4)"
-    assert action_words(replace(answer, lines=(4, 5, 7, 9))) == f"{answer.action} (lines 4, 5, 7, …)"
-    assert action_words(replace(answer, lines=(4,), headline="Rank 1 is late on line 4")) == answer.action
+    assert name_action("Python is late", "Batch them", ()) == "Batch them"
+    assert name_action("Python is late", "Batch them", (4,)) == "Batch them (line 4)"
+    assert name_action("Python is late", "Batch them", (4, 5, 7, 9)) == "Batch them (lines 4, 5, 7, …)"
+    assert name_action("Rank 1 is late on line 4", "Batch them", (4,)) == "Batch them"
+    assert name_action("both", "", (4,)) == ""
 
 
 def test_a_device_that_was_busy_once_it_began_did_not_stand_still() -> None:

@@ -138,7 +138,6 @@ def test_a_backward_pass_needs_what_its_forward_saved(device: str) -> None:
     names = [node.name for node in graph.nodes()]
     assert ("relu", "threshold_backward") in pairs(graph)
     assert ("threshold_backward", "mm") in pairs(graph)
-    assert ("mm", "sub_") in pairs(graph)
     assert ("mm", "sub_") in pairs(graph)  # not longest(): on a busy machine any op may take longer than all others
     assert names.count("mm") == 2
 
