@@ -70,6 +70,19 @@ def everything() -> Iterator[Trace]:
     held.op(0, 5, launch=0)
     held.op(900, 905, launch=895)
     yield held.trace()
+    looped = Builder()  # two answers of lines, and both together
+    for at in range(0, 24_000, 2_000):
+        looped.line(at, 2)
+        looped.host_op(at + 1, at + 800, "Optimizer.zero_grad#SGD.zero_grad", kind=HostKind.ANNOTATION)
+        for fill in range(at, at + 600, 100):
+            looped.op(fill + 30, fill + 40, launch=fill + 10)
+        looped.line(at + 810, 3)
+        looped.op(at + 830, at + 1500, launch=at + 815)
+        looped.line(at + 840, 4)
+        looped.host_op(at + 845, at + 1520, "aten::item")
+        looped.op(at + 1501, at + 1503, launch=at + 850, name="Memcpy DtoH (Device -> Pageable)", size=4)
+        looped.sync(at + 855, at + 1510)
+    yield looped.trace(returned=24_000)
     yield Builder().trace()
 
 
