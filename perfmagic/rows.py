@@ -21,6 +21,7 @@ _HOMES = {
     "CollectiveStat": "perfmagic.analysis.timeline.collectives",
     "ComparedTrace": "perfmagic.analysis.diff.side",
     "Comparison": "perfmagic.analysis.bench.compare",
+    "Conclusion": "perfmagic.analysis.findings.answer",
     "CopyStat": "perfmagic.analysis.timeline.copies",
     "Curve": "perfmagic.results.what_if",
     "CurvePoint": "perfmagic.analysis.replay.prediction",
@@ -63,6 +64,7 @@ _HOMES = {
     "QueueStat": "perfmagic.analysis.timeline.queueing",
     "RankChange": "perfmagic.analysis.diff.matching",
     "RankFinding": "perfmagic.analysis.ranks.finding",
+    "Proposal": "perfmagic.analysis.findings.answer",
     "RankStat": "perfmagic.analysis.ranks.ranks",
     "Ranks": "perfmagic.api.ranks.session",
     "RanksSweep": "perfmagic.results",
@@ -102,6 +104,7 @@ __all__ = [
     "CollectiveStat",
     "ComparedTrace",
     "Comparison",
+    "Conclusion",
     "CopyStat",
     "Curve",
     "CurvePoint",
@@ -139,6 +142,7 @@ __all__ = [
     "Phase",
     "Prediction",
     "PredictionCheck",
+    "Proposal",
     "Quantity",
     "QueueModel",
     "QueueStat",
@@ -181,7 +185,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.diff.side import ComparedTrace
     from perfmagic.analysis.diff.times import TimeChange
     from perfmagic.analysis.diff.work import KernelChange, OperatorChange, Replacement
-    from perfmagic.analysis.findings.answer import Answer, Answers
+    from perfmagic.analysis.findings.answer import Answer, Answers, Conclusion, Proposal
     from perfmagic.analysis.findings.explain import Explanation, Explanations
     from perfmagic.analysis.findings.finding import Finding
     from perfmagic.analysis.graph.graph import GraphEdge

@@ -14,7 +14,7 @@ from perfmagic.base.terminal import columns
 from tests.translations import TRANSLATED, po_file, read, templates, updated, written
 
 # names that engineers do not translate; code is known by its marks
-NAMES = {"Python", "CUDA", "DDP", "CPU", "DataLoader", "rank", "autocast", "pace", "float16", "bfloat16"}
+NAMES = {"Python", "CUDA", "DDP", "CPU", "DataLoader", "rank", "autocast", "pace", "float16", "bfloat16", "del"}
 CODE = re.compile(r"[A-Za-z][\w.]*[_.(=\[]\S*")
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("language", TRANSLATED)]

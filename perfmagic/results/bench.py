@@ -86,11 +86,11 @@ class SweepResult(Result, sweep_analysis.SweepSummary):  # noqa: D101 - the word
         """
         return cls.of(super().from_json(text))
 
-    def text(self) -> str:
-        """The sentence, a row for each value and variant, and how it was measured."""
+    def text(self, *, details: bool = False) -> str:
+        """The sentence, a row for each value and variant, and how it was measured.  details: more of the warnings."""
         from perfmagic.view.bench.sweep import sweep_text
 
-        return sweep_text(self)
+        return sweep_text(self, details=details)
 
     def html(self) -> str:
         """The sentence, time against size, and how it was measured."""

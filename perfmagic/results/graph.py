@@ -1,4 +1,4 @@
-"""The result of %%graph: which operator needs which, what could have run side by side, and what did."""
+"""The result of %%graph: which operator depends on which, what could have run concurrently, and what did."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.graph.graph import Graph, GraphEdge, edges, graph_of
 from perfmagic.analysis.graph.late import LateNode, late_nodes
 from perfmagic.analysis.graph.nodes import GraphNode
 from perfmagic.base import units
 from perfmagic.base.errors import CaptureError, TraceError
+from perfmagic.base.language import translated
 from perfmagic.results.result import Result
 from perfmagic.trace.columns import SeenOps
 from perfmagic.trace.model import Trace, devices_label
@@ -27,7 +29,7 @@ _ON_HOST = "this machine's CPU"
 
 @dataclass(frozen=True, eq=False)
 class GraphResult(Result):
-    """The operators of a cell that ran, and which of them needs the data of which.
+    """The operators of a cell that ran, and which of them depends on which.
 
     trace: the recording.  seen: what each operator read and wrote. Times are in ns of the trace.
     What it holds raises TraceError where no operator ran.
@@ -58,7 +60,7 @@ class GraphResult(Result):
 
     @property
     def span_ns(self) -> int:
-        """The time of the longest chain of operators each of which needs the one before it."""
+        """The time of the critical path: the longest chain of operators, each of which depends on the one before."""
         return self._graph.span_ns
 
     @property
@@ -68,7 +70,7 @@ class GraphResult(Result):
 
     @property
     def possible_ns(self) -> int:
-        """How long it takes if nothing but needs is waited for and each lane executes one op at a time.
+        """How long it takes if nothing but dependencies is waited for and each lane executes one op at a time.
 
         By list scheduling, so the least may be shorter; never more than elapsed_ns.
         """
@@ -76,12 +78,12 @@ class GraphResult(Result):
 
     @property
     def could(self) -> float:
-        """How many operators could run at once, on average, with any number of lanes: work_ns ÷ span_ns."""
+        """How many operators could run concurrently, on average, with any number of lanes: work_ns ÷ span_ns."""
         return self.work_ns / max(1, self.span_ns)
 
     @property
     def did(self) -> float:
-        """How many ran at once, on average: work_ns ÷ elapsed_ns. Below 1 where nothing ran at times."""
+        """How many ran concurrently, on average: work_ns ÷ elapsed_ns. Below 1 where nothing ran at times."""
         return self.work_ns / max(1, self.elapsed_ns)
 
     @cached_property
@@ -93,11 +95,11 @@ class GraphResult(Result):
         return self._nodes
 
     def edges(self) -> Rows[GraphEdge]:
-        """Every need: which node, of which one, through data or through memory that is used again (bytes)."""
+        """Every dependency: of which node, on which one, through data or through memory that is used again (bytes)."""
         return edges(self._graph)
 
     def longest(self) -> Rows[GraphNode]:
-        """The operators of the longest chain of needs, in order; their times add up to span_ns."""
+        """The operators of the critical path, in order; their times add up to span_ns."""
         graph = self._graph
         return Rows([graph.nodes[i] for i in graph.chain], GraphNode)
 
@@ -114,7 +116,7 @@ class GraphResult(Result):
         return self.nodes().to_frame()
 
     def to_networkx(self) -> Any:
-        """The graph as a networkx.DiGraph: nodes by number, edges from what is needed to what needs it.
+        """The graph as a networkx.DiGraph: nodes by number, edges from an operator to what depends on it.
 
         Nodes and edges have the columns of nodes() and edges() as attributes. Raises CaptureError without networkx.
         """
@@ -132,22 +134,33 @@ class GraphResult(Result):
         return made
 
     @cached_property
+    def conclusion(self) -> Conclusion:
+        """What decides how long it took, and what to do about it, in English."""
+        from perfmagic.analysis.graph.answers import conclude
+
+        return conclude(self.trace, self._graph, self._late)
+
+    @property
     def sentence(self) -> str:
-        """Work and longest chain, what could run at once and what did, how long it took and how long would do."""
+        """What decides how long it took, with the numbers."""
+        return translated(self.conclusion.decides)
+
+    @property
+    def _about(self) -> str:
+        """The operators, their work and critical path, what could run concurrently and what did."""
         graph = self._graph
-        n, work, span = units.plural(len(graph.nodes), "operator"), *map(units.duration, (graph.work_ns, graph.span_ns))
-        took, least = units.duration(graph.elapsed_ns), units.duration(graph.possible_ns)
-        first = f"{n} took {work} added up, the longest chain of needs {span}"
-        ratio = f"{units.significant(self.could, 2)} could run at once on average, {units.significant(self.did, 2)} did"
-        if took == least:
-            return f"{first}: {ratio}. {took} passed, and with one op at a time in each lane the needs allow no less"
-        return f"{first}: {ratio}. {took} passed; with one op at a time in each lane the needs allow {least}"
+        return (
+            f"{units.plural(len(graph.nodes), 'operator')} · {units.duration(graph.work_ns)} of work, "
+            f"critical path {units.duration(graph.span_ns)} · on average {units.significant(self.could, 2)} could run "
+            f"concurrently, {units.significant(self.did, 2)} did"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, ready for JSON; times in ns. Without operators only a note that says so."""
         if self.is_empty:
             return {"note": self._nothing()}
         return {
+            "conclusion": self.conclusion.to_dict(),
             "work_ns": self.work_ns,
             "span_ns": self.span_ns,
             "elapsed_ns": self.elapsed_ns,
@@ -161,20 +174,26 @@ class GraphResult(Result):
             "notes": self._notes(),
         }
 
-    def text(self) -> str:
-        """The sentence, the work of each lane, what could have begun earlier, the longest chain."""
+    def text(self, *, details: bool = False) -> str:
+        """What decides and what to do.  details: lanes, what could have begun earlier, the critical path, notes."""
         from perfmagic.view.graph.writers import graph_text
 
-        return self._nothing() if self.is_empty else graph_text(self._doc())
+        return self._nothing() if self.is_empty else graph_text(self._doc(), details=details)
 
     def html(self) -> str:
-        """The picture with its words."""
+        """What decides and what to do, the picture, and the rest, which opens with a click."""
         from perfmagic.view.graph.writers import graph_html, nothing_html
 
         return nothing_html(self._nothing()) if self.is_empty else graph_html(self._doc())
 
+    def markdown(self) -> str:
+        """What decides and what to do, and the work of each lane, as GitHub's Markdown."""
+        from perfmagic.view.graph.writers import graph_markdown
+
+        return f"{self._nothing()}\n" if self.is_empty else graph_markdown(self._doc())
+
     def svg(self) -> str:
-        """The picture: what needs what, step by step, and both schedules below it."""
+        """The picture: what depends on what, step by step, and both schedules below it."""
         from perfmagic.view.graph.picture import graph_svg
 
         return graph_svg(self._doc())
@@ -212,7 +231,8 @@ class GraphResult(Result):
         return GraphDoc(
             device=devices_label(infos) or _ON_HOST,
             failed=self.trace.meta.failed,
-            sentence=self.sentence,
+            conclusion=self.conclusion,
+            about=self._about,
             graph=graph,
             drawn=drawn(graph),
             late=self.late(),
@@ -220,4 +240,4 @@ class GraphResult(Result):
         )
 
     def __repr__(self) -> str:
-        return self._nothing() if self.is_empty else f"Graph: {self.sentence}"
+        return self._nothing() if self.is_empty else f"Graph: {self.sentence} · {self._about}"

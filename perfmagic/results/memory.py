@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.memory.ledger import Ledger, ledger
 from perfmagic.analysis.memory.peak import Growth, HeldBytes, MemoryBlock, blocks, growth, held
 from perfmagic.analysis.memory.reasons import Descriptions, reasons
 from perfmagic.analysis.memory.stack import stack
 from perfmagic.analysis.memory.whatif import WhatIf, what_if
 from perfmagic.analysis.timeline.memory import RESERVED
-from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError
+from perfmagic.base.language import translated
 from perfmagic.results.result import Result
 from perfmagic.trace.columns import HOST_DEVICE, NONE
 from perfmagic.trace.model import Trace
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from perfmagic.view.memory.doc import MemoryDoc
 
 NOTHING = "no block of memory was recorded"
-_NAMED = 2  # rows that the sentence names
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,17 +103,16 @@ class MemoryResult(Result):
         return growth(self.ledger, self._words, self.rounds_ns)
 
     @cached_property
+    def conclusion(self) -> Conclusion:
+        """What the peak is made of, and what would lower it, in English."""
+        from perfmagic.analysis.memory.answers import conclude
+
+        return conclude(self.ledger, self._words, self._what_if)
+
+    @property
     def sentence(self) -> str:
-        """The peak, when and where it was reached, and what it was made of."""
-        ledger, words = self.ledger, self._words
-        most = units.size(ledger.peak_bytes)
-        if ledger.peak_row == NONE:
-            return f"the most was allocated {words.before}: {most}"
-        path = int(ledger.path[ledger.peak_row])
-        where = f" on {words.place(path).removesuffix(' of the cell')}" if words.line(path) else ""
-        at = units.duration(ledger.peak_ns - self.trace.meta.start_ns)
-        parts = [f"{units.size(row.size_bytes)} {row.reason}" for row in self._at_peak[:_NAMED]]
-        return f"peak {most} at {at}{where}: {', '.join(parts)}"
+        """The peak, where it was reached, and its largest part."""
+        return translated(self.conclusion.decides)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, ready for JSON; sizes in bytes, times in ns. Without blocks only a note that says so."""
@@ -121,6 +120,7 @@ class MemoryResult(Result):
             return {"note": self._nothing()}
         return {
             "device": self.trace.device_info(self.ledger.device).label,
+            "conclusion": self.conclusion.to_dict(),
             "peak_bytes": self.peak_bytes,
             "start_bytes": self.start_bytes,
             "peak_ns": self.ledger.peak_ns,
@@ -134,14 +134,20 @@ class MemoryResult(Result):
         """One row a block, as blocks(). Needs pandas."""
         return self.blocks().to_frame()
 
-    def text(self) -> str:
-        """The sentence, what was alive at the peak, what would lower it, what rounds leave behind."""
+    def text(self, *, details: bool = False) -> str:
+        """The peak and what would lower it.  details: what was alive then, by line, and what rounds leave behind."""
         from perfmagic.view.memory.writers import memory_text
 
-        return self._nothing() if self.is_empty else memory_text(self._doc())
+        return self._nothing() if self.is_empty else memory_text(self._doc(), details=details)
+
+    def markdown(self) -> str:
+        """The peak, what would lower it, and what was alive then, as GitHub's Markdown."""
+        from perfmagic.view.memory.writers import memory_markdown
+
+        return f"{self._nothing()}\n" if self.is_empty else memory_markdown(self._doc())
 
     def html(self) -> str:
-        """The same as tables."""
+        """The peak and what would lower it, the picture, and the tables, which open with a click."""
         from perfmagic.view.memory.writers import memory_html, nothing_html
 
         return nothing_html(self._nothing()) if self.is_empty else memory_html(self._doc())
@@ -174,7 +180,9 @@ class MemoryResult(Result):
         return MemoryDoc(
             device=self.trace.device_info(self.ledger.device).label,
             failed=self.trace.meta.failed,
-            sentence=self.sentence,
+            conclusion=self.conclusion,
+            start_bytes=self.start_bytes,
+            peak_after_ns=self.ledger.peak_ns - self.trace.meta.start_ns,
             peak_bytes=self.peak_bytes,
             end_bytes=int(self.ledger.blocks.size_bytes[self.ledger.at_end].sum()),
             at_peak=self.at_peak(),

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from perfmagic.analysis.bench.saved import damage_of
+from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.ranks.scaling import (
     RunOfRanks,
     Scaling,
     ScalingChange,
     ScalingStat,
+    conclude_scaling,
     describe_scaling,
     describe_scaling_change,
     run_of,
@@ -103,6 +105,12 @@ class RanksSweep(Result):
         return f"{words}. {self.failed}" if self.failed else words
 
     @property
+    def conclusion(self) -> Conclusion:
+        """How efficient the most ranks are, and what to do about the loss, in English."""
+        known = all(run.compute_known for run in self._runs.values())
+        return conclude_scaling(self.table, self.scaling, compute_known=known, failed=self.failed)
+
+    @property
     def device_label(self) -> str:
         """What the ranks computed on."""
         return devices_label(self.results[-1].ranks.traces[0].meta.devices) or "CPU"
@@ -119,6 +127,7 @@ class RanksSweep(Result):
         return {
             "scaling": self.scaling,
             "sentence": self.sentence,
+            "conclusion": self.conclusion.to_dict(),
             "failed": self.failed,
             "device": self.device_label,
             "ranks": self.table.to_dict(),
@@ -171,23 +180,23 @@ class RanksSweep(Result):
         from perfmagic.view.ranks.scaling import ScalingDoc
 
         n_runs = sorted({len(times) for times in self.times_ns})
-        return ScalingDoc(self.sentence, self.table, self.scaling, self.device_label, (n_runs[0], n_runs[-1]))
+        return ScalingDoc(self.conclusion, self.table, self.scaling, self.device_label, (n_runs[0], n_runs[-1]))
 
-    def text(self) -> str:
-        """The sentence, a row for each number of ranks, and how it was measured."""
+    def text(self, *, details: bool = False) -> str:
+        """How efficient the most ranks are and what to do, a row for each number.  details: all columns, as well."""
         from perfmagic.view.ranks.scaling import scaling_text
 
-        return scaling_text(self.doc)
+        return scaling_text(self.doc, details=details)
 
     def html(self) -> str:
-        """The sentence, speed-up and time beside the ideal, the table."""
+        """How efficient the most ranks are and what to do, speed-up and time beside the ideal, the table."""
         from perfmagic.view.ranks.scaling import scaling_html
 
         return scaling_html(self.doc)
 
     def markdown(self) -> str:
-        """The sentence and the table as GitHub's Markdown."""
-        from perfmagic.view.report.writers import scaling_markdown
+        """How efficient the most ranks are, what to do, and the table as GitHub's Markdown."""
+        from perfmagic.view.ranks.scaling import scaling_markdown
 
         return scaling_markdown(self.doc)
 

@@ -6,6 +6,8 @@ import base64
 import re
 from collections.abc import Sequence
 
+from perfmagic.analysis.findings.answer import Conclusion, Times
+from perfmagic.base.language import translated
 from perfmagic.base.terminal import escaped
 from perfmagic.view.svg.layouts import Picture
 
@@ -47,3 +49,56 @@ def short(text: str) -> str:
     """Escaped text of bounded length; a name in backticks becomes code."""
     bounded = escaped(text if len(text) <= MAX_SENTENCE else text[: MAX_SENTENCE - 1] + "…")
     return re.sub("`([^`]+)`", r"<code>\1</code>", bounded)
+
+
+# The answers of a result: a fact, what to do, and what that changes.
+
+PALE = "opacity:.75"
+_CELL = "border:0;background:transparent;vertical-align:top;padding:2px 0"
+
+
+def conclusion_html(conclusion: Conclusion, about: str) -> str:
+    """What decides in bold, what was measured, and what to do."""
+    shown = translated(conclusion)
+    head = f'<div style="margin:4px 0 0 0"><b style="font-size:15px">{short(shown.decides)}</b></div>'
+    below = f'<div style="font-size:12px;{PALE}">{short(about)}</div>' if about else ""
+    rows = [
+        answer_row(f"{number}", proposal.headline, proposal.action, proposal.times)
+        for number, proposal in enumerate(shown.proposals, 1)
+    ]
+    return head + below + answers_table_html(rows) + paragraphs([f"! {warning}" for warning in shown.warnings])
+
+
+def answers_table_html(rows: Sequence[str]) -> str:
+    """Rows of answers as a table."""
+    return plain_table(rows, "width:100%;margin:6px 0 2px 0")
+
+
+def answer_row(number: str, headline: str, action: str, times: Times, *, wrong: bool = False) -> str:
+    """One answer as a row.  wrong: the code gives a wrong result."""
+    before, after, sure = times
+    changes = f"{escaped(before)} → <b>{escaped(after)}</b>" if before else escaped(after)
+    sure = f'<div style="font-size:11px;{PALE}">{escaped(sure)}</div>' if sure else ""
+    todo = f"<div>→ {short(action)}</div>" if action else ""
+    red = f";color:{RED}" if wrong else ""
+    return plain_row(
+        (f"text-align:left;width:22px;{PALE}", number),
+        (f"text-align:left{red}", f"<b>{short(headline)}</b>{todo}"),
+        ("text-align:right;white-space:nowrap;padding-left:12px", changes + sure),
+    )
+
+
+def plain_row(*cells: tuple[str, str]) -> str:
+    """A row without borders, of pairs of a style and what is in the cell."""
+    inside = "".join(f'<td style="{_CELL};{style}">{words}</td>' for style, words in cells)
+    return f'<tr style="background:transparent">{inside}</tr>'
+
+
+def plain_table(rows: Sequence[str], style: str = "margin:0 0 4px 0") -> str:
+    """A table without borders; nothing without rows."""
+    return f'<table style="border-collapse:collapse;border:0;{style};{FONT}">{"".join(rows)}</table>' if rows else ""
+
+
+def closed(summary: str, body: str) -> str:
+    """What opens with a click, without a script."""
+    return f'<details style="{FONT};font-size:11px;margin:4px 0"><summary>{short(summary)}</summary>{body}</details>'

@@ -19,7 +19,7 @@ _RULES = (
     ("sweep", r"^\S[\s\S]*\n\d[\d ,to]* samples each · [\s\S]*", "SWEEP"),
     ("ranks", r"^\d[^\n]*\n(?: +[^\n]*\n)*? +(\d+ ranks?) (?:of \d+ )?· [\s\S]*", r"RANKS \1"),
     ("scaling", r"^(Weak|Strong) scaling from (\d+) to (\d+) ranks?\b[\s\S]*", r"SCALING \1 \2 \3"),
-    ("graph", r"^(?:[^·]*\s·\s)?(\d[\d,]*)\s+operators?\s+took\s[\s\S]*", r"GRAPH of \1 operators"),
+    ("graph", r"^[^\n\d]+ decides?: [\s\S]*?\s·\s+(\d[\d,]*)\s+operators?\s+·[\s\S]*", r"GRAPH of \1 operators"),
     ("predicted", r"^([^:]*): (?:about|at\s+best)\s[\s\S]*\sinstead\s+of\s[\s\S]*", r"PREDICTED \1"),
     ("timeline", r"^\d[\s\S]*?\n +((?:\d+ )?simulated devices?|no device)\b[\s\S]*", r"TIMELINE \1"),
     ("bench", r"^Python is back after [\s\S]*", "BENCH"),

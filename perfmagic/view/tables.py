@@ -1,4 +1,4 @@
-"""Tables with a title and a note, for a terminal and for a page."""
+"""Tables with a title and a note, for a terminal and for a page; answers as a table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from perfmagic.base.tables import Table, html_table, text_lines, whole_name
+from perfmagic.analysis.findings.answer import Conclusion
+from perfmagic.base.language import say, translated
+from perfmagic.base.tables import Table, html_table, markdown_table, markdown_text, text_lines, whole_name
 from perfmagic.base.terminal import escaped, wrapped
 from perfmagic.trace.short_names import short_names
 from perfmagic.view.html import short
@@ -38,3 +40,13 @@ def html_section(table: Table) -> str:
     title = f'<h2 style="font-size:13px;margin:0">{short(table.title)}</h2>'
     note = f'<p style="margin:4px 0 16px 0">{escaped(table.note)}</p>' if table.note else ""
     return title + (html_table(table, sortable=True, unfold=True) if table.rows else "") + note
+
+
+def conclusion_markdown(conclusion: Conclusion, about: str) -> str:
+    """What decides in bold, what was measured, and what to do as a table of GitHub's Markdown."""
+    shown = translated(conclusion)
+    parts = [f"**{markdown_text(shown.decides)}**", markdown_text(about)]
+    rows = [(f"{answer.headline} → {answer.action}", *answer.times) for answer in shown.proposals]
+    if rows:
+        parts.append(markdown_table(Table(say("What to do"), ("", say("from"), say("to"), ""), rows)))
+    return "\n\n".join([*parts, *(markdown_text(f"! {warning}") for warning in shown.warnings)])

@@ -12,6 +12,7 @@ import pytest
 
 from perfmagic.analysis.bench.compare import CompareSummary, compare
 from perfmagic.analysis.bench.sweep import SweepSummary, sweep_result
+from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.api.comparisons import compare_timelines
 from perfmagic.changes import no_item
 from perfmagic.results import GraphResult, MemoryResult, TimelineResult
@@ -63,7 +64,7 @@ def compared() -> CompareSummary:
 
 def scaling(name: str) -> ScalingDoc:
     """A sweep over numbers of ranks."""
-    return ScalingDoc("weak scaling", stats(*PICTURES[name]), "weak", "simulated device", (1, 3))
+    return ScalingDoc(Conclusion("weak scaling"), stats(*PICTURES[name]), "weak", "simulated device", (1, 3))
 
 
 def curve() -> Curve:

@@ -43,7 +43,9 @@ def test_a_sweep_has_a_point_for_each_value() -> None:
 
 def test_words_speak_of_benchmarks_and_of_no_device_time() -> None:
     result = perfmagic.roofline(_bench("one"), peaks=PEAKS)
-    assert result.text().startswith("this machine: 1 benchmark, roofs from given peaks")
+    first, about = result.text().splitlines()[:2]
+    assert first.replace("\xa0", " ") == "one reaches <1 % of its roof"
+    assert about == "  this machine: 1 benchmark, roofs from given peaks"
     assert "of the time" not in result.svg()
     assert "one, " in result.svg()
 

@@ -256,14 +256,14 @@ def test_each_rounds_growth_is_listed_by_line(model: Notebook) -> None:
     assert row.bytes_per_round == 3 * 1024 * 256 * 4  # the result of each block's relu
     assert (
         f"line {relu} of Blk.forward leaves {units.size(row.bytes_per_round)} a round: kept by the graph of `losses`"
-        in result.text()
+        in result.text(details=True)
     )
 
 
 def test_a_cell_that_keeps_nothing_does_not_grow(model: Notebook) -> None:
     result = measured(model, "y = train_step(x).item()", "-n 3")
     assert len(result.growth()) == 0
-    assert "nothing grows over 3 rounds" in result.text()
+    assert "nothing grows over 3 rounds" in result.text(details=True)
 
 
 def test_the_cell_runs_as_often_as_rounds_are_asked_for(model: Notebook) -> None:

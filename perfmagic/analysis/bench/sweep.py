@@ -143,13 +143,13 @@ def describe_growth(name: str, values: Sequence[Any], results: Sequence[BenchSum
 
 def _describe_bottleneck(name: str, values: Sequence[Any], results: Sequence[BenchSummary]) -> str:
     if turn := _verdicts_turn(values, results):
-        return f"host-bound up to {name} = {turn[0]}, device-bound from {turn[1]} on:"
+        return f"Python decides up to {name} = {turn[0]}, the device from {name} = {turn[1]} on:"
     if border := bottleneck_border(values, results):
         at = f"{name} ≈ {significant(border.until, 2)}"
-        return f"Below {at} Python needs longer to queue the work, above it the device to do it."
+        return f"Python decides below {at}, the device above it:"
     kinds = {result.supported_verdict for result in results}
-    kind = kinds.pop()
-    return f"{kind} at every {name}:" if not kinds and kind in (HOST_BOUND, DEVICE_BOUND) else ""
+    who = {HOST_BOUND: "Python decides", DEVICE_BOUND: "The device decides"}.get(kinds.pop())
+    return f"{who} at every {name}:" if not kinds and who else ""
 
 
 def _describe_end(name: str, values: Sequence[Any], quantity: str, each: Sequence[Quantity]) -> str:

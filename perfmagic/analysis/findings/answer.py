@@ -89,15 +89,17 @@ class Answers(JsonForm):
         lines = wrapped(f"{units.duration(shown.total_ns):<{GUTTER}}{shown.decides}", indent=GUTTER)
         lines += wrapped(" " * GUTTER + about, indent=GUTTER) if about else []
         for number, answer in enumerate(shown.answers, 1):
-            lines.append(_with_times(f"{number:>{len(INDENT)}}  {answer.headline}", answer))
-            lines += wrapped(
-                f"{INDENT}  → {name_action(answer.headline, answer.action, answer.lines)}", indent=len(INDENT) + 4
+            lines += _answer_lines(
+                number,
+                answer.headline,
+                name_action(answer.headline, answer.action, answer.lines),
+                _times_at_right(answer),
             )
         if shown.together is not None:
-            lines.append(_with_times(f"{INDENT}  {shown.together.headline}", shown.together))
+            lines.append(_with_right(f"{INDENT}  {shown.together.headline}", _times_at_right(shown.together)))
         for rest in list_rest(shown.little_gain, shown.also_seen):
             lines += wrapped(f"{INDENT}{rest}", indent=len(INDENT))
-        lines += [line for warning in shown.warnings for line in wrapped(f"  ! {warning}", indent=4)]
+        lines += _warning_lines(shown.warnings)
         return "\n".join(line.rstrip() for line in lines)
 
     def __repr__(self) -> str:
@@ -135,12 +137,25 @@ def times_of(answer: Answer) -> Times:
     return Times(units.duration(answer.before_ns), units.duration(answer.after_ns), sure)
 
 
-def _with_times(left: str, answer: Answer) -> str:
-    """A line with what an answer makes of the run at its end; else with what the findings cost."""
+def _times_at_right(answer: Answer) -> str:
+    """What an answer makes of the run; else what the findings cost."""
     before, right, _ = times_of(answer)
-    if before:
-        times = f"{before} → {right}"
-        right = say("at best {times}", times=times) if answer.at_most else times
+    times = f"{before} → {right}" if before else right
+    return say("at best {times}", times=times) if before and answer.at_most else times
+
+
+def _answer_lines(number: int, headline: str, action: str, right: str) -> list[str]:
+    """A fact with what its action changes at the right, and the action below."""
+    first = _with_right(f"{number:>{len(INDENT)}}  {headline}", right)
+    return [first, *wrapped(f"{INDENT}  → {action}", indent=len(INDENT) + 4)]
+
+
+def _warning_lines(warnings: Sequence[str]) -> list[str]:
+    return [line for warning in warnings for line in wrapped(f"  ! {warning}", indent=4)]
+
+
+def _with_right(left: str, right: str) -> str:
+    """A line with words at its end."""
     room = width() - columns(right) - 2 if right else width()
     fact = cut_to_columns(printable(left), room)
     return fact + " " * (width() - columns(fact) - columns(right)) + right
@@ -161,3 +176,71 @@ def _list_headlines(headlines: Sequence[str]) -> str:
     more = len(headlines) - MOST_HEADLINES
     first = say("; ").join(headlines[:MOST_HEADLINES])
     return say("{first}; {n} more", first=first, n=more) if more > 0 else first
+
+
+# What a result says first where no replay of a run judges it: graphs, memory, scaling.
+
+
+@dataclass(frozen=True)
+class Proposal(JsonForm):
+    """One thing to do about a result; before and after are times or sizes, None where they are not known.
+
+    headline: what was found.
+    action: what to do.
+    line: that it is about, of the cell or of `function`; 0 for none.
+    function: the function of that line; empty for the cell.
+    before_ns: the measured time.
+    after_ns: the time with the action.
+    before_bytes: the measured peak.
+    after_bytes: the peak with the action.
+    exact: whether `after` was replayed.
+    at_most: whether the gain is a bound; without either it is an estimate.
+    """
+
+    headline: str
+    action: str
+    line: int = 0
+    function: str = ""
+    before_ns: int | None = None
+    after_ns: int | None = None
+    before_bytes: int | None = None
+    after_bytes: int | None = None
+    exact: bool = False
+    at_most: bool = False
+
+    @property
+    def times(self) -> Times:
+        """The words of what the action changes, in the language in force; each empty where that is not known."""
+        sure = say("at best") if self.at_most else "" if self.exact else say("about")
+        if self.before_bytes is not None and self.after_bytes is not None:
+            return Times(units.size(self.before_bytes), units.size(self.after_bytes), sure)
+        if self.before_ns is not None and self.after_ns is not None:
+            return Times(units.duration(self.before_ns), units.duration(self.after_ns), sure)
+        return Times("", "", "")
+
+
+@dataclass(frozen=True)
+class Conclusion(JsonForm):
+    """What a result says first.
+
+    decides: what decides its time or its memory, in one sentence.
+    proposals: what to do about it, the largest gain first, at most three.
+    warnings: what is to know of the measurement itself.
+    """
+
+    decides: str
+    proposals: tuple[Proposal, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def text(self, about: str, rest: str = "") -> str:
+        """What decides, what was measured, two lines for each proposal, and where the rest is."""
+        shown = translated(self)
+        lines = [*wrapped(shown.decides), *wrapped(about, indent=2)]
+        lines += [""] if shown.proposals else []
+        for number, proposal in enumerate(shown.proposals, 1):
+            before, after, sure = proposal.times
+            right = " ".join(filter(None, (sure, f"{before} → {after}" if before else "")))
+            lines += _answer_lines(number, proposal.headline, proposal.action, right)
+        lines += _warning_lines(shown.warnings)
+        lines += ["", *wrapped(f"  {rest}", indent=2)] if rest else []
+        return "\n".join(line.rstrip() for line in lines)

@@ -286,7 +286,10 @@ def who_decides(facts: Facts, kind: str) -> str:
         any_ns = sum_ns(busy_intervals(trace, None))
         return decides("device-bound, several", share=units.percent(any_ns / total_ns))
     if kind == HOST_BOUND and (waited < STARVED_FRAC or 2 * time.busy_ns > total_ns):
-        return decides("host-bound, busy", share=busy)
+        if judgement is None:
+            return decides("host-bound, busy", share=busy)
+        on_path = units.duration(judgement.host_ns)  # a device that is busy most of the time says nothing of Python
+        return decides("host-bound, path", time=on_path, total=units.duration(total_ns))
     if kind == MIXED and judgement is not None:
         return _in_turn(judgement)
     tail_ns = time.tail_ns if judgement is None else judgement.tail_ns
@@ -344,7 +347,7 @@ def _without_records(facts: Facts) -> str:
     launches = int((trace.calls.kind == CallKind.LAUNCH).sum())
     if launches and not trace.simulated:
         return decides("no device records, launches", n=count_things(launches, "launch"))
-    return decides(NO_RECORDS)
+    return decides(NO_RECORDS if trace.meta.returned_ns is not None else "no device records, file")
 
 
 def whole_ns(facts: Facts) -> int:

@@ -16,6 +16,7 @@ DECIDES = {
     "communication-bound": "Communication decides: {time} of {total}",
     "host-bound": "Python decides: the device waited for it {share} of the time",
     "host-bound, busy": "Python decides: the device was busy {share} of the time",
+    "host-bound, path": "Python decides: {time} of {total} on the critical path",
     "start-up": "Start-up decides: the device got nothing for {time} of {total}",
     "host tail": "Python decides: it worked on for {time} of {total} after the last op",
     "latency-bound": "Launch latency decides: ops are too short to hide it",
@@ -28,6 +29,7 @@ DECIDES = {
     "mixed, unexplained": "Open: the record explains {share} of the time",
     "mixed, both": "Python and the device keep pace: the device was busy {share} of the time",
     "no device records": "No device was used",
+    "no device records, file": "No device activity is in the record",
     "no device records, launches": "Device work was not recorded: {n}, no kernels",
     "no verdict": "Open: the record is too little or too damaged for a verdict",
     "failed": "The code failed before its end",
@@ -150,6 +152,72 @@ ACTIONS |= {
     "fewer_ranks": "Run no more ranks than cores",
     "fewer_streams": "Run fewer ranks: each stream of a simulated device is a thread",
     "other_load": "Look at what else runs on the cores of rank {rank}",
+}
+
+# Of the dependencies of a cell's operators.
+DECIDES |= {
+    "graph_python": "Python decides: {total} passed; the dependencies allow {time}",
+    "graph_waits": "Python's waits decide: {total} passed; the dependencies allow {time}",
+    "graph_stream": "The order in a stream decides: {total} passed; the dependencies allow {time}",
+    "graph_latency": "Launch latency decides: {total} passed; the dependencies allow {time}",
+    "graph_order": "The order of calls decides: {total} passed; the dependencies allow {time}",
+    "graph_path": "The critical path decides: {time} of {total}",
+    "graph_lane": "One lane decides: {lane} has {time} of work in {total}",
+    "graph_both": "Dependencies and lanes decide: {total} passed, and they allow {time}",
+}
+HEADLINES |= {
+    "called_late": "Python calls {name} {time} late",
+    "many_called_late": "Python calls {n} of {place} late: {time} in all",
+    "independent": "{pair} are independent",
+    "held": "{name} waits {time} behind ops of its stream",
+}
+ACTIONS |= {
+    "sync_later": "Synchronise once, after all work is queued",
+    "non_blocking": "Use .to(…, non_blocking=True)",
+    "queue_before": "Queue {place} before line {line} waits",
+    "call_earlier": "Call it earlier: its inputs and its lane were ready",
+    "two_streams": "Queue one on another stream, with wait_stream() where the results meet",
+    "own_stream": "Queue it on another stream, with wait_stream() on both sides",
+}
+
+# Of the memory of a cell.
+DECIDES |= {
+    "peak": "Peak {size}{place}: {part} is {what}",
+    "peak_and": "Peak {size}{place}: {part} is {what}, {part2} is {what2}",
+    "peak_before": "Peak {size} {before}: {part} is {what}",
+}
+HEADLINES |= {
+    "graph_without_backward": "{size} is kept for a backward pass, and none follows in this cell",
+    "graph_of_rounds": "`{name}` keeps the graph of every round",
+    "round_outlived": "`{name}` of a round lives until line {line} has run again",
+    "late_zero_grad": "Line {line} frees gradients after the forward pass has allocated",
+    "grows_with_batch": "{size} grows with the batch",
+    "kept_for_backward": "{size} is kept for the backward pass",
+    "kept_in_function": "{size} is kept for the backward pass, most in {function}",
+    "held_before": "`{name}` holds {size} from before the cell",
+    "gradients_before": "Gradients of an earlier step hold {size}",
+    "step_temporaries": "Temporaries of the optimizer's step take {size}",
+}
+ACTIONS |= {
+    "no_grad": "Put {lines} under `torch.no_grad()` if you do not train on it",
+    "store_item": "Store `{name}.item()` in `{container}`, and `del {name}` after it",
+    "store_detached": "Store `{name}` in `{container}`",
+    "delete_in_round": "Run `del {name}` at the end of the round",
+    "delete_before": "Run `del {name}` before this cell, if nothing needs it",
+    "zero_grad_first": "Call zero_grad() before the forward pass",
+    "zero_grad_after": "Call zero_grad(set_to_none=True) after the last step",
+    "half_batch": "Use half the batch, twice, and add gradients up",
+    "checkpoint": "Recompute it: torch.utils.checkpoint.checkpoint(…, use_reentrant=False)",
+    "no_foreach": "Set foreach=False in the optimizer",
+}
+
+# Of a cell on several numbers of ranks.
+DECIDES |= {
+    "scaling": "{kind} scaling from {first} to {ranks} is {share} efficient: {time}, ideally {ideal}",
+}
+HEADLINES |= {
+    "lost_to_transfer": "{time} more of data transfer overlaps no compute",
+    "lost_to_waiting": "{time} more is waiting for other ranks",
 }
 
 

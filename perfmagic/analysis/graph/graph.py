@@ -158,6 +158,19 @@ class Graph:
         """When the first node began."""
         return min(node.start_ns for node in self.nodes)
 
+    def related(self, node: int) -> set[int]:
+        """The nodes that a node depends on, directly or not, and those that depend on it."""
+        after = {node}
+        for number in range(node + 1, len(self.needs)):  # a node comes after what it depends on
+            if not after.isdisjoint(self.needs[number]):
+                after.add(number)
+        before, left = {node}, [node]
+        while left:
+            new = set(self.needs[left.pop()]) - before
+            before |= new
+            left += new
+        return before | after
+
 
 def graph_of(trace: Trace, seen: Sequence[SeenOp]) -> Graph:
     """The graph of a recording. What was executed is one possible order: possible_ns is never more than elapsed_ns."""

@@ -18,6 +18,7 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.rows import Rows
 
 LEAST_SHARE = 0.05  # of the elapsed time: below it a late begin is no news
+HELD = "it was queued in time, and its stream held it"
 _MOST_OF = 0.5  # of a wait: what Python did meanwhile is named where it took so much
 
 
@@ -122,7 +123,7 @@ def _held_by_stream(trace: Trace, graph: Graph, node: GraphNode, ready_ns: int) 
     busy = union(ops.start_ns[same], ops.end_ns[same])
     held_ns = int(covered_ns(busy, np.array([ready_ns]), np.array([node.start_ns]))[0])
     if held_ns >= _MOST_OF * node.earlier_ns:
-        return "it was queued in time, and its stream held it"
+        return HELD
     if source := _waited_for(trace, graph, node):
         line = f" on line {source.line}" if source.line else ""
         return f"it was queued in time, and its stream was told to wait for `{source.name}`{line} ({source.lane})"

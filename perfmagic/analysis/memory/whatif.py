@@ -16,9 +16,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.memory.ledger import AT_THE_START, Ledger
 from perfmagic.analysis.memory.reasons import Descriptions, Why
 from perfmagic.analysis.memory.visits import FOREVER, NOT_VISITED
+from perfmagic.base import units
 from perfmagic.trace.columns import NONE, BlockRole, Int64
 from perfmagic.trace.rows import Rows
 
@@ -33,6 +35,7 @@ class WhatIf:
 
     change: in words or code.  line: of the cell, 0 for all of it.  because: what shows that it applies.  peak_bytes:
     with the change.  saved_bytes: less than now.  about: whether it is an estimate; the others are replayed exactly.
+    headline, action: what was found and what to do, as in answers.
     """
 
     change: str
@@ -41,6 +44,8 @@ class WhatIf:
     saved_bytes: int
     about: bool
     because: str
+    headline: str
+    action: str
 
     shown: ClassVar[tuple[str, ...]] = ("change", "line", "peak_bytes", "saved_bytes", "about", "because")
 
@@ -76,7 +81,9 @@ class _Replay:
         where = f"lines {min(lines)}–{max(lines)}" if min(lines) != max(lines) else f"line {lines[0]}"
         change = f"with torch.no_grad(): around {where}"
         because = "no backward pass follows in this cell"
-        yield replace(self._change(change, min(lines), ends, because), about=not kept)
+        size = units.size(int(self._ledger.blocks.size_bytes[rows][self._ledger.at_peak[rows]].sum()))
+        answer = headline("graph_without_backward", size=size), action("no_grad", lines=where)
+        yield replace(self._change(change, min(lines), ends, because, answer), about=not kept)
 
     def detach(self) -> Iterator[WhatIf]:
         """Of what a container collects."""
@@ -90,10 +97,13 @@ class _Replay:
             because = f"`{container}` keeps the graph of every round"
             name = _appended(container, code)
             change = f"{container}.append({name}.detach())" if name else f"put .detach() results into `{container}`"
-            yield self._change(change, line, ends, because)
+            fact = headline("graph_of_rounds", name=container)
+            do = action("store_detached", name=f"{name}.detach()" if name else ".detach()", container=container)
+            yield self._change(change, line, ends, because, (fact, do))
             if name:
                 ends = {row: self._ledger.order_at(self._round_end_ns(self._root(row))) for row in (*rows, *tensors)}
-                yield self._change(f"{container}.append({name}.item()) and del {name}", line, ends, because)
+                answer = fact, action("store_item", name=name, container=container)
+                yield self._change(f"{container}.append({name}.item()) and del {name}", line, ends, because, answer)
 
     def deleted(self) -> Iterator[WhatIf]:
         """Results of a round that live until the next round assigns the name again."""
@@ -110,7 +120,8 @@ class _Replay:
             if name and all(self._why[row].holder in ("", name) for row in rows):
                 ends = {row: ledger.order_at(self._round_end_ns(self._root(row))) for row in rows}
                 because = f"`{name}` of a round lives until line {line} has run again"
-                yield self._change(f"del {name} at the end of the round", line, ends, because)
+                answer = headline("round_outlived", name=name, line=line), action("delete_in_round", name=name)
+                yield self._change(f"del {name} at the end of the round", line, ends, because, answer)
 
     def gradients(self) -> Iterator[WhatIf]:
         """Gradients that outlive the next forward pass, as zero_grad() comes after it."""
@@ -128,7 +139,8 @@ class _Replay:
             ends[row] = AT_THE_START if ledger.before[row] else ledger.order_at(end_ns)
         if ends:
             because = f"line {line} gives gradients back after the forward pass has allocated"
-            yield self._change("zero_grad() before the forward pass", line, ends, because)
+            answer = headline("late_zero_grad", line=line), action("zero_grad_first")
+            yield self._change("zero_grad() before the forward pass", line, ends, because, answer)
 
     def half_batch(self) -> Iterator[WhatIf]:
         """Twice half the batch, gradients added up: what is not of the model halves."""
@@ -146,11 +158,15 @@ class _Replay:
         peak = ledger.replayed({}, np.where(gradients, 0, size)) + most
         because = "what is kept for the backward pass grows with the batch"
         change = "half the batch, twice, with gradients added up"
-        yield WhatIf(change, 0, peak, ledger.peak_bytes - peak, about=True, because=because)
+        fact = headline(
+            "grows_with_batch", size=units.size(int(ledger.blocks.size_bytes[ledger.at_peak & ~fixed].sum()))
+        )
+        yield WhatIf(change, 0, peak, ledger.peak_bytes - peak, True, because, fact, action("half_batch"))
 
-    def _change(self, change: str, line: int, ends: dict[int, float], because: str) -> WhatIf:
+    def _change(self, change: str, line: int, ends: dict[int, float], because: str, answer: tuple[str, str]) -> WhatIf:
+        """The change, replayed.  answer: headline and action."""
         peak = self._ledger.replayed(ends)
-        return WhatIf(change, line, peak, self._ledger.peak_bytes - peak, about=False, because=because)
+        return WhatIf(change, line, peak, self._ledger.peak_bytes - peak, False, because, *answer)
 
     def _rows(self, why: Why, *, before: bool = False) -> list[int]:
         wanted = [row for row, reason in enumerate(self._why) if reason.why is why]

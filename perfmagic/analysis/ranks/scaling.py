@@ -8,10 +8,13 @@ from typing import Literal
 
 import numpy as np
 
+from perfmagic.analysis.findings.answer import Conclusion, Proposal
+from perfmagic.analysis.findings.catalogue import action, decides, headline
 from perfmagic.analysis.ranks.rank_summary import LEFT_ALONE
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError
+from perfmagic.base.language import counted, phrase
 from perfmagic.trace.rows import Rows
 
 # How well more ranks pay off: the time of the same work, or of so much more, on more ranks.
@@ -223,6 +226,47 @@ def _describe_crowding(row: ScalingStat) -> str:
     waited = f"a rank waited {units.duration(row.waited_for_core_ns)} for a core, all its threads added up"
     may = ", which may be all that is lost" if row.waited_for_core_ns >= MOST_FRAC * row.lost_ns > 0 else ""
     return f". {where}: {waited}{may}"
+
+
+# The same as answers: the efficiency, and what to do about the largest parts of the loss.
+
+
+def conclude_scaling(
+    rows: Sequence[ScalingStat], scaling: Scaling, *, compute_known: bool = True, failed: str = ""
+) -> Conclusion:
+    """How efficient the most ranks are, and an answer for each part of the loss that has a remedy."""
+    first, last = rows[0], rows[-1]
+    said = describe_scaling(rows, scaling, compute_known=compute_known)
+    crowded = _describe_crowding(last).removeprefix(". ")
+    warnings = tuple(filter(None, (crowded, failed)))
+    if first.ranks == last.ranks or last.lost_ns < LOST_FRAC * last.ideal_ns:
+        return Conclusion(said.removesuffix(f". {crowded}") if crowded else said, (), warnings)
+    decided = decides(
+        "scaling",
+        kind=phrase("Weak") if scaling == "weak" else phrase("Strong"),
+        first=first.ranks,
+        ranks=counted(last.ranks, "{n} rank", "{n} ranks"),
+        share=units.percent(last.efficiency_frac),
+        time=units.duration(last.time_ns),
+        ideal=units.duration(last.ideal_ns),
+    )
+    lost = lost_parts(first, last)
+    answers = [
+        Proposal(
+            headline(key, time=units.duration(lost[part])),
+            action(remedy),
+            before_ns=last.time_ns,
+            after_ns=round(last.time_ns - lost[part]),
+            at_most=True,
+        )
+        for part, key, remedy in (
+            ("exposed_transfer_ns", "lost_to_transfer", "overlap"),
+            ("exposed_waiting_ns", "lost_to_waiting", "balance"),
+        )
+        if lost[part] >= LOST_FRAC * last.ideal_ns
+    ]
+    answers.sort(key=lambda answer: answer.after_ns or 0)
+    return Conclusion(decided, tuple(answers), warnings)
 
 
 # Two sweeps over numbers of ranks beside each other: which is quicker on how many ranks, and in which part.

@@ -245,13 +245,15 @@ def _that_fit(x: Sequence[float]) -> list[int]:
 __all__ = ["sweep_html", "sweep_svg", "sweep_text"]
 
 MOST_WARNINGS = 6
+FEW_WARNINGS = 2  # below the answer
 
 
-def sweep_text(sweep: SweepSummary) -> str:
-    """The sentence, a row per value and variant, one line of fine print and the warnings, as wide as the terminal."""
+def sweep_text(sweep: SweepSummary, *, details: bool = False) -> str:
+    """The sentence, a row per value and variant, one line of fine print and the first warnings; details: more."""
     lines = [*wrapped(sweep.sentence), "", *text_lines(_table(sweep)), ""]
     lines.append(one_line(_fine_print(sweep)))
-    for words in (*_unclear(sweep), *_warnings_below(sweep)):
+    below = _warnings_below(sweep) if details else _warnings_below(sweep, FEW_WARNINGS, ".text(details=True)")
+    for words in (*_unclear(sweep), *below):
         lines += wrapped(words, indent=2)
     return "\n".join(cut_to_columns(line.rstrip(), terminal.width()) for line in lines)
 
@@ -338,11 +340,12 @@ def _unclear(sweep: SweepSummary) -> list[str]:
     return [f"unclear at {_at(sweep, at, variants) or f'every {sweep.name}: '}{why}" for why, at in places.items()]
 
 
-def _warnings_below(sweep: SweepSummary) -> list[str]:
+def _warnings_below(sweep: SweepSummary, most: int = MOST_WARNINGS, more_in: str = ".results") -> list[str]:
+    """What ended it, the first warnings, and where the others are."""
     ended = [f"ended early: {sweep.failed}"] if sweep.failed else []
     said = _warnings(sweep)
-    more = [f"! {plural(len(said) - MOST_WARNINGS, 'more warning')} in .results"] if len(said) > MOST_WARNINGS else []
-    return [*ended, *said[:MOST_WARNINGS], *more]
+    more = [f"! {plural(len(said) - most, 'more warning')} in {more_in}"] if len(said) > most else []
+    return [*ended, *said[:most], *more]
 
 
 def _warnings(sweep: SweepSummary) -> list[str]:

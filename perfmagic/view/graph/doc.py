@@ -4,30 +4,38 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.graph.graph import Graph
 from perfmagic.analysis.graph.groups import Drawn
 from perfmagic.analysis.graph.late import LateNode
 from perfmagic.base import units
+from perfmagic.base.language import translated
 from perfmagic.base.tables import Table
 from perfmagic.trace.rows import Rows
 
 EXECUTED = "as executed"
-PLANNED = "as the needs alone would allow, one op at a time in each lane"
-ONCE = "one run: what an operator does only when it is first called counts, too; the second run of a cell leaves it out"
+PLANNED = "as the dependencies allow, one op at a time in each lane"
+ONCE = "this is one run: first calls cost more, so run the cell twice; recording costs some µs of Python an operator"
 _MOST_OF_CHAIN = 12
 
 
 @dataclass(frozen=True)
 class GraphDoc:
-    """The numbers of a graph with the sentence about them; drawn: the boxes of its picture."""
+    """What a graph says and its numbers.  about: what was measured.  drawn: the boxes of its picture."""
 
     device: str
     failed: str
-    sentence: str
+    conclusion: Conclusion
+    about: str
     graph: Graph
     drawn: Drawn
     late: Rows[LateNode]
     notes: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """What decides, with the numbers, in the language in force."""
+        return translated(self.conclusion.decides)
 
     @property
     def lanes(self) -> Table:
@@ -41,12 +49,12 @@ class GraphDoc:
         return Table("lanes", ("lane", "operators", "work", "share of the time"), rows)
 
     def longest(self) -> str:
-        """The longest chain in words: its first operators with their times."""
+        """The critical path in words: its first operators with their times."""
         nodes = [self.graph.nodes[i] for i in self.graph.chain]
         shown = nodes if len(nodes) <= _MOST_OF_CHAIN else nodes[: _MOST_OF_CHAIN - 1]
         words = [f"{node.name} {units.duration(node.duration_ns)}" for node in shown]
         more = [f"{units.count(len(nodes) - len(shown))} more"] if len(shown) < len(nodes) else []
-        return f"longest chain, {units.duration(self.graph.span_ns)}: {' → '.join([*words, *more])}"
+        return f"critical path, {units.duration(self.graph.span_ns)}: {' → '.join([*words, *more])}"
 
     def below(self) -> list[str]:
         """Sentences below the picture."""

@@ -1,4 +1,4 @@
-"""A graph as one SVG: what needs what, step by step, and below it when it ran and when it could have run."""
+"""A graph as one SVG: what depends on what, step by step, and below it when it ran and when it could have run."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _middle(near: Sequence[int], place: Sequence[float], own: float) -> float:
     return sum(place[i] for i in near) / len(near) if near else own
 
 
-# Two schedules on one scale: as executed, and as the needs alone would allow.
+# Two schedules on one scale: as executed, and as the dependencies allow.
 
 ROW_PX, TITLE_PX, AXIS_PX = 16, 18, 16
 _LEAST_PX = 0.5
@@ -209,7 +209,7 @@ def alt_text(doc: GraphDoc) -> str:
     n = len(doc.drawn.units)
     boxes = units.plural(n, "operator") if doc.drawn.by == "operator" else units.plural(n, "box", "boxes")
     lanes = f"{units.plural(len(doc.graph.lanes), 'lane')}: {', '.join(doc.graph.lanes)}"
-    return f"Graph of needs, {boxes} in {lanes}. {doc.sentence}"
+    return f"Graph of dependencies, {boxes} in {lanes}. {doc.sentence}"
 
 
 class Painter:
@@ -329,7 +329,7 @@ class Painter:
         return f"{units.duration(self._doc.graph.nodes[self._units[i].nodes[0]].earlier_ns)} earlier"
 
     def _links(self) -> None:
-        """Between neighbouring lanes of a column: what ran at once, and what could have."""
+        """Between neighbouring lanes of a column: what ran concurrently, and what could have."""
         columns: dict[int, dict[int, list[int]]] = {}
         for i, unit in enumerate(self._units):
             if not self._doc.drawn.matters(unit):
@@ -358,11 +358,11 @@ class Painter:
 
     def _key(self, y: float) -> float:
         """What the marks of this picture mean; of those that it has.  Returns the lower edge."""
-        parts = [Part("each box needs what its lines come from"), Part("bold: the longest chain", bold=True)]
+        parts = [Part("lines: dependencies"), Part("bold: the critical path", bold=True)]
         if "at once" in self._seen:
-            parts.append(Part("green: ran at once", "at_once"))
+            parts.append(Part("green: ran concurrently", "at_once"))
         if "apart" in self._seen:
-            parts.append(Part("red dots: could run side by side, and did not", "wait"))
+            parts.append(Part("red dots: independent, but did not run concurrently", "wait"))
         if "late" in self._seen:
             parts.append(Part("red bar: could have begun so much earlier", "wait"))
         if self._doc.drawn.by != "operator":

@@ -1,20 +1,28 @@
-"""A graph as plain text."""
+"""A graph as plain text, HTML and Markdown: the answer first."""
 
 from __future__ import annotations
 
 from perfmagic.base import units
-from perfmagic.base.tables import html_table, text_lines
+from perfmagic.base.tables import html_table, markdown_table, text_lines
 from perfmagic.base.terminal import wrapped
 from perfmagic.view.graph.doc import EXECUTED, PLANNED, GraphDoc
 from perfmagic.view.graph.picture import alt_text, graph_picture
-from perfmagic.view.html import RED, framed, headline, image, paragraphs, short
+from perfmagic.view.html import RED, closed, conclusion_html, framed, image, paragraphs, short
+from perfmagic.view.tables import conclusion_markdown
 
 
-def graph_text(doc: GraphDoc) -> str:
-    """The sentence, the lanes, both schedules in numbers, what could have begun earlier, the longest chain."""
-    lines = wrapped(f"{doc.device} · {doc.sentence}" if doc.device else doc.sentence)
+def graph_text(doc: GraphDoc, *, details: bool) -> str:
+    """What decides, what to do; with details the lanes, both schedules, late operators, the critical path."""
+    n_late, n_notes = len(doc.late), len(doc.notes)
+    rest = [units.plural(len(doc.graph.lanes), "lane"), "critical path"]
+    rest += [units.plural(n_late, "late operator")] if n_late else []
+    rest += [units.plural(n_notes, "note")] if n_notes else []
+    more = "" if details else f".text(details=True): {', '.join(rest)}"
+    lines = [doc.conclusion.text(_about(doc), more)]
     if doc.failed:
         lines += wrapped(f"The code failed: {doc.failed}")
+    if not details:
+        return "\n".join(lines)
     lines += ["", *text_lines(doc.lanes), ""]
     graph = doc.graph
     lines += wrapped(f"{EXECUTED}: {units.duration(graph.elapsed_ns)}", indent=2)
@@ -22,18 +30,22 @@ def graph_text(doc: GraphDoc) -> str:
     return "\n".join([*lines, *(line for sentence in doc.below() for line in wrapped(sentence, indent=2))])
 
 
-# A graph as HTML that every notebook front end keeps: the picture, the same as a table.
-
-
 def graph_html(doc: GraphDoc) -> str:
-    """The sentence, the picture, what could have begun earlier, the lanes as a table."""
-    body = headline(doc.device, doc.sentence)
+    """What decides, what to do, the picture; what could have begun earlier and the lanes open with a click."""
+    body = conclusion_html(doc.conclusion, _about(doc))
     if doc.failed:
         body += f'<div style="margin:4px 0;color:{RED}"><b>{short(doc.failed)}</b></div>'
-    body += image(graph_picture(doc), alt_text(doc)) + paragraphs(doc.below())
-    summary = "<summary>the lanes as a table</summary>"
-    body += f'<details style="font-size:11px;margin:4px 0">{summary}{html_table(doc.lanes)}</details>'
-    return framed(body)
+    body += image(graph_picture(doc), alt_text(doc))
+    return framed(body + closed("lanes, critical path, notes", paragraphs(doc.below()) + html_table(doc.lanes)))
+
+
+def graph_markdown(doc: GraphDoc) -> str:
+    """What decides, what to do, the lanes."""
+    return "\n\n".join([conclusion_markdown(doc.conclusion, _about(doc)), markdown_table(doc.lanes)]) + "\n"
+
+
+def _about(doc: GraphDoc) -> str:
+    return f"{doc.device} · {doc.about}"
 
 
 def nothing_html(words: str) -> str:

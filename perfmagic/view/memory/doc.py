@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.memory.peak import Growth, HeldBytes
 from perfmagic.analysis.memory.stack import Stack
 from perfmagic.analysis.memory.whatif import WhatIf
 from perfmagic.base import units
+from perfmagic.base.language import translated
 from perfmagic.base.tables import Table
 from perfmagic.trace.rows import Rows
 
@@ -16,15 +18,18 @@ MOST_ROWS = 14
 
 @dataclass(frozen=True)
 class MemoryDoc:
-    """The numbers of a device's memory, with the sentence about them.
+    """What the memory of a device says, and its numbers.
 
-    end_bytes: allocated at the end.  reserved_bytes: the most that the allocator took from the device, 0 where it does
-    not say.  n_rounds: how often the cell ran, 0 where rounds were not distinguished.
+    start_bytes, end_bytes: allocated at the start and at the end.  peak_after_ns: from the start to the peak.
+    reserved_bytes: the most that the allocator took from the device, 0 where it does not say.  n_rounds: how often the
+    cell ran, 0 where rounds were not distinguished.
     """
 
     device: str
     failed: str
-    sentence: str
+    conclusion: Conclusion
+    start_bytes: int
+    peak_after_ns: int
     peak_bytes: int
     end_bytes: int
     at_peak: Rows[HeldBytes]
@@ -34,6 +39,18 @@ class MemoryDoc:
     notes: tuple[str, ...]
     stack: Stack
     reserved_bytes: int
+
+    @property
+    def sentence(self) -> str:
+        """The peak, where it was reached, and its largest part, in the language in force."""
+        return translated(self.conclusion.decides)
+
+    @property
+    def about(self) -> str:
+        """The device, how its memory went, and what each round leaves."""
+        held = f"{units.size(self.start_bytes)} at the start, {units.size(self.end_bytes)} at the end"
+        grown = sum(row.bytes_per_round for row in self.growth)
+        return " · ".join([self.device, held, *([f"grows by {units.size(grown)} a round"] if grown else [])])
 
     @property
     def peak_table(self) -> Table:
@@ -64,7 +81,7 @@ class MemoryDoc:
         growth = [row.sentence for row in self.growth]
         if self.n_rounds and not growth:
             growth = [f"nothing grows over {units.plural(self.n_rounds, 'round')}"]
-        return [*growth, f"{units.size(self.end_bytes)} are allocated at the end", *self.notes]
+        return [*growth, f"the peak is reached after {units.duration(self.peak_after_ns)}", *self.notes]
 
 
 def place(row: HeldBytes) -> str:

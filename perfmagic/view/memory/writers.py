@@ -1,31 +1,39 @@
-"""Memory as plain text."""
+"""Memory as plain text, HTML and Markdown: the answer first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from perfmagic.base.tables import Table, html_table, text_lines
+from perfmagic.base import units
+from perfmagic.base.tables import Table, html_table, markdown_table, text_lines
 from perfmagic.base.terminal import cut_to_columns, wrapped
-from perfmagic.view.html import RED, framed, headline, image, paragraphs, short
+from perfmagic.view.html import RED, closed, conclusion_html, framed, image, paragraphs, short
 from perfmagic.view.memory.doc import MemoryDoc
 from perfmagic.view.memory.picture import alt_text, memory_picture
+from perfmagic.view.tables import conclusion_markdown
 
 _REASON = 42  # columns
 
 
-def memory_text(doc: MemoryDoc) -> str:
-    """The sentence, the table at the peak, what would lower it, what rounds leave."""
-    lines = wrapped(f"{doc.device} · {doc.sentence}")
+def memory_text(doc: MemoryDoc, *, details: bool) -> str:
+    """The peak, what would lower it; with details what was alive then, all changes, what rounds leave."""
+    rest = [units.plural(len(doc.at_peak), "row at the peak", "rows at the peak")]
+    rest += [units.plural(len(doc.what_if), "change")] if doc.what_if else []
+    rest += [units.plural(len(doc.below()), "note")] if doc.below() else []
+    lines = [doc.conclusion.text(doc.about, "" if details else f".text(details=True): {', '.join(rest)}")]
     if doc.failed:
         lines += wrapped(f"The code failed: {doc.failed}")
+    if not details:
+        return "\n".join(lines)
     held = doc.peak_table
     short = replace(held, rows=[(*row[:-1], cut_to_columns(row[-1], _REASON)) for row in held.rows])
     lines += ["", short.title, *text_lines(short, shorten=_cut)]
     if doc.change_table.rows:
         lines += ["", doc.change_table.title, *text_lines(doc.change_table, shorten=_cut)]
         lines += [f"  {doc.what_if.note}"] if doc.what_if.note else []
-    return "\n".join([*lines, "", *(line for sentence in doc.below() for line in wrapped(sentence, indent=2))])
+    lines += [""] if doc.below() else []
+    return "\n".join([*lines, *(line for sentence in doc.below() for line in wrapped(sentence, indent=2))])
 
 
 def _cut(names: Sequence[str], max_columns: int) -> list[str]:
@@ -36,15 +44,21 @@ def _cut(names: Sequence[str], max_columns: int) -> list[str]:
 
 
 def memory_html(doc: MemoryDoc) -> str:
-    """The sentence, the picture, the same as tables, what rounds leave."""
-    body = headline(doc.device, doc.sentence)
+    """The peak, what would lower it, the picture; the tables and what rounds leave open with a click."""
+    body = conclusion_html(doc.conclusion, doc.about)
     if doc.failed:
         body += f'<div style="margin:4px 0;color:{RED}"><b>{short(doc.failed)}</b></div>'
     body += image(memory_picture(doc), alt_text(doc))
-    tables = "".join(map(_titled, filter(lambda table: table.rows, (doc.peak_table, doc.change_table))))
-    summary = "<summary>the same as tables</summary>"
-    body += f'<details style="font-size:11px;margin:4px 0">{summary}{tables}</details>'
-    return framed(body + paragraphs(doc.below()))
+    return framed(body + closed("the peak by line, all changes, notes", paragraphs(doc.below()) + _tables(doc)))
+
+
+def memory_markdown(doc: MemoryDoc) -> str:
+    """The peak, what would lower it, what was alive then."""
+    return "\n\n".join([conclusion_markdown(doc.conclusion, doc.about), markdown_table(doc.peak_table)]) + "\n"
+
+
+def _tables(doc: MemoryDoc) -> str:
+    return "".join(map(_titled, filter(lambda table: table.rows, (doc.peak_table, doc.change_table))))
 
 
 def nothing_html(words: str) -> str:

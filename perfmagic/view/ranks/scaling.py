@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
+from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.ranks.scaling import ScalingChange, ScalingStat
 from perfmagic.base import units
-from perfmagic.base.tables import Table, html_table, text_lines
+from perfmagic.base.language import translated
+from perfmagic.base.tables import Table, html_table, markdown_table, text_lines
 from perfmagic.base.terminal import wrapped
-from perfmagic.view.html import framed, image, paragraphs, short
+from perfmagic.view.html import closed, conclusion_html, framed, image, paragraphs, short
 from perfmagic.view.svg.canvas import Canvas, Placed, in_row, number, rects
 from perfmagic.view.svg.layouts import alone, in_bytes
 from perfmagic.view.svg.metrics import fitted, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, Tone, tint
+from perfmagic.view.tables import conclusion_markdown
 
 # Several numbers of ranks as SVG: the speed-up beside the ideal, and where the time of each went.
 
@@ -216,13 +219,21 @@ SAME_WORK = {"weak": "each rank has the same work", "strong": "all ranks share o
 
 @dataclass(frozen=True, eq=False)
 class ScalingDoc:
-    """sentence: what is lost, and to what.  rows: the fewest ranks first.  n_runs: of each, the fewest and the most."""
+    """conclusion: what is lost, and what to do.  rows: the fewest ranks first.
 
-    sentence: str
+    n_runs: of each, the fewest and the most.
+    """
+
+    conclusion: Conclusion
     rows: Sequence[ScalingStat]
     scaling: str
     device_label: str
     n_runs: tuple[int, int]
+
+    @property
+    def sentence(self) -> str:
+        """How efficient the most ranks are, in the language in force."""
+        return translated(self.conclusion.decides)
 
     @property
     def fine_print(self) -> str:
@@ -264,19 +275,32 @@ def scaling_table(doc: ScalingDoc) -> Table:
     return Table("Scaling", head, rows, f"{doc.note}. {doc.fine_print}")
 
 
-def scaling_text(doc: ScalingDoc) -> str:
-    """The sentence, the table and the fine print, as wide as the terminal."""
-    lines = [*wrapped(doc.sentence), "", *text_lines(scaling_table(doc)), ""]
-    lines += [*wrapped(doc.note), *wrapped(doc.fine_print)]
+_FEW_COLUMNS = 5  # of the table, beside what to do
+
+
+def scaling_text(doc: ScalingDoc, *, details: bool) -> str:
+    """How efficient it is, what to do, the table; with details all its columns and what they are."""
+    table = scaling_table(doc)
+    if details:
+        lines = [doc.conclusion.text(doc.fine_print), "", *text_lines(table), "", *wrapped(doc.note)]
+    else:
+        few = replace(table, head=table.head[:_FEW_COLUMNS], rows=[row[:_FEW_COLUMNS] for row in table.rows])
+        rest = ".text(details=True): compute, communication, waiting"
+        lines = [doc.conclusion.text(doc.fine_print), "", *text_lines(few), "", f"  {rest}"]
     return "\n".join(line.rstrip() for line in lines)
 
 
 def scaling_html(doc: ScalingDoc) -> str:
-    """The sentence, the picture as an image, the table and the fine print; survives sanitisers."""
-    line = f'<div style="margin:4px 0"><b>{short(doc.sentence)}</b></div>'
+    """How efficient it is, what to do, the picture as an image; the table opens with a click; survives sanitisers."""
+    head = conclusion_html(doc.conclusion, doc.fine_print)
     picture = in_bytes(partial(_draw_scaling, doc.rows, doc.scaling, doc.device_label), doc.sentence)
-    below = html_table(scaling_table(doc)) + paragraphs([doc.note, doc.fine_print])
-    return framed(line + image(picture, doc.sentence) + below)
+    below = closed("all times as a table", html_table(scaling_table(doc)) + paragraphs([doc.note]))
+    return framed(head + image(picture, doc.sentence) + below)
+
+
+def scaling_markdown(doc: ScalingDoc) -> str:
+    """How efficient it is, what to do, and the table as GitHub's Markdown."""
+    return f"{conclusion_markdown(doc.conclusion, doc.fine_print)}\n\n{markdown_table(scaling_table(doc))}\n"
 
 
 # Two sweeps over numbers of ranks compared: the table as text and HTML.

@@ -16,7 +16,6 @@ from perfmagic.base.terminal import escaped, wrapped
 from perfmagic.trace.model import Trace
 from perfmagic.view.html import framed, short
 from perfmagic.view.ranks.doc import RanksDoc, rank_table
-from perfmagic.view.ranks.scaling import ScalingDoc, scaling_table
 from perfmagic.view.ranks.summary import ranks_summary
 from perfmagic.view.report.tables import (
     MARKDOWN_ROWS,
@@ -154,11 +153,3 @@ def mixed_html(results: Sequence[TraceOf]) -> str:
 def folded(title: str, body: str) -> str:
     """A section of a page that opens with a click, and needs no script for that."""
     return f'<details style="margin:2px 0"><summary>{short(title)}</summary>{body}</details>'
-
-
-# A cell on several numbers of ranks as GitHub's Markdown.
-
-
-def scaling_markdown(doc: ScalingDoc) -> str:
-    """The sentence and the table."""
-    return f"**{markdown_text(doc.sentence)}**\n\n{markdown_table(scaling_table(doc))}\n"

@@ -8,13 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, Roof, RooflineData
 from perfmagic.base import units
+from perfmagic.base.language import say
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import wrapped
 from perfmagic.trace.category import Category
 from perfmagic.trace.short_names import short_names
-from perfmagic.view.html import framed, image, paragraphs, short
+from perfmagic.view.html import conclusion_html, framed, image, paragraphs
 from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, Placed, number
 from perfmagic.view.svg.layouts import alone, in_bytes
 from perfmagic.view.svg.metrics import fitted, in_lines, width_px
@@ -121,6 +123,39 @@ def roofline_words(data: RooflineData) -> str:
     if not data.kind:
         return f"{words}; no peak of {data.label} is known, give peaks=perfmagic.Peaks(...)"
     return f"{words}, roofs from {data.kind} peaks"
+
+
+def decides_words(data: RooflineData) -> str:
+    """How near to its roof the longest operator is, or of benchmarks the first and the last; which roof it is."""
+    if data.ops_ns:
+        first = data.operators[0]
+        name, share = _name_of(data, first), units.percent(first.share_frac)
+        if first.roof_frac is None:
+            rate = units.rate(first.flop_per_s or 0.0, "FLOP/s")
+            return say("{name} takes {share} of the device's time, at {rate}", name=name, share=share, rate=rate)
+        said = {"name": name, "share": share, "roof": units.percent(first.roof_frac)}
+        if _is_below_memory(data, first):
+            return say("{name} takes {share} of the device's time and reaches {roof} of the memory's roof", **said)
+        return say("{name} takes {share} of the device's time and reaches {roof} of the compute roof", **said)
+    placed = sorted((row for row in data.operators if row.roof_frac is not None), key=lambda row: row.roof_frac or 0.0)
+    if not placed:
+        return roofline_words(data)
+    near, far = placed[-1], placed[0]
+    most = say("{name} reaches {roof} of its roof", name=near.name, roof=units.percent(near.roof_frac or 0.0))
+    if near is far:
+        return most
+    return most + say("; ") + say("{name} reaches {roof}", name=far.name, roof=units.percent(far.roof_frac or 0.0))
+
+
+def _is_below_memory(data: RooflineData, row: DeviceOperator) -> bool:
+    """Whether the memory's bandwidth is the lower roof at the intensity of an operator."""
+    if not data.bytes_per_s or not row.flop_per_byte:
+        return False
+    return row.peak_flop_per_s is None or row.flop_per_byte * data.bytes_per_s < row.peak_flop_per_s
+
+
+def _name_of(data: RooflineData, row: DeviceOperator) -> str:
+    return f"`{short_names([each.name for each in data.operators], 40, kernels=False)[row.name]}`"
 
 
 def _draw_axes(canvas: Canvas, plot: _Plot) -> None:
@@ -261,7 +296,8 @@ def roofline_text(data: RooflineData) -> str:
     rows = [_row(row) for row in data.operators[:ROWS]]
     below = wrapped(f"peaks: {data.source}") if data.source else []
     lines = [
-        *wrapped(f"{data.label}: {roofline_words(data)}"),
+        *wrapped(decides_words(data)),
+        *wrapped(f"  {data.label}: {roofline_words(data)}", indent=2),
         "",
         *text_lines(Table("", HEAD, rows), shorten=_shortened),
         *below,
@@ -272,7 +308,7 @@ def roofline_text(data: RooflineData) -> str:
 def roofline_html(data: RooflineData) -> str:
     """The picture as an image, and where its roofs are from; survives sanitisers."""
     words = roofline_words(data)
-    head = f'<div style="margin:4px 0"><b>Roofline</b> · {short(words)}</div>'
+    head = conclusion_html(Conclusion(decides_words(data)), f"{data.label}: {words}")
     picture = image(in_bytes(partial(_draw_roofline, data), _alt(data)), _alt(data))
     return framed(head + picture + paragraphs([data.source] if data.source else []))
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
-from perfmagic.analysis.findings.answer import Answer, Answers, name_action, times_of
+from perfmagic.analysis.findings.answer import Answers, name_action, times_of
 from perfmagic.base import units
 from perfmagic.base.terminal import escaped
 from perfmagic.trace.model import Trace
-from perfmagic.view.html import FONT, MAX_FINDINGS, MAX_OUTPUT_BYTES, RED, framed, image, paragraphs, short
+from perfmagic.view.html import (
+    FONT,
+    MAX_FINDINGS,
+    MAX_OUTPUT_BYTES,
+    PALE,
+    RED,
+    answer_row,
+    answers_table_html,
+    framed,
+    image,
+    paragraphs,
+    plain_row,
+    plain_table,
+    short,
+)
 from perfmagic.view.page import FRAME_PX, STATIC_CLASS, data_section, framed_page
 from perfmagic.view.svg.canvas import WIDTH_PX
 from perfmagic.view.svg.layouts import MAX_BYTES
@@ -46,8 +59,6 @@ def _fine_print_html(doc: TimelineDoc) -> str:
 
 # Who decides and what to do, above the picture.
 
-_CELL = "border:0;background:transparent;vertical-align:top;padding:2px 0"
-_PALE = "opacity:.75"
 MOST_CHARS = 120  # of a line that opens the rest of itself
 
 
@@ -55,7 +66,7 @@ def answers_html(summary: Summary) -> str:
     """Who decides, what was recorded, the answers; all else opens below them, without a script."""
     who, share = summary.decider
     title = f'<b style="font-size:15px">{escaped(summary.total)}</b> &nbsp;<b>{short(who)}</b>{short(share)}'
-    about = f'<div style="font-size:12px;{_PALE}">{short(summary.about)}</div>'
+    about = f'<div style="font-size:12px;{PALE}">{short(summary.about)}</div>'
     failure = f'<div style="margin:4px 0"><b>{short(summary.failure)}</b></div>' if summary.failure else ""
     above = f'<div style="margin:4px 0 0 0">{title}</div>{about}{failure}'
     return above + _answers_table(summary.answers) + _opened(summary)
@@ -64,24 +75,19 @@ def answers_html(summary: Summary) -> str:
 def _answers_table(answers: Answers | None) -> str:
     if answers is None:
         return ""
-    rows = [_answer_row(f"{number}", answer) for number, answer in enumerate(answers.answers, 1)]
-    rows += [_answer_row("", answers.together)] if answers.together else []
-    return _table(rows, "width:100%;margin:6px 0 2px 0")
-
-
-def _answer_row(number: str, answer: Answer) -> str:
-    before, after, sure = times_of(answer)
-    times = f"{escaped(before)} → <b>{escaped(after)}</b>" if before else escaped(after)
-    sure = f'<div style="font-size:11px;{_PALE}">{escaped(sure)}</div>' if sure else ""
-    action = short(name_action(answer.headline, answer.action, answer.lines))
-    action = f"<div>→ {action}</div>" if action else ""
-    red = f";color:{RED}" if WRONG in answer.rules else ""
-    cells = (
-        (f"text-align:left;width:22px;{_PALE}", number),
-        (f"text-align:left{red}", f"<b>{short(answer.headline)}</b>{action}"),
-        ("text-align:right;white-space:nowrap;padding-left:12px", times + sure),
-    )
-    return _row(*cells)
+    numbered = [(f"{number}", answer) for number, answer in enumerate(answers.answers, 1)]
+    numbered += [("", answers.together)] if answers.together else []
+    rows = [
+        answer_row(
+            number,
+            answer.headline,
+            name_action(answer.headline, answer.action, answer.lines),
+            times_of(answer),
+            wrong=WRONG in answer.rules,
+        )
+        for number, answer in numbered
+    ]
+    return answers_table_html(rows)
 
 
 def _opened(summary: Summary) -> str:
@@ -94,7 +100,8 @@ def _opened(summary: Summary) -> str:
     hidden = len(summary.findings) - len(rows)
     more = f"<div>and {units.plural(hidden, 'more finding')}</div>" if hidden else ""
     rest = paragraphs([line for line in lines if line != _begin(line)])
-    return f'<details style="{FONT};margin:2px 0 4px 0"><summary>{words}</summary>{rest}{_table(rows)}{more}</details>'
+    opened = f"{rest}{plain_table(rows)}{more}"
+    return f'<details style="{FONT};margin:2px 0 4px 0"><summary>{words}</summary>{opened}</details>'
 
 
 def _begin(line: str) -> str:
@@ -105,22 +112,11 @@ def _finding_row(finding: FindingRow) -> str:
     """One finding; a part of another is set in."""
     bold = ";font-weight:600" if finding.cost_ns != 0 and not finding.depth else ""
     red = f";color:{RED}" if finding.rule == WRONG else ""
-    return _row(
+    sentence = f"<b>{short(finding.cause)}</b>{short(finding.rest)}"
+    return plain_row(
         (f"text-align:right;white-space:nowrap;min-width:80px{bold}{red}", escaped(finding.cost)),
-        (
-            f"text-align:left;padding-left:{12 + 18 * finding.depth}px{red}",
-            f"<b>{short(finding.cause)}</b>{short(finding.rest)}",
-        ),
+        (f"text-align:left;padding-left:{12 + 18 * finding.depth}px{red}", sentence),
     )
-
-
-def _row(*cells: tuple[str, str]) -> str:
-    inside = "".join(f'<td style="{_CELL};{style}">{words}</td>' for style, words in cells)
-    return f'<tr style="background:transparent">{inside}</tr>'
-
-
-def _table(rows: Sequence[str], style: str = "margin:0 0 4px 0") -> str:
-    return f'<table style="border-collapse:collapse;border:0;{style};{FONT}">{"".join(rows)}</table>' if rows else ""
 
 
 # The live view in a page of its own.

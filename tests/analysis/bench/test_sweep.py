@@ -46,8 +46,7 @@ def test_two_straight_lines_cross_where_they_are_equal() -> None:
 
 def test_the_sentence_says_where_the_bottleneck_changes() -> None:
     found = sweep_result("n", [64, 256, 1024], [[at(1e-4, 1e-5)], [at(1e-4, 1.6e-4)], [at(1e-4, 1e-2)]])
-    assert found.sentence.startswith("Below n ≈ ")
-    assert "Python needs longer to queue the work, above it the device to do it" in found.sentence
+    assert re.match(r"Python decides below n ≈ [\d.]+, the device above it: ", found.sentence)
     assert "done grows × 62 from n = 256 to 1024" in found.sentence
 
 
@@ -59,7 +58,7 @@ def test_time_that_stays_is_said_to_stay() -> None:
 def test_words_are_no_axis_and_are_set_side_by_side() -> None:
     found = sweep_result("kind", ["relu", "gelu"], [[at(1e-4, 1e-5)], [at(1e-4, 2e-4)]])
     assert not found.numeric
-    assert "Python needs longer" not in found.sentence
+    assert "decides" not in found.sentence
     assert "gelu" in sweep_svg(found)
 
 
@@ -205,7 +204,7 @@ def test_the_grounds_of_the_picture_say_what_the_sentence_says() -> None:
         for kind, span_s in (("host-bound", 5e-5), ("host-bound", 9e-5), ("device-bound", 9e-4))
     ]
     found = sweep_result("n", [64, 128, 256], rows)
-    assert found.sentence.startswith("host-bound up to n = 128, device-bound from 256 on")
+    assert found.sentence.startswith("Python decides up to n = 128, the device from n = 256 on")
     border = border_of(found)
     assert (border.below, border.above) == ("host-bound", "device-bound")
     assert 128 < border.until == border.since <= 256
@@ -216,7 +215,7 @@ def test_the_grounds_of_the_picture_say_what_the_sentence_says() -> None:
     assert ">host-bound<" in sweep_svg(far)
     rows[1] = [judged_at("host-bound", 1e-4, 2e-4)]  # its device span is 95 % of done: the samples say otherwise
     doubted = sweep_result("n", [64, 128, 256], rows)
-    assert doubted.sentence.startswith("Below n ≈ 91 Python needs longer")
+    assert doubted.sentence.startswith("Python decides below n ≈ 91, the device above it: ")
     assert 64 < border_of(doubted).until < 128
     unjudged = sweep_result("n", [64, 128], [[at(1e-4, 5e-5)], [at(1e-4, 2e-4)]])
     assert border_of(unjudged).below == "Python needs longer"

@@ -117,7 +117,7 @@ def test_the_headlines_are_those_of_findings() -> None:
 
 
 def test_without_device_work_or_after_a_failure_there_is_nothing_to_do() -> None:
-    assert find_answers(Builder().trace()) == Answers("No device was used", 0)
+    assert find_answers(Builder().trace()) == Answers("No device activity is in the record", 0)
     builder = Builder()
     builder.op(0, 10, launch=0)
     failed = find_answers(builder.trace(failed="ValueError: no"))

@@ -38,10 +38,14 @@ VERBS = {
     "Pad",
     "Prepare",
     "Put",
+    "Queue",
     "Raise",
     "Read",
+    "Recompute",
     "Run",
     "Set",
+    "Store",
+    "Synchronise",
     "Use",
 }
 RULES = Path(catalogue.__file__).parent
@@ -72,7 +76,7 @@ def test_an_action_is_imperative_and_has_no_full_stop() -> None:
 
 
 def test_every_entry_is_used_by_a_rule() -> None:
-    folders = (RULES, RULES.parent / "ranks", RULES.parent / "diff")
+    folders = (RULES, *(RULES.parent / name for name in ("ranks", "diff", "graph", "memory")))
     files = [path for folder in folders for path in folder.glob("*.py") if path.name != "catalogue.py"]
     source = "".join(path.read_text("utf-8") for path in files)
     assert [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,8 @@ def test_an_instant_is_a_place_after_all_that_happened_before_it() -> None:
 def test_a_ledger_without_a_peak_of_its_own_says_that_it_was_there_before() -> None:
     only = {key: column[:1] for key, column in _trace().blocks.to_dict().items()}
     result = MemoryResult(_trace(**only))
-    assert result.sentence == "the most was allocated before the cell: 100 B".replace(" B", "\u00a0B")
+    said = "Peak 100 B from before the cell: 100 B is parameters and buffers"
+    assert result.sentence == said.replace(" B", "\u00a0B")
     assert len(result.what_if()) == 0
 
 
@@ -148,8 +150,8 @@ def test_a_small_gain_is_no_advice() -> None:
 
 def test_the_renderers_give_the_same_numbers() -> None:
     result = MemoryResult(_trace())
-    for face in (result.text(), result.html()):
-        assert result.sentence.split(":")[0] in " ".join(face.split("\n"))
+    for face in (result.text(details=True), result.html(), result.markdown()):
+        assert html.escape(result.sentence.split(" on line")[0]) in " ".join(face.split("\n"))
         assert "before the cell: parameters" in face
     assert result.to_dict()["peak_bytes"] == 800
     assert list(result.to_frame()["size_bytes"]) == [100, 400, 300, 200]

@@ -69,7 +69,7 @@ def test_every_operator_is_a_box_with_its_time(serial: GraphResult) -> None:
 
 
 def test_the_marks_are_explained_where_they_occur_and_only_there(serial: GraphResult) -> None:
-    red, bar, green = "red dots: could run side by side", "red bar: could have begun", "green: ran at once"
+    red, bar, green = "red dots: independent", "red bar: could have begun", "green: ran concurrently"
     assert all(words in serial.svg() for words in (red, bar))
     assert green not in serial.svg()
     at_once = [
@@ -86,18 +86,19 @@ def test_words_and_picture_name_the_same_times(serial: GraphResult) -> None:
     """Not by 5 % or so: what is written twice is the same number."""
     executed, possible = units.duration(209), units.duration(100)
     assert f"as executed: {executed}" in serial.svg()
-    assert f"as the needs alone would allow, one op at a time in each lane: {possible}" in serial.svg()
+    assert f"as the dependencies allow, one op at a time in each lane: {possible}" in serial.svg()
     for output in (serial.text().replace("\n", " "), serial.sentence):
         assert f"{executed} passed" in re.sub(r"\s+", " ", output).replace(executed.replace("\xa0", " "), executed)
-    assert f"the needs allow {possible}" in serial.sentence
+    assert f"the dependencies allow {possible}" in serial.sentence
     earlier = units.duration(serial.late()[0].earlier_ns)
     assert f">{earlier} earlier<" in serial.svg()
     assert f"could have begun {earlier} earlier" in serial.html()
 
 
-def test_where_nothing_could_be_shorter_the_words_say_no_less() -> None:
+def test_where_nothing_could_be_shorter_the_critical_path_decides() -> None:
     graph = GraphResult(*recorded([(op("a", 0, 10, writes=[1]), None)]))
-    assert graph.sentence.endswith("the needs allow no less")
+    assert graph.sentence == "The critical path decides: 10 ns of 10 ns".replace(" ns", "\xa0ns")
+    assert graph.conclusion.proposals == ()
     assert (graph.could, graph.did) == (1.0, 1.0)
 
 

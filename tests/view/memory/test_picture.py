@@ -113,7 +113,7 @@ def test_code_in_any_script_is_shown() -> None:
 def test_html_has_the_picture_and_the_same_as_tables() -> None:
     html = MemoryResult(memory_trace()).html()
     assert html.count("<img ") == 1
-    assert "the same as tables" in html
+    assert "<summary>the peak by line, all changes, notes</summary>" in html
     assert "the peak" in html
     assert len(html.encode()) < 60_000
 

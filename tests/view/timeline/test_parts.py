@@ -168,8 +168,11 @@ def test_a_compared_timeline_keeps_the_device_and_not_its_numbers(label: str) ->
     [
         ("431 ms   Rank 1 is late: rank 0 waited 42 ms\n         2 ranks · simulated device", "RANKS 2 ranks"),
         ("Weak scaling from 1 to 4 ranks is 79 % efficient: the\ncell takes 487 ms", "SCALING Weak 1 4"),
-        ("2 simulated devices, paced: mm ≥ 2 ms ·\n15 operators took\n61.4 ms added up, 2.9", "GRAPH of 15 operators"),
-        ("1 operator took 3 ms added up", "GRAPH of 1 operators"),
+        (
+            "Python decides: 9 ms passed\n  2 simulated devices, paced: mm ≥ 2 ms ·\n  15 operators · 61 ms",
+            "GRAPH of 15 operators",
+        ),
+        ("One lane decides: cpu\n  this machine's CPU · 1 operator · 3 ms of work", "GRAPH of 1 operators"),
         ("device-bound: Python is back after 1 ms, the device after 9 ms", "SYNCBENCH"),
         ("bottleneck unclear: the samples do not confirm the recorded run", "SYNCBENCH"),
     ],
