@@ -285,22 +285,34 @@ def who_decides(facts: Facts, kind: str) -> str:
     if kind == DEVICE_BOUND and len(trace.device_ids) > 1:
         any_ns = sum_ns(busy_intervals(trace, None))
         return decides("device-bound, several", share=units.percent(any_ns / total_ns))
-    if kind == HOST_BOUND and (waited < STARVED_FRAC or 2 * time.busy_ns > total_ns):
-        if judgement is None:
-            return decides("host-bound, busy", share=busy)
-        on_path = units.duration(judgement.host_ns)  # a device that is busy most of the time says nothing of Python
-        return decides("host-bound, path", time=on_path, total=units.duration(total_ns))
+    is_busy = waited < STARVED_FRAC or 2 * time.busy_ns > total_ns
+    if kind == HOST_BOUND and is_busy and judgement is None:
+        return decides("host-bound, busy", share=busy)
     if kind == MIXED and judgement is not None:
         return _in_turn(judgement)
-    tail_ns = time.tail_ns if judgement is None else judgement.tail_ns
-    times = {START_UP: before_ns, HOST_TAIL: tail_ns}
-    exposed = facts.breakdown
-    times |= {COPY_BOUND: exposed.exposed_copy_ns, COMMUNICATION_BOUND: exposed.exposed_communication_ns}
-    if judgement is not None:
-        times |= {COPY_BOUND: judgement.copies_ns, COMMUNICATION_BOUND: judgement.communication_ns}
-    if kind in times:
-        return decides(kind, time=units.duration(times[kind]), total=units.duration(total_ns))
+    times_ns = {START_UP: before_ns} | _times_of_kinds(facts, judgement, is_busy)
+    if kind in times_ns:
+        entry = "host-bound, path" if kind == HOST_BOUND else kind
+        return decides(entry, time=units.duration(times_ns[kind]), total=units.duration(total_ns))
     return decides(kind, share=busy if kind == DEVICE_BOUND else units.percent(waited))
+
+
+def _times_of_kinds(facts: Facts, judgement: Judgement | None, is_busy: bool) -> dict[str, int]:
+    """The time that makes each kind of verdict, where it is the reason.  is_busy: the device, most of the run."""
+    if judgement is None:
+        exposed = facts.breakdown
+        return {
+            HOST_TAIL: facts.cell_time.tail_ns,
+            COPY_BOUND: exposed.exposed_copy_ns,
+            COMMUNICATION_BOUND: exposed.exposed_communication_ns,
+        }
+    times_ns = {
+        HOST_TAIL: judgement.tail_ns,
+        COPY_BOUND: judgement.copies_ns,
+        COMMUNICATION_BOUND: judgement.communication_ns,
+    }
+    # That the device is busy says nothing of Python: then Python's time on the critical path does.
+    return times_ns | ({HOST_BOUND: judgement.host_ns} if is_busy else {})
 
 
 def _unexplained(facts: Facts) -> bool:
