@@ -42,6 +42,7 @@ def size_bytes(*tensors: Any) -> int:
     return sum(4 * t.numel() for t in tensors)
 
 
+@pytest.mark.slow
 @PLENTY
 @given(SIZE, SIZE, SIZE, SIZE)
 def test_products_are_counted_as_torch_counts_them(b: int, m: int, n: int, k: int) -> None:

@@ -83,6 +83,7 @@ def test_a_time_of_nothing_is_drawn_and_not_a_number_nowhere() -> None:
     assert "nan" not in found.to_json().lower()
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_to_json_and_back() -> None:
     found = sweep_result("n", [64, 256], [[at(1e-4, 1e-5)], [at(1e-4, 1e-3)]])
     again = SweepSummary.from_json(found.to_json())

@@ -57,6 +57,7 @@ ops = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(ops)
 def test_charged_time_is_that_of_a_walk_through_the_instants(rows: list[tuple[int, int, str]]) -> None:
     b = Builder()

@@ -50,6 +50,7 @@ def test_one_remedy_is_one_answer_with_every_rule_that_asks_for_it() -> None:
     assert len(first.evidence) == 2
 
 
+@pytest.mark.slow
 def test_what_gains_little_is_named_and_is_no_answer() -> None:
     answers = answered("v100_4streams_nccl_graphs")
     assert answers.little_gain == (".item() stops Python 8 times",)

@@ -108,12 +108,14 @@ def test_copies_of_ddp_name_its_option() -> None:
     )
 
 
+@pytest.mark.slow
 def test_ops_between_many_waits_ask_for_a_batch_and_for_no_graph() -> None:
     text = said(real_trace("a100_segment_anything"))["one_by_one"]
     assert text[0] == "20,140 small ops, launched one by one"
     assert text[1].startswith("Batch the work: Python waits for the device")
 
 
+@pytest.mark.slow
 def test_a_loader_without_workers_asks_for_some() -> None:
     assert said(real_trace("v100_resnet50_workers0"))["data_loading"] == (
         "Loading data kept the device waiting for 164 ms",

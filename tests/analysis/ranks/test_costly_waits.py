@@ -203,6 +203,7 @@ def test_what_late_ranks_cost_never_exceeds_the_exposed_waiting_of_the_table(
     assert [total_ns(row.bands["wait"]) for row in ranks_doc(ranks).rows] == exposed.tolist()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(came=st.lists(st.lists(st.integers(0, 350), min_size=2, max_size=2), min_size=1, max_size=6))
 def test_where_nothing_is_computed_meanwhile_all_waiting_costs(came: list[list[int]]) -> None:

@@ -94,6 +94,7 @@ def eight() -> Ranks:
     return ranks
 
 
+@pytest.mark.slow
 def test_eight_recorded_ranks_agree_with_the_files_themselves(eight: Ranks) -> None:
     """The least time inside each collective over the ranks, straight from the JSON."""
     took: dict[int, list[int]] = {}

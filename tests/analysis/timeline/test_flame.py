@@ -269,6 +269,7 @@ def swept(events: list[dict[str, Any]], low: int, high: int) -> Times:
     return {path: (alone[path], ns) for path, ns in total.items() if ns}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["b200_pdl_overlaps_python_stacks", "v100_4streams_nccl_step"])
 @pytest.mark.parametrize("part", [(0.0, 1.0), (0.3, 0.45)])
 def test_times_are_those_of_the_events_of_a_file(name: str, part: tuple[float, float]) -> None:

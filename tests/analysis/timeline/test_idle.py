@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -160,6 +161,7 @@ ROWS = st.tuples(st.integers(0, 80), st.integers(0, 15), st.one_of(st.none(), st
 SPANS = st.tuples(st.integers(0, 80), st.integers(0, 20))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.lists(ROWS, max_size=12), st.lists(SPANS, max_size=5), st.lists(st.integers(0, 90), max_size=5))
 def test_the_causes_of_all_gaps_add_up_to_the_idle_time(

@@ -119,6 +119,7 @@ def test_names_of_a_function_are_those_around_it_and_what_a_partial_gives() -> N
     assert read_by_function(near.sort) == {"its object": near}
 
 
+@pytest.mark.slow
 def test_a_sort_in_place_is_said_unless_each_call_gets_its_own() -> None:
     values = shuffled()
     result = perfmagic.bench(values.sort, samples=8)

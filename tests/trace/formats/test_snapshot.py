@@ -101,7 +101,7 @@ def test_a_name_of_many_letters_takes_linear_work(tmp_path: Path) -> None:
 
 
 def test_it_is_drawn_and_printed(opened: MemoryResult) -> None:
-    assert "line 9 of forward" in opened.text()
+    assert "line 9 of forward" in opened.text(details=True)
     assert "kept for the backward" in opened.svg()
 
 
@@ -151,6 +151,7 @@ def _nested(depth: int) -> bytes:
     return b"}" + b")" + b"\x85" * depth + b"K\x01s."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "words"),
     [

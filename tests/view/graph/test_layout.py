@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def test_nothing_lies_on_anything_else_and_all_lies_in_its_lane(
         assert bottom <= placed.lane_px[column // placed.per_band, on] - GAP_PX / 2
 
 
+@pytest.mark.slow
 @given(_GRAPHS)
 def test_each_stands_behind_what_it_needs_and_its_lines_rise_column_by_column(
     graph: tuple[tuple[set[int], ...], list[int], set[int]],

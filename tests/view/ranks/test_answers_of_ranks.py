@@ -36,6 +36,7 @@ def shown(ranks: RanksResult) -> dict[str, Any]:
     return answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOBS)
 def test_every_form_says_who_decides_and_then_the_same_answers(name: str) -> None:
     ranks = JOBS[name]()
@@ -65,6 +66,7 @@ def test_markdown_begins_with_who_decides_and_its_findings_open_below_the_ranks(
     assert [line[:3] for line in opened.split("\n\n</details>")[0].splitlines()] == ["1. ", "2. ", "3. ", "4. "]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOBS)
 def test_every_finding_is_behind_what_opens_and_none_before_it(name: str) -> None:
     ranks = JOBS[name]()
@@ -74,6 +76,7 @@ def test_every_finding_is_behind_what_opens_and_none_before_it(name: str) -> Non
         assert words_of(finding.sentence) not in words_of(before)
 
 
+@pytest.mark.slow
 def test_an_answer_of_most_ranks_opens_what_single_ranks_found() -> None:
     ranks = eight()
     header = ranks.wire.header

@@ -108,6 +108,7 @@ def test_a_simulated_device_is_named_below_the_title() -> None:
     assert "simulated device" in timeline_html(doc_of(queue_of())).split("<details")[0]
 
 
+@pytest.mark.slow
 def test_a_document_without_answers_has_its_findings_and_no_title_of_its_own() -> None:
     doc = doc_of(noisy(300, 3))
     assert answers_wire(summary_of(doc)) is None
