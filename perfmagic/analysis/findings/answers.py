@@ -14,7 +14,7 @@ from perfmagic.analysis.findings.find import Node, known, tree
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.gains import Gains, change_of
 from perfmagic.analysis.findings.kernels import between_products, claim
-from perfmagic.analysis.findings.verdict import STARVED_FRAC, failed, judged_by_path
+from perfmagic.analysis.findings.verdict import STARVED_FRAC, failed, first_gap, judged_by_path
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Pin
 from perfmagic.analysis.replay.changes.host import WithoutPython
@@ -330,6 +330,10 @@ def _what_is_open(facts: Facts, kind: str) -> str:
         and late_ns >= PART_FRAC * whole_ns(facts)
     ):
         return decides("stalled, late", time=units.duration(late_ns), share=units.percent(busy_frac))
+    gap = first_gap(facts)
+    if gap is not None and gap.busy_frac >= DEVICE_BOUND_FRAC:
+        time, share = units.duration(gap.length_ns), units.percent(gap.busy_frac)
+        return decides("stalled, one gap", time=time, share=share)
     return decides(STALLED)
 
 

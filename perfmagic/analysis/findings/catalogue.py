@@ -22,6 +22,7 @@ DECIDES = {
     "latency-bound": "Launch latency decides: ops are too short to hide it",
     "stalled": "Open: the record does not say why the device stood still",
     "stalled, late": "Open: the first op began {time} late; then the device was busy {share}",
+    "stalled, one gap": "Open: one early gap of {time} is unexplained; then the device was busy {share}",
     "mixed": "Python and the device take turns",
     "mixed, shares": "Python and the device take turns: {host} and {device} of the time",
     "mixed, latency": "The device and launch latency take turns: {device} and {latency} of the time",

@@ -18,7 +18,8 @@ from perfmagic.analysis.timeline.idle import LAUNCH_LATENCY_NS
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, intersect, merge, subtract, total_ns, union
 from perfmagic.base.units import listed, sentences
-from perfmagic.trace.columns import NONE, Int64
+from perfmagic.trace.columns import NONE, Bool, Int64
+from perfmagic.trace.names import OpClass, op_classes
 
 _PROFILER = re.compile(r"(?:^|[\\/])torch[\\/](?:profiler|autograd[\\/]profiler\.py)")  # frames of torch.profiler
 _READS = frozenset({".item()", "bool()", ".to()", ".copy_()"})  # reads of values, which can wait until after a loop
@@ -60,10 +61,21 @@ def sync(facts: Facts, free: Intervals) -> Outcome:
 def _answer(facts: Facts, rows: Int64, blocked_ns: int) -> tuple[str, str]:
     """Headline and action for calls that read values or wait in the middle of the record."""
     asker, n = facts.syncs.asker_name(int(rows[0])), facts.syncs.n_asked(rows)
-    reads = asker in _READS and not (uploads(facts) | waits_for_uploads(facts))[rows].any()
     if n < 2:
         return headline("sync_once", call=asker, time=units.duration(blocked_ns)), ""
+    reads = asker in _READS and 2 * int(_reads_values(facts, rows).sum()) > len(rows)
     return headline("sync", call=asker, n=units.count(n)), action("read_later") if reads else ""
+
+
+def _reads_values(facts: Facts, rows: Int64) -> Bool:
+    """Which blocking calls are of an operator that copies nothing to the device: `.to()` copies both ways."""
+    trace, asker = facts.trace, facts.syncs.asker[rows]
+    uploading = (trace.ops.launch != NONE) & (op_classes(trace) == OpClass.HTOD)
+    at_ns = np.sort(trace.calls.start_ns[trace.ops.launch[uploading]])
+    known, reads = asker != NONE, np.ones(len(rows), bool)
+    begin_ns, end_ns = trace.host_ops.start_ns[asker[known]], trace.host_ops.end_ns[asker[known]]
+    reads[known] = np.searchsorted(at_ns, begin_ns) == np.searchsorted(at_ns, end_ns, side="right")
+    return reads
 
 
 def waiting(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -236,7 +237,7 @@ def _of_times(facts: Facts) -> Verdict:
     time = facts.cell_time
     kind = kind_of(facts)
     parts, lines, cost_ns = _DESCRIBED[kind](facts, time)
-    parts += [_first_gap(facts), *_exposed_while_busy(facts, time.window.length_ns)]
+    parts += [_first_gap_words(facts), *_exposed_while_busy(facts, time.window.length_ns)]
     return Verdict(kind, time.busy_frac, sentences(*parts), lines, cost_ns)
 
 
@@ -378,21 +379,40 @@ def _idle(facts: Facts, time: CellTime, said: str = "") -> list[str]:
     return parts
 
 
-def _first_gap(facts: Facts) -> str:
-    """That most of the idle time is one gap near the beginning, which what follows does not repeat."""
+class FirstGap(NamedTuple):
+    """A gap near the beginning that is most of the idle time, and how busy the device was after it.
+
+    before: how many ops came before the gap.
+    """
+
+    length_ns: int
+    before: int
+    busy_frac: float
+
+
+def first_gap(facts: Facts) -> FirstGap | None:
+    """The gap near the beginning that is most of the idle time; None where there is none."""
     gaps, parts = facts.gaps, facts.breakdown
     if not len(gaps) or len(gaps) < FEW_GAPS:
-        return ""
+        return None
     row = int(gaps.length_ns.argmax())
     gap_ns, end_ns = int(gaps.length_ns[row]), int(gaps.end_ns[row])
     starts = facts.trace.ops.start_ns[facts.trace.ops.device == facts.device]
     before = int(np.searchsorted(starts, end_ns))
     if 2 * gap_ns < parts.idle_ns or gap_ns < facts.notable_ns or before > EARLY_FRAC * len(starts):
-        return ""
+        return None
     busy_frac = 1 - (parts.idle_ns - int(gaps.length_ns[: row + 1].sum())) / max(1, parts.extent_end_ns - end_ns)
-    first = "the first op" if before == 1 else f"the first {units.count(before)} ops"
-    gap = f"{units.duration(gap_ns)} of the idle time is one gap behind {first} of {units.count(len(starts))}"
-    return f"{gap}: after it {facts.the_device} was busy {units.percent(busy_frac)}"
+    return FirstGap(gap_ns, before, busy_frac)
+
+
+def _first_gap_words(facts: Facts) -> str:
+    gap = first_gap(facts)
+    if gap is None:
+        return ""
+    first = "the first op" if gap.before == 1 else f"the first {units.count(gap.before)} ops"
+    n_ops = units.count(int((facts.trace.ops.device == facts.device).sum()))
+    words = f"{units.duration(gap.length_ns)} of the idle time is one gap behind {first} of {n_ops}"
+    return f"{words}: after it {facts.the_device} was busy {units.percent(gap.busy_frac)}"
 
 
 def _by_line(facts: Facts, where: Intervals) -> tuple[str, tuple[int, ...]]:

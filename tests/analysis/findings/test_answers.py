@@ -111,6 +111,18 @@ def test_a_device_that_was_busy_once_it_began_did_not_stand_still() -> None:
     assert plain(open_text) == "Open: the first op began 100 ms late; then the device was busy 100 %"
 
 
+def test_one_unexplained_gap_near_the_beginning_is_named_with_what_followed() -> None:
+    assert plain(answered("mi300_sglang_hipgraph").decides) == (
+        "Open: one early gap of 463 ms is unexplained; then the device was busy 93 %"
+    )
+
+
+def test_only_operators_that_copy_nothing_to_the_device_read_values() -> None:
+    answers = answered("mi300_sglang_prefilldecode")  # both .to() copy 60 bytes to the device
+    assert ".to() stops Python 2 times" in map(plain, answers.also_seen)
+    assert answers.answers == ()
+
+
 def test_the_headlines_are_those_of_findings() -> None:
     known = {finding.headline for finding in findings(real_trace("a100_nccl_rank0of2"))}
     answers = answered("a100_nccl_rank0of2")
