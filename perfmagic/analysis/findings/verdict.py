@@ -189,20 +189,21 @@ def kind_of(facts: Facts) -> str:
         most = max(exposed_ns, key=exposed_ns.__getitem__)
         if exposed_ns[most] >= least_ns:
             return most
-        kind, run_ns = _kind_without_path(facts.cell_time), meta.end_ns - meta.start_ns
+        kind, run_ns = _kind_without_path(facts), meta.end_ns - meta.start_ns
         idle = meta.returned_ns is None and facts.cell_time.busy_ns < DECIDES_FRAC * run_ns
         return STALLED if idle and kind == DEVICE_BOUND else kind
     decided = judgement.kind
     return LATENCY_BOUND if judgement.run_ns < SHORT_CELL_NS and decided != DEVICE_BOUND else decided
 
 
-def _kind_without_path(time: CellTime) -> str:
+def _kind_without_path(facts: Facts) -> str:
+    time = facts.cell_time
     decides = _decides(time)
     if time.busy_frac >= DEVICE_BOUND_FRAC or decides == DEVICE_BOUND:
         return DEVICE_BOUND
     if time.window.length_ns < SHORT_CELL_NS:
         return LATENCY_BOUND
-    python_decides = decides == HOST_BOUND or (decides == MIXED and _python_never_waits(time))
+    python_decides = decides == HOST_BOUND or (decides == MIXED and _python_never_waits(facts))
     if python_decides and _starved(time):
         return HOST_BOUND
     return MIXED if python_decides else decides
@@ -221,10 +222,14 @@ def _decides(time: CellTime) -> str:
     return kind if ns > DECIDES_FRAC * time.window.length_ns and ns >= DECIDES_RATIO * second_ns else MIXED
 
 
-def _python_never_waits(time: CellTime) -> bool:
-    """Whether the cell takes as long as Python does; of a file, which ends with the device, that is not known."""
-    in_cell = time.window.name == THE_CELL
-    return in_cell and time.python_waits_ns <= (1 - DEVICE_BOUND_FRAC) * time.window.length_ns
+def _python_never_waits(facts: Facts) -> bool:
+    """Whether the run takes as long as Python does; a file, which ends with the device, may lack Python's end."""
+    time = facts.cell_time
+    little_ns = (1 - DEVICE_BOUND_FRAC) * time.window.length_ns
+    unseen_ns = 0
+    if time.window.name != THE_CELL:
+        unseen_ns = facts.breakdown.extent_end_ns - int(facts.trace.launch_start_ns().max())
+    return time.python_waits_ns + unseen_ns <= little_ns
 
 
 def _starved(time: CellTime) -> bool:
