@@ -41,7 +41,7 @@ from perfmagic.base import units
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import intersect, union
 from perfmagic.base.numerics.intervals import total_ns as sum_ns
-from perfmagic.trace.columns import NO_LINE, CallKind
+from perfmagic.trace.columns import NO_LINE, CallKind, HostKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 
@@ -89,13 +89,17 @@ class Asked:
 
 
 def asked_of(trace: Trace, comm_names: str | None = None) -> list[Asked]:
-    """What one rank of a job asks for, so that the job can be replayed with it; nothing of code that failed."""
+    """What one rank of a job asks for, so that the job can be replayed with it; nothing of code that failed.
+
+    Not for a shorter start-up: ranks begin to record at different times.
+    """
     outcomes, gains = known(trace, comm_names)
     if not len(trace.ops) or failed(trace):
         return []
     nodes, head = tree(outcomes, gains)
     asked = []
-    for group in _by_remedy([*_with_headline(head.parts), *_with_headline(nodes)]):
+    steady = [f for f in [*_with_headline(head.parts), *_with_headline(nodes)] if f.cause != "start-up"]
+    for group in _by_remedy(steady):
         first = max(group, key=lambda finding: gains.worth_ns(finding) or 0)
         answer = _as_answer(outcomes.facts, None, first.headline, first.action, group)
         asked.append(Asked(answer, _changes(outcomes.facts, group)))
@@ -193,8 +197,13 @@ def _without_start_up(facts: Facts, finding: Finding) -> Change:
     head = np.array([[finding.start_ns, finding.end_ns]], np.int64)
     if finding.action != action("warm_up"):
         return WithoutPython("without what Python did before the first op", head, bound=True)
-    calls = union(facts.trace.calls.start_ns, facts.trace.calls.end_ns)
-    return WithoutPython("without what the first calls start", intersect(head, calls))
+    calls, host = facts.trace.calls, facts.trace.host_ops
+    in_calls = intersect(head, union(calls.start_ns, calls.end_ns))
+    if 2 * sum_ns(in_calls) >= sum_ns(head):
+        return WithoutPython("without what the first calls start", in_calls)
+    of_operators = host.kind == HostKind.OP
+    in_operators = intersect(head, union(host.start_ns[of_operators], host.end_ns[of_operators]))
+    return WithoutPython("without the first operators", in_operators, bound=True)
 
 
 def _one_kernel(facts: Facts, _finding: Finding) -> Change:

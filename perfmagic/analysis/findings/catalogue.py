@@ -94,6 +94,7 @@ ACTIONS = {
     "bucket_view": "Set DistributedDataParallel(…, gradient_as_bucket_view=True)",
     "no_broadcast": "Set DistributedDataParallel(…, broadcast_buffers=False) if ranks may differ",
     "ahead_of_time": "Do the work of {name} ahead of time",
+    "record_stacks": "Record with torch.profiler's with_stack=True: it names this Python code",
     "set_to_none": "Call zero_grad(set_to_none=True)",
     "workers": "Set DataLoader(…, num_workers=…), so that it fetches ahead",
     "more_workers": "Raise num_workers or prefetch_factor of the DataLoader",

@@ -10,12 +10,12 @@ from typing import ClassVar
 import numpy as np
 
 from perfmagic.analysis.timeline.activity import syncs
-from perfmagic.analysis.timeline.host_time import FRAME_NAME, MOST_FRAC, FrameTime, held_by, host_time
+from perfmagic.analysis.timeline.host_time import FRAME_NAME, MOST_FRAC, STEP_NAME, FrameTime, held_by, host_time
 from perfmagic.analysis.timeline.paths import call_paths, on_paths, sites
 from perfmagic.base import units
-from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns
+from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns, total_ns, union
 from perfmagic.base.units import listed, on_lines
-from perfmagic.trace.columns import NO_LINE, Int64
+from perfmagic.trace.columns import NO_LINE, HostKind, Int64
 from perfmagic.trace.json_form import JsonForm
 from perfmagic.trace.model import Trace
 from perfmagic.trace.paths import NOWHERE, Paths
@@ -271,11 +271,24 @@ def python_was(trace: Trace, thread: Int64, where: Intervals) -> PythonWas:
     if annotation:
         parts.append((annotation.inclusive_ns, f"inside {function_name(annotation.name)}"))
     clauses = [f"{what} {_how_long(ns, time.total_ns)}" for ns, what in parts]
-    names = (operator.name if operator else "", annotation.name if annotation else "", frame.function if frame else "")
+    named = annotation.name if annotation and not _is_around_all(trace, annotation.name) else ""
+    names = (operator.name if operator else "", named, frame.function if frame else "")
     frames = tuple(entry for entry in time.frames[:FRAMES] if entry.share_ns)
     both = (*time.operators, *time.annotations)
     around = frozenset(entry.name for entry in both if entry.inclusive_ns >= MOST_FRAC * time.total_ns)
     return PythonWas(f"Python was {', '.join(clauses)}" if clauses else "", names, around, frames)
+
+
+WHOLE_FRAC = 0.8  # of the record: an annotation around so much of it names no part
+
+
+def _is_around_all(trace: Trace, annotation: str) -> bool:
+    """Whether an annotation names a step, as the profiler does, or nearly the whole record."""
+    if annotation.startswith(STEP_NAME):
+        return True
+    host, meta = trace.host_ops, trace.meta
+    rows = (host.kind == HostKind.ANNOTATION) & (host.name == trace.names.index(annotation))
+    return total_ns(union(host.start_ns[rows], host.end_ns[rows])) >= WHOLE_FRAC * (meta.end_ns - meta.start_ns)
 
 
 def _how_long(ns: int, of_ns: int) -> str:

@@ -168,6 +168,7 @@ _TORCH = frozenset({"aten", "prim", "prims", "autograd", "torch", "c10d", "_c10d
 _COMPILED_ADVICE = 'torch.compile(mode="reduce-overhead") runs it as CUDA graphs, without this Python work'
 _UNCOMPILED_ADVICE = "torch.compile or CUDA graphs remove this Python work"
 _GRAPHS_ADVICE = "CUDA graphs remove this Python work"
+_STACKS_ADVICE = "Nothing of the host is in the record then: torch.profiler with with_stack=True names the Python code"
 
 
 # DDP's _sync_buffers: broadcast_coalesced puts them into one tensor and copies them back from slices of it
@@ -358,7 +359,8 @@ def _for_gaps(facts: Facts, rows: Int64, was: PythonWas) -> Remedy:
     if operator:
         return _compile(facts)
     if not any(was.names):
-        return Remedy()
+        unseen = trace.meta.returned_ns is None and trace.has_host_rows and not len(trace.python_frames)
+        return Remedy(_STACKS_ADVICE, action("record_stacks")) if unseen else Remedy()
     name = shortest_name(was)
     return Remedy("Do this work ahead of time, or queue other ops before it", action("ahead_of_time", name=name))
 

@@ -208,7 +208,7 @@ def start_up(facts: Facts) -> Outcome:
     before = np.flatnonzero(before_ns > 0)
     in_calls_ns = total_ns(clip(union(calls.start_ns[before], calls.end_ns[before]), begun_ns, first_ns))
     if in_calls_ns < max(1, ALONE_FRAC * facts.window_ns):
-        return _prepared(facts, in_calls_ns)
+        return _prepared(facts)
     longest = int(before[before_ns[before].argmax()])
     name, passed_ns = trace.names[calls.name[longest]], first_ns - begun_ns
     inside = f"{units.duration(int(before_ns[longest]))} of it in one {name}"
@@ -229,12 +229,17 @@ def start_up(facts: Facts) -> Outcome:
     ]
 
 
-def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
+PREPARED_FRAC = 0.05  # of a file, which begins where the profiler did
+
+
+def _prepared(facts: Facts) -> Outcome:
     """What Python did before the first op of a file, where that was not in calls into the driver."""
     begun_ns, first_ns = facts.trace.meta.start_ns, facts.first_queued_ns
     passed_ns = first_ns - begun_ns
-    if passed_ns < ALONE_FRAC * (facts.trace.meta.end_ns - begun_ns):
-        return _too_little(facts, "calls before the first op took", in_calls_ns)
+    least_ns = PREPARED_FRAC * (facts.trace.meta.end_ns - begun_ns)
+    if passed_ns < least_ns:
+        share = f"{units.percent(PREPARED_FRAC)} of the record"
+        return too_short(f"before the first op{facts.on_device} passed", passed_ns, max(1, round(least_ns)), share)
     was = python_was(facts.trace, np.array([main_thread(facts.trace)]), np.array([[begun_ns, first_ns]]))
     loads = any("DataLoader" in name for name in was.names)
     name = phrase("the DataLoader") if loads else shortest_name(was)

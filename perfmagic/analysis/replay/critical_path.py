@@ -445,7 +445,7 @@ def _walked_back(graph: Replayable, times: Int64) -> list[tuple[int, int, int, i
 
 DECIDES_FRAC = 0.55  # of the run: what holds the path so long decides
 PART_FRAC = 0.4  # of the run, for what is seldom most of it: start-up, copies, communication, the host's tail
-KEPT_BUSY_FRAC = 0.9  # of the run: a device so busy keeps pace with Python, whichever of them the path follows
+KEPT_BUSY_FRAC = 0.8  # of the run: a device so busy keeps pace with Python, whichever of them the path follows
 
 _HOST = (Held.PYTHON, Held.CALL, Held.OTHER_THREAD)
 _DEVICE = (Held.COMPUTE, Held.MEMSET, Held.OTHER_STREAM, Held.FULL_QUEUE)
@@ -490,7 +490,7 @@ class Judgement:
             (COPY_BOUND, self.copies_ns >= max(part_ns, self.host_ns)),
             (COMMUNICATION_BOUND, self.communication_ns >= max(part_ns, self.host_ns)),
             (DEVICE_BOUND, self._decides(on_device_ns)),
-            (HOST_BOUND, self._decides(self.host_ns) and self.busy_ns < KEPT_BUSY_FRAC * self.run_ns),
+            (HOST_BOUND, self._decides(self.host_ns) and self.busy_ns <= KEPT_BUSY_FRAC * self.run_ns),
             (LATENCY_BOUND, self._decides(self.latency_ns)),
             (STALLED, self._decides(self.unexplained_ns)),
         )

@@ -42,6 +42,7 @@ VERBS = {
     "Raise",
     "Read",
     "Recompute",
+    "Record",
     "Run",
     "Set",
     "Store",
