@@ -1,7 +1,5 @@
 """What a release is made of says the same everywhere."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The source tree is as its README says, and no larger than agreed."""
 
-from __future__ import annotations
-
 import fnmatch
 import re
 import shutil

@@ -1,7 +1,5 @@
 """docs/report.schema.json describes exactly what a report holds: a new, missing or retyped key is a reviewed change."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Which representations of a result reach a notebook's output, by display mode."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

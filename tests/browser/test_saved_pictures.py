@@ -1,7 +1,5 @@
 """What remains when the kernel is gone: the pictures of a saved notebook and of the saved pages, in a real browser."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What only a real CUDA or ROCm device can show: its records, its clocks, its copies. Without IPython."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

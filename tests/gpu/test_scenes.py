@@ -1,7 +1,5 @@
 """Known answers on a real GPU: each scene is recorded and must say what it was made to show."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

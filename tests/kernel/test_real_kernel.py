@@ -1,7 +1,5 @@
 """The six behaviours of a plain cell, in a real kernel, for every magic, on the newest IPython and on the floor."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

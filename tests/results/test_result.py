@@ -1,7 +1,5 @@
 """Every result shows itself, wherever it came from: as text, as HTML, and where it can as a live view."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 

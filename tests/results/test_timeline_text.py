@@ -1,7 +1,5 @@
 """A timeline as text: who decides, what to do, and on request all the rest."""
 
-from __future__ import annotations
-
 import pytest
 
 from perfmagic.results import TimelineResult

@@ -1,7 +1,5 @@
 """%compare in a shell: names, functions, files, and what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """%compare of timelines in a shell: what a learner changed in a cell, on the simulated device and from files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

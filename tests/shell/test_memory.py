@@ -1,7 +1,5 @@
 """%%memory on the simulated device: to the byte what its allocator counted, and a reason that is true of each block."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """What somebody does with perfmagic in a notebook besides running magics: Tab, help, and results as values."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A simulated device with a limit runs out of memory as CUDA does, and goes on afterwards."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator

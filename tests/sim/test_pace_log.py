@@ -1,7 +1,5 @@
 """At which paces something was launched, by when they were changed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

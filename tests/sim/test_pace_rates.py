@@ -1,7 +1,5 @@
 """A pace that is a rate, and links by name: the least time that is computed, never the time that is taken."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which launches race: against all that reach each other in a graph of the program, built without clocks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache

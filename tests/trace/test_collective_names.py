@@ -1,7 +1,5 @@
 """Operations between ranks have one spelling, whoever recorded them."""
 
-from __future__ import annotations
-
 import pytest
 
 from perfmagic.trace.names import collective_name

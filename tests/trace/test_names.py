@@ -1,7 +1,5 @@
 """What a name says: class, direction, tensor cores; of a runtime call, what it does."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The live timeline's Python half: what it sends, what it hears, and when it ends."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

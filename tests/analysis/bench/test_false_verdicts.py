@@ -1,7 +1,5 @@
 """400 comparisons of equal code, as perfmagic.compare takes and judges them: no false verdict."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

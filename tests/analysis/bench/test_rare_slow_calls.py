@@ -1,7 +1,5 @@
 """Where few calls take much of the time, the median alone misleads: the headline has the mean beside it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Benchmarks from separate runs: run-to-run variation widens the interval of their ratio."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

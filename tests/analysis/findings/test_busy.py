@@ -1,7 +1,5 @@
 """What a busy device gets told: where its time goes, and what makes it slow."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 

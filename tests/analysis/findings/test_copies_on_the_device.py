@@ -1,7 +1,5 @@
 """Pinned or pageable, one stream or one for the copies: each of the four says why it overlaps compute, or does not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

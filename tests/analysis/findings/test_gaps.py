@@ -1,7 +1,5 @@
 """Gaps: which are a repetition, which is one by itself, and what Python did in them."""
 
-from __future__ import annotations
-
 import pytest
 
 from perfmagic.analysis.findings.find import findings

@@ -1,7 +1,5 @@
 """Needs, from pieces of memory that operators read and write."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

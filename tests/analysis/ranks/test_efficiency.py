@@ -1,7 +1,5 @@
 """What more ranks pay."""
 
-from __future__ import annotations
-
 import pytest
 
 from perfmagic.analysis.ranks.scaling import efficiency

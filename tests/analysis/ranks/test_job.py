@@ -1,7 +1,5 @@
 """All ranks of a job replayed together: what held it, and what it would take with a change."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

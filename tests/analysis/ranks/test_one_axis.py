@@ -1,7 +1,5 @@
 """Ranks on one axis: clocks put right by the ends of collectives, exposed communication split into its parts."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace

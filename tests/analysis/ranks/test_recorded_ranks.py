@@ -1,7 +1,5 @@
 """What eight recorded ranks of one job say together; each figure comes from a walk over the files themselves."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """What is lost on more ranks, and to what."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

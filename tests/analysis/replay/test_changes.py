@@ -1,7 +1,5 @@
 """What each change makes of a small run whose answer can be worked out by hand; times in µs."""
 
-from __future__ import annotations
-
 import math
 from xml.etree import ElementTree as ET
 

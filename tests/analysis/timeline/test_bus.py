@@ -1,7 +1,5 @@
 """How fast pinned copies can be: as measured, else by the device's bus, else nobody knows."""
 
-from __future__ import annotations
-
 import pytest
 
 from perfmagic.analysis.timeline.copies import Bus, pinned_bus

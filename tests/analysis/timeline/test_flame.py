@@ -1,7 +1,5 @@
 """Where Python was: times by path, against traces made by hand and against the events of recorded files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

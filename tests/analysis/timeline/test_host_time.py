@@ -1,7 +1,5 @@
 """What Python was doing: exact shares by operator, annotation and frame, against counting instants."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

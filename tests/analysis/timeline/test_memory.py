@@ -1,7 +1,5 @@
 """The memory of a device: its curve, its peak and the line that was running then."""
 
-from __future__ import annotations
-
 from perfmagic.analysis.timeline.memory import memory_curve
 from perfmagic.trace.columns import OpKind
 from perfmagic.trace.model import Trace, TraceMeta, make_trace

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from perfmagic.analysis.timeline.peaks import SHEETS, Peaks, peaks_of

@@ -1,7 +1,5 @@
 """Intervals of clock offsets: they hold the truth wherever all facts do, and a contradiction is named."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from unittest import mock
 

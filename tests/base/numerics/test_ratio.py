@@ -1,7 +1,5 @@
 """Intervals of a ratio: what they contain, how few samples carry a verdict, and how often chance makes one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import permutations

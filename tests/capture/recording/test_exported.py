@@ -1,7 +1,5 @@
 """The folder that torch's export needs."""
 
-from __future__ import annotations
-
 import signal
 import tempfile
 from pathlib import Path

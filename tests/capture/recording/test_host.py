@@ -1,7 +1,5 @@
 """What a rank's record says of its host."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """What each operator reads and writes, noted while a block runs: needs that are true, of views and backward too."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys

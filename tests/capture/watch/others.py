@@ -5,8 +5,6 @@
 prints a JSON object: for each case what the watch saw, what the other saw, and what was left behind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import cProfile
 import io
@@ -57,7 +55,7 @@ class Watch:
         self.events = Events()
         self.watching = KIND(self.events, is_of_cell, [])
 
-    def __enter__(self) -> Watch:  # noqa: PYI034 - typing.Self needs Python 3.11
+    def __enter__(self) -> "Watch":  # noqa: PYI034 - typing.Self needs Python 3.11
         self.watching.acquire()
         return self
 

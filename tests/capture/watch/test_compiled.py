@@ -1,7 +1,5 @@
 """Compiled functions: their lines run as regions, and the words say which lines those are."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path

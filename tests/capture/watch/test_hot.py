@@ -1,7 +1,5 @@
 """Hot loops are let go of, and a full log ends the watch: by events made by hand, so that no clock decides."""
 
-from __future__ import annotations
-
 from types import CodeType
 
 import pytest

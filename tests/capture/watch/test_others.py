@@ -1,7 +1,5 @@
 """Beside debuggers, coverage, profilers and other watches: all see what they saw before, and nothing is left behind."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Lines of functions in a recording: what is there, what is said of what is not, and what is given back."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """An operation on host tensors that was begun is known until gloo has ended it: whoever connects anew waits for it."""
 
-from __future__ import annotations
-
 import threading
 from types import SimpleNamespace
 from typing import Any

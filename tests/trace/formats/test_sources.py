@@ -1,7 +1,5 @@
 """Where traces come from: .npz files, folders, finished profilers."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

@@ -1,7 +1,5 @@
 """Damaged files: repaired and reported, or one clear error. Never a traceback of a library, never silence."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

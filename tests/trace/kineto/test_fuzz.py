@@ -1,7 +1,5 @@
 """Some hundred rounds of random damage, and files cut into blocks at random."""
 
-from __future__ import annotations
-
 import gzip
 import random
 

@@ -1,7 +1,5 @@
 """A benchmark's document and its renderers."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from xml.etree import ElementTree as ET

@@ -1,7 +1,5 @@
 """The renderers of a comparison of two timelines: text, Markdown, HTML and its pictures."""
 
-from __future__ import annotations
-
 import configparser
 import difflib
 import gzip

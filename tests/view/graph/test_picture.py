@@ -1,7 +1,5 @@
 """The picture of a graph: it says what the numbers say, stays small, and nothing is written over anything."""
 
-from __future__ import annotations
-
 import base64
 import re
 from itertools import combinations

@@ -1,7 +1,5 @@
 """The stack of memory as a browser gets it: both ways to cut it have the same sum, which is the peak where it says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

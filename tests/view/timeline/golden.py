@@ -3,8 +3,6 @@
 python -m tests.view.timeline.golden
 """
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator

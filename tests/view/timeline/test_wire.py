@@ -1,7 +1,5 @@
 """What goes to the browser: small, exact, and the same as the vectors that the front end's tests read."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """The source with what each line cost: the document, the picture, the text."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The column of memory in the lines of a cell: it adds up to the peak, and is there only where blocks were recorded."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

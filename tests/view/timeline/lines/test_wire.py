@@ -1,7 +1,5 @@
 """Lines as they go to a browser: few bytes a row, every op on its lines, nothing lost where there is too much."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from dataclasses import replace
