@@ -21,13 +21,12 @@ _NAMES = {
     "perfmagic.analysis.timeline.peaks": "Peaks",
     "perfmagic.api.benchmarks": "bench measurement sweep syncbench",
     "perfmagic.api.comparisons": "compare",
-    "perfmagic.api.explain": "explain",
     "perfmagic.api.ranks.files": "open_ranks",
-    "perfmagic.api.ranks.requests": "ranks",
+    "perfmagic.api.ranks.session": "ranks",
     "perfmagic.api.ranks.sweeps": "sweep_ranks",
     "perfmagic.api.rooflines": "roofline",
     "perfmagic.api.saved": "load",
-    "perfmagic.api.timelines": "device devices graph last open_snapshot open_trace open_traces rank_findings "
+    "perfmagic.api.timelines": "device devices explain graph last open_snapshot open_trace open_traces rank_findings "
     "synchronize timeline trace_handler Benchmark Pace",
     "perfmagic.base.errors": "CaptureError DeviceError KeywordError OptionError PerfmagicError RanksError "
     "TorchMissingError TraceError",
@@ -87,9 +86,8 @@ if TYPE_CHECKING:
     from perfmagic.analysis.timeline.peaks import Peaks
     from perfmagic.api.benchmarks import bench, measurement, sweep, syncbench
     from perfmagic.api.comparisons import compare
-    from perfmagic.api.explain import explain
     from perfmagic.api.ranks.files import open_ranks
-    from perfmagic.api.ranks.requests import ranks
+    from perfmagic.api.ranks.session import ranks
     from perfmagic.api.ranks.sweeps import sweep_ranks
     from perfmagic.api.rooflines import roofline
     from perfmagic.api.saved import load
@@ -98,6 +96,7 @@ if TYPE_CHECKING:
         Pace,
         device,
         devices,
+        explain,
         graph,
         last,
         open_snapshot,

@@ -13,7 +13,7 @@ from perfmagic.base.display import choose, display_mode
 from perfmagic.base.errors import OptionError
 from perfmagic.results import TimelineResult
 from perfmagic.view.timeline.doc import ViewState
-from perfmagic.widget import shown
+from perfmagic.widget import timeline as shown
 from perfmagic.widget.timeline import TimelineWidget, timeline_widget
 from tests.trace.recorded import recorded
 from tests.view.timeline.build import MS, queue_of

@@ -11,8 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfmagic.analysis.timeline.flame.call_paths import call_paths, collapsed, python_thread, recorded_threads
-from perfmagic.analysis.timeline.flame.followed_lines import time_on_line
+from perfmagic.analysis.timeline.flame.call_paths import (
+    call_paths,
+    collapsed,
+    python_thread,
+    recorded_threads,
+    time_on_line,
+)
 from perfmagic.base.numerics.intervals import Intervals
 from perfmagic.rows import CallPath
 from perfmagic.trace.columns import HostKind

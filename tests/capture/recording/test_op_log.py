@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="there are no operators without torch")
 
 import perfmagic  # noqa: E402 - after the skip
-from perfmagic.analysis.graph.needs import MEMORY  # noqa: E402
+from perfmagic.analysis.graph.graph import MEMORY  # noqa: E402
 from perfmagic.capture.recording import op_log  # noqa: E402
 from perfmagic.capture.recording.op_log import OpLog  # noqa: E402
 from perfmagic.results import GraphResult  # noqa: E402

@@ -5,7 +5,7 @@ from types import CodeType
 import pytest
 
 from perfmagic.capture.watch.events import LINE, START, Events
-from perfmagic.capture.watch.hot import CLOSE_NS, SAMPLE, HotLoops
+from perfmagic.capture.watch.watch import CLOSE_NS, SAMPLE, HotLoops
 
 
 def code_of(name: str) -> CodeType:

@@ -9,11 +9,10 @@ import pytest
 pytest.importorskip("torch", reason="process groups need torch")
 
 from perfmagic.base.errors import CommunicationError
-from perfmagic.sim.groups.courier import Courier
 from perfmagic.sim.groups.gloo import Gloo, Side
 from perfmagic.sim.groups.hosting import hand_over
 from perfmagic.sim.groups.ledger import Ledger, Request
-from perfmagic.sim.groups.posting import Group
+from perfmagic.sim.groups.posting import Courier, Group
 
 SECONDS = 60
 
