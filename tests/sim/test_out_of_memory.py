@@ -109,7 +109,6 @@ def test_the_bound_agrees_with_settled_memory_after_any_sequence(monkeypatch: py
     kept: list[Any] = []
     refused = looked = 0
     capacity = memory.capacity
-    assert capacity is not None
     look = capacity.look
 
     def counted() -> None:

@@ -49,7 +49,6 @@ def test_what_the_browser_selects_is_a_window_of_the_trace(result: TimelineResul
     widget.set_state({"view_ns": [0.0, 5e6], "selected_ns": [1e6, 4e6]})
     origin = result.doc.start_ns
     selected = result.selection
-    assert selected is not None
     assert (selected.meta.start_ns, selected.meta.end_ns) == (origin + MS, origin + 4 * MS)
     assert TimelineResult(selected).verdict is not None
     widget.set_state({"selected_ns": []})
@@ -98,7 +97,6 @@ def test_messages_on_another_thread_are_not_lost() -> None:
     assert heard == list(range(300))
     assert seen.line == 299
     assert seen.view is not None
-    assert seen.selection is not None
     assert (seen.view[0], seen.selection[1] - seen.selection[0]) == (299, 1)
 
 

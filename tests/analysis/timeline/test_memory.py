@@ -24,7 +24,6 @@ def _trace(values: list[int]) -> Trace:
 
 def test_the_peak_has_its_moment_and_its_line() -> None:
     curve = memory_curve(_trace([0, 40, 900, 30]), 0)
-    assert curve is not None
     assert (curve.peak_bytes, curve.peak_at_ns, curve.peak_line, curve.reserved_max_bytes) == (900, 200, 3, 950)
     assert curve.allocated_bytes.tolist() == [0, 40, 900, 30]
 

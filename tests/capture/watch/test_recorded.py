@@ -110,7 +110,6 @@ def test_another_thread_has_a_path_of_its_own() -> None:
         thread.join()
 
     trace = recorded(run)
-    assert trace.paths is not None
     assert len(trace.paths.by_thread) == 2
 
 
@@ -122,7 +121,6 @@ def test_a_debugger_that_begins_in_the_cell_ends_the_following_and_the_result_sa
         work(3)
 
     trace = recorded(debugged)
-    assert trace.paths is not None
     assert 0 < trace.paths.until_ns < trace.meta.end_ns
     (message,) = [note.words for note in trace.meta.notes if note.kind == "lines_ended_early"]
     assert message.endswith("a debugger or another tool took over Python's trace function")

@@ -45,7 +45,6 @@ def test_layers_by_reason_and_by_line_add_up_to_the_same(n: int) -> None:
 def test_rows_and_the_rest_add_up_to_the_peak_and_to_their_layers(n: int) -> None:
     out = _Kept()
     wire = memory_wire(out, memory_trace(n))
-    assert wire is not None
     assert len(wire["rows"]) <= MOST_ROWS
     assert sum(row[-1] for row in wire["rows"]) + wire["more"][1] == wire["peak_bytes"]
     for number, values in enumerate(out.of["memory_reasons"]):
