@@ -22,10 +22,9 @@ from typing import Any
 
 from perfmagic.base.errors import CaptureError
 from perfmagic.capture.owner import Owner
-from perfmagic.capture.watch.events import LINE, Events
+from perfmagic.capture.watch.events import LINE, Events, HotLoops
 from perfmagic.capture.watch.monitoring import Monitoring
 from perfmagic.capture.watch.settrace import Settrace
-from perfmagic.capture.watch.watch import HotLoops
 from tests.capture.watch.programs import compiled, is_of_cell, left_behind
 
 TEXT = """\

@@ -4,8 +4,7 @@ from types import CodeType
 
 import pytest
 
-from perfmagic.capture.watch.events import LINE, START, Events
-from perfmagic.capture.watch.watch import CLOSE_NS, SAMPLE, HotLoops
+from perfmagic.capture.watch.events import CLOSE_NS, LINE, SAMPLE, START, Events, HotLoops
 
 
 def code_of(name: str) -> CodeType:
