@@ -16,7 +16,23 @@ import numpy as np
 
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import distinct
-from perfmagic.trace import columns
+from perfmagic.trace.columns import (
+    HOST_DEVICE,
+    NO_LINE,
+    NONE,
+    Blocks,
+    Counters,
+    DeviceOps,
+    Hazard,
+    HostCalls,
+    HostOps,
+    HostWaits,
+    Int32,
+    Int64,
+    LineMarks,
+    Remark,
+    StreamWaits,
+)
 from perfmagic.trace.correlate import launch_rows, lines_at
 from perfmagic.trace.frames import PythonFrames, apart, in_one_table
 from perfmagic.trace.paths import NOWHERE, Paths
@@ -94,7 +110,7 @@ class Race(NamedTuple):
 
     later: Int64Number
     earlier: Int64Number
-    kind: columns.Hazard = columns.Hazard.READ_AFTER_WRITE
+    kind: Hazard = Hazard.READ_AFTER_WRITE
 
 
 SNAPSHOT = "snapshot"  # the origin of a trace that has nothing but blocks, as a CUDA allocator listed them
@@ -133,8 +149,8 @@ class TraceMeta:
     failed: str = ""  # the exception that ended the cell, in words
     dropped_events: Count = 0
     races: tuple[Race, ...] = ()
-    repairs: tuple[columns.Remark, ...] = ()
-    notes: tuple[columns.Remark, ...] = ()
+    repairs: tuple[Remark, ...] = ()
+    notes: tuple[Remark, ...] = ()
     repaired_ops: Count = 0
     repaired_ns: Ns = 0
     repaired_calls: Count = 0
@@ -190,12 +206,12 @@ class Trace:
     """
 
     names: tuple[str, ...]
-    ops: columns.DeviceOps
-    calls: columns.HostCalls
-    host_ops: columns.HostOps
-    waits: columns.StreamWaits
-    counters: columns.Counters
-    marks: columns.LineMarks
+    ops: DeviceOps
+    calls: HostCalls
+    host_ops: HostOps
+    waits: StreamWaits
+    counters: Counters
+    marks: LineMarks
     meta: TraceMeta
     cell: Cell | None = None
     shapes: tuple[LaunchShape, ...] = ()
@@ -205,8 +221,8 @@ class Trace:
     collectives: tuple[Collective, ...] = ()
     python_frames: PythonFrames = field(default_factory=PythonFrames)
     paths: Paths | None = None
-    blocks: columns.Blocks = field(default_factory=columns.Blocks.make)
-    host_waits: columns.HostWaits = field(default_factory=columns.HostWaits.make)
+    blocks: Blocks = field(default_factory=Blocks.make)
+    host_waits: HostWaits = field(default_factory=HostWaits.make)
 
     @cached_property
     def device_ids(self) -> tuple[int, ...]:
@@ -222,7 +238,7 @@ class Trace:
         for info in self.meta.devices:
             if info.index == index:
                 return info
-        if index == columns.HOST_DEVICE:
+        if index == HOST_DEVICE:
             return DeviceInfo(index, "cpu", "host")
         return DeviceInfo(index, "unknown", f"device {index}")
 
@@ -231,26 +247,26 @@ class Trace:
         """Whether anything but calls was recorded of the host."""
         return bool(len(self.host_ops) or len(self.python_frames))
 
-    def whole_host(self) -> columns.HostOps:
+    def whole_host(self) -> HostOps:
         """Operators, annotations and Python frames in one table, as files have them."""
         return in_one_table(self.host_ops, self.python_frames.table)
 
-    def launch_start_ns(self) -> columns.Int64:
+    def launch_start_ns(self) -> Int64:
         """When each op was launched, its own start where the record has no launch; shape of ops."""
         return self._launch_start
 
-    def launch_end_ns(self) -> columns.Int64:
+    def launch_end_ns(self) -> Int64:
         """When the call that launched each op returned, its own start where there is no launch; shape of ops."""
         return self._of_launch(self.calls.end_ns)
 
     @cached_property
-    def _launch_start(self) -> columns.Int64:
+    def _launch_start(self) -> Int64:
         return self._of_launch(self.calls.start_ns)
 
-    def _of_launch(self, column: columns.Int64) -> columns.Int64:
+    def _of_launch(self, column: Int64) -> Int64:
         if not len(column):
             return self.ops.start_ns
-        return np.where(self.ops.launch != columns.NONE, column[self.ops.launch], self.ops.start_ns)
+        return np.where(self.ops.launch != NONE, column[self.ops.launch], self.ops.start_ns)
 
 
 def make_trace(
@@ -280,31 +296,27 @@ def make_trace(
     from them without kind and shape: they are then not sorted before somebody asks. Raises ValueError for columns that
     do not fit.
     """
-    mark_table = columns.LineMarks.make(marks)
-    call_table = columns.HostCalls.make(calls)
+    mark_table = LineMarks.make(marks)
+    call_table = HostCalls.make(calls)
     call_table = replace(call_table, line=_call_lines(mark_table, paths, call_table))
-    host_table = columns.HostOps.make(host_ops)
+    host_table = HostOps.make(host_ops)
     host_table = replace(host_table, line=lines_at(mark_table, host_table.start_ns))
     host_table, frames = apart(host_table)
     if python_frames is not None:
         if len(frames):
             raise ValueError("Python frames among host_ops and apart from them")
         frames = PythonFrames({**python_frames, "line": lines_at(mark_table, python_frames["start_ns"])})
-    op_table = columns.DeviceOps.make(ops)
+    op_table = DeviceOps.make(ops)
     launch = launch_rows(op_table.correlation, call_table.correlation, call_table.kind)
-    line = (
-        np.where(launch != columns.NONE, call_table.line[launch], 0).astype(np.int32)
-        if len(call_table)
-        else op_table.line
-    )
+    line = np.where(launch != NONE, call_table.line[launch], 0).astype(np.int32) if len(call_table) else op_table.line
     return Trace(
         names=tuple(names),
         ops=replace(op_table, launch=launch, line=line),
         calls=call_table,
         host_ops=host_table,
         python_frames=frames,
-        waits=columns.StreamWaits.make(waits),
-        counters=columns.Counters.make(counters),
+        waits=StreamWaits.make(waits),
+        counters=Counters.make(counters),
         marks=mark_table,
         meta=meta,
         cell=cell,
@@ -314,19 +326,17 @@ def make_trace(
         input_values=tuple(input_values),
         collectives=tuple(collectives),
         paths=paths,
-        blocks=columns.Blocks.make(blocks),
-        host_waits=columns.HostWaits.make(host_waits),
+        blocks=Blocks.make(blocks),
+        host_waits=HostWaits.make(host_waits),
     )
 
 
-def _call_lines(marks: columns.LineMarks, paths: Paths | None, calls: columns.HostCalls) -> columns.Int32:
+def _call_lines(marks: LineMarks, paths: Paths | None, calls: HostCalls) -> Int32:
     """The line of the cell that made each call: by its thread's own path where one is known, else by time."""
     by_time = lines_at(marks, calls.start_ns)
     if paths is None:
         return by_time
     path = paths.at(calls.thread, calls.start_ns)
     by_path = paths.cell_line[path]
-    known = (
-        (path != NOWHERE) & (by_path != columns.NO_LINE) & (by_time != columns.NO_LINE) & paths.followed(calls.start_ns)
-    )
+    known = (path != NOWHERE) & (by_path != NO_LINE) & (by_time != NO_LINE) & paths.followed(calls.start_ns)
     return np.where(known, by_path, by_time).astype(np.int32)
