@@ -26,8 +26,6 @@ time than they take.
 Prints two tables and writes the same as JSON with machine and versions.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import contextlib

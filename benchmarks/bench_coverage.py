@@ -22,8 +22,6 @@ Real: one long series of a body of about 100 µs is taken for so many seconds. F
 Prints a table and writes the same as JSON with machine and versions.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import itertools

@@ -17,8 +17,6 @@ as they are, and by their samples alone, without the fixed loop that was measure
 Prints a table and writes the same as JSON with machine and versions.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import json

@@ -6,8 +6,6 @@ About two minutes. Prints a table last; with --out also writes bench.json with w
 the program without a GPU; what it prints then says nothing of one.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

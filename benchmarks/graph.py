@@ -8,8 +8,6 @@ knows, which has the last writer of each whole buffer. Reads of shapes alone (on
 they are told apart. Rows of one buffer that do not meet are needs there, too: they count as missed.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

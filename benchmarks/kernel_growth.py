@@ -7,8 +7,6 @@ what a cell after the 50th adds to it (0.015 MB of 320 cells; budget 0.02 MB), a
 torch, ipykernel.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

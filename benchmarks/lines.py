@@ -18,8 +18,6 @@ it starts torch's profiler itself, did not end within 60 s and grew by GB. What 
 sys.monitoring, older ones by sys.settrace. The last table is lines_own.py: what perfmagic's events cost by themselves.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

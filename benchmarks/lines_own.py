@@ -6,8 +6,6 @@ Each is the least of many short runs, in turns with an empty call of Python's, s
 Prints a JSON object a figure, with its budget.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -3,8 +3,6 @@
 All code here is the user's: a tool that follows lines follows these.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -7,8 +7,6 @@ Chunks with the tool and without it take turns; under scalene all are with it. P
 process in seconds, of each chunk.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib.metadata

@@ -32,8 +32,6 @@ Prints a JSON object a row, then the rows as a table. MB are 10^6 bytes; ratios 
 """
 
 # The parent stays small and imports little: on Linux a child's peak begins with what its parent had when it began.
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -5,8 +5,6 @@
 Medians of many operations in a row, where nobody waits for anybody. torch.
 """
 
-from __future__ import annotations
-
 import sys
 
 import perfmagic

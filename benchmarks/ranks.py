@@ -7,8 +7,6 @@ Processor seconds are of all processes together, and are what counts on a busy m
 process group, and ranks beside them; left out with a word where it is not installed. Linux, torch.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import statistics

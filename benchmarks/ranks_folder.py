@@ -17,8 +17,6 @@ and its overlap of communication on each number of --peer-ranks, until it fails,
 Linux.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import gzip

@@ -7,8 +7,6 @@ memory to the data of the page: matching, clocks, findings, rows and each rank's
 without a GPU, from the data to the first picture. A redraw is one frame at rest, a pixel read back, the median of 30.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import json

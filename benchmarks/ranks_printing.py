@@ -6,8 +6,6 @@ A kernel runs a cell that prints that many lines (8,000), once plainly and once 
 Medians of seven rounds, the two in turn, until the kernel is idle and all output has come. torch, jupyter_client.
 """
 
-from __future__ import annotations
-
 import statistics
 import sys
 import time

@@ -5,8 +5,6 @@
 Prints one line; perfmagic.capture.recording.memory_guard ends a recording by these figures. Linux, torch.
 """
 
-from __future__ import annotations
-
 import resource
 import sys
 import time

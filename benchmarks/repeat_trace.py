@@ -13,8 +13,6 @@ One JSON line, or indented as Kineto writes it: a few keys a line. A round is wr
 memory are the source, its text with gaps where numbers change, and one round. The source is taken to be undamaged.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json
@@ -73,7 +71,7 @@ class Template:
         self.events += 1
         self.texts.append(self._indented(event) if self.indented else self._line(event))
 
-    def close(self) -> Template:
+    def close(self) -> "Template":
         """Cut the text at its gaps."""
         self.texts = self.between.join(self.texts).split(GAP)
         return self

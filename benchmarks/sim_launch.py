@@ -6,8 +6,6 @@ The queue is emptied every few launches, outside of the timing, so that it never
 single calls; both devices take turns in blocks, so that a change of the machine's load meets both.
 """
 
-from __future__ import annotations
-
 import statistics
 import sys
 import time

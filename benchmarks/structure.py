@@ -7,8 +7,6 @@ The size comes from the source alone. A job runs in a process of its own: sys.se
 package that is entered, from the call of the public name on. What an import runs is not counted.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import contextlib

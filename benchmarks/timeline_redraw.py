@@ -11,8 +11,6 @@ columns of several pixels.
 last and a zoom in the last paint in a second each, and the longest time between two of them.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import json

@@ -9,8 +9,6 @@ chosen on the pairs marked "chosen"; the others, "held out", check it. A pair ma
 Last come programs with three possible changes each: which one is best is said before any of them runs.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import statistics

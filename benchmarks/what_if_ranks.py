@@ -6,8 +6,6 @@ Each pair is a cell of three ranks before and after a change, on simulated devic
 are recorded: predicted is the job before, measured the critical path of the job after, medians of N each.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 from collections.abc import Callable

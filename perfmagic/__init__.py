@@ -16,51 +16,25 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    # functions
-    "bench": "perfmagic.api.benchmarks",
-    "compare": "perfmagic.api.comparisons",
-    "device": "perfmagic.api.timelines",
-    "devices": "perfmagic.api.timelines",
-    "explain": "perfmagic.api.explain",
-    "graph": "perfmagic.api.timelines",
-    "last": "perfmagic.api.timelines",
-    "load": "perfmagic.api.saved",
-    "measurement": "perfmagic.api.benchmarks",
-    "open_snapshot": "perfmagic.api.timelines",
-    "open_trace": "perfmagic.api.timelines",
-    "open_traces": "perfmagic.api.timelines",
-    "open_ranks": "perfmagic.api.ranks.files",
-    "rank_findings": "perfmagic.api.timelines",
-    "ranks": "perfmagic.api.ranks.requests",
-    "roofline": "perfmagic.api.rooflines",
-    "set_language": "perfmagic.base.language",
-    "sweep": "perfmagic.api.benchmarks",
-    "sweep_ranks": "perfmagic.api.ranks.sweeps",
-    "syncbench": "perfmagic.api.benchmarks",
-    "synchronize": "perfmagic.api.timelines",
-    "timeline": "perfmagic.api.timelines",
-    "trace_handler": "perfmagic.api.timelines",
-    # what is given to them
-    "Benchmark": "perfmagic.api.timelines",
-    "Pace": "perfmagic.api.timelines",
-    "Peaks": "perfmagic.analysis.timeline.peaks",
-    "Work": "perfmagic.capture.bench.spec",
-    # what they return; perfmagic.rows has the rest, and the rows of tables
-    "BenchResult": "perfmagic.results",
-    "CompareResult": "perfmagic.results",
-    "RanksResult": "perfmagic.results",
-    "TimelineResult": "perfmagic.results",
-    # what they raise
-    "CaptureError": "perfmagic.base.errors",
-    "DeviceError": "perfmagic.base.errors",
-    "KeywordError": "perfmagic.base.errors",
-    "OptionError": "perfmagic.base.errors",
-    "PerfmagicError": "perfmagic.base.errors",
-    "RanksError": "perfmagic.base.errors",
-    "TorchMissingError": "perfmagic.base.errors",
-    "TraceError": "perfmagic.base.errors",
+# public names by module
+_NAMES = {
+    "perfmagic.analysis.timeline.peaks": "Peaks",
+    "perfmagic.api.benchmarks": "bench measurement sweep syncbench",
+    "perfmagic.api.comparisons": "compare",
+    "perfmagic.api.ranks.files": "open_ranks",
+    "perfmagic.api.ranks.session": "ranks",
+    "perfmagic.api.ranks.sweeps": "sweep_ranks",
+    "perfmagic.api.rooflines": "roofline",
+    "perfmagic.api.saved": "load",
+    "perfmagic.api.timelines": "device devices explain graph last open_snapshot open_trace open_traces rank_findings "
+    "synchronize timeline trace_handler Benchmark Pace",
+    "perfmagic.base.errors": "CaptureError DeviceError KeywordError OptionError PerfmagicError RanksError "
+    "TorchMissingError TraceError",
+    "perfmagic.base.language": "set_language",
+    "perfmagic.capture.bench.spec": "Work",
+    "perfmagic.results": "BenchResult CompareResult RanksResult TimelineResult",  # perfmagic.rows has the rest
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 _MODULES = {"rows": "perfmagic.rows", "testing": "perfmagic.testing", "units": "perfmagic.base.units"}
 
@@ -112,9 +86,8 @@ if TYPE_CHECKING:
     from perfmagic.analysis.timeline.peaks import Peaks
     from perfmagic.api.benchmarks import bench, measurement, sweep, syncbench
     from perfmagic.api.comparisons import compare
-    from perfmagic.api.explain import explain
     from perfmagic.api.ranks.files import open_ranks
-    from perfmagic.api.ranks.requests import ranks
+    from perfmagic.api.ranks.session import ranks
     from perfmagic.api.ranks.sweeps import sweep_ranks
     from perfmagic.api.rooflines import roofline
     from perfmagic.api.saved import load
@@ -123,6 +96,7 @@ if TYPE_CHECKING:
         Pace,
         device,
         devices,
+        explain,
         graph,
         last,
         open_snapshot,

@@ -379,7 +379,7 @@ def _view(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     from perfmagic.api.comparisons import compare_timelines
-    from perfmagic.view.diff.text import comparison_text
+    from perfmagic.view.diff.tables import comparison_text
 
     comparison = compare_timelines(
         options.first, options.second, comm_names=options.comm_names, max_unpacked_bytes=_limit_bytes(options)
@@ -399,8 +399,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     from perfmagic.analysis.findings.explain import check_rule
-    from perfmagic.api.explain import explain
-    from perfmagic.api.timelines import open_trace
+    from perfmagic.api.timelines import explain, open_trace
 
     if options.rule is not None:
         check_rule(options.rule)  # before a large file is read
@@ -453,7 +452,7 @@ def _join(options: argparse.Namespace) -> int:
 
 
 def _doctor(_options: argparse.Namespace) -> int:
-    from perfmagic.capture.devices.doctor import diagnosis
+    from perfmagic.capture.devices.environment import diagnosis
 
     print("\n".join(f"{key:12} {value}" for key, value in diagnosis().items()))
     return 0

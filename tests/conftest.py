@@ -1,7 +1,5 @@
 """Rules for every test: what is absent is skipped by name, and under CI=true nothing may be absent."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

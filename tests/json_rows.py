@@ -5,8 +5,6 @@
 Jupyter and npm give each value and each bracket a line. The values and their order stay the same.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

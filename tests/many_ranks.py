@@ -1,7 +1,5 @@
 """Running one source in several processes that form a process group, for tests. No port is fixed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -6,8 +6,6 @@ A docstring describes a key by "name: text", at the beginning of a line or after
 end of the paragraph. The unit follows from the key's name.
 """
 
-from __future__ import annotations
-
 import enum
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Holding a stream of the simulated device until a test releases it, and counting what is queued."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

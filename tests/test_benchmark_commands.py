@@ -1,7 +1,5 @@
 """The commands that prove the benchmarks work; what they find is for a calm machine, not for a test."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The command line: what is printed, where it goes, and what happens to files that cannot be read."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

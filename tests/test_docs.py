@@ -1,7 +1,5 @@
 """The documents say what the code does."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path
@@ -89,7 +87,6 @@ def test_the_docstring_of_every_public_name_has_its_place_in_the_reference() -> 
     extension = ["load_ipython_extension", "unload_ipython_extension"]
     assert sorted(placed) == sorted([*perfmagic.__all__, *perfmagic.rows.__all__, *extension])
     checks = re.search(r":members: (faster.*)", pages)
-    assert checks is not None
     assert checks[1].split(", ") == perfmagic.testing.__all__
 
 

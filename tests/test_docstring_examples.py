@@ -1,7 +1,5 @@
 """The examples in docstrings of public names do what they say, on traces of real GPUs and on the simulated device."""
 
-from __future__ import annotations
-
 import doctest
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Docstrings as pages of the site: what is a name, what is code, what are words."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

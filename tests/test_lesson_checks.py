@@ -1,7 +1,5 @@
 """What the checks of the exercises of lessons say of right answers, and of wrong ones that people give."""
 
-from __future__ import annotations
-
 import ast
 import io
 import json

@@ -1,7 +1,5 @@
 """`import perfmagic` loads nothing heavy: Jupyter servers import it in every environment."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import json

@@ -1,7 +1,5 @@
 """`make test` runs all its parts, and says at the end which of them failed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What a release is made of says the same everywhere."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path
@@ -20,7 +18,6 @@ def hook() -> Any:
     """The module that hatchling asks for the README and the urls."""
     pytest.importorskip("hatchling", reason="hatchling is not installed")
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,7 +1,5 @@
 """docs/*.schema.json are what the classes and their docstrings say."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

@@ -1,7 +1,5 @@
 """make demo TORCH=system: an environment finds the torch of another Python, and pip fetches none."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """testing.peak_below and testing.no_growth, on the simulated device."""
 
-from __future__ import annotations
-
 import gc
 from typing import Any
 

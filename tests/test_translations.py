@@ -1,7 +1,5 @@
 """Translations: each text of the code has one, with the same values, and none is of a text that is gone."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -6,8 +6,6 @@ A new template has no translation: write it into the .po file, and run this agai
 goes.
 """
 
-from __future__ import annotations
-
 import io
 from functools import cache
 from pathlib import Path

@@ -76,7 +76,7 @@ def _publish(shell: Any, result: Result, replaces: str = "") -> None:
 
 
 def _live_bundle(shell: Any, live: LiveView) -> tuple[dict[str, Any], dict[str, Any]]:
-    from perfmagic.widget.shown import live_view
+    from perfmagic.widget.timeline import live_view
 
     run = shell.execution_count
     # two cells may have the same text: where the host does not say which cell runs, each run counts as a cell

@@ -1,4 +1,7 @@
-"""%%ranks: this cell in several processes; when did each compute, and when did it wait for the others?"""
+"""%%ranks: this cell in several processes; when did each compute, and when did it wait for the others?
+
+%%ranks --sweep n=1,2,4: how well do more of them pay off?
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from perfmagic.api.options import CellOptions, Option, RanksOptions, RanksSweepOptions
-from perfmagic.api.ranks.requests import Request
-from perfmagic.api.ranks.session import Ranks, keep_as_setup, raise_failure
-from perfmagic.api.show import cell_of, remember, show
+from perfmagic.api.options import RUNS, WARMUP, CellOptions, Option, RanksOptions, RanksSweepOptions
+from perfmagic.api.ranks.session import LOCAL, Ranks, Request, keep_as_setup, raise_failure
+from perfmagic.api.ranks.sweeps import SweepPlan, run_sweep
+from perfmagic.api.show import cell_of, keep_quiet, remember, show
 from perfmagic.base.errors import OptionError, PerfmagicError, RanksError
 from perfmagic.base.files import file_path, made_folder
 from perfmagic.capture.ranks.failures import Failure
 from perfmagic.capture.ranks.session import CellEnd
-from perfmagic.magics import ranks_sweep
 from perfmagic.magics.running.options import QUIET, Parser, parse_sweep, path_to_write
+from perfmagic.magics.running.progress import Progress
 from perfmagic.magics.running.recording import bind
-
-# The options of %%ranks.
-
 
 _CELL_OPTIONS = (
     Option("run the cell without recording it", default=False, name="plain"),
@@ -203,7 +203,7 @@ def run(shell: Any, line: str, source: str) -> None:
     check_body(source)
     if options.sweep is not None:
         with hint_at_missing_names(shell.user_ns):
-            ranks_sweep.run(shell, options, rest, source)
+            _run_sweep(shell, options, rest, source)
         return
     check_no_sweep_options(options)
     check_no_record_options(options)
@@ -248,3 +248,48 @@ def _show(shell: Any, options: argparse.Namespace, ranks: Ranks, end: CellEnd, f
         if not end.failures:
             raise
         print(f"perfmagic: {problem}")  # the caller raises the cell's own error, which matters more
+
+
+def _run_sweep(shell: Any, options: argparse.Namespace, setup: str, source: str) -> None:
+    """Run the cell on each number of ranks, show the sweep, then raise the error that ended it early."""
+    __tracebackhide__ = True
+    others = {
+        "-n": options.n is not None,
+        "--plain": options.plain,
+        "--setup": options.setup,
+        "--on": options.on is not None,
+        "--lines": options.lines is not None,
+    }
+    if wrong := next((name for name, given in others.items() if given), ""):
+        reason = "is not measured with it" if wrong == "--lines" else "records all ranks"
+        raise OptionError(f"%%ranks --sweep {wrong}: a sweep {reason}", hint=f"leave {wrong} out")
+    if options.cluster not in ("", LOCAL):
+        message = f"%%ranks --sweep --cluster {options.cluster}: a sweep starts processes of this machine"
+        raise OptionError(message, hint="run the cell with -n and --cluster for each number of ranks")
+    if options.sweep.name != "n":
+        raise OptionError(
+            f"%%ranks --sweep {options.sweep.name}={options.sweep.text}: the number of ranks is called n",
+            hint="%%ranks --sweep n=1,2,4; set-up code behind it may use world_size",
+        )
+    plan = SweepPlan(
+        source=source,
+        setup="\n" * (len(source) - len(source.lstrip("\n"))) + setup,  # on the magic's line, as the editor counts
+        scaling="strong" if options.strong else "weak",
+        device=options.device,
+        backend=options.backend,
+        runs=RUNS if options.runs is None else options.runs,
+        warmup=WARMUP if options.warmup is None else options.warmup,
+        record={"memory": options.memory, "shapes": options.shapes},
+    )
+    progress = Progress(shell, "%%ranks --sweep", quiet=options.quiet)
+    result, error = run_sweep(plan, options.sweep.values(shell.user_ns), lambda line: progress(lambda: line))
+    if result is not None:
+        bind(shell, options.variable, result)
+        if options.quiet:
+            keep_quiet(result)
+        else:
+            show(result, replaces=progress.display_id)
+        if options.save:
+            result.save(file_path(options.save))
+    if error is not None:
+        raise error

@@ -16,7 +16,7 @@ from perfmagic.base.language import LANGUAGES, language, set_language
 from perfmagic.base.options import did_you_mean
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.capture.devices.backends import require_torch
-from perfmagic.capture.devices.doctor import diagnosis
+from perfmagic.capture.devices.environment import diagnosis
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.magics.running.options import Parser
 from perfmagic.results import MemoryResult

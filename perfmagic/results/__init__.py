@@ -35,24 +35,19 @@ __all__ = [
     "Traces",
     "WhatIfResult",
 ]
-_HOME = {
-    "BenchResult": "bench",
-    "CompareResult": "bench",
-    "FlameResult": "flame",
-    "GraphResult": "graph",
-    "MemoryResult": "memory",
-    "RanksResult": "ranks",
-    "RanksSweep": "ranks_sweep",
-    "RanksSweepComparison": "ranks_sweep",
-    "RanksWhatIf": "ranks",
-    "Result": "result",
-    "RooflineResult": "timeline",
-    "SweepResult": "bench",
-    "TimelineResult": "timeline",
-    "TraceComparison": "trace_comparison",
-    "Traces": "ranks",
-    "WhatIfResult": "what_if",
+_NAMES = {
+    "bench": "BenchResult CompareResult SweepResult",
+    "flame": "FlameResult",
+    "graph": "GraphResult",
+    "memory": "MemoryResult",
+    "ranks": "RanksResult RanksWhatIf Traces",
+    "ranks_sweep": "RanksSweep RanksSweepComparison",
+    "result": "Result",
+    "timeline": "RooflineResult TimelineResult",
+    "trace_comparison": "TraceComparison",
+    "what_if": "WhatIfResult",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -19,9 +19,9 @@ from perfmagic.analysis.timeline.flame.call_paths import (
     collapsed,
     python_thread,
     recorded_threads,
+    time_on_line,
     what_was_recorded,
 )
-from perfmagic.analysis.timeline.flame.followed_lines import time_on_line
 from perfmagic.analysis.timeline.steps import steps
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError

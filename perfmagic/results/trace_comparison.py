@@ -33,7 +33,7 @@ class TraceComparison(Result, analysed.TraceDiff):  # noqa: D101 - the words of 
 
         details: what a reader must know, and tables of what changed, as well.
         """
-        from perfmagic.view.diff.text import comparison_text
+        from perfmagic.view.diff.tables import comparison_text
 
         return comparison_text(self, "" if details else ".text(details=True)")
 

@@ -8,17 +8,7 @@ import torch
 
 from perfmagic.base.clock import now_ns
 from perfmagic.base.kinds import CallKind
-from perfmagic.sim.device import (
-    check_usable,
-    choose,
-    choose_lane,
-    current,
-    current_index,
-    current_lane,
-    device_of,
-    lane_of,
-    sim_device,
-)
+from perfmagic.sim import device as devices
 from perfmagic.sim.lanes import Job, Lane, NotComputedError
 from perfmagic.sim.log import LOG
 
@@ -47,7 +37,7 @@ def wait_for_job(job: Job, call: str) -> None:
 def wait_for_lane(lane: Lane, call: str) -> None:
     """Block the host until a stream is done, as a logged call; then raise what failed on the device."""
     __tracebackhide__ = True
-    check_usable()
+    devices.check_usable()
     _drain((lane,), call)
     lane.device.raise_failure()
 
@@ -55,8 +45,8 @@ def wait_for_lane(lane: Lane, call: str) -> None:
 def synchronize(device: Any = None) -> None:
     """Block until all streams of a device are done; raises what failed on it, once."""
     __tracebackhide__ = True
-    check_usable()
-    owner = sim_device(device_of(device))
+    devices.check_usable()
+    owner = devices.sim_device(devices.device_of(device))
     _drain(tuple(owner.lanes.values()), "simDeviceSynchronize")
     owner.raise_failure()
 
@@ -93,10 +83,10 @@ class Stream:
     """
 
     def __init__(self, device: Any = None, priority: int = 0) -> None:
-        check_usable()
-        owner = sim_device(device_of(device))
+        devices.check_usable()
+        owner = devices.sim_device(devices.device_of(device))
         number = 1 + next(owner.stream_turns) % POOL_STREAMS
-        self._lane = lane_of(owner, number)
+        self._lane = devices.lane_of(owner, number)
         self.priority = priority
 
     @classmethod
@@ -166,8 +156,8 @@ class Event:
 
     def record(self, stream: Stream | None = None) -> None:
         """Record the mark on a stream, after all that is queued there; on the current one if none is given."""
-        check_usable()
-        lane = stream._lane if stream else current_lane()
+        devices.check_usable()
+        lane = stream._lane if stream else devices.current_lane()
         start_ns = now_ns()
         job = Job(lane, "event", None)
         lane.commit(job)
@@ -177,8 +167,8 @@ class Event:
 
     def wait(self, stream: Stream | None = None) -> None:
         """Make a stream wait for the mark; the current one if none is given."""
-        check_usable()
-        lane = stream._lane if stream else current_lane()
+        devices.check_usable()
+        lane = stream._lane if stream else devices.current_lane()
         mark = self._job
         if mark is None:
             return
@@ -204,7 +194,7 @@ class Event:
 
     def synchronize(self) -> None:
         """Block until the device reaches the mark; raises what failed on the device."""
-        check_usable()
+        devices.check_usable()
         if self._job is not None:
             wait_for_job(self._job, "simEventSynchronize")
 
@@ -225,20 +215,20 @@ class Event:
 
 def current_stream(device: Any = None) -> Stream:
     """The stream this thread queues on."""
-    check_usable()
-    return Stream.of_lane(current_lane(device_of(device)))
+    devices.check_usable()
+    return Stream.of_lane(devices.current_lane(devices.device_of(device)))
 
 
 def default_stream(device: Any = None) -> Stream:
     """The stream a thread queues on that has chosen none."""
-    check_usable()
-    return Stream.of_lane(lane_of(sim_device(device_of(device)), 0))
+    devices.check_usable()
+    return Stream.of_lane(devices.lane_of(devices.sim_device(devices.device_of(device)), 0))
 
 
 def set_stream(stream: Stream) -> None:
     """Make this thread queue on a stream, and work on its device, from now on."""
-    choose_lane(stream._lane, stream._lane.device.index)
-    choose(stream._lane.device.index)
+    devices.choose_lane(stream._lane, stream._lane.device.index)
+    devices.choose(stream._lane.device.index)
 
 
 class stream:  # noqa: N801 - the name torch.cuda gives it
@@ -250,12 +240,12 @@ class stream:  # noqa: N801 - the name torch.cuda gives it
     def __enter__(self) -> Stream | None:
         if self._stream is not None:
             index = self._stream._lane.device.index
-            self._before = (current_index(), index, current.lanes.get(index))
+            self._before = (devices.current_index(), index, devices.current.lanes.get(index))
             set_stream(self._stream)
         return self._stream
 
     def __exit__(self, *exc_info: object) -> None:
         if self._stream is not None:
             device, index, lane = self._before
-            choose_lane(lane, index)
-            choose(device)
+            devices.choose_lane(lane, index)
+            devices.choose(device)

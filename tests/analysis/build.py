@@ -1,7 +1,5 @@
 """Small traces by hand, in microseconds, so that a test reads as a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

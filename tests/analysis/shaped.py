@@ -1,7 +1,5 @@
 """Traces of operators with shapes, as torch.profiler writes them with record_shapes=True."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +37,7 @@ class Shaped:
         call: str = "cudaLaunchKernel",
         grid: tuple[int, int, int] = (1000, 1, 1),
         stream: int = 7,
-    ) -> Shaped:
+    ) -> "Shaped":
         """One call of an operator. inside: operators around it, the outermost first.  call: what launches its kernels,
         all with one call if it launches a graph."""
         start, args = self.host_us, self._inputs(shapes, dtypes, values)
@@ -50,19 +48,19 @@ class Shaped:
         self.host_us += 10
         return self
 
-    def bare(self, kernels: tuple[tuple[str, float], ...], *, call: str = "cudaLaunchKernel", **more: Any) -> Shaped:
+    def bare(self, kernels: tuple[tuple[str, float], ...], *, call: str = "cudaLaunchKernel", **more: Any) -> "Shaped":
         """Kernels without an operator around their launch."""
         self._launch(kernels, self.host_us + 2, call, more.get("grid", (1000, 1, 1)), more.get("stream", 7))
         self.host_us += 10
         return self
 
-    def orphan(self, kernel: str, length_us: float) -> Shaped:
+    def orphan(self, kernel: str, length_us: float) -> "Shaped":
         """A kernel whose launch was not recorded."""
         self.events.append(event("kernel", kernel, self.device_us, length_us, stream=7, device=0, correlation=-1))
         self.device_us += length_us
         return self
 
-    def span(self, cat: str, name: str, start: float, length: float) -> Shaped:
+    def span(self, cat: str, name: str, start: float, length: float) -> "Shaped":
         """A frame or an annotation of the host."""
         self.events.append(event(cat, name, start, length, **HOST))
         return self

@@ -1,7 +1,5 @@
 """docs/report.schema.json describes exactly what a report holds: a new, missing or retyped key is a reviewed change."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -100,7 +98,6 @@ def reports() -> list[dict[str, Any]]:
     found.append(json.loads(json.dumps(report(real_trace("v100_2021_old_categories")))))
     together = [finding.to_dict() for finding in rank_findings([rank_of_two(0, 10), rank_of_two(1, 900)])]
     ranks = ranks_of([rank_of_two(0, 10), rank_of_two(1, 900)])
-    assert ranks is not None
     rows = json.loads(json.dumps(ranks.table.to_dict()))
     of_job = {"rank_findings": json.loads(json.dumps(together)), "rank_table": rows}
     of_job["rank_answers"] = [find_job_answers(ranks).to_dict(), *(report["answers"] for report in found)]

@@ -1,7 +1,5 @@
 """The tables a result gives, each an analysis over the devices asked for."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """perfmagic.compare of several ranks, and of sweeps over numbers of ranks: results and what they were saved as."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Which representations of a result reach a notebook's output, by display mode."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +10,7 @@ from perfmagic.api.show import show, show_once
 from perfmagic.base.display import choose
 from perfmagic.results import Result, TimelineResult
 from perfmagic.view.page import ONLY_THE_PICTURE
-from perfmagic.widget import shown
+from perfmagic.widget import timeline as shown
 from tests.analysis.build import Builder
 from tests.view.timeline.build import queue_of
 

@@ -1,7 +1,5 @@
 """perfmagic.timeline as a block, as start() and stop(), and as a decorator; what is none of these is refused."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """perfmagic.compare and `python -m perfmagic compare` of timelines: results, files and folders of ranks."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

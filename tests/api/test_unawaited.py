@@ -1,7 +1,5 @@
 """An asynchronous function is refused: its call only makes a coroutine, and that is no time of its code."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from functools import partial

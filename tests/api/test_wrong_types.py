@@ -1,7 +1,5 @@
 """What is of the wrong type is refused before anything runs: where, what was given, and what to give."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

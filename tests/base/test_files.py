@@ -1,7 +1,5 @@
 """Files appear whole or not at all, and what stands in their place stays what it is."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat

@@ -1,7 +1,5 @@
 """Every option of the functions is a keyword of its own: with BenchSpec's default, documented, and complete by Tab."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """In which language answers are shown, and texts that know their translation."""
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle

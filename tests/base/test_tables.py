@@ -1,7 +1,5 @@
 """Rows as tables: headings without units, values with them, cut to fit."""
 
-from __future__ import annotations
-
 import html
 from dataclasses import dataclass
 

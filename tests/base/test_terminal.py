@@ -1,7 +1,5 @@
 """How wide a terminal is taken to be, and how text is counted and cut in it."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

@@ -1,7 +1,5 @@
 """What is secret in a URL stands in no message."""
 
-from __future__ import annotations
-
 import pytest
 
 import perfmagic

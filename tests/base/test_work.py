@@ -1,7 +1,5 @@
 """Operations and bytes from shapes, against torch's own counter on tensors without data."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """The browser of the system, and the fonts in which pictures are drawn."""
 
-from __future__ import annotations
-
 import shutil
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")

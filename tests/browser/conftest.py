@@ -1,7 +1,5 @@
 """A browser, a private JupyterLab, and a notebook that was executed and saved."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass

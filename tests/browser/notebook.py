@@ -1,7 +1,5 @@
 """Driving a notebook in JupyterLab or Notebook 7 as a person would: open, run, look."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 python -m tests.browser.pictures        draws them all again, into tests/data/pictures
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import sys

@@ -1,7 +1,5 @@
 """A private Jupyter server with JupyterLab and Notebook 7 on a folder, knowing nothing of the user's settings."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The documentation's site: pictures and live timelines paint, nothing is fetched, every link leads somewhere."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A double click on a trace in the file browser of JupyterLab or Notebook 7 opens its live timeline."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The live view for everyone: screen readers, forced colours, pages set from right to left, fingers, any font."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from pathlib import Path

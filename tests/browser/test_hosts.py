@@ -1,7 +1,5 @@
 """Front ends with other pages than JupyterLab's: one face is seen, in the colours of the page."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`PERFMAGIC_DISPLAY=html`: the live timeline is in the saved output, wherever a page keeps frames."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

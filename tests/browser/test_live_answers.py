@@ -1,7 +1,5 @@
 """Who decides and what to do, above the lanes of the live view: few lines, and each shows where it is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The lines tab of the live timeline: it opens, a line lights its ops, an op its lines, and keys do the same."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Memory in the lines tab of the live timeline: a column that adds up to the peak."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

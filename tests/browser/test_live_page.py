@@ -1,7 +1,5 @@
 """The self-contained page: live without a network, under a strict policy, whatever the names are."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

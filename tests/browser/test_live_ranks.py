@@ -1,7 +1,5 @@
 """Several ranks on one page: one screen, one axis, one window for all, and rows that open."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The live timeline in JupyterLab: it draws, answers keys and pointer, talks to Python, and leaves nothing behind."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

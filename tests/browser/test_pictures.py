@@ -1,7 +1,5 @@
 """The live view looks as it did: golden pictures, compared pixel by pixel but for antialiasing."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What remains when the kernel is gone: the pictures of a saved notebook and of the saved pages, in a real browser."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Any
@@ -52,7 +50,6 @@ def test_the_self_contained_page_opens_offline(saved: Saved, tab: Any) -> None:
 
 def test_the_notebook_as_a_page_opens_offline(saved: Saved, tab: Any) -> None:
     spec = importlib.util.spec_from_file_location("demo_run", ROOT / "demos" / "run.py")
-    assert spec is not None
     assert spec.loader is not None
     run = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(run)

@@ -1,7 +1,5 @@
 """What a reader sees of live timelines elsewhere: without a kernel, as a page, in a frame, in Notebook 7."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A static picture is laid out for the width it has: no letter is made smaller or larger, and none leaves it."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable

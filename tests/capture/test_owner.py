@@ -1,7 +1,5 @@
 """Whatever is taken is given back once, and no signal is lost on the way."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys
@@ -224,7 +222,7 @@ class Block:
         self._at = at
         self.signals = BlockSignals(leaving=Block.__exit__.__code__, hearing=Block._end.__code__)
 
-    def __enter__(self) -> Block:  # noqa: PYI034 - Self needs Python 3.11
+    def __enter__(self) -> "Block":  # noqa: PYI034 - Self needs Python 3.11
         self.signals.acquire()
         return self
 

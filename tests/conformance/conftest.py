@@ -4,8 +4,6 @@ Where there is no GPU the CUDA half is left out as in tests/gpu; where torch tak
 simulated half is skipped by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import ModuleType

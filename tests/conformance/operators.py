@@ -1,7 +1,5 @@
 """torch's own list of operators, with its samples, run on the CPU and on the simulated device and compared."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress

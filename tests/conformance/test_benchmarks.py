@@ -1,7 +1,5 @@
 """What a benchmark says of a device: the same of the simulated one and of CUDA."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

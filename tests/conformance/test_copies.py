@@ -1,7 +1,5 @@
 """Copies between host and device and between devices: when they run, and what arrives."""
 
-from __future__ import annotations
-
 import pytest
 
 torch = pytest.importorskip("torch", reason="devices are reached through torch")

@@ -1,7 +1,5 @@
 """Which operator needs which, and which device ops are its own."""
 
-from __future__ import annotations
-
 import pytest
 
 torch = pytest.importorskip("torch", reason="devices are reached through torch")

@@ -1,7 +1,5 @@
 """What counts as allocated and as reserved, and when."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest

@@ -1,7 +1,5 @@
 """Random numbers, autocast, gradients across devices, errors that come late, processes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

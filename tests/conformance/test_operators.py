@@ -3,8 +3,6 @@
 What is refused, and what cannot be compared, stands here by name with its reason: a change is a line of the diff.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

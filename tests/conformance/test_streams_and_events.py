@@ -1,7 +1,5 @@
 """Streams, events, the queue between host and device."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

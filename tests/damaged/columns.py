@@ -1,7 +1,5 @@
 """Damage by chance to .npz files: to the numbers of a column, to its header, to the archive, to the JSON beside."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

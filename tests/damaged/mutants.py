@@ -3,8 +3,6 @@
 Each mutator changes its argument and says in words what it changed, so that a failure can be read.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Small sound files of every kind that perfmagic opens, and everything that what they hold can be shown as."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from dataclasses import replace

@@ -3,8 +3,6 @@
 A failure prints the number of its round: `round_of("npz", 4711, folder)` repeats it.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 import random

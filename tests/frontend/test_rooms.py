@@ -1,7 +1,5 @@
 """The rooms of the front end's source: model, paint, interact, host, lab, each importing only those before it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

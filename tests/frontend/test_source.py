@@ -1,7 +1,5 @@
 """The front end's own tests, and that the committed module is what its source builds. Needs node and npm."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cells that show one thing each on a device, and how to record one without a notebook."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 from dataclasses import dataclass

@@ -5,8 +5,6 @@
 Takes about a minute. --device sim plays it on the simulated device instead: to try this program, never to keep.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime as dt
 import json

@@ -3,8 +3,6 @@
 Nothing of perfmagic is used here, so that a mistake would have to be made twice to go unseen.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """What only a real CUDA or ROCm device can show: its records, its clocks, its copies. Without IPython."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -110,7 +108,6 @@ def test_returns_done_and_span_of_a_long_queue(a: torch.Tensor) -> None:
     assert result.span_s is not None
     assert result.returns_s < 0.5 * result.done_s
     assert 0.7 * result.done_s < result.span_s < 1.1 * result.done_s
-    assert result.verdict is not None
     assert result.verdict.kind == "device-bound"
 
 
@@ -123,7 +120,6 @@ def test_small_kernels_between_python_are_host_bound() -> None:
             x.add_(1)
 
     result = perfmagic.syncbench(body, time=1.0)
-    assert result.verdict is not None
     assert result.verdict.kind == "host-bound"
 
 

@@ -1,7 +1,5 @@
 """The programs for a GPU, tried without one: scenes on the simulated device, reference numbers on recorded traces."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Known answers on a real GPU: each scene is recorded and must say what it was made to show."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -104,7 +102,6 @@ def test_all_ops_of_a_graph_belong_to_its_launch() -> None:
 
 def test_memory_follows_python_s_references() -> None:
     curve = memory_curve(play(SCENES["memory"], "cuda"), 0)
-    assert curve is not None
     assert curve.peak_bytes >= 20 * 1024 * 1024 * 4
     assert curve.peak_line == 1
     assert curve.allocated_bytes[-1] < curve.peak_bytes / 4

@@ -1,7 +1,5 @@
 """Real kernels on the newest IPython and on the floor."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A real kernel, driven over its real protocol, as a front end does it."""
 
-from __future__ import annotations
-
 import queue
 import re
 import time

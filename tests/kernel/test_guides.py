@@ -1,7 +1,5 @@
 """Every command of the guides does what it says: a page is run as a notebook, from top to bottom."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

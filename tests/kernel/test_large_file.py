@@ -1,7 +1,5 @@
 """A file so large that a second process takes part is read in a real kernel, and that process never stays."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

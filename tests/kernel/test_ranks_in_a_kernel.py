@@ -1,7 +1,5 @@
 """%%ranks in a real kernel: real interrupts, Run All, and no process left when the kernel restarts or is killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """What is said of ranks whether their traces are kept or not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from perfmagic.results import RanksResult

@@ -1,7 +1,5 @@
 """What t.flame() is of: selections, threads, the time in which the device waited; and what it is written as."""
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ranks from files that an executor reads: the same words as from traces, and nothing that one bad file costs."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import multiprocessing

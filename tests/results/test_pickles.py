@@ -1,7 +1,5 @@
 """Every kind of result goes to another process and comes back the same, by pickle alone, and can be copied."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a result of several ranks gives: meetings, messages, one frame, files that give it back."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """Every result shows itself, wherever it came from: as text, as HTML, and where it can as a live view."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 
@@ -9,7 +7,8 @@ import pytest
 
 import perfmagic
 from perfmagic.results import BenchResult, CompareResult, Result, SweepResult, TimelineResult
-from tests.trace.recorded import recorded
+from tests.analysis.findings.build import plain
+from tests.trace.recorded import ALL, real_trace, recorded
 from tests.view.timeline.build import queue_of
 
 pytestmark = pytest.mark.slow
@@ -100,7 +99,6 @@ def test_a_live_view_shares_its_selection_with_the_result() -> None:
     result = TimelineResult(queue_of())
     start_ns = result.doc.start_ns
     result.live().state.report(None, (start_ns, start_ns + 10))
-    assert result.selection is not None
     assert (result.selection.meta.start_ns, result.selection.meta.end_ns) == (start_ns, start_ns + 10)
 
 
@@ -120,3 +118,29 @@ def test_a_comparison_of_comparisons_is_refused() -> None:
     assert isinstance(found, CompareResult)
     with pytest.raises(perfmagic.OptionError, match="one of them is a comparison already"):
         perfmagic.compare(found, found)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_text_is_short_and_begins_with_who_decides_of_the_time_in_the_title(name: str) -> None:
+    result = TimelineResult(real_trace(name))
+    lines = plain(result.text()).splitlines()
+    assert len(lines) <= 14, lines
+    assert lines[0].startswith(plain(result.doc.header.parts[0]).ljust(9))
+    assert lines[0].endswith(plain(result.answers.decides)[-20:])
+    assert lines[-1].startswith("  .text(details=True): ")
+
+
+def test_details_begin_with_the_same_and_have_all_findings() -> None:
+    result = TimelineResult(real_trace("a100_nccl_rank0of2"))
+    text, details = (plain(result.text(details=whether)) for whether in (False, True))
+    assert details.startswith("\n".join(text.splitlines()[:-1]))
+    assert len(details.splitlines()) > 2 * len(text.splitlines())
+    for finding in result.findings:
+        assert finding.cause in details
+
+
+def test_no_warning_is_given_twice() -> None:
+    lines = TimelineResult(real_trace("a100_event_sync_3streams")).text().splitlines()
+    warned = [line for line in lines if line.startswith("  ! ")]
+    assert len(warned) == 1
+    assert "The critical path and gains are not known" in warned[0]

@@ -1,7 +1,5 @@
 """Benchmarks below the roofs that are given: where each lies follows from its work and its time."""
 
-from __future__ import annotations
-
 import pytest
 
 import perfmagic

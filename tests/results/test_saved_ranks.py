@@ -1,7 +1,5 @@
 """What several ranks, and a sweep over them, are saved as gives the same tables back, also in another process."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

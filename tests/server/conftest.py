@@ -1,7 +1,5 @@
 """A Jupyter server without JupyterLab on a folder of traces, and requests to it."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

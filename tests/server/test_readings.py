@@ -1,7 +1,5 @@
 """Readings of files: each once, the results within a bound, ended when they cost too much."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What the address of timelines answers: to whom, for which paths, with what."""
 
-from __future__ import annotations
-
 import shutil
 import stat
 from pathlib import Path

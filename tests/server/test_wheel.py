@@ -1,7 +1,5 @@
 """What pip installs for Jupyter: the extension's two halves, where Jupyter looks for them."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

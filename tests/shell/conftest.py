@@ -1,7 +1,5 @@
 """A fresh IPython shell in the test process, which records what a person would see."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import importlib.util

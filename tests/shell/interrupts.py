@@ -1,7 +1,5 @@
 """A cell interrupted at one line of our own code after the other, and what must be as before each time."""
 
-from __future__ import annotations
-
 import builtins
 import contextlib
 import ctypes

@@ -1,7 +1,5 @@
 """Cells on the simulated device whose memory is known, measured beside the allocator's own counter."""
 
-from __future__ import annotations
-
 import textwrap
 
 from perfmagic.results import MemoryResult

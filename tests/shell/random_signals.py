@@ -5,8 +5,6 @@
 A process of its own, as pytest's timeouts use the same timer. Prints a line for each magic, and what was wrong.
 """
 
-from __future__ import annotations
-
 import _weakrefset
 import contextlib
 import enum

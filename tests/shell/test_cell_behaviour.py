@@ -1,7 +1,5 @@
 """A cell with a magic behaves as the plain cell does: names, values, display, await, magics inside."""
 
-from __future__ import annotations
-
 import pytest
 
 from .conftest import Notebook

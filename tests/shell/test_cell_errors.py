@@ -1,7 +1,5 @@
 """What goes wrong in a cell is the user's error at the user's line, and what was measured before it is shown."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

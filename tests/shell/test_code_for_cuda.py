@@ -1,7 +1,5 @@
 """Code that was written for CUDA, on a machine without it: the error is torch's own and ends with what works here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

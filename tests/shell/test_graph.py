@@ -1,7 +1,5 @@
 """%%graph in a notebook: known graphs of lesson cells, lines of the cell, failures, and what is left afterwards."""
 
-from __future__ import annotations
-
 import re
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """A file's name never becomes code: in the cell that *Insert %trace* writes, nor in the line of any magic."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """An interrupt while a cell that has returned waits for the device: what was recorded until then is kept."""
 
-from __future__ import annotations
-
 import signal
 import threading
 

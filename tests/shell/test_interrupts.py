@@ -3,8 +3,6 @@
 PERFMAGIC_INTERRUPTS: how many of a magic's lines the slow test interrupts, evenly spread, or "all".
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

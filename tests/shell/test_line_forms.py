@@ -1,7 +1,5 @@
 """%bench, %syncbench and %timeline measure one statement and give the result; run_cell_magic works from code."""
 
-from __future__ import annotations
-
 import pytest
 
 import perfmagic

@@ -1,7 +1,5 @@
 """Lines of functions in cells of every kind: rows show the code that ran, and unknown text stays empty."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

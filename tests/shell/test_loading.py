@@ -1,7 +1,5 @@
 """%load_ext, %reload_ext and %unload_ext leave the shell as it was."""
 
-from __future__ import annotations
-
 import builtins
 import subprocess
 import sys

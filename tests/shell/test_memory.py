@@ -1,7 +1,5 @@
 """%%memory on the simulated device: to the byte what its allocator counted, and a reason that is true of each block."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import textwrap
@@ -424,7 +422,6 @@ def test_the_host_has_the_blocks_that_a_device_has(notebook: Notebook, name: str
 def test_the_memory_column_of_lines_adds_up_to_the_peak(model: Notebook, name: str) -> None:
     result = measured(model, CELLS[name])
     doc = lines_doc(result.trace)
-    assert doc is not None
     assert doc.memory is not None
     cell = {row.line: row.peak_bytes for row in doc.blocks[0].rows}
     assert sum(cell.values()) + sum(n for _, n in doc.memory.closing()[:-1]) == torch.sim.max_memory_allocated()

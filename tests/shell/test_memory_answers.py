@@ -1,7 +1,5 @@
 """%%memory says what the peak is made of and what would lower it: each answer is true of its cell."""
 
-from __future__ import annotations
-
 import pytest
 
 from perfmagic.results import MemoryResult

@@ -1,7 +1,5 @@
 """What somebody does with perfmagic in a notebook besides running magics: Tab, help, and results as values."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 
@@ -121,7 +119,6 @@ def test_in_a_terminal_a_line_magic_prints_its_report_once(
     monkeypatch.setattr("perfmagic.api.show.in_terminal", lambda shell: True)
     ran = notebook.run(line)
     result = perfmagic.last()
-    assert result is not None
     assert (ran.printed, ran.value) == (f"{result.text()}\n", None)
     assert notebook.names["_"] is result
     assert notebook.run("y = _").error is None

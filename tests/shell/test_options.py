@@ -1,7 +1,5 @@
 """The first line of a magic: options, help, wrong options."""
 
-from __future__ import annotations
-
 import builtins
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """torch's one profiler: ours, the cell's, somebody else's, and its limits."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

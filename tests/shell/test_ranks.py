@@ -1,7 +1,5 @@
 """A cell with %%ranks behaves as the plain cell does, in each of its processes; options, output and results."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ The counterpart of test_cell_behaviour.py and test_cell_errors.py: what a plain 
 with what two ranks give for the same text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

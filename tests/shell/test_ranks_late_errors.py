@@ -1,7 +1,5 @@
 """A device error after the last line of a rank's cell is reported for that cell, not for the next one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

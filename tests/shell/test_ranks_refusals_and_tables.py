@@ -1,7 +1,5 @@
 """What %%ranks refuses by name, and what its result prints as."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

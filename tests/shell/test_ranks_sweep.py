@@ -1,7 +1,5 @@
 """%%ranks --sweep: the cell on several numbers of ranks. A pace decides what takes how long."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

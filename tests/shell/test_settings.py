@@ -1,7 +1,5 @@
 """`%config PerfmagicMagics`, and the same in ipython_config.py."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

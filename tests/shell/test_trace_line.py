@@ -1,7 +1,5 @@
 """%trace opens files and folders, and says what several ranks say together."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

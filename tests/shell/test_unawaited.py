@@ -1,7 +1,5 @@
 """A cell that ends in a coroutine is refused; one that awaits it is measured, also inside a running loop."""
 
-from __future__ import annotations
-
 import pytest
 
 import perfmagic

@@ -1,7 +1,5 @@
 """--vs, --sweep and the options that say how to measure, in a shell."""
 
-from __future__ import annotations
-
 import pytest
 
 from perfmagic.analysis.bench.compare import CompareSummary

@@ -1,7 +1,5 @@
 """The simulated device for the tests of this folder: loaded once, left idle, unpaced and unrecorded after each test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 

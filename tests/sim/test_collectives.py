@@ -1,7 +1,5 @@
 """torch.distributed on tensors of the device: gloo reads host memory and waits for no stream. Each form is refused."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """torch.compile and saved TorchScript do not run on the simulated device, and say so by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

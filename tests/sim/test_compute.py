@@ -1,7 +1,5 @@
 """Networks and operators on the simulated device give what the CPU gives."""
 
-from __future__ import annotations
-
 import copy
 import io
 from collections.abc import Callable

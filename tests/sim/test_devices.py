@@ -1,7 +1,5 @@
 """Several simulated devices: torch's own code takes all their tensors to be on sim:0, and nothing may come of that."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle

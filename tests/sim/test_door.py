@@ -1,7 +1,5 @@
 """The package needs ten names of the simulated device, all of them from perfmagic.sim."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

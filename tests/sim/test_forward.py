@@ -1,7 +1,5 @@
 """Each op of a backward finds the launch of its forward: operators that differ, so that each can be recognised."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

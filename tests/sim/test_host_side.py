@@ -1,7 +1,5 @@
 """Interrupts, pinned memory, random numbers, pace, threads: what the host sees."""
 
-from __future__ import annotations
-
 import gc
 import pickle
 import random

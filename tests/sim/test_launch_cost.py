@@ -1,7 +1,5 @@
 """What a launch costs the host, as calls into Python: a count, so that no machine's speed decides."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

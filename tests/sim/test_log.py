@@ -1,7 +1,5 @@
 """What the log of the simulated device says, and that it makes a trace."""
 
-from __future__ import annotations
-
 import pytest
 
 torch = pytest.importorskip("torch", reason="the simulated device needs torch")
@@ -15,7 +13,7 @@ from perfmagic.trace.model import Trace, TraceMeta, make_trace  # noqa: E402
 class Recorded:
     """Records what the block does; `.trace()` after it."""
 
-    def __enter__(self) -> Recorded:  # noqa: PYI034 - Self needs Python 3.11
+    def __enter__(self) -> "Recorded":  # noqa: PYI034 - Self needs Python 3.11
         torch.sim.synchronize()
         sim.log().start()
         self.mark = sim.log().mark()

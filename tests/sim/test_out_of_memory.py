@@ -1,7 +1,5 @@
 """A simulated device with a limit runs out of memory as CUDA does, and goes on afterwards."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator
@@ -111,7 +109,6 @@ def test_the_bound_agrees_with_settled_memory_after_any_sequence(monkeypatch: py
     kept: list[Any] = []
     refused = looked = 0
     capacity = memory.capacity
-    assert capacity is not None
     look = capacity.look
 
     def counted() -> None:

@@ -1,7 +1,5 @@
 """Several devices in one process: torch.nn.parallel's functions and DataParallel, compared with one device."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

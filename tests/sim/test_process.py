@@ -1,7 +1,5 @@
 """Import, fork and the end of a process, each in a process of its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

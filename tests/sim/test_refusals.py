@@ -1,7 +1,5 @@
 """What no kernel of the simulated device runs raises an error: no result is handed out that was not computed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

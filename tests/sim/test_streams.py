@@ -1,7 +1,5 @@
 """Streams, events, the queue, and errors that come late."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """What torch does not promise, and what is made of it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Small models trained some steps: the device gives what one thread of the CPU gives, and the same from run to run."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """One sound trace, damaged in each way that files come damaged: made for a test, not stored."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """The recorded traces that come with the tests, and small Chrome JSON files made by hand."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma

@@ -1,7 +1,5 @@
 """The forward of a backward: by number, by time, and in what torch.profiler writes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The families of kernels: real names for every row, and how little recorded traces leave without one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

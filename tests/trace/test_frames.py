@@ -1,7 +1,5 @@
 """Python frames are put in order when somebody asks for them, and not before."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 

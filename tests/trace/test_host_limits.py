@@ -1,7 +1,5 @@
 """What is claimed of a simulated device's pace, and of several devices on the cores of one host."""
 
-from __future__ import annotations
-
 from perfmagic.trace.host_limits import pace_remarks, paced, said_of, shared_cores
 from perfmagic.trace.model import DeviceInfo
 

@@ -1,7 +1,5 @@
 """The tables and their joins."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

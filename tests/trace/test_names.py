@@ -1,7 +1,5 @@
 """What a name says: class, direction, tensor cores; of a runtime call, what it does."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -13,6 +11,7 @@ from perfmagic.trace.names import (
     OpClass,
     call_kind,
     check_matches,
+    collective_name,
     comm_kernel_names,
     copy_direction,
     is_blocking_copy,
@@ -225,3 +224,21 @@ def test_a_copy_whose_call_waits_is_told_from_one_that_is_queued() -> None:
 )
 def test_a_call_name_gives_its_kind(names: str, kind: CallKind) -> None:
     assert {name: call_kind(name) for name in names.split()} == dict.fromkeys(names.split(), kind)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "spelled"),
+    [
+        ("allreduce", "all_reduce"),
+        ("all_reduce", "all_reduce"),
+        ("allreduce_coalesced", "all_reduce_coalesced"),
+        ("_allgather_base", "_all_gather_base"),
+        ("all_to_all", "all_to_all"),
+        ("alltoall_base", "all_to_all_base"),
+        ("_reduce_scatter_base", "_reduce_scatter_base"),
+        ("broadcast", "broadcast"),
+        ("send 0->1", "send 0->1"),
+    ],
+)
+def test_a_name_is_spelled_as_torch_does(recorded: str, spelled: str) -> None:
+    assert collective_name(recorded) == spelled

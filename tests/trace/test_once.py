@@ -1,7 +1,5 @@
 """What is kept for a trace goes with the trace."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import pickle

@@ -1,7 +1,5 @@
 """The recorded traces that are stored as .xz reach every test as .json.gz."""
 
-from __future__ import annotations
-
 import gzip
 import lzma
 import os

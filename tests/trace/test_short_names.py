@@ -1,7 +1,5 @@
 """Names for people: structure before letters, different names never alike, brackets closed, at any width."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """A kernel's name as a tree, and the function's name alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from perfmagic.trace.signatures import Kind, Term, function_name, mangled_parts, signature

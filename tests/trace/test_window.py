@@ -1,7 +1,5 @@
 """A part of a trace in time is a trace with the same joins."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Words on a picture."""
 
-from __future__ import annotations
-
 from perfmagic.view.svg.canvas import Canvas
 
 

@@ -1,7 +1,5 @@
 """Pieces of HTML that front ends keep."""
 
-from __future__ import annotations
-
 from perfmagic.view.html import MAX_SENTENCE, short
 
 

@@ -1,7 +1,5 @@
 """Everyone can distinguish colours that lie side by side."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import pytest

@@ -1,7 +1,5 @@
 """Tables of plain text that fit a terminal."""
 
-from __future__ import annotations
-
 import pytest
 
 from perfmagic.base.tables import Table, text_blocks, text_lines

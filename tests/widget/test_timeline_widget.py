@@ -1,7 +1,5 @@
 """The live timeline's Python half: what it sends, what it hears, and when it ends."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator
@@ -15,7 +13,7 @@ from perfmagic.base.display import choose, display_mode
 from perfmagic.base.errors import OptionError
 from perfmagic.results import TimelineResult
 from perfmagic.view.timeline.doc import ViewState
-from perfmagic.widget import shown
+from perfmagic.widget import timeline as shown
 from perfmagic.widget.timeline import TimelineWidget, timeline_widget
 from tests.trace.recorded import recorded
 from tests.view.timeline.build import MS, queue_of
@@ -51,7 +49,6 @@ def test_what_the_browser_selects_is_a_window_of_the_trace(result: TimelineResul
     widget.set_state({"view_ns": [0.0, 5e6], "selected_ns": [1e6, 4e6]})
     origin = result.doc.start_ns
     selected = result.selection
-    assert selected is not None
     assert (selected.meta.start_ns, selected.meta.end_ns) == (origin + MS, origin + 4 * MS)
     assert TimelineResult(selected).verdict is not None
     widget.set_state({"selected_ns": []})
@@ -100,7 +97,6 @@ def test_messages_on_another_thread_are_not_lost() -> None:
     assert heard == list(range(300))
     assert seen.line == 299
     assert seen.view is not None
-    assert seen.selection is not None
     assert (seen.view[0], seen.selection[1] - seen.selection[0]) == (299, 1)
 
 

@@ -7,29 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
+from perfmagic.analysis.diff import matching, work
 from perfmagic.analysis.diff.comparable import notes, repeats_of, unlike
-from perfmagic.analysis.diff.matching import (
-    LineChange,
-    RankChange,
-    StepChange,
-    Waiting,
-    describe_most_changed,
-    line_changes,
-    rank_changes,
-    rank_notes,
-    step_changes,
-)
 from perfmagic.analysis.diff.side import ComparedTrace, Side, busiest_devices
 from perfmagic.analysis.diff.times import TimeChange, parts, totals
-from perfmagic.analysis.diff.work import (
-    KernelChange,
-    OperatorChange,
-    Replacement,
-    has_shapes,
-    kernel_changes,
-    operator_changes,
-    replacements,
-)
 from perfmagic.base import units
 from perfmagic.trace.json_form import JsonForm, one_of
 from perfmagic.trace.model import Trace
@@ -138,13 +119,13 @@ class TraceDiff(JsonForm):
     of_samples: bool
     parts: Rows[TimeChange]
     totals: Rows[TimeChange]
-    operators: Rows[OperatorChange]
-    kernels: Rows[KernelChange]
-    replaced: Rows[Replacement]
-    steps: Rows[StepChange]
-    lines: Rows[LineChange]
+    operators: Rows[work.OperatorChange]
+    kernels: Rows[work.KernelChange]
+    replaced: Rows[work.Replacement]
+    steps: Rows[matching.StepChange]
+    lines: Rows[matching.LineChange]
     notes: tuple[str, ...]
-    ranks: Rows[RankChange]
+    ranks: Rows[matching.RankChange]
 
     @property
     def whole(self) -> TimeChange:
@@ -218,16 +199,16 @@ def jobs_diff(
     first: Mapping[int, Side],
     second: Mapping[int, Side],
     missing: Sequence[int] = (),
-    waiting_ns: Waiting = ({}, {}),
+    waiting_ns: matching.Waiting = ({}, {}),
 ) -> TraceDiff:
     """What changed from one job to another, by rank: the median rank in full, and the others beside it.
 
     missing: the ranks that only one of them has.  waiting_ns: as in rank_changes().
     """
-    ranks = rank_changes(first, second, waiting_ns)
+    ranks = matching.rank_changes(first, second, waiting_ns)
     median = next(row.rank for row in ranks if row.median)
     diff = _diff(first[median], second[median])
-    about_ranks = (*rank_notes(ranks, missing), *describe_most_changed(diff.steps))
+    about_ranks = (*matching.rank_notes(ranks, missing), *matching.describe_most_changed(diff.steps))
     return replace(diff, ranks=ranks, notes=(*about_ranks, *diff.notes))
 
 
@@ -252,9 +233,9 @@ def _diff(a: Side, b: Side) -> TraceDiff:
     repeats, of_samples = repeats_of(a, b), a.sampled or b.sampled
     if repeats != (1, 1):
         a, b = replace(a, by_step=True), replace(b, by_step=True)
-    by_shape = has_shapes(a.trace) and has_shapes(b.trace)
-    operators = operator_changes(a, b, repeats, by_shape=by_shape)
-    kernels = kernel_changes(a, b, repeats, by_shape=by_shape)
+    by_shape = work.has_shapes(a.trace) and work.has_shapes(b.trace)
+    operators = work.operator_changes(a, b, repeats, by_shape=by_shape)
+    kernels = work.kernel_changes(a, b, repeats, by_shape=by_shape)
     return TraceDiff(
         a=a.facts,
         b=b.facts,
@@ -267,9 +248,9 @@ def _diff(a: Side, b: Side) -> TraceDiff:
         totals=totals(a, b, repeats),
         operators=operators,
         kernels=kernels,
-        replaced=Rows((), Replacement) if of_samples else replacements(a, b, repeats, by_shape=by_shape),
-        steps=step_changes(a, b),
-        lines=line_changes(a, b),
+        replaced=Rows((), work.Replacement) if of_samples else work.replacements(a, b, repeats, by_shape=by_shape),
+        steps=matching.step_changes(a, b),
+        lines=matching.line_changes(a, b),
         notes=notes(a, b, operators, repeats),
-        ranks=Rows((), RankChange),
+        ranks=Rows((), matching.RankChange),
     )

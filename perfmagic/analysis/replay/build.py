@@ -7,18 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.replay.device_ops import (
-    FEW,
-    Instants,
-    Queues,
-    Starts,
-    heads,
-    last_before_on_thread,
-    link_full_queues,
-    op_starts,
-    stream_waits,
-    usual_latencies,
-)
+from perfmagic.analysis.replay import device_ops
 from perfmagic.analysis.replay.graph import Edge, Graph, HostWait, Links, Node
 from perfmagic.analysis.timeline.activity import blocking_copies
 from perfmagic.analysis.timeline.host_time import main_thread
@@ -63,16 +52,16 @@ class _Builder:
         self._link_host()
         handed = hand_overs(trace, points)
         self._link_hand_overs(handed)
-        queues, head = Queues(trace), heads(trace)
-        waits, known = stream_waits(trace, queues, head)
+        queues, head = device_ops.Queues(trace), device_ops.heads(trace)
+        waits, known = device_ops.stream_waits(trace, queues, head)
         on_host = tuple(host_waits(trace, queues, head))
-        usual = usual_latencies(trace, queues, waits, self._sync_ns(on_host))
-        starts = op_starts(trace, queues, waits, usual, self.begin_of != NO_NODE, unseen=self.unseen)
+        usual = device_ops.usual_latencies(trace, queues, waits, self._sync_ns(on_host))
+        starts = device_ops.op_starts(trace, queues, waits, usual, self.begin_of != NO_NODE, unseen=self.unseen)
         self._link_ops(starts)
         self._link_waits(starts, waits, usual.wait_ns)
         self._link_host_waits(on_host, usual.sync_ns)
-        at = Instants(self.begin_of, self.end_of, self.op_node, self.time_ns, self.first, self.second)
-        n_full_queue = link_full_queues(trace, queues, starts.launched, starts.previous, at)
+        at = device_ops.Instants(self.begin_of, self.end_of, self.op_node, self.time_ns, self.first, self.second)
+        n_full_queue = device_ops.link_full_queues(trace, queues, starts.launched, starts.previous, at)
         self._end_run()
         time_ns, first, second = self._with_joins()
         alone = (first.node == NO_NODE) & (second.node == NO_NODE)
@@ -132,9 +121,9 @@ class _Builder:
             for wait in waits
             if not wait.own and max(ops.end_ns[list(wait.ops)]) <= calls.start_ns[wait.call]
         ]
-        return min(int(np.median(quick)), _LONGEST_SYNC_NS) if len(quick) >= FEW else _SYNC_NS
+        return min(int(np.median(quick)), _LONGEST_SYNC_NS) if len(quick) >= device_ops.FEW else _SYNC_NS
 
-    def _link_ops(self, starts: Starts) -> None:
+    def _link_ops(self, starts: device_ops.Starts) -> None:
         ops = self.trace.ops
         length_ns = ops.end_ns - ops.start_ns
         launched = np.flatnonzero(starts.launched)
@@ -149,7 +138,7 @@ class _Builder:
         self.second.lag_ns[end] = (starts.stream_lag_ns + length_ns)[behind]
         self.second.kind[end] = Edge.STREAM
 
-    def _link_waits(self, starts: Starts, waits: Int64, wait_ns: int) -> None:
+    def _link_waits(self, starts: device_ops.Starts, waits: Int64, wait_ns: int) -> None:
         """A join of the launch and all that is waited for takes the place of the launch."""
         ops = self.trace.ops
         sources: dict[int, list[int]] = {}
@@ -350,7 +339,7 @@ COPY_RETURN_NS = 30_000  # a blocking copy may return before its op's last write
 STAGED_NS = 15_000  # a copy's call that was shorter only staged its bytes
 
 
-def host_waits(trace: Trace, queues: Queues, head: Int64) -> list[HostWait]:
+def host_waits(trace: Trace, queues: device_ops.Queues, head: Int64) -> list[HostWait]:
     """The blocking calls with what they wait for; calls that wait for nothing known are left out."""
     if not len(trace.ops):
         return []
@@ -368,11 +357,11 @@ def _copies(trace: Trace, head: Int64) -> Iterator[HostWait]:
         yield HostWait(call, (op,), own=True)
 
 
-def _synchronising(trace: Trace, queues: Queues, head: Int64) -> Iterator[HostWait]:
+def _synchronising(trace: Trace, queues: device_ops.Queues, head: Int64) -> Iterator[HostWait]:
     calls = trace.calls
     rows = np.flatnonzero(calls.kind == CallKind.SYNC)
     recorded = _recorded(trace, queues, rows)
-    recent = last_before_on_thread(trace, rows, head)
+    recent = device_ops.last_before_on_thread(trace, rows, head)
     marked_ns = np.sort(calls.start_ns[calls.kind == CallKind.RECORD])
     for call, newest in zip(rows.tolist(), recent.tolist(), strict=True):
         ops = recorded.get(call)
@@ -382,7 +371,7 @@ def _synchronising(trace: Trace, queues: Queues, head: Int64) -> Iterator[HostWa
             yield HostWait(call, ops, own=False)
 
 
-def _recorded(trace: Trace, queues: Queues, rows: Int64) -> dict[int, tuple[int, ...]]:
+def _recorded(trace: Trace, queues: device_ops.Queues, rows: Int64) -> dict[int, tuple[int, ...]]:
     """What the record itself says some calls wait for; empty where it had all ended or was never launched here."""
     waits, calls = trace.host_waits, trace.calls
     if not len(waits):
@@ -405,7 +394,7 @@ def _recorded(trace: Trace, queues: Queues, rows: Int64) -> dict[int, tuple[int,
     return {call: tuple(sorted(ops)) for call, ops in waited_for.items()}
 
 
-def _by_name(trace: Trace, queues: Queues, call: int, newest: int, marked_ns: Int64) -> tuple[int, ...]:
+def _by_name(trace: Trace, queues: device_ops.Queues, call: int, newest: int, marked_ns: Int64) -> tuple[int, ...]:
     """newest: the op launched last before the call by its thread.  marked_ns: when events were recorded."""
     ops, calls = trace.ops, trace.calls
     name = trace.names[calls.name[call]]

@@ -16,19 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from perfmagic.analysis import verdict
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Links, Node
-from perfmagic.analysis.verdict import (
-    COMMUNICATION_BOUND,
-    COPY_BOUND,
-    DEVICE_BOUND,
-    HOST_BOUND,
-    HOST_TAIL,
-    LATENCY_BOUND,
-    MIXED,
-    STALLED,
-    START_UP,
-)
 from perfmagic.base.numerics.intervals import Intervals, total_ns
 from perfmagic.base.numerics.longest import NO_NODE
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, Int8, Int64
@@ -484,17 +474,17 @@ class Judgement:
         part_ns = PART_FRAC * self.run_ns
         on_device_ns = self.device_ns + self.copies_ns + self.communication_ns
         checks = (
-            (START_UP, self.start_up_ns >= part_ns),
-            (HOST_TAIL, self.tail_ns >= part_ns),
-            (DEVICE_BOUND, self._decides(self.device_ns)),
-            (COPY_BOUND, self.copies_ns >= max(part_ns, self.host_ns)),
-            (COMMUNICATION_BOUND, self.communication_ns >= max(part_ns, self.host_ns)),
-            (DEVICE_BOUND, self._decides(on_device_ns)),
-            (HOST_BOUND, self._decides(self.host_ns) and self.busy_ns <= KEPT_BUSY_FRAC * self.run_ns),
-            (LATENCY_BOUND, self._decides(self.latency_ns)),
-            (STALLED, self._decides(self.unexplained_ns)),
+            (verdict.START_UP, self.start_up_ns >= part_ns),
+            (verdict.HOST_TAIL, self.tail_ns >= part_ns),
+            (verdict.DEVICE_BOUND, self._decides(self.device_ns)),
+            (verdict.COPY_BOUND, self.copies_ns >= max(part_ns, self.host_ns)),
+            (verdict.COMMUNICATION_BOUND, self.communication_ns >= max(part_ns, self.host_ns)),
+            (verdict.DEVICE_BOUND, self._decides(on_device_ns)),
+            (verdict.HOST_BOUND, self._decides(self.host_ns) and self.busy_ns <= KEPT_BUSY_FRAC * self.run_ns),
+            (verdict.LATENCY_BOUND, self._decides(self.latency_ns)),
+            (verdict.STALLED, self._decides(self.unexplained_ns)),
         )
-        return next((kind for kind, applies in checks if applies), MIXED)
+        return next((kind for kind, applies in checks if applies), verdict.MIXED)
 
     def _decides(self, ns: int) -> bool:
         return ns >= DECIDES_FRAC * self.run_ns > 0

@@ -8,15 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.base.numerics.intervals import coded, total_ns, union
+from perfmagic.trace import hoststack
 from perfmagic.trace.columns import NONE, HostKind, HostOps, Int64
-from perfmagic.trace.hoststack import (
-    HostStack,
-    host_stack,
-    inside_same_name,
-    is_operator,
-    launching_operators,
-    operator_stack,
-)
 from perfmagic.trace.model import Trace
 from perfmagic.trace.rows import Rows
 
@@ -54,12 +47,12 @@ def operators(trace: Trace, *, by_thread: bool = False, by_shape: bool = False) 
     Annotations and Python frames are no operators, and neither is torch's note about a collective inside one.
     """
     host = trace.host_ops
-    rows = np.flatnonzero(is_operator(trace))
+    rows = np.flatnonzero(hoststack.is_operator(trace))
     if not len(rows):
         return Rows((), OperatorStat)
-    stack = operator_stack(trace)
+    stack = hoststack.operator_stack(trace)
     parent = stack.parents()
-    counted = ~inside_same_name(host, parent, by_shape=by_shape)
+    counted = ~hoststack.inside_same_name(host, parent, by_shape=by_shape)
     n_own, own_ns = _launched(trace)
     # one after the other: together they are larger than the table
     columns: dict[str, Callable[[], Int64]] = {
@@ -120,7 +113,7 @@ def _self_ns(host: HostOps, parent: Int64) -> Int64:
 
 def _launched(trace: Trace) -> tuple[Int64, Int64]:
     """How many device ops each row launched itself, and their summed duration; shape of host_ops."""
-    ops, by = trace.ops, launching_operators(trace)
+    ops, by = trace.ops, hoststack.launching_operators(trace)
     n, length = np.zeros(len(trace.host_ops), np.int64), np.zeros(len(trace.host_ops), np.int64)
     known = by != NONE
     np.add.at(n, by[known], 1)
@@ -128,7 +121,7 @@ def _launched(trace: Trace) -> tuple[Int64, Int64]:
     return n, length
 
 
-def _with_inner(stack: HostStack, parent: Int64, own: Int64) -> Int64:
+def _with_inner(stack: hoststack.HostStack, parent: Int64, own: Int64) -> Int64:
     """The sum over each row and all rows inside it; shape of host_ops."""
     total = own.copy()
     for levels in stack.levels.values():
@@ -177,11 +170,11 @@ def user_annotations(trace: Trace) -> Rows[AnnotationStat]:
     if not len(rows):
         return Rows((), AnnotationStat)
     marked = host.kind == HostKind.ANNOTATION
-    counted = marked & ~inside_same_name(host, host_stack(trace, marked).parents())
+    counted = marked & ~hoststack.inside_same_name(host, hoststack.host_stack(trace, marked).parents())
     names, inverse, n = np.unique(host.name[rows], return_inverse=True, return_counts=True)
     host_ns = np.zeros(len(names), np.int64)
     np.add.at(host_ns, inverse, ((host.end_ns - host.start_ns) * counted)[rows])
-    mark, op = annotation_launches(trace, host_stack(trace, counted))
+    mark, op = annotation_launches(trace, hoststack.host_stack(trace, counted))
     code = np.searchsorted(names, host.name[mark])
     n_ops = np.bincount(code, minlength=len(names))
     busy_ns = _busy_ns(trace, code, op, len(names))
@@ -202,7 +195,7 @@ def user_annotations(trace: Trace) -> Rows[AnnotationStat]:
     )
 
 
-def annotation_launches(trace: Trace, stack: HostStack) -> tuple[Int64, Int64]:
+def annotation_launches(trace: Trace, stack: hoststack.HostStack) -> tuple[Int64, Int64]:
     """Every pair of an annotation (row of host_ops) and a device op launched in it (row of ops), by annotation."""
     launched = np.flatnonzero(trace.ops.launch != NONE)
     call = trace.ops.launch[launched]

@@ -6,16 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.timeline.activity import (
-    BLOCKED_NS,
-    FULL_DEPTH,
-    blocked_intervals,
-    blocking_copies,
-    orphans,
-    previous_end_ns,
-    stream_rows,
-    syncs,
-)
+from perfmagic.analysis.timeline import activity
 from perfmagic.base.numerics.intervals import coded, covered_ns, depths, distinct
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64
 from perfmagic.trace.model import Trace
@@ -162,7 +153,7 @@ def _queued_on(trace: Trace, device: int, stream: int, early: Bool | None = None
     """The ops of a stream of which it is known since when they were queued, rows of trace.ops; which are orphans."""
     ops = trace.ops
     on_stream = (ops.device == device) & (ops.stream == stream)
-    orphan = on_stream & (orphans(trace) if early is None else early)
+    orphan = on_stream & (activity.orphans(trace) if early is None else early)
     rows = np.flatnonzero(on_stream & (ops.launch != NONE) | orphan)
     return rows, orphan[rows]
 
@@ -173,7 +164,7 @@ def queues(trace: Trace, device: int) -> Rows[QueueStat]:
 
     Streams with neither an op with a launch record nor an orphan are left out.
     """
-    ops, orphan = trace.ops, orphans(trace)
+    ops, orphan = trace.ops, activity.orphans(trace)
     rows = np.flatnonzero((ops.device == device) & ((ops.launch != NONE) | orphan))
     if not len(rows):
         return Rows((), QueueStat)
@@ -206,7 +197,7 @@ def delays(trace: Trace) -> Delays:
     start = trace.ops.start_ns
     launch = np.minimum(trace.launch_start_ns(), start)
     returned = np.clip(trace.launch_end_ns(), launch, start)
-    free = np.clip(previous_end_ns(trace.ops), returned, start)
+    free = np.clip(activity.previous_end_ns(trace.ops), returned, start)
     return Delays(in_call_ns=returned - launch, behind_ns=free - returned, waiting_ns=start - free)
 
 
@@ -224,7 +215,7 @@ def _queued_from(trace: Trace, rows: Int64, orphan: Bool, group: Int64) -> Int64
 
 def _python_left(trace: Trace, rows: Int64, up: Int64) -> Int64:
     """From when on Python was ahead of each op: its launch; of a copy whose call held Python, the call's return."""
-    blocking, launch = blocking_copies(trace), trace.ops.launch[rows]
+    blocking, launch = activity.blocking_copies(trace), trace.ops.launch[rows]
     held = (launch != NONE) & (blocking[launch] if len(blocking) else False)
     returned = np.minimum(trace.launch_end_ns()[rows], trace.ops.end_ns[rows])
     left: Int64 = np.where(held, np.maximum(returned, up), up)
@@ -348,7 +339,7 @@ def _launched_late(trace: Trace, rows: Int64, free_ns: Int64) -> Bool:
     """Which ops were launched after all before them had ended, by a host that was not waiting; free_ns: until then."""
     launched = trace.launch_start_ns()[rows]
     before = np.concatenate((launched[:1], free_ns[:-1]))
-    held = covered_ns(blocked_intervals(syncs(trace)), before, launched)
+    held = covered_ns(activity.blocked_intervals(activity.syncs(trace)), before, launched)
     # launched earlier, held is 0 and the difference below it
     late: Bool = (trace.ops.launch[rows] != NONE) & (2 * held <= launched - before)
     return late
@@ -360,12 +351,12 @@ def _blocked_ns(trace: Trace) -> Int64:
     A graph's launch takes the longer the more ops it has: twice its usual length.
     """
     calls = trace.calls
-    least_ns = np.full(len(calls), BLOCKED_NS, np.int64)
+    least_ns = np.full(len(calls), activity.BLOCKED_NS, np.int64)
     for name in np.unique(calls.name).tolist():
         if "GraphLaunch" in trace.names[name]:
             graph_calls = calls.name == name
             usual = np.median((calls.end_ns - calls.start_ns)[graph_calls])
-            least_ns[graph_calls] = max(BLOCKED_NS, int(2 * usual))
+            least_ns[graph_calls] = max(activity.BLOCKED_NS, int(2 * usual))
     return least_ns
 
 
@@ -373,16 +364,16 @@ def _full(trace: Trace) -> tuple[int, Bool]:
     """The most launches queued on one stream, and the calls that blocked while their stream was at its limit."""
     calls, ops = trace.calls, trace.ops
     length = calls.end_ns - calls.start_ns
-    long = (calls.kind == CallKind.LAUNCH) & (length >= _blocked_ns(trace)) & ~blocking_copies(trace)
+    long = (calls.kind == CallKind.LAUNCH) & (length >= _blocked_ns(trace)) & ~activity.blocking_copies(trace)
     full = np.zeros(len(calls), bool)
     stats = {(q.device, q.stream): q.launches_max for device in trace.device_ids for q in queues(trace, device)}
-    for device, stream, rows in stream_rows(ops):
-        if stats.get((device, stream), 0) < FULL_DEPTH:
+    for device, stream, rows in activity.stream_rows(ops):
+        if stats.get((device, stream), 0) < activity.FULL_DEPTH:
             continue
         launched = distinct(ops.launch[rows][ops.launch[rows] != NONE])
         launched = launched[long[launched]]
         if not len(launched):
             continue
         depth = launches_queued_at(trace, device, stream, calls.start_ns[launched])
-        full[launched[depth >= FULL_DEPTH]] = True
+        full[launched[depth >= activity.FULL_DEPTH]] = True
     return max(stats.values(), default=0), full

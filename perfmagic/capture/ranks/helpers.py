@@ -22,7 +22,7 @@ _SERVANTS = (
     "torch.utils.data._utils.",
     "tqdm._monitor",
 )
-_WAITS = ("perfmagic.sim.groups.courier", "wait")  # for an operation between ranks
+_WAITS = ("perfmagic.sim.groups.posting", "wait")  # for an operation between ranks
 _IDLE = ("concurrent.futures.thread", "_worker")  # for work that a thread which runs would have to give
 
 

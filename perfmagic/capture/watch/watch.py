@@ -11,8 +11,7 @@ import numpy as np
 
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.watch import monitoring
-from perfmagic.capture.watch.events import Events
-from perfmagic.capture.watch.hot import HotLoops
+from perfmagic.capture.watch.events import Events, HotLoops
 from perfmagic.capture.watch.monitoring import Monitoring
 from perfmagic.capture.watch.paths import paths_of
 from perfmagic.capture.watch.settrace import Settrace

@@ -20,8 +20,16 @@ from perfmagic.capture.ranks.job import Job, pickled
 from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.ranks.settings import Settings
 from perfmagic.magics.in_rank.cell import MAGICS
-from perfmagic.magics.in_rank.shell import Hook, NamedCells, Publisher, RankShell, ended_by_others, no_input
-from perfmagic.magics.in_rank.stream import Stream, is_usable
+from perfmagic.magics.in_rank.shell import (
+    Hook,
+    NamedCells,
+    Publisher,
+    RankShell,
+    Stream,
+    ended_by_others,
+    is_usable,
+    no_input,
+)
 from perfmagic.magics.running.registry import load
 from perfmagic.magics.running.runtime import enter_rank
 

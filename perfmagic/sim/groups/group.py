@@ -20,12 +20,11 @@ from perfmagic.sim.groups import functional
 from perfmagic.sim.groups import operations as ops
 from perfmagic.sim.groups.agreement import Check, Collective, Header, Message
 from perfmagic.sim.groups.arguments import Given, Whole, check_parts, refs_of
-from perfmagic.sim.groups.courier import Courier
 from perfmagic.sim.groups.gloo import Gloo, Side, wait_for_ends
 from perfmagic.sim.groups.hosting import Begin, hand_over
 from perfmagic.sim.groups.ledger import Ledger, PendingOperation, Request, describe_line, user_line
 from perfmagic.sim.groups.operations import OperationKind
-from perfmagic.sim.groups.posting import Call, Group, post
+from perfmagic.sim.groups.posting import Call, Courier, Group, post
 from perfmagic.sim.torch_private import new_options
 
 # What torch asks of a process group besides communication: its names, its rank, its end.

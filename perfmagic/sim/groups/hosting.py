@@ -10,9 +10,8 @@ from typing import Any
 
 from perfmagic.base.clock import OFFSET_NS
 from perfmagic.sim.groups.agreement import Check
-from perfmagic.sim.groups.courier import Courier, Errand
 from perfmagic.sim.groups.ledger import CompletedOperation, HostLog, Request, open_logs
-from perfmagic.sim.groups.posting import Group, HostWork
+from perfmagic.sim.groups.posting import Courier, Errand, Group, HostWork
 from perfmagic.sim.log import LOG
 
 

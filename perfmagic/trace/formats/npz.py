@@ -34,17 +34,7 @@ from perfmagic.trace.columns import (
     StreamWaits,
     Table,
 )
-from perfmagic.trace.formats.npz_checks import (
-    About,
-    about_paths,
-    check_blocks,
-    check_inputs,
-    check_rows,
-    check_times,
-    checked_table,
-    path_arrays,
-    paths_from,
-)
+from perfmagic.trace.formats import npz_checks
 from perfmagic.trace.frames import apart
 from perfmagic.trace.model import Cell, Trace
 from perfmagic.trace.typed import plain_json, typed
@@ -103,7 +93,7 @@ def write_npz(trace: Trace, path: str | os.PathLike[str], *, compressed: bool = 
     for table in _OPTIONAL:
         rows = getattr(trace, table).to_dict() if len(getattr(trace, table)) else {}
         arrays |= {f"{table}.{name}": column for name, column in rows.items()}
-    arrays |= path_arrays(trace.paths)
+    arrays |= npz_checks.path_arrays(trace.paths)
     about = {
         "schema": SCHEMA,
         "names": trace.names,
@@ -114,7 +104,7 @@ def write_npz(trace: Trace, path: str | os.PathLike[str], *, compressed: bool = 
         "input_dtypes": trace.input_dtypes,
         "input_values": trace.input_values,
         "collectives": [asdict(collective) for collective in trace.collectives],
-        "paths": about_paths(trace.paths),
+        "paths": npz_checks.about_paths(trace.paths),
     }
     arrays[_ABOUT] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     with whole_file(path) as (target, file):
@@ -168,7 +158,7 @@ def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) 
                 f"{source.name} has schema {schema}, this version of perfmagic reads {READ[0]} to {SCHEMA}",
                 hint="update perfmagic, or save the trace again as Chrome JSON",
             )
-        return _trace(typed(about, About), arrays, schema)
+        return _trace(typed(about, npz_checks.About), arrays, schema)
     except TraceError:
         raise
     except _DAMAGE as error:
@@ -190,16 +180,16 @@ def _array(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> Any:
         return np.frombuffer(file.read(shape[0] * dtype.itemsize), dtype).copy()
 
 
-def _trace(about: About, arrays: dict[str, Any], schema: int) -> Trace:
+def _trace(about: npz_checks.About, arrays: dict[str, Any], schema: int) -> Trace:
     tables: dict[str, Any] = {}
     there = {table: kind for table, kind in _OPTIONAL.items() if any(name.startswith(f"{table}.") for name in arrays)}
     for table, kind in (_TABLES | there).items():
-        tables[table] = checked_table(table, kind, _columns(table, kind, arrays, schema))
-    paths = None if about.paths is None else paths_from(about.paths, arrays)
-    check_rows(tables, about)
-    check_blocks(tables.get("blocks", Blocks.make()), len(about.names))
-    check_times(about.meta, [*tables.values(), *([] if paths is None else [paths.marks])])
-    check_inputs(about)
+        tables[table] = npz_checks.checked_table(table, kind, _columns(table, kind, arrays, schema))
+    paths = None if about.paths is None else npz_checks.paths_from(about.paths, arrays)
+    npz_checks.check_rows(tables, about)
+    npz_checks.check_blocks(tables.get("blocks", Blocks.make()), len(about.names))
+    npz_checks.check_times(about.meta, [*tables.values(), *([] if paths is None else [paths.marks])])
+    npz_checks.check_inputs(about)
     tables["host_ops"], tables["python_frames"] = apart(tables["host_ops"])
     return Trace(
         names=about.names,

@@ -22,23 +22,7 @@ import numpy as np
 from perfmagic.base.errors import OptionError
 from perfmagic.base.files import file_path, made_folder
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64, OpKind
-from perfmagic.trace.formats.chrome import (
-    HOST_CATEGORY,
-    HOST_PID,
-    OP_CATEGORY,
-    call_args,
-    counters,
-    flows,
-    header,
-    host_args,
-    host_names,
-    json_names,
-    metadata,
-    op_args,
-    rows,
-    span,
-    write_events,
-)
+from perfmagic.trace.formats import chrome
 from perfmagic.trace.hoststack import nested
 from perfmagic.trace.model import Trace
 
@@ -59,8 +43,8 @@ def write_tensorboard(trace: Trace, folder: str | os.PathLike[str], worker: str 
     """
     path = worker_file(folder, trace, worker)
     meta = replace(trace.meta, races=())  # their row numbers are not those of this file
-    head = header(replace(trace, meta=meta)) | {"deviceProperties": _device_properties(trace)}
-    return write_events(path, head, _events(trace))
+    head = chrome.header(replace(trace, meta=meta)) | {"deviceProperties": _device_properties(trace)}
+    return chrome.write_events(path, head, _events(trace))
 
 
 def worker_file(folder: str | os.PathLike[str], trace: Trace, worker: str | None = None) -> Path:
@@ -80,47 +64,49 @@ def _device_properties(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _events(trace: Trace) -> Iterator[str]:
-    names, host = json_names(trace), trace.whole_host()
+    names, host = chrome.json_names(trace), trace.whole_host()
     made_by = _external_ids(trace, host)
-    yield from metadata(trace)
+    yield from chrome.metadata(trace)
     yield from _ops(trace, names, made_by)
     yield from _calls(trace, names, made_by)
     yield from _host_ops(trace, host)
     if not _has_steps(trace):
         yield _window_step(trace, host)
-    yield from flows(trace)
-    yield from counters(trace, names)
+    yield from chrome.flows(trace)
+    yield from chrome.counters(trace, names)
 
 
 def _ops(trace: Trace, names: list[str], made_by: Int64) -> Iterator[str]:
-    for at, row in enumerate(rows(trace.ops)):
-        launch, args = row["launch"], op_args(trace, row)
+    for at, row in enumerate(chrome.rows(trace.ops)):
+        launch, args = row["launch"], chrome.op_args(trace, row)
         args["correlation"] = len(trace.calls) + at if launch == NONE else launch
         args["External id"] = NO_OPERATOR if launch == NONE else int(made_by[launch])
-        yield span(OP_CATEGORY[OpKind(row["kind"])], names[row["name"]], row["device"], row["stream"], row, args)
+        yield chrome.span(
+            chrome.OP_CATEGORY[OpKind(row["kind"])], names[row["name"]], row["device"], row["stream"], row, args
+        )
 
 
 def _calls(trace: Trace, names: list[str], made_by: Int64) -> Iterator[str]:
-    args_of = call_args(trace)
-    for at, row in enumerate(rows(trace.calls)):
+    args_of = chrome.call_args(trace)
+    for at, row in enumerate(chrome.rows(trace.calls)):
         args = {"correlation": at, "External id": int(made_by[at])} | args_of(row)
-        yield span("Runtime", names[row["name"]], HOST_PID, row["thread"], row, args)
+        yield chrome.span("Runtime", names[row["name"]], chrome.HOST_PID, row["thread"], row, args)
 
 
 def _host_ops(trace: Trace, host: HostOps) -> Iterator[str]:
-    names = host_names(trace)
-    for at, row in enumerate(rows(host)):
-        args = {"External id": _id_of(at)} | host_args(trace, row)
+    names = chrome.host_names(trace)
+    for at, row in enumerate(chrome.rows(host)):
+        args = {"External id": _id_of(at)} | chrome.host_args(trace, row)
         category = _category(HostKind(row["kind"]), trace.names[row["name"]])
-        yield span(category, names[row["name"]], HOST_PID, row["thread"], row, args)
+        yield chrome.span(category, names[row["name"]], chrome.HOST_PID, row["thread"], row, args)
 
 
 def _category(kind: HostKind, name: str) -> str:
     if name.startswith(_STEP) and not _WHOLE_STEP.match(name):
-        return HOST_CATEGORY[HostKind.PYTHON]  # as anything else the plugin stops at a step without a number
+        return chrome.HOST_CATEGORY[HostKind.PYTHON]  # as anything else the plugin stops at a step without a number
     if kind == HostKind.ANNOTATION and _LOADER.match(name):
-        return HOST_CATEGORY[HostKind.OP]  # what the plugin's DataLoader time is taken from
-    return HOST_CATEGORY[kind]
+        return chrome.HOST_CATEGORY[HostKind.OP]  # what the plugin's DataLoader time is taken from
+    return chrome.HOST_CATEGORY[kind]
 
 
 def _external_ids(trace: Trace, host: HostOps) -> Int64:
@@ -156,4 +142,4 @@ def _window_step(trace: Trace, host: HostOps) -> str:
     thread = int(threads[np.argmax(n)]) if len(threads) else 0
     args = {"External id": _id_of(len(host))}
     times = {"start_ns": start_ns, "end_ns": end_ns}
-    return span(HOST_CATEGORY[HostKind.ANNOTATION], f'"{_STEP}0"', HOST_PID, thread, times, args)
+    return chrome.span(chrome.HOST_CATEGORY[HostKind.ANNOTATION], f'"{_STEP}0"', chrome.HOST_PID, thread, times, args)

@@ -11,38 +11,17 @@ import msgspec
 import numpy as np
 
 from perfmagic.trace.columns import Int64
+from perfmagic.trace.kineto import gathered
 from perfmagic.trace.kineto.decode import Begin, Chunk, End, Event, Other, Span
 from perfmagic.trace.kineto.event_columns import HOST_KINDS, OP_KINDS, EventColumns, time_columns
-from perfmagic.trace.kineto.gathered import (
-    CALLS,
-    COLLECTIVES,
-    DAY_NS,
-    DTYPES,
-    FRAMES,
-    HOST_OPS,
-    HOST_WAITS,
-    INPUTS,
-    NAMES,
-    OPS,
-    SHAPES,
-    SPAN_TABLES,
-    VALUES,
-    WAITS,
-    Codes,
-    Columns,
-    Gathered,
-    PairEnd,
-    Part,
-    together,
-)
 from perfmagic.trace.model import Collective, LaunchShape
 
 _TABLE_OF = {
-    **dict.fromkeys(OP_KINDS, OPS),
-    **dict.fromkeys(("cuda_runtime", "cuda_driver", "Runtime"), CALLS),
-    **dict.fromkeys(HOST_KINDS, HOST_OPS),
-    "python_function": FRAMES,
-    "cuda_sync": WAITS,
+    **dict.fromkeys(OP_KINDS, gathered.OPS),
+    **dict.fromkeys(("cuda_runtime", "cuda_driver", "Runtime"), gathered.CALLS),
+    **dict.fromkeys(HOST_KINDS, gathered.HOST_OPS),
+    "python_function": gathered.FRAMES,
+    "cuda_sync": gathered.WAITS,
 }
 _OVERHEAD = "overhead"
 _WAIT_NAME = "Stream Wait Event"
@@ -57,53 +36,57 @@ class Tables:
     """
 
     def __init__(self) -> None:
-        self.gathered = Gathered()
-        self._categories = Codes()
+        self.gathered = gathered.Gathered()
+        self._categories = gathered.Codes()
         make = self._make = EventColumns(self.gathered, self._categories)
-        self._makers: dict[int, Callable[[list[Span], Int64, Chunk], Columns]] = {
-            OPS: make.ops,
-            CALLS: make.calls,
-            HOST_OPS: make.host_ops,
-            WAITS: make.waits,
-            HOST_WAITS: make.host_waits,
-            FRAMES: make.frames,
+        self._makers: dict[int, Callable[[list[Span], Int64, Chunk], gathered.Columns]] = {
+            gathered.OPS: make.ops,
+            gathered.CALLS: make.calls,
+            gathered.HOST_OPS: make.host_ops,
+            gathered.WAITS: make.waits,
+            gathered.HOST_WAITS: make.host_waits,
+            gathered.FRAMES: make.frames,
         }
 
     @property
     def names(self) -> list[str]:
-        return list(self.gathered.books[NAMES])
+        return list(self.gathered.books[gathered.NAMES])
 
     @property
     def shapes(self) -> list[LaunchShape]:
         """How kernels were laid out, by the numbers in `shape` of ops."""
-        return [LaunchShape(*key) for key in self.gathered.books[SHAPES]]
+        return [LaunchShape(*key) for key in self.gathered.books[gathered.SHAPES]]
 
     @property
     def input_shapes(self) -> list[str]:
         """Shapes of operators' inputs as JSON, by the numbers in `shape` of host_ops."""
-        return self._texts(INPUTS)
+        return self._texts(gathered.INPUTS)
 
     @property
     def input_dtypes(self) -> list[str]:
         """Types of operators' inputs as JSON, by the numbers in `dtype` of host_ops; empty where there are none."""
-        return self._texts(DTYPES)
+        return self._texts(gathered.DTYPES)
 
     @property
     def input_values(self) -> list[str]:
         """Plain inputs of convolutions and attention as JSON, by the numbers in `value` of host_ops; () without any."""
-        return self._texts(VALUES)
+        return self._texts(gathered.VALUES)
 
     def _texts(self, book: int) -> list[str]:
         return [json.dumps(msgspec.json.decode(text)) if text else "" for text in self.gathered.books[book]]
 
     @property
     def collectives(self) -> list[Collective]:
-        return [Collective(*key) for key in self.gathered.books[COLLECTIVES]]
+        return [Collective(*key) for key in self.gathered.books[gathered.COLLECTIVES]]
 
     @property
     def empty(self) -> bool:
         """Whether neither a device nor a host record came."""
-        return not any(part.rows(table) for part in self.gathered.parts for table in (OPS, CALLS, HOST_OPS, FRAMES))
+        return not any(
+            part.rows(table)
+            for part in self.gathered.parts
+            for table in (gathered.OPS, gathered.CALLS, gathered.HOST_OPS, gathered.FRAMES)
+        )
 
     def add(self, chunk: Chunk, number: int = 0) -> None:
         """Take the events of one chunk. number: its place in the file, where others take chunks, too; it must rise."""
@@ -114,8 +97,8 @@ class Tables:
             self.gathered.seen.update(map(_kind, events))
         category, table = self._classified(events)
         self._note_overhead(events, category)
-        part = Part(number)
-        for code in SPAN_TABLES:
+        part = gathered.Part(number)
+        for code in gathered.SPAN_TABLES:
             matching = np.flatnonzero(table == code)
             if len(matching):
                 rows = matching.tolist()
@@ -128,13 +111,13 @@ class Tables:
         part.known = tuple(map(len, self.gathered.books))
         self.gathered.parts.append(part)
 
-    def take_over(self, others: Sequence[Gathered]) -> None:
+    def take_over(self, others: Sequence[gathered.Gathered]) -> None:
         """Add the chunks that other tables took. Nothing can be added after that."""
-        self.gathered = together([self.gathered, *others])
+        self.gathered = gathered.together([self.gathered, *others])
 
     def _note_overhead(self, events: list[Event], category: Int64) -> None:
         times_us = (cast("Span", events[row]).dur for row in self._make.rows_of(_OVERHEAD, category))
-        took_us = [time_us for time_us in times_us if 0 <= time_us * 1000 < DAY_NS]  # false for NaN
+        took_us = [time_us for time_us in times_us if 0 <= time_us * 1000 < gathered.DAY_NS]  # false for NaN
         self.gathered.overheads += len(took_us)
         self.gathered.overhead_us += sum(took_us)
 
@@ -143,10 +126,10 @@ class Tables:
         categories = self._categories
         category = np.fromiter(map(categories.__getitem__, map(_CAT, events)), np.int64, len(events))
         table = np.array([_TABLE_OF.get(name, 0) for name in categories], np.int8)[category]
-        for row in np.flatnonzero(table == WAITS).tolist():
+        for row in np.flatnonzero(table == gathered.WAITS).tolist():
             name = cast("Span", events[row]).name
             if name != _WAIT_NAME:
-                table[row] = HOST_WAITS if name in _HOST_WAIT_NAMES else 0
+                table[row] = gathered.HOST_WAITS if name in _HOST_WAIT_NAMES else 0
         return category, table
 
 
@@ -154,15 +137,15 @@ def _kind(event: Event) -> str:
     return event.cat.words if isinstance(event.cat, Other) else event.cat or "other"
 
 
-def _note_pairs(chunk: Chunk, table: Any, part: Part) -> None:
+def _note_pairs(chunk: Chunk, table: Any, part: gathered.Part) -> None:
     events = chunk.events
     rows = [row for row, event in enumerate(events) if isinstance(event, (Begin, End))]
     row_in_table = np.zeros(len(events), np.int64)
-    for code in SPAN_TABLES:
+    for code in gathered.SPAN_TABLES:
         selected = table == code
         row_in_table[selected] = np.arange(int(selected.sum()))
     times = time_columns([events[row] for row in rows], rows, chunk)
     for row, start_ns in zip(rows, times["start_ns"].tolist(), strict=True):
         event = cast("Begin | End", events[row])
-        pair = PairEnd(start_ns, (event.pid, event.tid), begins=isinstance(event, Begin))
+        pair = gathered.PairEnd(start_ns, (event.pid, event.tid), begins=isinstance(event, Begin))
         part.pairs.append((pair, int(table[row]), int(row_in_table[row])))

@@ -1,4 +1,7 @@
-"""The tables of a comparison of two timelines, as text cells: the same for terminal, Markdown and page."""
+"""The tables of a comparison of two timelines, as text cells: the same for terminal, Markdown and page.
+
+In a terminal: what changed in all, at most three differences, and the rest.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from perfmagic.analysis.diff.comparable import ONE_RUN
 from perfmagic.analysis.diff.diff import TraceDiff, describe_part
 from perfmagic.analysis.diff.times import TimeChange
 from perfmagic.analysis.diff.work import BOTH, KernelChange, Replacement
 from perfmagic.base import units
 from perfmagic.base.tables import Cell, Table, cell, markdown_table, markdown_text
-from perfmagic.base.terminal import columns, cut_to_columns, escaped
+from perfmagic.base.terminal import columns, cut_to_columns, escaped, width, wrapped
 from perfmagic.trace.short_names import short_names
 from perfmagic.view.diff.picture import Drawn, pair_picture, waterfall_picture
-from perfmagic.view.html import MAX_OUTPUT_BYTES, framed, headline, image, paragraphs
+from perfmagic.view.html import MAX_OUTPUT_BYTES, framed, headline, html_section, image, paragraphs, table_lines
 from perfmagic.view.report.tables import named_table, time_cell
 from perfmagic.view.svg.layouts import MAX_BYTES
-from perfmagic.view.tables import html_section
 
 MOST_ROWS = 15  # of a table of operators, kernels or replacements
 MOST_STEPS = 15
@@ -354,3 +357,39 @@ def comparison_html(diff: TraceDiff, first: Drawn, second: Drawn, *, whole: bool
 
 def _alt(diff: TraceDiff) -> str:
     return f"From {diff.a.name} to {diff.b.name}: {diff.headline}"[:400]
+
+
+BRIEF_ROWS = 6  # of a table of operators, kernels or replacements
+MOST_NOTES = 2  # before the details
+
+
+def comparison_text(diff: TraceDiff, details: str = "") -> str:
+    """How much longer the second took, who decides in each, and what changed most.
+
+    details: how to see all the rest; "" to have it here.
+    """
+    lines = _first(diff)
+    about = [note for note in diff.notes if note != ONE_RUN]
+    if details:
+        lines += [line for note in about[:MOST_NOTES] for line in wrapped(f"  ! {note}", indent=4)]
+        tables = len(comparison_tables(diff, BRIEF_ROWS, narrow=True))
+        more = [units.plural(len(diff.notes), "note"), units.plural(tables, "table")]
+        return "\n".join([*lines, f"  {details}: {', '.join(more)}"])
+    lines += [line for note in diff.notes for line in wrapped(f"  {note}", indent=4)]
+    for table in comparison_tables(diff, BRIEF_ROWS, narrow=True):
+        lines += ["", *table_lines(table)]
+    return "\n".join(lines)
+
+
+def _first(diff: TraceDiff) -> list[str]:
+    who = "" if diff.no_verdict else f": {diff.decides}"
+    lines = wrapped(diff.total + who, indent=2)
+    return lines + [_with_times(number, part) for number, part in enumerate(diff.differences, 1)]
+
+
+def _with_times(number: int, part: TimeChange) -> str:
+    """A difference, with its times at the end of the line."""
+    right = f"{units.duration(part.a_ns)} → {units.duration(part.b_ns)}"
+    what = describe_part(part)
+    left = cut_to_columns(f"{number:>3}  {what[:1].upper()}{what[1:]}", width() - columns(right) - 2)
+    return left + " " * (width() - columns(left) - columns(right)) + right

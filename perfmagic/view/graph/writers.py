@@ -7,8 +7,7 @@ from perfmagic.base.tables import html_table, markdown_table, text_lines
 from perfmagic.base.terminal import wrapped
 from perfmagic.view.graph.doc import EXECUTED, PLANNED, GraphDoc
 from perfmagic.view.graph.picture import alt_text, graph_picture
-from perfmagic.view.html import RED, closed, conclusion_html, framed, image, paragraphs, short
-from perfmagic.view.tables import conclusion_markdown
+from perfmagic.view.html import RED, closed, conclusion_html, conclusion_markdown, framed, image, paragraphs, short
 
 
 def graph_text(doc: GraphDoc, *, details: bool) -> str:

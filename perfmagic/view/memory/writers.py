@@ -8,10 +8,9 @@ from dataclasses import replace
 from perfmagic.base import units
 from perfmagic.base.tables import Table, html_table, markdown_table, text_lines
 from perfmagic.base.terminal import cut_to_columns, wrapped
-from perfmagic.view.html import RED, closed, conclusion_html, framed, image, paragraphs, short
+from perfmagic.view.html import RED, closed, conclusion_html, conclusion_markdown, framed, image, paragraphs, short
 from perfmagic.view.memory.doc import MemoryDoc
 from perfmagic.view.memory.picture import alt_text, memory_picture
-from perfmagic.view.tables import conclusion_markdown
 
 _REASON = 42  # columns
 

@@ -14,12 +14,11 @@ from perfmagic.base import units
 from perfmagic.base.language import translated
 from perfmagic.base.tables import Table, html_table, markdown_table, text_lines
 from perfmagic.base.terminal import wrapped
-from perfmagic.view.html import closed, conclusion_html, framed, image, paragraphs, short
+from perfmagic.view.html import closed, conclusion_html, conclusion_markdown, framed, image, paragraphs, short
 from perfmagic.view.svg.canvas import Canvas, Placed, in_row, number, rects
 from perfmagic.view.svg.layouts import alone, in_bytes
 from perfmagic.view.svg.metrics import fitted, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, Tone, tint
-from perfmagic.view.tables import conclusion_markdown
 
 # Several numbers of ranks as SVG: the speed-up beside the ideal, and where the time of each went.
 

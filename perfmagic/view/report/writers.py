@@ -14,7 +14,7 @@ from perfmagic.base.language import translated
 from perfmagic.base.tables import Table, markdown_table, markdown_text, text_lines
 from perfmagic.base.terminal import escaped, wrapped
 from perfmagic.trace.model import Trace
-from perfmagic.view.html import framed, short
+from perfmagic.view.html import INDENT, framed, html_section, short, shorten_indented, table_lines
 from perfmagic.view.ranks.doc import RanksDoc, rank_table
 from perfmagic.view.ranks.summary import ranks_summary
 from perfmagic.view.report.tables import (
@@ -25,7 +25,6 @@ from perfmagic.view.report.tables import (
     report_tables,
     windows_words,
 )
-from perfmagic.view.tables import INDENT, html_section, shorten_indented, table_lines
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.text import timeline_text
 

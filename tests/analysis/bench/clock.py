@@ -1,7 +1,5 @@
 """A clock that only bodies move, and functions measured by it: no test depends on the speed of its host."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

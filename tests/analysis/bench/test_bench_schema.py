@@ -1,7 +1,5 @@
 """docs/bench.schema.json describes exactly what save() writes: a new, missing or retyped key is a reviewed change."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Is it faster, really: intervals, verdicts, interleaved samples."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

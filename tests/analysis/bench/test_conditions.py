@@ -1,7 +1,5 @@
 """Every warning of a benchmark: it has words, a number where there is one, and advice that was not followed yet."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from pathlib import Path

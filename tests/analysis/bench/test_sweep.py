@@ -1,7 +1,5 @@
 """Time against size: where the bottleneck changes, how time grows, and its pictures."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

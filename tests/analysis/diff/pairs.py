@@ -1,7 +1,5 @@
 """Pairs of small traces that differ in one thing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

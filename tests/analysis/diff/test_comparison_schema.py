@@ -1,7 +1,5 @@
 """docs/comparison.schema.json describes exactly what a comparison of two timelines holds."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What a comparison of two timelines says, in traces made by hand."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

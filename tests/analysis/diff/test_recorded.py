@@ -1,7 +1,5 @@
 """Two recorded traces compared: counts, durations and parts agree with a sweep of the raw files that is not ours."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What tests of findings begin with: a device that is busy, one finding of a trace, a sentence with plain spaces."""
 
-from __future__ import annotations
-
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.trace.model import Trace

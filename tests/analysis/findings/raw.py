@@ -1,7 +1,5 @@
 """Recorded traces as their JSON has them, in microseconds: what sentences are checked against, without our reader."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import defaultdict
@@ -38,7 +36,7 @@ class Raw:
     data: dict[str, Any]
 
     @classmethod
-    def of(cls, name: str) -> Raw:
+    def of(cls, name: str) -> "Raw":
         return cls(json.loads(gzip.decompress(real(name).read_bytes())))
 
     @cached_property

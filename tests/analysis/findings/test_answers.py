@@ -1,7 +1,5 @@
 """What to do: findings with one remedy are one answer, replayed once, the most first."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,26 +1,16 @@
 """What a busy device gets told: where its time goes, and what makes it slow."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from perfmagic.analysis.findings import kernels
 from perfmagic.analysis.findings.device_time import device_time
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.findings.kernels import (
-    CLAIMS,
-    claim,
-    eager_attention,
-    low_occupancy,
-    tensor_cores,
-    tiny_kernels,
-    unaligned_gemm,
-)
 from perfmagic.analysis.findings.launches import graph_launch
 from perfmagic.base.numerics.intervals import intersect, total_ns, union
 from perfmagic.trace.model import Trace
@@ -81,10 +71,10 @@ def test_a_device_that_is_idle_most_of_the_time_has_no_finding_on_its_operators(
 
 def test_unaligned_products_cost_what_aligned_ones_of_their_size_take_less() -> None:
     s = Shaped().op("aten::mm", [[1000, 1001], [1001, 1000]], BF16, ((UNALIGNED, 100.0),))
-    alone = one(unaligned_gemm(Facts(s.trace())))
+    alone = one(kernels.unaligned_gemm(Facts(s.trace())))
     assert alone.cost_ns is None
     s.op("aten::mm", [[1000, 1000], [1000, 1000]], BF16, ((ALIGNED, 20.0),))
-    found = one(unaligned_gemm(Facts(s.trace())))
+    found = one(kernels.unaligned_gemm(Facts(s.trace())))
     assert found.cost_ns == 79_980  # 2.002 GFLOP at 100 TFLOP/s take 20.02 µs
     words = plain(found.sentence)
     assert words.startswith(
@@ -99,16 +89,16 @@ def test_a_small_or_slower_aligned_product_tells_no_cost() -> None:
     s = Shaped().op("aten::mm", [[1000, 1001], [1001, 1000]], BF16, ((UNALIGNED, 100.0),))
     s.op("aten::mm", [[10, 10], [10, 10]], BF16, ((ALIGNED, 1.0),))
     s.op("aten::mm", [[1000, 1000], [1000, 1000]], BF16, ((ALIGNED, 200.0),))
-    assert one(unaligned_gemm(Facts(s.trace()))).cost_ns is None
+    assert one(kernels.unaligned_gemm(Facts(s.trace()))).cost_ns is None
 
 
 @pytest.mark.parametrize("name", ["x_align8", "x_align16", "x_align4"])
 def test_aligned_kernels_are_no_finding(name: str) -> None:
-    assert not unaligned_gemm(Facts(Shaped().op("aten::mm", kernels=((name, 10.0),)).trace()))
+    assert not kernels.unaligned_gemm(Facts(Shaped().op("aten::mm", kernels=((name, 10.0),)).trace()))
 
 
 def test_eager_attention_costs_what_stands_between_its_products() -> None:
-    found = one(eager_attention(Facts(attention(Shaped(), 3).trace())))
+    found = one(kernels.eager_attention(Facts(attention(Shaped(), 3).trace())))
     assert found.cost_ns == 3 * 40 * US
     assert total_ns(found.where) == 3 * 100 * US
     assert plain(found.sentence).startswith("attention in separate kernels, 300 µs of 300 µs of device time: softmax")
@@ -116,23 +106,23 @@ def test_eager_attention_costs_what_stands_between_its_products() -> None:
 
 def test_a_softmax_far_from_products_is_no_attention() -> None:
     s = Shaped().op("aten::bmm", kernels=((ALIGNED, 40.0),)).op("aten::_softmax", kernels=(("softmax", 40.0),))
-    assert not eager_attention(Facts(s.trace()))  # no product behind it
+    assert not kernels.eager_attention(Facts(s.trace()))  # no product behind it
     for _ in range(9):
         s.op("aten::add", kernels=(("add", 1.0),))
     s.op("aten::bmm", kernels=((ALIGNED, 40.0),))
-    assert not eager_attention(Facts(s.trace()))
+    assert not kernels.eager_attention(Facts(s.trace()))
 
 
 def test_kernels_that_fill_a_part_of_the_device_cost_the_rest_of_it() -> None:
     s = Shaped().op("aten::sort", kernels=(("sort", 100.0),), grid=(9, 3, 1))
-    found = one(low_occupancy(Facts(s.trace())))
+    found = one(kernels.low_occupancy(Facts(s.trace())))
     assert found.cost_ns == 75 * US  # 27 of 108
     assert "had 27 blocks for 108 multiprocessors and ran alone for 100 µs" in plain(found.sentence)
     beside = s.trace()
     s.events.append(json.loads(json.dumps(s.events[-1])))
     s.events[-1]["args"] |= {"stream": 8, "grid": [999, 1, 1], "correlation": 77}
     s.events[-1]["tid"] = 8
-    assert not low_occupancy(Facts(s.trace()))  # another kernel filled it
+    assert not kernels.low_occupancy(Facts(s.trace()))  # another kernel filled it
     assert beside.device_info(0).multiprocessors == 108
 
 
@@ -149,13 +139,13 @@ def test_what_is_no_low_occupancy(
     properties: dict[str, object], grid: tuple[int, int, int], name: str, length: float
 ) -> None:
     s = Shaped(properties=dict(properties)).op("x", kernels=((name, length),), grid=grid)
-    assert not low_occupancy(Facts(s.trace()))
+    assert not kernels.low_occupancy(Facts(s.trace()))
 
 
 def test_many_tiny_kernels_are_counted() -> None:
     few = Shaped().op("aten::add", kernels=(("add", 2.0),) * 99)
-    assert not tiny_kernels(Facts(few.trace()))
-    found = one(tiny_kernels(Facts(few.op("aten::add", kernels=(("add", 2.0),) * 2).trace())))
+    assert not kernels.tiny_kernels(Facts(few.trace()))
+    found = one(kernels.tiny_kernels(Facts(few.op("aten::add", kernels=(("add", 2.0),) * 2).trace())))
     assert (
         "101 of 101 kernels took less than 5.00 µs, 202 µs in all; half of all kernels take 2.00 µs or less"
         in plain(found.sentence)
@@ -174,9 +164,9 @@ def test_a_graph_that_carries_most_ops_is_a_fact_without_a_cost() -> None:
 
 def test_float64_products_get_no_advice_to_use_float16() -> None:
     double = Shaped().op("aten::mm", kernels=(("volta_dgemm_128x64_nn", 100.0),))
-    assert not tensor_cores(Facts(double.trace()))
+    assert not kernels.tensor_cores(Facts(double.trace()))
     single = Shaped().op("aten::mm", kernels=(("ampere_sgemm_128x64_nn", 100.0),))
-    assert total_ns(one(tensor_cores(Facts(single.trace()))).where) == 100 * US
+    assert total_ns(one(kernels.tensor_cores(Facts(single.trace()))).where) == 100 * US
 
 
 CONVOLUTION = "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>"
@@ -199,7 +189,7 @@ def test_products_and_convolutions_use_tensor_cores_by_settings_of_their_own(
         s.op("aten::mm", kernels=(("ampere_sgemm_128x64_nn", products_us),))
     if convolutions_us:
         s.op("aten::cudnn_convolution", kernels=((CONVOLUTION, convolutions_us),))
-    found = one(tensor_cores(Facts(s.trace())))
+    found = one(kernels.tensor_cores(Facts(s.trace())))
     every = ("set_float32_matmul_precision", "torch.backends.cudnn.allow_tf32", "channels_last")
     assert [word for word in every if word in found.advice] == words
 
@@ -207,7 +197,7 @@ def test_products_and_convolutions_use_tensor_cores_by_settings_of_their_own(
 def test_a_few_microseconds_without_tensor_cores_are_nothing_in_a_long_trace() -> None:
     s = Shaped().op("aten::mm", kernels=(("ampere_sgemm_128x64_nn", 49.0),))
     s.device_us += 941
-    assert not tensor_cores(Facts(s.op("aten::add", kernels=(("add", 10.0),)).trace()))
+    assert not kernels.tensor_cores(Facts(s.op("aten::add", kernels=(("add", 10.0),)).trace()))
 
 
 def elementwise(name: str = "aten::mul", inside: tuple[str, ...] = ()) -> Shaped:
@@ -248,14 +238,14 @@ def test_an_op_belongs_to_one_finding() -> None:
         if event["name"] == ALIGNED:
             event["name"] = UNALIGNED
     facts = Facts(s.trace())
-    assert claim(facts, "unaligned_gemm").ops_ns == 2 * 60 * US
-    assert claim(facts, "eager_attention").ops_ns == 2 * 40 * US
-    assert one(eager_attention(facts)).cost_ns == 2 * 40 * US
+    assert kernels.claim(facts, "unaligned_gemm").ops_ns == 2 * 60 * US
+    assert kernels.claim(facts, "eager_attention").ops_ns == 2 * 40 * US
+    assert one(kernels.eager_attention(facts)).cost_ns == 2 * 40 * US
 
 
 def check_apart(trace: Trace) -> None:
     facts = Facts(trace)
-    claims = [claim(facts, rule) for rule in CLAIMS]
+    claims = [kernels.claim(facts, rule) for rule in kernels.CLAIMS]
     rows = np.concatenate([found.rows for found in claims])
     assert len(np.unique(rows)) == len(rows)
     for first, second in pairwise(sorted(claims, key=lambda c: len(c.rows))):
@@ -271,7 +261,7 @@ def test_on_recorded_traces_no_instant_counts_twice_and_no_cost_exceeds_its_time
     trace = real_trace(name)
     check_apart(trace)
     for found in findings(trace):
-        if found.rule in {*CLAIMS, "device_time"}:
+        if found.rule in {*kernels.CLAIMS, "device_time"}:
             assert found.cost_ns is None or found.cost_ns <= total_ns(found.where)
 
 

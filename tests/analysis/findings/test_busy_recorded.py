@@ -1,7 +1,5 @@
 """What sentences say of recorded traces, beside figures that are counted in the files' JSON."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Headlines and actions: short, with every value in, and about what the finding is about."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

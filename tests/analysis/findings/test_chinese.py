@@ -1,7 +1,5 @@
 """Answers in Chinese, on recorded traces: the same answers in other words, without a rest of English."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Communication that the rule for names may miss is said, with the option that decides."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Pinned or pageable, one stream or one for the copies: each of the four says why it overlaps compute, or does not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
@@ -90,7 +88,6 @@ def test_pinned_on_one_stream_overlaps_nothing_because_a_stream_has_an_order() -
 def overlap_is_reported(trace: Trace) -> bool:
     """Whether the findings say so where copies overlapped with compute; a loaded machine can separate them."""
     pinned = Facts(trace).pinned_copies
-    assert pinned is not None
     assert pinned.own_stream
     words = "of copies overlapped with compute: they use pinned memory"
     return (words in said(trace, "streams")) == pinned.overlap

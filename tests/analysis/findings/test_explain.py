@@ -1,7 +1,5 @@
 """Each rule, asked alone, finds what it finds among all, or says why it is silent."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -75,7 +73,6 @@ def test_a_pageable_upload_that_held_python_is_found_with_its_line_and_advice() 
     b.op(100, 140, launch=(60, 130), name=UPLOAD)
     b.op(150, 1000, launch=141)
     finding = first_finding(b.trace(), "pageable")
-    assert finding is not None
     assert (finding.cost_ns, finding.lines) == (30 * US, (2,))  # idle for 40 µs, of which a launch takes 10
     assert finding.cost_ns <= total_ns(finding.where)
     assert plain(finding.sentence).startswith(
@@ -106,7 +103,6 @@ def test_what_a_pageable_copy_ran_beside_is_split_by_when_it_was_launched(
     b.op(110, 200, launch=(60, 130), name=UPLOAD, stream=20)
     b.op(900, 1000, launch=300, name="gemm")
     finding = first_finding(b.trace(), "pageable")
-    assert finding is not None
     assert words in plain(finding.sentence)
     assert "blocked until the copy was staged, launched nothing that could overlap" in plain(finding.sentence)
 
@@ -125,7 +121,6 @@ def test_uploads_that_indexing_makes_cannot_be_pinned_where_it_is_called() -> No
     b.op(1001, 1100, launch=(210, 220), name=UPLOAD)
     b.sync(220, 299)
     finding = first_finding(b.trace(), "pageable")
-    assert finding is not None
     assert plain(finding.advice) == (
         f"1 of them, 77.0 µs, {keep}. For the others, pin_memory() together with non_blocking=True keeps Python from "
         "blocking, pinning alone does not; to overlap with compute, they also need a stream of their own"
@@ -153,7 +148,6 @@ def test_item_in_a_loop_is_counted_once_a_call_and_costs_nothing_while_the_devic
         b.sync(start + 10, start + 20)
         b.sync(start + 20, start + 90)
     finding = first_finding(b.trace(returned=1000), "sync")
-    assert finding is not None
     assert (finding.cost_ns, finding.lines) == (0, (2,))
     assert (
         plain(finding.sentence)
@@ -166,7 +160,6 @@ def test_a_sync_costs_the_time_in_which_the_device_was_idle() -> None:
     b.sync(400, 600)
     b.op(900, 1000, launch=890)
     finding = first_finding(b.trace(), "sync")
-    assert finding is not None
     assert finding.cost_ns == 100 * US
 
 
@@ -175,7 +168,6 @@ def test_a_sync_costs_nothing_of_the_time_in_which_the_next_op_was_queued() -> N
     b.op(900, 1000, launch=300)
     b.sync(400, 890)
     finding = first_finding(b.trace(), "sync")
-    assert finding is not None
     assert finding.cost_ns is None  # the device was idle meanwhile: "no time lost" would be wrong, too
 
 
@@ -186,17 +178,14 @@ def test_the_syncs_at_the_edges_of_a_file_s_record_are_not_laid_on_the_model() -
     b.op(1000, 2000, launch=910)
     b.sync(920, 2010, name="cudaDeviceSynchronize")
     facts = first_finding(b.trace(), "sync")
-    assert facts is not None
     assert "×2, where the record begins and ends: profilers synchronize there themselves" in plain(facts.sentence)
     assert "blocks until the device finishes" not in verdict(b.trace()).sentence
     b.host_op(0, 2020, "loop.py(3): run", kind=HostKind.PYTHON)
     b.host_op(0, 900, "torch/cuda/__init__.py(975): synchronize", kind=HostKind.PYTHON)
     facts = first_finding(b.trace(), "sync")
-    assert facts is not None
     assert "begins and ends: run (loop.py:3) made the call. The device" in plain(facts.sentence)
     b.host_op(915, 2015, "torch/profiler/profiler.py(235): stop_trace", kind=HostKind.PYTHON)
     facts = first_finding(b.trace(), "sync")
-    assert facts is not None
     assert (
         "begins and ends: the calls are from run (loop.py:3) (900 µs) and the profiler (1.09 ms). The device"
         in plain(facts.sentence)
@@ -215,7 +204,6 @@ def test_exposed_copies_are_found_with_their_longest_and_hidden_ones_are_not() -
     b = busy_device(500)
     b.op(400, 600, launch=3, name=PINNED, stream=8)
     finding = first_finding(b.trace(), "exposed_copy")
-    assert finding is not None
     assert finding.cost_ns == 100 * US
     assert plain(finding.sentence) == (
         "exposed copies: 100 µs of 200 µs did not overlap with compute. It is an HtoD copy of 200 µs, queued by line 2"
@@ -243,7 +231,6 @@ def small(n: int, length: float, period: float = 20, *, compute_major: int | Non
 
 def test_ops_launched_one_by_one_are_found_with_their_number_and_the_time_python_was_late() -> None:
     finding = first_finding(small(60, 4), "one_by_one")
-    assert finding is not None
     # 14 µs until each launch; then 2 µs until the op starts, of all but the last, after which nothing runs dry
     assert finding.cost_ns == (59 * 14 + 58 * 2) * US
     assert plain(finding.sentence) == (
@@ -253,7 +240,6 @@ def test_ops_launched_one_by_one_are_found_with_their_number_and_the_time_python
         "With CUDA graphs, the run takes about 316 µs (300 µs to 332 µs) instead of 1.19 ms"
     )
     older = first_finding(small(60, 4, compute_major=6), "one_by_one")
-    assert older is not None
     assert plain(older.advice) == "CUDA graphs launch many ops at once"  # Triton needs 7.0
     assert first_finding(small(9, 4), "one_by_one") is None  # every loop begins with an empty queue
     assert first_finding(small(60, 18), "one_by_one") is None  # launched while the op before was executing
@@ -277,7 +263,6 @@ def steps_with_a_pause(pause_us: float, n: int = 3, stray: int = 0) -> Builder:
 
 def test_a_gap_that_comes_again_names_its_op_how_often_where_python_was_and_in_which_steps() -> None:
     finding = first_finding(steps_with_a_pause(100).trace(), "repeated_gap")
-    assert finding is not None
     assert finding.cost_ns == 300 * US
     assert plain(finding.sentence) == (
         "recurring gap ×3 between gemm and relu: the device waited 300 µs for Python, 100 µs each, over 3 steps. "
@@ -296,7 +281,6 @@ def test_gaps_before_different_ops_or_too_short_or_too_few_are_no_repetition() -
 
 def test_a_gap_in_some_of_the_steps_says_in_how_many() -> None:
     finding = first_finding(steps_with_a_pause(100, n=5, stray=2).trace(), "repeated_gap")
-    assert finding is not None
     assert ", over 3 of 5 steps." in plain(finding.sentence)
 
 
@@ -315,7 +299,6 @@ def test_the_longest_gap_is_found_when_it_is_a_twentieth_of_the_extent() -> None
     b = busy_device(1000)
     b.op(1055, 1100, launch=1054)
     finding = first_finding(b.trace(), "longest_gap")
-    assert finding is not None
     assert finding.cost_ns == 54 * US  # the part in which no launch was under way
     assert ", 55.0 µs: the device waited 54.0 µs for Python and 1.00 µs for launches" in plain(finding.sentence)
     near = busy_device(1000)
@@ -329,7 +312,6 @@ def test_the_longest_gap_names_where_python_was_but_not_the_profiler_s_own_step(
         b.host_op(0, 2000, name, kind=HostKind.ANNOTATION)
         b.op(1500, 1600, launch=1499)
         finding = first_finding(b.trace(), "longest_gap")
-        assert finding is not None
         assert (f"Python was inside {name}" in finding.sentence) is said
 
 
@@ -386,7 +368,6 @@ def full_queue(depth: int) -> Trace:
 
 def test_a_launch_that_waited_for_room_in_the_queue_is_found_and_costs_nothing() -> None:
     finding = first_finding(full_queue(950), "queue_full")
-    assert finding is not None
     assert (finding.cost_ns, finding.lines) == (0, (2,))
     assert "1 launch blocked Python for 2.50 ms on line 2. Up to 951 launches were queued" in plain(finding.sentence)
     assert first_finding(full_queue(800), "queue_full") is None
@@ -507,13 +488,11 @@ def test_streams_that_ran_at_once_are_said_and_so_are_those_that_did_not() -> No
     b.op(10, 30, launch=1, stream=7)
     b.op(20, 50, launch=2, stream=8)
     at_once = first_finding(b.trace(returned=5), "streams")
-    assert at_once is not None
     assert plain(at_once.sentence) == "2 streams ran concurrently for 10.0 µs, 25 % of the time the device was busy"
     b = Builder()
     b.op(10, 30, launch=1, stream=7)
     b.op(30, 50, launch=2, stream=8)
     in_turn = first_finding(b.trace(returned=5), "streams")
-    assert in_turn is not None
     assert in_turn.sentence == "2 streams never ran concurrently"
     assert first_finding(busy_device().trace(), "streams") is None
 
@@ -525,7 +504,6 @@ def test_waits_that_leave_the_queue_empty_say_what_the_device_then_lost() -> Non
         b.op(100 * i + 10, 100 * i + 40, launch=100 * i)
         b.sync(100 * i + 2, 100 * i + 41)
     waits = first_finding(b.trace(returned=342), "sync")
-    assert waits is not None
     assert "Each left the queue empty. The device then waited 181 µs for Python" in plain(waits.sentence)
 
 
@@ -550,7 +528,6 @@ def fetching(until: float) -> Trace:
 
 def test_data_loading_costs_the_time_in_which_the_device_waited_for_the_loader() -> None:
     finding = first_finding(fetching(800), "data_loading")
-    assert finding is not None
     assert (finding.cost_ns, finding.lines) == (300 * US, (2,))
     assert plain(finding.sentence).startswith(
         "data loading: the device waited 300 µs while Python fetched 1 batch on line 2. With num_workers"
@@ -584,7 +561,6 @@ def early(n: int, ahead: float) -> Trace:
 
 def test_clocks_that_disagree_are_said_with_the_largest_error() -> None:
     finding = first_finding(early(2, 7), "clocks")
-    assert finding is not None
     assert "2 ops start before the launch, by up to 7.00 µs" in plain(finding.sentence)
     assert first_finding(early(0, 7), "clocks") is None
     assert first_finding(early(1, 7), "clocks") is not None
@@ -601,7 +577,6 @@ def unrecorded(n: int) -> Trace:
 
 def test_launches_without_a_record_make_it_incomplete() -> None:
     finding = first_finding(unrecorded(3), "incomplete")
-    assert finding is not None
     assert "3 of 203 launches have no device record" in plain(finding.sentence)
     assert first_finding(unrecorded(2), "incomplete") is None
 
@@ -617,12 +592,10 @@ def gemms(without_us: float, gpu: str) -> Trace:
 
 def test_matrix_kernels_without_tensor_cores_are_found_where_the_gpu_has_some() -> None:
     finding = first_finding(gemms(100, "NVIDIA A100-SXM4-80GB"), "tensor_cores")
-    assert finding is not None
     assert "cudnn" not in finding.advice  # no convolution did without
     assert "matrix kernels ran without them for 100 µs, 20 % of the kernel time" in plain(finding.sentence)
     assert "set_float32_matmul_precision" in finding.advice
     older = first_finding(gemms(100, "Tesla V100-SXM2-16GB"), "tensor_cores")
-    assert older is not None
     assert older.advice == "Matrix products use them under autocast to float16"
     assert first_finding(gemms(99, "NVIDIA A100-SXM4-80GB"), "tensor_cores") is None
     assert first_finding(gemms(100, "Quadro GP100"), "tensor_cores") is None
@@ -659,7 +632,6 @@ def test_a_wait_for_several_devices_does_not_call_one_of_them_busy() -> None:
     b.op(1010, 1400, launch=1001, device=5)
     devices = (DeviceInfo(3, "cuda", "Test GPU"), DeviceInfo(5, "cuda", "Test GPU"))
     finding = first_finding(b.trace(devices=devices), "sync")
-    assert finding is not None
     assert ". Some device was busy 89 % of that time" in plain(finding.sentence)
     one = Builder()
     one.op(0, 900, launch=0, device=3)

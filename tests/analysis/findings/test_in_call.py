@@ -1,7 +1,5 @@
 """What to do about calls that held Python, by what the call does."""
 
-from __future__ import annotations
-
 import pytest
 
 from perfmagic.analysis.findings.facts import Facts

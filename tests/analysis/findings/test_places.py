@@ -1,7 +1,5 @@
 """Where a finding says that something was: lines of functions, and who called them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

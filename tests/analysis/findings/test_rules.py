@@ -1,7 +1,5 @@
 """Each finding is made in one file, by the rule of its name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Findings form a tree by time: no instant is told twice by findings that stand beside each other."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The verdict: every case of tests/data/verdict_cases.txt, and what docs/verdict.md promises for any trace."""
 
-from __future__ import annotations
-
 import re
 from itertools import starmap
 from pathlib import Path

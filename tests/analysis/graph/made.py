@@ -1,7 +1,5 @@
 """Graphs made by hand: operators on lanes, with times, and what each reads and writes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What decides how long a graph takes, and what each answer rests on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from perfmagic.results import GraphResult

@@ -1,7 +1,5 @@
 """The numbers of a graph on recordings made by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from perfmagic.analysis.graph.late import late_nodes

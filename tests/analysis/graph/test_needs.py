@@ -1,12 +1,10 @@
 """Needs, from pieces of memory that operators read and write."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmagic.analysis.graph.needs import DATA, MEMORY, ancestors, needs_of, without_implied
+from perfmagic.analysis.graph.graph import DATA, MEMORY, ancestors, needs_of, without_implied
 from perfmagic.trace.columns import SeenOp, Use
 
 from .made import op

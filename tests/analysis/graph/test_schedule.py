@@ -1,7 +1,5 @@
 """The longest chain, list schedules, and what could have begun earlier."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from hypothesis import given

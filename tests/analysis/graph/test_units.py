@@ -1,7 +1,5 @@
 """What a picture draws: operators, or groups where there are too many."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A ledger by hand: the peak, other ends, growth, lines without functions, a part in time, a saved file."""
 
-from __future__ import annotations
-
 import html
 from pathlib import Path
 from typing import Any

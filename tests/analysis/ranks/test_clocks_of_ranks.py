@@ -1,7 +1,5 @@
 """The clocks of several ranks: what one host, pings and causality say, and how far the axis may be wrong."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What late ranks cost is exposed waiting, and never more than the table of the ranks has."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

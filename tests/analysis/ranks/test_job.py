@@ -1,7 +1,5 @@
 """All ranks of a job replayed together: what held it, and what it would take with a change."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -95,7 +93,6 @@ def test_without_a_change_the_replay_is_every_ranks_record(skew_us: Sequence[flo
 
 def test_without_a_change_the_replay_is_the_record_of_eight_real_ranks() -> None:
     ranks = ranks_of([read_file(file) for file in DLRM])
-    assert ranks is not None
     assert len(ranks.ranks) == 8
     recorded_again(ranks)
 
@@ -203,13 +200,11 @@ def test_a_message_arrives_only_after_it_was_sent() -> None:
         return [on_host(trace, "a") for trace in traces]
 
     ranks = ranks_of(pair(1000))
-    assert ranks is not None
     assert ranks.alignment.comparable
     recorded_again(ranks)
     slow, quick = (job_replay(ranks_of(pair(us))) for us in (1000, 500))  # type: ignore[arg-type]
     prediction, after = slow.predict([faster("gemm", 2)], [0])
     assert prediction.expected_ns == quick.path.run_ns
-    assert after is not None
     assert {share.rank for share in after.shares} - {None} == {0, 1}
 
 
@@ -240,7 +235,6 @@ def test_the_result_has_the_path_the_prediction_and_its_check() -> None:
     assert check.within
     assert check.error_frac == 0
     assert prediction.prediction.expected_ns == after.what_if(faster("gemm", 1)).prediction.recorded_ns
-    assert before.doc.path_lane is not None
     assert np.array_equal(before.doc.path_lane.start_ns[1:], before.doc.path_lane.end_ns[:-1])
     assert "path" in {column["table"] for column in before.wire.header["columns"]}
     assert [share["name"] for share in before.wire.header["path"]] == [share.name for share in before.doc.path]

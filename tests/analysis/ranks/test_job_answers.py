@@ -1,7 +1,5 @@
 """What to do about a job: who decides, and what late ranks and most ranks ask for, replayed on all ranks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Files of different jobs never share a table of ranks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What the job would take if no rank were late."""
 
-from __future__ import annotations
-
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import rank_findings, won_by_rank_ns
 from perfmagic.analysis.ranks.ranks import ranks_of

@@ -1,7 +1,5 @@
 """What several ranks of one job say together."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

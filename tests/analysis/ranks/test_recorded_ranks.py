@@ -1,7 +1,5 @@
 """What eight recorded ranks of one job say together; each figure comes from a walk over the files themselves."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
@@ -140,7 +138,6 @@ def test_of_the_other_real_ranks_the_two_that_come_late_are_named_with_what_thei
     words = plain(beside)
     assert f"From launching the collective before to launching each of these {len(theirs)}, the Python of" in words
     told_us = re.search(r"the one that came last took (\d+) µs longer in all than the ranks that were in time", words)
-    assert told_us is not None
     assert float(told_us[1]) == pytest.approx(python_us, abs=15)
     assert "executed nothing" not in words
 

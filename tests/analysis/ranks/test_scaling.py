@@ -1,13 +1,12 @@
 """What is lost on more ranks, and to what."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
 
 from perfmagic.analysis.ranks.ranks import ranks_of
-from perfmagic.analysis.ranks.scaling import RunOfRanks, describe_scaling, lost_parts, run_of, scaling_table
+from perfmagic.analysis.ranks.scaling import RunOfRanks, describe_scaling, efficiency, lost_parts, run_of, scaling_table
+from perfmagic.base.errors import OptionError
 from tests.analysis.build import US
 from tests.analysis.ranks.test_ranks import rank
 
@@ -96,3 +95,26 @@ def test_more_ranks_than_cores_are_said_with_how_long_they_waited() -> None:
     assert words(31).endswith("which may be all that is lost")
     assert words(None) == "4 ranks on 2 cores: how long they waited for one is not known here"
     assert words(31, cores=4) == ""
+
+
+def test_strong_scaling_shares_one_work() -> None:
+    rows = efficiency({1: 100.0, 2: 60.0, 4: 40.0}, "strong")
+    assert [row.speedup for row in rows] == pytest.approx([1, 100 / 60, 2.5])
+    assert [row.efficiency_frac for row in rows] == pytest.approx([1, 100 / 120, 0.625])
+
+
+def test_weak_scaling_gives_each_rank_the_same_work() -> None:
+    rows = efficiency({4: 207.0, 1: 164.0, 2: 178.0}, "weak")
+    assert [row.ranks for row in rows] == [1, 2, 4]
+    assert [row.efficiency_frac for row in rows] == pytest.approx([1, 164 / 178, 164 / 207])
+    assert [row.speedup for row in rows] == pytest.approx([1, 2 * 164 / 178, 4 * 164 / 207])
+
+
+def test_without_one_rank_the_fewest_are_the_measure() -> None:
+    assert [row.efficiency_frac for row in efficiency({2: 10.0, 4: 10.0}, "strong")] == [1, 0.5]
+
+
+@pytest.mark.parametrize(("times", "scaling"), [({}, "weak"), ({1: 0.0}, "weak"), ({1: 1.0}, "both")])
+def test_what_cannot_be_compared_raises_an_error(times: dict[int, float], scaling: str) -> None:
+    with pytest.raises(OptionError):
+        efficiency(times, scaling)  # type: ignore[arg-type]

@@ -1,7 +1,5 @@
 """Who waited for whom, from when ranks came and left."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from perfmagic.analysis.ranks.who_waited import MatchedMessages, who_waited

@@ -1,7 +1,5 @@
 """Replayed without a change, a trace is the record; and what held each instant is what the picture shows."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 

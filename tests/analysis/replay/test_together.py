@@ -1,7 +1,5 @@
 """Several changes at once: in either order the same, and each leaves what is not its own."""
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import permutations

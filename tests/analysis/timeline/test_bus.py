@@ -1,7 +1,5 @@
 """How fast pinned copies can be: as measured, else by the device's bus, else nobody knows."""
 
-from __future__ import annotations
-
 import pytest
 
 from perfmagic.analysis.timeline.copies import Bus, pinned_bus
@@ -50,5 +48,4 @@ def test_large_pinned_copies_of_the_record_are_believed_first() -> None:
 
 def test_a_simulated_device_copies_pinned_memory_twice_as_fast() -> None:
     found = pinned_bus(copied("sim", kind="sim"), 0)
-    assert found is not None
     assert found.bytes_per_s == 8e9

@@ -1,7 +1,5 @@
 """Time and ops charged to the lines of functions: by a trace made by hand, where every number is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

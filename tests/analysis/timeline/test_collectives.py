@@ -1,7 +1,5 @@
 """How much collective operations moved, and how fast."""
 
-from __future__ import annotations
-
 import pytest
 
 from perfmagic.analysis.report import report

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from perfmagic.analysis.timeline.overlap import breakdown, overlap_matrix
 from tests.analysis.build import US, Builder
 from tests.trace.recorded import recorded

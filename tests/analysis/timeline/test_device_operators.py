@@ -1,7 +1,5 @@
 """Device time by operator: who is charged, that everything adds up, and what was achieved."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Where Python was: times by path, against traces made by hand and against the events of recorded files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
@@ -13,8 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfmagic.analysis.timeline.flame.call_paths import call_paths, collapsed, python_thread, recorded_threads
-from perfmagic.analysis.timeline.flame.followed_lines import time_on_line
+from perfmagic.analysis.timeline.flame.call_paths import (
+    call_paths,
+    collapsed,
+    python_thread,
+    recorded_threads,
+    time_on_line,
+)
 from perfmagic.base.numerics.intervals import Intervals
 from perfmagic.rows import CallPath
 from perfmagic.trace.columns import HostKind

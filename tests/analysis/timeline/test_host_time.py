@@ -1,7 +1,5 @@
 """What Python was doing: exact shares by operator, annotation and frame, against counting instants."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -27,7 +25,6 @@ def test_the_innermost_operator_has_the_share_and_those_around_it_the_inclusive_
         ("aten::linear", 30 * US, 90 * US),
     ]
     held = held_by(found.operators, found.total_ns)
-    assert held is not None
     assert held.name == "aten::addmm"
 
 

@@ -1,7 +1,5 @@
 """The memory of a device: its curve, its peak and the line that was running then."""
 
-from __future__ import annotations
-
 from perfmagic.analysis.timeline.memory import memory_curve
 from perfmagic.trace.columns import OpKind
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
@@ -26,7 +24,6 @@ def _trace(values: list[int]) -> Trace:
 
 def test_the_peak_has_its_moment_and_its_line() -> None:
     curve = memory_curve(_trace([0, 40, 900, 30]), 0)
-    assert curve is not None
     assert (curve.peak_bytes, curve.peak_at_ns, curve.peak_line, curve.reserved_max_bytes) == (900, 200, 3, 950)
     assert curve.allocated_bytes.tolist() == [0, 40, 900, 30]
 

@@ -1,7 +1,5 @@
 """What a device waits for in its pauses: each cause by a trace that has it, and the partition on any trace."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

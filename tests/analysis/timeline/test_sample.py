@@ -1,7 +1,5 @@
 """Files that are samples of recordings are told from whole ones, and nothing is concluded from what they lack."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace

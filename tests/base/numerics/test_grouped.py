@@ -1,7 +1,5 @@
 """Many groups at once give what each gives alone."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Interval algebra against a brute force: one bit for every nanosecond."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

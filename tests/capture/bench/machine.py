@@ -1,7 +1,5 @@
 """A host and a device whose times are exact: a clock that moves only when somebody works."""
 
-from __future__ import annotations
-
 from perfmagic.capture.bench.engine import BenchSpec, Engine
 from perfmagic.capture.bench.spec import Host
 from perfmagic.trace.model import DeviceInfo

@@ -1,7 +1,5 @@
 """with perfmagic.Benchmark(): two times, and no more said of devices than they report."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

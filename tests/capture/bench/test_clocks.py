@@ -1,7 +1,5 @@
 """NVML's clocks, with a driver of our own: no GPU is needed, and none is claimed."""
 
-from __future__ import annotations
-
 import os
 import sys
 import types

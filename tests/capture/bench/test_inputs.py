@@ -1,7 +1,5 @@
 """A first call that changes what later ones work on."""
 
-from __future__ import annotations
-
 import random
 import time
 import weakref

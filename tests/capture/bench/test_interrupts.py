@@ -3,8 +3,6 @@
 PERFMAGIC_INTERRUPTS: "all" interrupts at every line instead of every fourth.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal
@@ -87,7 +85,7 @@ class Interrupts:
         self._armed = True
         self.raised = 0
 
-    def __enter__(self) -> Interrupts:  # noqa: PYI034 - Self needs Python 3.11
+    def __enter__(self) -> "Interrupts":  # noqa: PYI034 - Self needs Python 3.11
         sys.setprofile(self._rearm)
         sys.settrace(self._trace)
         return self

@@ -1,7 +1,5 @@
 """How many calls make a sample, and whether the body uses the devices there are."""
 
-from __future__ import annotations
-
 import pytest
 
 from perfmagic.capture.bench.device_use import Devices, DeviceUse

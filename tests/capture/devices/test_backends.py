@@ -1,7 +1,5 @@
 """Which devices are waited for: an accelerator beside the simulated device, and neither where it is not in use."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Two or three ranks on the CPU, started once for all tests of a file, and what they print."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any

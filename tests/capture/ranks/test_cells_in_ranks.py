@@ -1,7 +1,5 @@
 """What a cell does in several processes: variables, output, values, random states, records."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

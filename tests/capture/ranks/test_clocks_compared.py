@@ -1,7 +1,5 @@
 """Ranks whose clocks are compared ask rank 0 what time it is, and the relay of an engine ends what nobody asks for."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

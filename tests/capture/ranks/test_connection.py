@@ -1,7 +1,5 @@
 """Messages come whole and in order, however the socket cuts them."""
 
-from __future__ import annotations
-
 import socket
 import threading
 

@@ -3,8 +3,6 @@
 Nothing is timed. A test that would hang is ended by the suite's own time limit.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Several failures are one message: what was raised once, what followed from it in a line each."""
 
-from __future__ import annotations
-
 from perfmagic.capture.ranks.failures import Failure, first_of, message_of, type_of
 from perfmagic.capture.ranks.hangs import Place
 

@@ -1,7 +1,5 @@
 """Which ranks can never go on follows from where they wait, and from nothing else."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The message about a hang names rank, line and group: on the CPU as on the simulated device."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Iterator

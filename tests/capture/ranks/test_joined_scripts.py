@@ -1,7 +1,5 @@
 """python -m perfmagic join: two processes as torchrun starts them, without a notebook."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

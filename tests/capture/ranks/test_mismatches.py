@@ -1,7 +1,5 @@
 """Ranks that call what does not fit together: each raises the same words, none dies, and the next cell works."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """What ranks print: in batches, in order, and with a middle that is left out, but not lost."""
 
-from __future__ import annotations
-
 import pytest
 
 from perfmagic.capture.ranks.printed import BATCH_S, HEAD_CHARS, TAIL_CHARS, Outputs, Printed

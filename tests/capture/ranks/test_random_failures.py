@@ -1,7 +1,5 @@
 """Random failures in a row: after each the next cell is a good one, and nothing grows."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """%%ranks --cluster: the same cells beside two engines of a real ipyparallel cluster, which outlive them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

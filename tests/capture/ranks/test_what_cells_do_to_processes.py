@@ -1,7 +1,5 @@
 """Cells that fork, start processes, close descriptors and print whatever they like."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Programs on the simulated device, and what its own log knows of who wrote what they read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,16 +1,19 @@
 """What a rank's record says of its host."""
 
-from __future__ import annotations
-
 import os
+import signal
+import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perfmagic.base.clock import unix_offset_ns
+from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording import host
+from perfmagic.capture.recording.host import file_in_new_folder
 
 
 def test_the_clock_of_a_host_is_its_monotonic_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,3 +71,28 @@ def test_unix_time_by_the_monotonic_clock_is_unix_time() -> None:
     before = time.time_ns()
     now = time.perf_counter_ns() + unix_offset_ns()
     assert before - 50_000_000 <= now <= time.time_ns() + 50_000_000
+
+
+def test_the_folder_goes_with_what_is_in_it() -> None:
+    owner = Owner()
+    with owner, owner:
+        path = file_in_new_folder(owner)
+        path.write_text("{}")
+        assert [file.name for file in path.parent.iterdir()] == ["trace.json"]
+    assert not path.parent.exists()
+
+
+def test_an_interrupt_while_the_folder_is_made_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = tempfile.mkdtemp
+
+    def interrupted(*given: Any, **named: Any) -> str:
+        path = real(*given, **named)
+        signal.raise_signal(signal.SIGINT)
+        return path
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "mkdtemp", interrupted)
+    owner = Owner()
+    with pytest.raises(KeyboardInterrupt), owner, owner:
+        file_in_new_folder(owner)
+    assert list(tmp_path.iterdir()) == []

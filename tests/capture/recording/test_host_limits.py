@@ -1,7 +1,5 @@
 """A recording on simulated devices says where this host, and not the pace, decided how long ops took."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

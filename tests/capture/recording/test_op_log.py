@@ -1,7 +1,5 @@
 """What each operator reads and writes, noted while a block runs: needs that are true, of views and backward too."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys
@@ -13,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="there are no operators without torch")
 
 import perfmagic  # noqa: E402 - after the skip
-from perfmagic.analysis.graph.needs import MEMORY  # noqa: E402
+from perfmagic.analysis.graph.graph import MEMORY  # noqa: E402
 from perfmagic.capture.recording import op_log  # noqa: E402
 from perfmagic.capture.recording.op_log import OpLog  # noqa: E402
 from perfmagic.results import GraphResult  # noqa: E402

@@ -1,7 +1,5 @@
 """A recording gives everything back, however its beginning and its end went."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace

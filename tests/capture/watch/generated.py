@@ -5,8 +5,6 @@ raises Stop when a program has launched enough. No generator yields in a try or 
 closed early, by an exception that passes or by the garbage collector, is on a line that Python tells no tracer of.
 """
 
-from __future__ import annotations
-
 import random
 import textwrap
 

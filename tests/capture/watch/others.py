@@ -5,8 +5,6 @@
 prints a JSON object: for each case what the watch saw, what the other saw, and what was left behind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import cProfile
 import io
@@ -24,8 +22,7 @@ from typing import Any
 
 from perfmagic.base.errors import CaptureError
 from perfmagic.capture.owner import Owner
-from perfmagic.capture.watch.events import LINE, Events
-from perfmagic.capture.watch.hot import HotLoops
+from perfmagic.capture.watch.events import LINE, Events, HotLoops
 from perfmagic.capture.watch.monitoring import Monitoring
 from perfmagic.capture.watch.settrace import Settrace
 from tests.capture.watch.programs import compiled, is_of_cell, left_behind
@@ -57,7 +54,7 @@ class Watch:
         self.events = Events()
         self.watching = KIND(self.events, is_of_cell, [])
 
-    def __enter__(self) -> Watch:  # noqa: PYI034 - typing.Self needs Python 3.11
+    def __enter__(self) -> "Watch":  # noqa: PYI034 - typing.Self needs Python 3.11
         self.watching.acquire()
         return self
 

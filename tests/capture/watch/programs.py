@@ -6,8 +6,6 @@
 prints a JSON object: for each program the number of launches, and those at which the two disagree.
 """
 
-from __future__ import annotations
-
 import json
 import linecache
 import sys

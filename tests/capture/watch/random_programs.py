@@ -5,8 +5,6 @@
 prints a JSON object: how many programs and launches there were, and each seed at which the two disagree.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -1,7 +1,5 @@
 """Compiled functions: their lines run as regions, and the words say which lines those are."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,7 +40,6 @@ def module(tmp_path: Path) -> Iterator[ModuleType]:
     path = tmp_path / "of_mine.py"
     path.write_text(SOURCE)
     spec = importlib.util.spec_from_file_location("of_mine", path)
-    assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
@@ -85,7 +82,6 @@ def test_what_follows_a_graph_break_is_a_region_of_its_own(
 def test_a_plain_function_has_no_such_note(module: ModuleType) -> None:
     with perfmagic.timeline(lines=True, device="cpu") as t:
         module.whole(torch.randn(8, 8))
-    assert t.result.trace.paths is not None
     notes = {function.note for function in t.result.trace.paths.functions if function.file.endswith("of_mine.py")}
     assert notes == {""}
     assert CHANGED not in notes

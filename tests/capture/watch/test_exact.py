@@ -1,7 +1,5 @@
 """At every launch the chain of the user's lines is the one on the stack, by each way to follow lines."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

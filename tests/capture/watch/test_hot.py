@@ -1,13 +1,10 @@
 """Hot loops are let go of, and a full log ends the watch: by events made by hand, so that no clock decides."""
 
-from __future__ import annotations
-
 from types import CodeType
 
 import pytest
 
-from perfmagic.capture.watch.events import LINE, START, Events
-from perfmagic.capture.watch.hot import CLOSE_NS, SAMPLE, HotLoops
+from perfmagic.capture.watch.events import CLOSE_NS, LINE, SAMPLE, START, Events, HotLoops
 
 
 def code_of(name: str) -> CodeType:

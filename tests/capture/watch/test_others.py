@@ -1,7 +1,5 @@
 """Beside debuggers, coverage, profilers and other watches: all see what they saw before, and nothing is left behind."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from importlib.util import find_spec
@@ -22,7 +20,6 @@ FULL = "lines in functions cannot be followed: other tools of this process hold 
 def packages(tmp_path: Path) -> Path:
     """A folder with this environment's coverage alone, for interpreters that have none: it runs without its C parts."""
     spec = find_spec("coverage")
-    assert spec is not None
     assert spec.submodule_search_locations
     (tmp_path / "coverage").symlink_to(spec.submodule_search_locations[0])
     return tmp_path

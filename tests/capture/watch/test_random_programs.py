@@ -1,7 +1,5 @@
 """Random programs: every launch has the chain that is on the stack, every op counts once, and rows add up."""
 
-from __future__ import annotations
-
 import random
 import re
 import sys

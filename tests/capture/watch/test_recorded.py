@@ -1,7 +1,5 @@
 """Lines of functions in a recording: what is there, what is said of what is not, and what is given back."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Iterator
@@ -112,7 +110,6 @@ def test_another_thread_has_a_path_of_its_own() -> None:
         thread.join()
 
     trace = recorded(run)
-    assert trace.paths is not None
     assert len(trace.paths.by_thread) == 2
 
 
@@ -124,7 +121,6 @@ def test_a_debugger_that_begins_in_the_cell_ends_the_following_and_the_result_sa
         work(3)
 
     trace = recorded(debugged)
-    assert trace.paths is not None
     assert 0 < trace.paths.until_ns < trace.meta.end_ns
     (message,) = [note.words for note in trace.meta.notes if note.kind == "lines_ended_early"]
     assert message.endswith("a debugger or another tool took over Python's trace function")

@@ -1,6 +1,5 @@
 """Whose code is it, and what a reader is shown of it."""
 
-from __future__ import annotations
 import __future__
 
 import json

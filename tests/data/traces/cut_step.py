@@ -6,8 +6,6 @@ those that say where and how an op ran. Flow rows and all other top-level keys a
 are unchanged. Categories named behind OUT, such as cpu_op, are left out.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys

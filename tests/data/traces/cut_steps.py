@@ -12,8 +12,6 @@ of what is kept is that of the source, byte for byte, with every key and argumen
 The profiler's own span and the end of its record are left out: they tell of the whole record.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

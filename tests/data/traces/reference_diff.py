@@ -9,8 +9,6 @@ the same name and shape add nothing to its time on the host. *charged* goes thro
 of the ops that run, the first by class (kernels that are not nccl or rccl, those that are, copies, memsets) has it.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys

@@ -17,8 +17,6 @@ it. An instant of a pause belongs to, in this order:
 Stream waits are not looked at: no pause of the traces here is explained by one.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict

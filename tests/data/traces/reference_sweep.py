@@ -10,8 +10,6 @@ correlation id. *queue_length* counts launched and not started ops of a stream; 
 same instant, as an op is queued until it starts. *idle_by_cause_ns* is the work of reference_idle.py.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import statistics

@@ -1,7 +1,5 @@
 """Ranks agree on an operation before it begins: what that must not change, and what it costs a record."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast

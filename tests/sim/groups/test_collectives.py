@@ -1,7 +1,5 @@
 """Every operation of torch.distributed in real processes: what each rank gets, compared with what it means."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """DistributedDataParallel on the simulated device: the same as one process with the whole batch, and in the record."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Ranks that wait for one that failed: freed with the reason, and their groups and models go on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What ranks have to agree on before an operation, and how it is said where they do not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What host tensors communicate is noted with its kind, its number, its size, its line and its time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """An operation on host tensors that was begun is known until gloo has ended it: whoever connects anew waits for it."""
 
-from __future__ import annotations
-
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -11,11 +9,10 @@ import pytest
 pytest.importorskip("torch", reason="process groups need torch")
 
 from perfmagic.base.errors import CommunicationError
-from perfmagic.sim.groups.courier import Courier
 from perfmagic.sim.groups.gloo import Gloo, Side
 from perfmagic.sim.groups.hosting import hand_over
 from perfmagic.sim.groups.ledger import Ledger, Request
-from perfmagic.sim.groups.posting import Group
+from perfmagic.sim.groups.posting import Courier, Group
 
 SECONDS = 60
 

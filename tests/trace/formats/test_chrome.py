@@ -1,7 +1,5 @@
 """Chrome JSON written by us: everything comes back, every viewer finds what it needs, nothing private is in it."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Traces behind URLs: memory, zip, http; streamed, once, and never without need of fsspec."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import os

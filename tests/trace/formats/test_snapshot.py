@@ -1,7 +1,5 @@
 """Snapshots of CUDA's allocator: blocks, lines, the peak; and no code of a file ever runs."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from pathlib import Path

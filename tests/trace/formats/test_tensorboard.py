@@ -8,8 +8,6 @@ communication is what the host marked as such, on the host too, and the kernels 
 are float µs: every one is compared to the nanosecond.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import logging

@@ -6,8 +6,6 @@ The tests run some hundred rounds; this runs as long as it is told to, and print
 again.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Blocks from memory events: paired by address, in nodes of autograd, and what was there before."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """What no trace holds is bounded, and said in one error or one repair."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

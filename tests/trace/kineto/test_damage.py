@@ -1,9 +1,8 @@
 """Damaged files: repaired and reported, or one clear error. Never a traceback of a library, never silence."""
 
-from __future__ import annotations
-
 import gzip
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,8 @@ from perfmagic.trace.kineto.header import EXPORT_SCHEMA
 from perfmagic.trace.kineto.reader import read_trace
 from tests.trace import recorded
 from tests.trace.damage import DAMAGED, SOUND, damaged
-from tests.trace.recorded import as_bytes, event, launch_and_kernel, repairs
+from tests.trace.kineto.fuzz import round_of
+from tests.trace.recorded import FOLDER, NAMES, as_bytes, columns_by_name, event, launch_and_kernel, repairs
 
 pytestmark = pytest.mark.slow
 
@@ -302,3 +302,27 @@ def test_a_recording_that_ends_too_early_is_told_in_every_face_with_its_inputs(t
     typed = t.trace.host_ops.dtype
     assert (typed != NONE).sum() == (t.trace.host_ops.shape != NONE).sum() > 0
     assert "" not in t.trace.input_dtypes
+
+
+ROUNDS = 200
+TABLES = ("ops", "calls", "host_ops", "python_frames", "waits", "counters")
+
+
+def test_random_damage_gives_a_trace_for_everything_or_one_error() -> None:
+    found = {round_of(seed) for seed in range(ROUNDS)}
+    assert found == {"trace", "error"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_blocks_of_any_size_give_the_same_trace(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = gzip.decompress((FOLDER / name).read_bytes())[:400_000]
+    whole = text if text.rstrip().endswith(b"}") else text[: text.rindex(b"},") + 1] + b"]}"
+    expected = read_trace(whole)
+    assert expected.meta.repairs == ()
+    chance = random.Random(name)
+    for size in (len(whole) // 3, 100_000, chance.randint(20_000, 90_000), chance.randint(3_000, 9_000)):
+        monkeypatch.setattr(kineto_file, "BLOCK_BYTES", size)
+        found = read_trace(whole)
+        assert found.meta == expected.meta
+        for table in TABLES:
+            assert columns_by_name(found, table) == columns_by_name(expected, table)

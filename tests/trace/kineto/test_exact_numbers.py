@@ -1,7 +1,5 @@
 """Every number of the reference sweep, met to the nanosecond on real traces."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

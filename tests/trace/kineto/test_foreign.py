@@ -1,7 +1,5 @@
 """Files that are no trace, or traces that nobody expects: one error that says what they are, or a picture in time."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

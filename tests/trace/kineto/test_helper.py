@@ -1,7 +1,5 @@
 """A large file's chunks spread over two processes give what one gives, whatever becomes of the other."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterator
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """Reading sound traces: every record in its table, every time exact."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The maker of large traces: real rows, repeated in time, nothing lost and nothing mixed up."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

@@ -3,8 +3,6 @@
 Python's own json writes them for names that were no valid text; torch.profiler copies such names.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The renderers of a comparison of two timelines: text, Markdown, HTML and its pictures."""
 
-from __future__ import annotations
-
 import configparser
 import difflib
 import gzip
@@ -222,7 +220,6 @@ def test_ops_that_are_new_or_gone_are_marked_and_others_are_not() -> None:
     same = pair_svg(compared(eager(), eager()), TimelineResult(eager()), TimelineResult(eager()))
     other = pair_svg(compared(eager(), fused()), TimelineResult(eager()), TimelineResult(fused()))
     ink = re.search(r"\.(\w+)\{fill:#1b1f24\}", same)
-    assert ink is not None
     assert len(re.findall(f'<path class="{ink[1]}"', same)) == 1  # the key alone
     assert len(re.findall(f'<path class="{ink[1]}"', other)) == 3  # one in each timeline
 

@@ -1,7 +1,5 @@
 """The layout of a graph: columns are steps, rows lie in their lanes, and nothing lies on anything else."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import pytest

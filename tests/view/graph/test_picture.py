@@ -1,7 +1,5 @@
 """The picture of a graph: it says what the numbers say, stays small, and nothing is written over anything."""
 
-from __future__ import annotations
-
 import base64
 import re
 from itertools import combinations
@@ -126,7 +124,6 @@ def test_both_themes_have_their_colours(serial: GraphResult) -> None:
 
 def test_the_html_holds_the_picture_and_no_script(serial: GraphResult) -> None:
     data = re.search(r"base64,([^\"]+)", serial.html())
-    assert data is not None
     assert base64.b64decode(data[1]).decode() == graph_picture(serial._doc()).svg
     assert "<script" not in serial.html()
 

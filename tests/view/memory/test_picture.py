@@ -1,7 +1,5 @@
 """The picture of memory: its layers are the ledger's sums, it stays small, and words fit where they stand."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from xml.etree import ElementTree as ET

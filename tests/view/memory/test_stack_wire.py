@@ -1,7 +1,5 @@
 """The stack of memory as a browser gets it: both ways to cut it have the same sum, which is the peak where it says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -47,7 +45,6 @@ def test_layers_by_reason_and_by_line_add_up_to_the_same(n: int) -> None:
 def test_rows_and_the_rest_add_up_to_the_peak_and_to_their_layers(n: int) -> None:
     out = _Kept()
     wire = memory_wire(out, memory_trace(n))
-    assert wire is not None
     assert len(wire["rows"]) <= MOST_ROWS
     assert sum(row[-1] for row in wire["rows"]) + wire["more"][1] == wire["peak_bytes"]
     for number, values in enumerate(out.of["memory_reasons"]):

@@ -1,7 +1,5 @@
 """Several ranks for the tests of their pictures and pages."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of

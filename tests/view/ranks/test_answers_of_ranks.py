@@ -1,7 +1,5 @@
 """What stands above the rows of several ranks says what the text says; the findings open below it."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Several ranks on one axis: in text, HTML, picture and wire, the same numbers."""
 
-from __future__ import annotations
-
 import configparser
 import gzip
 import json

@@ -1,7 +1,5 @@
 """A sweep over numbers of ranks as text, Markdown, picture and page."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter

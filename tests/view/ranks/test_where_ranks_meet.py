@@ -1,7 +1,5 @@
 """Lines, dots and arrows between the rows of several ranks, and the columns that the live view draws them from."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from itertools import pairwise

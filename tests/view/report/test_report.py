@@ -1,7 +1,5 @@
 """A report on traces in words: the tables of a terminal, of Markdown and of a page."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 from dataclasses import replace

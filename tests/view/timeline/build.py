@@ -1,7 +1,5 @@
 """Small traces and findings by hand, for the tests of the pictures."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,9 +1,9 @@
 """Writes tests/data/svg: what the static pictures of some traces hold, an element a line, for people to compare.
 
+A text and its spans are a line, and so is a pattern.
+
 python -m tests.view.timeline.golden
 """
-
-from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
@@ -35,6 +35,7 @@ _COMMAND = re.compile(r"([MLHVZ])([^A-Za-z]*)", re.IGNORECASE)
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)")
 _KEPT = ("id", "href", "fill", "font-size", "font-weight", "text-anchor", "transform", "patternTransform", "role")
 _SIZES = ("x", "y", "dx", "width", "height")
+_WHOLE = ("text", "pattern")  # their parts are no lines of their own
 
 
 def cell_with_copies() -> Trace:
@@ -129,7 +130,7 @@ def _styles(svg: str) -> dict[str, str]:
 
 def _walk(element: ET.Element, depth: int = 0) -> Iterator[tuple[int, ET.Element]]:
     yield depth, element
-    for child in element:
+    for child in () if _tag(element) in _WHOLE else element:
         yield from _walk(child, depth + 1)
 
 
@@ -138,6 +139,11 @@ def _tag(element: ET.Element) -> str:
 
 
 def _line(element: ET.Element, styles: dict[str, str]) -> str:
+    parts = element.iter() if _tag(element) in _WHOLE else (element,)
+    return " | ".join(_described(part, styles) for part in parts)
+
+
+def _described(element: ET.Element, styles: dict[str, str]) -> str:
     parts = [_tag(element)]
     parts += [styles[name] for name in element.get("class", "").split()]
     parts += [f"{key}={element.get(key)}" for key in _KEPT if element.get(key)]

@@ -1,7 +1,5 @@
 """A missing wait, which makes results wrong, is red in every output, and has no cost."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

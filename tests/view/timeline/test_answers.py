@@ -1,7 +1,5 @@
 """What stands above the lanes says what the text says, and shows where."""
 
-from __future__ import annotations
-
 import html
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The geometry of the backlog: depth, area, layers, paths."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Below a timeline stands one line about how far its record can be believed; the rest opens on demand."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from xml.etree import ElementTree as ET

@@ -1,7 +1,5 @@
 """The two moments of a small cell never overprint each other in the static picture."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from xml.etree import ElementTree as ET
 

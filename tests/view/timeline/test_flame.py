@@ -1,7 +1,5 @@
 """The picture of a flame graph and its text: what has a box, what has a name, and what is said of the rest."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 

@@ -1,7 +1,5 @@
 """Which Python frames are drawn, at which level, and what is said of the others."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The static pictures hold what tests/data/svg says: a lane, mark or number more, less or moved is a change."""
 
-from __future__ import annotations
-
 import difflib
 import re
 

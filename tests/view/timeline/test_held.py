@@ -1,7 +1,5 @@
 """Where ops are queued and their stream runs nothing, the static picture says so."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What the card of an op says about where the op comes from."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The small parts of a picture: packing, text widths, ticks, path data, colours."""
 
-from __future__ import annotations
-
 import configparser
 import re
 

@@ -1,7 +1,5 @@
 """The roofline: what it holds, where things stand, and what it says where peaks or shapes are missing."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import xml.etree.ElementTree as ET

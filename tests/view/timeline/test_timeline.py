@@ -1,7 +1,5 @@
 """A timeline's document and its renderers."""
 
-from __future__ import annotations
-
 import base64
 import re
 from dataclasses import replace

@@ -3,8 +3,6 @@
 python -m tests.view.timeline.wire_vectors
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

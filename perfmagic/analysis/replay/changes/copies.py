@@ -6,17 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.replay.changes.change import (
-    COPIES,
-    Change,
-    Stage,
-    on_line,
-    queued_by,
-    release,
-    set_lengths,
-    take_no_time,
-    waits_for,
-)
+from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.device_ops import previous_of_stream
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
 from perfmagic.analysis.timeline.activity import stream_numbers
@@ -32,7 +22,7 @@ UNKNOWN_WAITS = "the record does not say which stream waits for which, so that n
 
 
 @dataclass(frozen=True)
-class Pin(Change):
+class Pin(change.Change):
     """pin_memory() and non_blocking=True together.
 
     line: only copies that this line of the cell queued.  A pinned copy runs at the rate of pinned ones in this trace,
@@ -41,7 +31,7 @@ class Pin(Change):
 
     line: int | None = None
 
-    stage = Stage.CALLS
+    stage = change.Stage.CALLS
 
     @property
     def assumes(self) -> bool:
@@ -49,10 +39,12 @@ class Pin(Change):
 
     @property
     def description(self) -> str:
-        return f"pin the memory of the copies{on_line(self.line)} and copy with non_blocking=True"
+        return f"pin the memory of the copies{change.on_line(self.line)} and copy with non_blocking=True"
 
     def not_applicable(self, graph: Graph) -> str:
-        return "" if len(self.rows(graph)) else f"no copy{on_line(self.line)} is from pageable memory to the device"
+        return (
+            "" if len(self.rows(graph)) else f"no copy{change.on_line(self.line)} is from pageable memory to the device"
+        )
 
     def rows(self, graph: Graph) -> Int64:
         """The copies, rows of trace.ops."""
@@ -60,13 +52,13 @@ class Pin(Change):
         names = [is_pageable(name) and copy_direction(name) == OpClass.HTOD for name in trace.names]
         pageable = np.array(names, bool)[ops.name] & (ops.kind == OpKind.MEMCPY)
         rows = np.flatnonzero(pageable & ((ops.size_bytes > LEAST_BYTES) | (ops.size_bytes == NONE)))
-        return queued_by(self.line, rows, ops.line)
+        return change.queued_by(self.line, rows, ops.line)
 
     def apply(self, graph: Graph, *, best: bool) -> Graph:
         changed, rows, usual = graph.copy(), self.rows(graph), graph.usual
         calls = graph.trace.ops.launch[rows]
-        release(changed, calls[calls != NONE], usual.call_ns)
-        release(changed, waits_for(graph, rows), 0)
+        change.release(changed, calls[calls != NONE], usual.call_ns)
+        change.release(changed, change.waits_for(graph, rows), 0)
         first = changed.first
         ends = graph.op_node[rows]
         # staging takes as long as the copy at most: before that the call did something else, as a first one does
@@ -83,7 +75,7 @@ class Pin(Change):
         first.node[ends], first.kind[ends] = begins, Edge.LAUNCH
         usual_ns = usual.call_ns + usual.launch_ns[op] + else_ns[alone]
         first.lag_ns[ends] = changed.length_ns[ends] + np.minimum(lag_ns, usual_ns)
-        set_lengths(changed, rows, self._pinned_ns(graph, rows, best=best))
+        change.set_lengths(changed, rows, self._pinned_ns(graph, rows, best=best))
         changed.pinned = tuple(sorted({*graph.pinned, *rows.tolist()}))
         return changed
 
@@ -104,7 +96,7 @@ class Pin(Change):
 
 
 @dataclass(frozen=True)
-class OwnStream(Change):
+class OwnStream(change.Change):
     """Copies on streams of their own, one a direction, with the waits that keep the results right.
 
     line: only what this line queued.  The next op of the old stream waits for a copy to the device, and a copy from
@@ -113,7 +105,7 @@ class OwnStream(Change):
 
     line: int | None = None
 
-    stage = Stage.STREAMS
+    stage = change.Stage.STREAMS
 
     @property
     def assumes(self) -> bool:
@@ -121,18 +113,18 @@ class OwnStream(Change):
 
     @property
     def description(self) -> str:
-        return f"put the copies{on_line(self.line)} on a stream of their own"
+        return f"put the copies{change.on_line(self.line)} on a stream of their own"
 
     def not_applicable(self, graph: Graph) -> str:
         if not len(self.rows(graph)):
-            return f"there are no copies{on_line(self.line)}"
+            return f"there are no copies{change.on_line(self.line)}"
         return "" if graph.waits_known else UNKNOWN_WAITS
 
     def rows(self, graph: Graph) -> Int64:
         """The copies, rows of trace.ops."""
         ops = graph.trace.ops
-        launched = np.isin(op_classes(graph.trace), COPIES) & (ops.launch != NONE)
-        return queued_by(self.line, np.flatnonzero(launched), ops.line)
+        launched = np.isin(op_classes(graph.trace), change.COPIES) & (ops.launch != NONE)
+        return change.queued_by(self.line, np.flatnonzero(launched), ops.line)
 
     def apply(self, graph: Graph, *, best: bool) -> Graph:
         rows, ops = self.rows(graph), graph.trace.ops
@@ -140,14 +132,14 @@ class OwnStream(Change):
         moved = numbers.copy()
         classes = op_classes(graph.trace)
         # what goes there does not wait behind what comes back
-        direction = np.searchsorted(np.sort(COPIES), classes[rows])
-        moved[rows] = numbers.max(initial=0) + 1 + len(COPIES) * ops.device[rows] + direction
+        direction = np.searchsorted(np.sort(change.COPIES), classes[rows])
+        moved[rows] = numbers.max(initial=0) + 1 + len(change.COPIES) * ops.device[rows] + direction
         old, new = previous_of_stream(graph.trace, numbers), previous_of_stream(graph.trace, moved)
         changed = graph.copy()
         changed.stream = graph.stream.copy()
         changed.stream[rows] = ops.stream.max(initial=0) + 1 + direction
         if not best:
-            set_lengths(changed, rows, (changed.length_ns[graph.op_node[rows]] * SLOWER).astype(np.int64))
+            change.set_lengths(changed, rows, (changed.length_ns[graph.op_node[rows]] * SLOWER).astype(np.int64))
         self._relink(changed, np.flatnonzero(old != new), new)
         is_moved = np.zeros(len(ops), bool)
         is_moved[rows] = True
@@ -170,10 +162,10 @@ class OwnStream(Change):
 
 
 @dataclass(frozen=True)
-class NoWaits(Change):
+class NoWaits(change.Change):
     """No stream waits for another. Right only where no op needs what the other stream's op makes."""
 
-    stage = Stage.WAITS
+    stage = change.Stage.WAITS
 
     @property
     def description(self) -> str:
@@ -227,7 +219,7 @@ def _with_waits(graph: Graph, ops: Int64, sources: Int64) -> Graph:
 
 
 @dataclass(frozen=True)
-class Overlapped(Change):
+class Overlapped(change.Change):
     """All ops of some classes hidden behind compute, as if they took no time and waited for nothing: a bound.
 
     what: the ops, in words.  line: of one line of the cell, None for all.  device: of one device, None for all.
@@ -239,7 +231,7 @@ class Overlapped(Change):
     line: int | None = None
     device: int | None = None
     comm_names: str | None = None
-    stage = Stage.LENGTHS
+    stage = change.Stage.LENGTHS
 
     @property
     def at_most(self) -> bool:
@@ -247,10 +239,10 @@ class Overlapped(Change):
 
     @property
     def description(self) -> str:
-        return f"hide the {self.what}{on_line(self.line)} behind compute"
+        return f"hide the {self.what}{change.on_line(self.line)} behind compute"
 
     def not_applicable(self, graph: Graph) -> str:
-        return "" if len(self.rows(graph)) else f"there is no time of {self.what}{on_line(self.line)}"
+        return "" if len(self.rows(graph)) else f"there is no time of {self.what}{change.on_line(self.line)}"
 
     def rows(self, graph: Graph) -> Int64:
         """The ops, rows of trace.ops."""
@@ -258,14 +250,14 @@ class Overlapped(Change):
         chosen = np.isin(op_classes(trace, self.comm_names), self.classes)
         if self.device is not None:
             chosen &= ops.device == self.device
-        return queued_by(self.line, np.flatnonzero(chosen), ops.line)
+        return change.queued_by(self.line, np.flatnonzero(chosen), ops.line)
 
     def apply(self, graph: Graph, *, best: bool) -> Graph:
         changed, rows = graph.copy(), self.rows(graph)
-        take_no_time(changed, rows)
+        change.take_no_time(changed, rows)
         ops = graph.trace.ops
         copies = rows[ops.kind[rows] == OpKind.MEMCPY]
         # nor does Python wait for a copy: what pinned memory gains lies within the bound
-        release(changed, ops.launch[copies][ops.launch[copies] != NONE], graph.usual.call_ns)
-        release(changed, waits_for(graph, copies), 0)
+        change.release(changed, ops.launch[copies][ops.launch[copies] != NONE], graph.usual.call_ns)
+        change.release(changed, change.waits_for(graph, copies), 0)
         return changed

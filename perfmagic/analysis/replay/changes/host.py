@@ -7,20 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perfmagic.analysis.replay.changes.change import (
-    Change,
-    Stage,
-    TakesPython,
-    begun_in_call,
-    first_of_threads,
-    host_lags,
-    leave_out,
-    on_line,
-    queued_by,
-    release,
-    shorten_launches,
-    time_on_line,
-)
+from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.device_ops import heads, last_before_on_thread
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
 from perfmagic.analysis.timeline.activity import syncs
@@ -33,11 +20,11 @@ _VALUE_BYTES = 64  # a read of one number copies no more
 
 
 @dataclass(frozen=True)
-class FasterPython(Change):
+class FasterPython(change.Change):
     """Python and its calls k times as fast; waits for devices stay. k: math.inf for a host that takes no time."""
 
     k: float = math.inf
-    stage = Stage.SPEED_OF_PYTHON
+    stage = change.Stage.SPEED_OF_PYTHON
 
     @property
     def at_most(self) -> bool:
@@ -51,14 +38,14 @@ class FasterPython(Change):
         changed, usual = graph.copy(), graph.usual
         left = 0.0 if math.isinf(self.k) else 1 / self.k
         first = changed.first
-        of_host = host_lags(graph)
+        of_host = change.host_lags(graph)
         first.lag_ns[of_host] = (first.lag_ns[of_host] * left).astype(np.int64)
         # before the first call of a thread
-        begins, begins_ns = first_of_threads(graph), graph.begins_ns
+        begins, begins_ns = change.first_of_threads(graph), graph.begins_ns
         first.lag_ns[begins] = begins_ns + ((first.lag_ns[begins] - begins_ns) * left).astype(np.int64)
-        ends = begun_in_call(graph)
+        ends = change.begun_in_call(graph)
         lag_ns = first.lag_ns[ends] - changed.length_ns[ends]
-        shorten_launches(changed, ends, lag_ns - (lag_ns * left).astype(np.int64))
+        change.shorten_launches(changed, ends, lag_ns - (lag_ns * left).astype(np.int64))
         joins = np.flatnonzero(graph.node == Node.JOIN)
         for links in (changed.first, changed.second):
             tails = joins[links.kind[joins] == Edge.PYTHON]
@@ -71,7 +58,7 @@ class FasterPython(Change):
 
 
 @dataclass(frozen=True)
-class WithoutPython(TakesPython):
+class WithoutPython(change.TakesPython):
     """Python without what it did in some intervals.
 
     what: description of the change.  where: intervals in ns of the trace.  bound: whether some of it may have to stay.
@@ -97,7 +84,7 @@ class WithoutPython(TakesPython):
 
 
 @dataclass(frozen=True)
-class Prefetch(TakesPython):
+class Prefetch(change.TakesPython):
     """Batches that are there when Python asks for them: a DataLoader's workers fetch ahead."""
 
     @property
@@ -113,24 +100,24 @@ class Prefetch(TakesPython):
 
 
 @dataclass(frozen=True)
-class NoLine(TakesPython):
+class NoLine(change.TakesPython):
     """The cell without the Python time of a line; what the line queued stays."""
 
     line: int
 
     @property
     def description(self) -> str:
-        return f"take away the Python time{on_line(self.line)}"
+        return f"take away the Python time{change.on_line(self.line)}"
 
     def not_applicable(self, graph: Graph) -> str:
         return "" if len(self.during(graph)) else f"Python was never on line {self.line}"
 
     def during(self, graph: Graph) -> Intervals:
-        return time_on_line(graph.trace, self.line)
+        return change.time_on_line(graph.trace, self.line)
 
 
 @dataclass(frozen=True)
-class NoItem(Change):
+class NoItem(change.Change):
     """No blocking read: no .item(), no print of a tensor, no .cpu() in the middle; the last wait of the cell stays.
 
     line: only what this line asked for.  calls: rows of trace.calls instead; a read's own copy of one number goes, too.
@@ -139,14 +126,14 @@ class NoItem(Change):
     line: int | None = None
     calls: tuple[int, ...] | None = None
 
-    stage = Stage.CALLS
+    stage = change.Stage.CALLS
 
     @property
     def description(self) -> str:
-        return f"leave out the blocking reads{on_line(self.line)}, or read once at the end"
+        return f"leave out the blocking reads{change.on_line(self.line)}, or read once at the end"
 
     def not_applicable(self, graph: Graph) -> str:
-        return "" if len(self.rows(graph)) else f"nothing{on_line(self.line)} made Python wait for the device"
+        return "" if len(self.rows(graph)) else f"nothing{change.on_line(self.line)} made Python wait for the device"
 
     def rows(self, graph: Graph) -> Int64:
         """The blocking calls, rows of trace.calls."""
@@ -158,20 +145,20 @@ class NoItem(Change):
         op = head[blocking.call]
         upload = uploads[ops.name[op]] & (op != NONE) if len(ops) else np.zeros(len(blocking), bool)
         rows = blocking.call[~blocking.after_cell & ~blocking.at_edge & ~upload]
-        return queued_by(self.line, rows, graph.trace.calls.line)
+        return change.queued_by(self.line, rows, graph.trace.calls.line)
 
     def apply(self, graph: Graph, *, best: bool) -> Graph:
         changed, rows = graph.copy(), self.rows(graph)
         trace, ops = graph.trace, graph.trace.ops
-        release(changed, rows, 0)
+        change.release(changed, rows, 0)
         head = heads(trace)
         own = head[rows]
         before = self._copy_before(graph, rows[own == NONE], head)
         copies = np.unique(np.concatenate((own[own != NONE], before)))
         small = (ops.kind[copies] == OpKind.MEMCPY) & (ops.size_bytes[copies] <= _VALUE_BYTES)
         copies = copies[small & (ops.size_bytes[copies] >= 0)]
-        leave_out(changed, copies)
-        release(changed, ops.launch[copies], 0)
+        change.leave_out(changed, copies)
+        change.release(changed, ops.launch[copies], 0)
         return changed
 
     def _copy_before(self, graph: Graph, calls: Int64, head: Int64) -> Int64:

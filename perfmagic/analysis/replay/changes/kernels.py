@@ -8,17 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perfmagic.analysis.replay.changes.change import (
-    Change,
-    Stage,
-    host_lags,
-    instants_of,
-    leave_out,
-    on_line,
-    queued_by,
-    set_lengths,
-    time_on_line,
-)
+from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
 from perfmagic.analysis.timeline.categories import categories
@@ -39,28 +29,28 @@ _POINTWISE = re.compile(
 
 
 @dataclass(frozen=True)
-class FasterKernels(Change):
+class FasterKernels(change.Change):
     """Kernels k times as fast. name: part of the kernel's name, "" for all but communication.  line: of the cell."""
 
     name: str = ""
     k: float = 2.0
     line: int | None = None
 
-    stage = Stage.LENGTHS
+    stage = change.Stage.LENGTHS
 
     @property
     def description(self) -> str:
         which = f"kernels with {self.name!r}" if self.name else "kernels"
         if math.isinf(self.k):
-            return f"{which}{on_line(self.line)} take no time at all"
-        return f"make {which}{on_line(self.line)} {self.k:g} × as fast"
+            return f"{which}{change.on_line(self.line)} take no time at all"
+        return f"make {which}{change.on_line(self.line)} {self.k:g} × as fast"
 
     def not_applicable(self, graph: Graph) -> str:
         if len(self.rows(graph)):
             return ""
         if not self.name:
-            return f"there is no kernel{on_line(self.line)}"
-        return f"no kernel{on_line(self.line)} has {self.name!r} in its name"
+            return f"there is no kernel{change.on_line(self.line)}"
+        return f"no kernel{change.on_line(self.line)} has {self.name!r} in its name"
 
     def rows(self, graph: Graph) -> Int64:
         """The kernels, rows of trace.ops."""
@@ -69,14 +59,14 @@ class FasterKernels(Change):
         chosen = (ops.kind == OpKind.KERNEL) & wanted[ops.name]
         if not self.name:
             chosen &= op_classes(trace) != OpClass.COMMUNICATION
-        return queued_by(self.line, np.flatnonzero(chosen), ops.line)
+        return change.queued_by(self.line, np.flatnonzero(chosen), ops.line)
 
     def apply(self, graph: Graph, *, best: bool) -> Graph:
         return _scaled(graph, self.rows(graph), 0.0 if math.isinf(self.k) else 1 / self.k)
 
 
 @dataclass(frozen=True)
-class ShorterOps(Change):
+class ShorterOps(change.Change):
     """Some ops that take a part of their time.
 
     what: description of the change.  ops: rows of trace.ops.  left: what is left of their time.
@@ -88,7 +78,7 @@ class ShorterOps(Change):
     left: float = 0.0
     bound: bool = True
 
-    stage = Stage.LENGTHS
+    stage = change.Stage.LENGTHS
 
     @property
     def at_most(self) -> bool:
@@ -109,12 +99,12 @@ class ShorterOps(Change):
 def _scaled(graph: Graph, rows: Int64, left: float) -> Graph:
     """A graph in which some ops take a part of their time."""
     changed = graph.copy()
-    set_lengths(changed, rows, (changed.length_ns[graph.op_node[rows]] * left).astype(np.int64))
+    change.set_lengths(changed, rows, (changed.length_ns[graph.op_node[rows]] * left).astype(np.int64))
     return changed
 
 
 @dataclass(frozen=True)
-class OneGraph(Change):
+class OneGraph(change.Change):
     """Ops launched together, as a CUDA graph does: Python pays one call, and the ops follow each other.
 
     line: the ops that this line queued; what Python did on other lines stays.  stretches: instead, rows of trace.ops,
@@ -126,7 +116,7 @@ class OneGraph(Change):
 
     line: int | None = None
     stretches: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)
-    stage = Stage.LAUNCHES
+    stage = change.Stage.LAUNCHES
 
     @property
     def assumes(self) -> bool:
@@ -134,11 +124,13 @@ class OneGraph(Change):
 
     @property
     def description(self) -> str:
-        return f"launch the ops{on_line(self.line)} as one CUDA graph"
+        return f"launch the ops{change.on_line(self.line)} as one CUDA graph"
 
     def not_applicable(self, graph: Graph) -> str:
         return (
-            "" if any(len(rows) > 1 for rows in self._stretches(graph)) else f"the ops{on_line(self.line)} are too few"
+            ""
+            if any(len(rows) > 1 for rows in self._stretches(graph))
+            else f"the ops{change.on_line(self.line)} are too few"
         )
 
     def _stretches(self, graph: Graph) -> list[Int64]:
@@ -147,20 +139,20 @@ class OneGraph(Change):
             stretches = (np.array(rows, np.int64) for rows in self.stretches)
             return [rows[~copies[rows]] for rows in stretches]
         ops = graph.trace.ops
-        return [queued_by(self.line, np.flatnonzero((ops.launch != NONE) & ~_reads_host(graph)), ops.line)]
+        return [change.queued_by(self.line, np.flatnonzero((ops.launch != NONE) & ~_reads_host(graph)), ops.line)]
 
     def apply(self, graph: Graph, *, best: bool) -> Graph:
         changed, trace = graph.copy(), graph.trace
         copies = trace.ops.launch[_reads_host(graph)]
         cuts_ns = np.sort(np.concatenate((_waits_ns(graph), trace.calls.start_ns[copies[copies != NONE]])))
-        host = np.flatnonzero(host_lags(graph))
+        host = np.flatnonzero(change.host_lags(graph))
         left_ns = np.zeros(len(graph), np.int64)
         if not best:
             long = host[(graph.first.kind[host] == Edge.PYTHON) & (graph.first.lag_ns[host] >= LONG_PYTHON_NS)]
             left_ns[long] = graph.first.lag_ns[long]
         if self.line is not None:
             before_ns, lag_ns = graph.time_ns[graph.first.node[host]], graph.first.lag_ns[host]
-            elsewhere_ns = lag_ns - covered_ns(time_on_line(trace, self.line), before_ns, graph.time_ns[host])
+            elsewhere_ns = lag_ns - covered_ns(change.time_on_line(trace, self.line), before_ns, graph.time_ns[host])
             left_ns[host] = np.maximum(left_ns[host], elsewhere_ns)
         host = host[np.argsort(graph.time_ns[host], kind="stable")]
         threads = {thread: host[graph.thread[host] == thread] for thread in np.unique(graph.thread[host]).tolist()}
@@ -205,7 +197,7 @@ def _one_call(changed: Graph, calls: Int64, host: Int64, left_ns: Int64) -> None
     inside = inside[changed.time_ns[changed.first.node[inside]] >= begin_ns]
     changed.first.lag_ns[inside] = np.minimum(changed.first.lag_ns[inside], left_ns[inside])
     changed.second.node[inside[changed.second.kind[inside] == Edge.FULL_QUEUE]] = NO_NODE
-    changed.first.lag_ns[instants_of(changed.end_of, calls[:1])] = CALL_NS
+    changed.first.lag_ns[change.instants_of(changed.end_of, calls[:1])] = CALL_NS
 
 
 def _close_up(changed: Graph, rows: Int64) -> None:
@@ -225,7 +217,7 @@ def _close_up(changed: Graph, rows: Int64) -> None:
 
 
 @dataclass(frozen=True)
-class Fused(Change):
+class Fused(change.Change):
     """Elementwise kernels that follow each other on a stream as one kernel, with one launch.
 
     line: those that this line queued.  A wait for another stream, or of Python for the device, ends a kernel. At best
@@ -235,7 +227,7 @@ class Fused(Change):
 
     line: int | None = None
 
-    stage = Stage.LAUNCHES
+    stage = change.Stage.LAUNCHES
 
     @property
     def assumes(self) -> bool:
@@ -243,10 +235,10 @@ class Fused(Change):
 
     @property
     def description(self) -> str:
-        return f"fuse the elementwise kernels{on_line(self.line)} that follow each other"
+        return f"fuse the elementwise kernels{change.on_line(self.line)} that follow each other"
 
     def not_applicable(self, graph: Graph) -> str:
-        return "" if self.runs(graph) else f"no two elementwise kernels{on_line(self.line)} follow each other"
+        return "" if self.runs(graph) else f"no two elementwise kernels{change.on_line(self.line)} follow each other"
 
     def runs(self, graph: Graph) -> list[Int64]:
         """Kernels that follow each other on a stream, two or more; rows of trace.ops."""
@@ -272,6 +264,6 @@ class Fused(Change):
         changed = OneGraph(stretches=stretches).apply(graph, best=False) if best else graph.copy()
         for rows in runs:
             length_ns = changed.length_ns[graph.op_node[rows]]
-            leave_out(changed, rows[1:])
-            set_lengths(changed, rows[:1], np.array([length_ns.max() if best else length_ns.sum()]))
+            change.leave_out(changed, rows[1:])
+            change.set_lengths(changed, rows[:1], np.array([length_ns.max() if best else length_ns.sum()]))
         return changed

@@ -1,7 +1,5 @@
 """A trace by hand whose ops lie on lines of functions, one of them in the backward of a line."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

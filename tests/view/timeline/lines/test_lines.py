@@ -1,7 +1,5 @@
 """The source with what each line cost: the document, the picture, the text."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
@@ -35,7 +33,6 @@ def test_functions_follow_the_cell_and_say_who_called_them() -> None:
 
 def test_rows_know_when_python_was_on_them_and_when_their_ops_ran() -> None:
     doc = lines_doc(trace_of([(11, MAIN), (31, MAIN)]))
-    assert doc is not None
     second = doc.blocks[1].rows[0]
     assert second.line == 2
     assert second.python.tolist() == [[10 * MS, 20 * MS], [30 * MS, 40 * MS]]
@@ -53,10 +50,8 @@ def test_what_took_next_to_nothing_is_named_and_not_drawn() -> None:
 
 def test_a_trace_without_functions_has_the_lines_of_its_cell() -> None:
     doc = lines_doc(queue_of())
-    assert doc is not None
     assert not doc.has_functions
     assert len(doc.blocks[0].rows) == 3
-    assert doc.total is not None
     assert doc.total.n_ops == 11
 
 

@@ -1,7 +1,5 @@
 """The column of memory in the lines of a cell: it adds up to the peak, and is there only where blocks were recorded."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
@@ -64,7 +62,6 @@ def test_a_line_holds_what_it_and_what_it_called_allocated_and_recursion_once() 
 
 def test_the_column_of_the_cell_adds_up_to_the_peak() -> None:
     memory = doc().memory
-    assert memory is not None
     assert memory.closing() == [("before the cell", 16 * KB), ("the peak", 95 * KB)]
     assert sum(memory.cell_bytes.values()) + memory.before_bytes == memory.peak_bytes
 
@@ -81,7 +78,6 @@ def test_picture_and_text_close_the_column_with_the_peak() -> None:
 
 def test_without_blocks_there_is_no_column() -> None:
     lines = lines_doc(trace_of([(11, MAIN), (31, MAIN)]))
-    assert lines is not None
     assert lines.memory is None
     assert "at the peak" not in lines_svg(lines)
     assert "at the peak" not in "\n".join(lines_text(lines))

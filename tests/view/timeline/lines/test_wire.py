@@ -1,7 +1,5 @@
 """Lines as they go to a browser: few bytes a row, every op on its lines, nothing lost where there is too much."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from dataclasses import replace
@@ -124,7 +122,6 @@ def test_a_row_takes_few_bytes() -> None:
 
 def test_hostile_code_and_names_are_text() -> None:
     trace = with_backward()
-    assert trace.paths is not None
     cell, _, work = trace.paths.functions
     bad = UserFunction(HOSTILE, "In[0]", 1, ((2, HOSTILE), (3, "\x00")))
     wire = wire_of(replace(trace, paths=replace(trace.paths, functions=(cell, bad, work))))
