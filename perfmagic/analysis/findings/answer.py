@@ -165,7 +165,7 @@ def list_rest(little_gain: Sequence[str], also_seen: Sequence[str]) -> list[str]
     """What gains little and what else was seen, a line each, in the language in force."""
     gain, seen = _list_headlines(little_gain), _list_headlines(also_seen)
     lines = (
-        say("little gain: {facts}", facts=gain) if gain else "",
+        say("would gain little: {facts}", facts=gain) if gain else "",
         say("also seen: {facts}", facts=seen) if seen else "",
     )
     return [line for line in lines if line]
