@@ -72,8 +72,9 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
     little = [answer for answer in every if answer.action and not is_worth(answer)]
     rest = [answer for answer in every if answer not in first and answer not in little]
     if not first:
-        verdict = _as_answer(facts, None, "", "", [head.finding])
-        first = (answer_otherwise(facts, kind, verdict, rest),)
+        verdict = replace(_as_answer(facts, None, "", "", [head.finding]), cost_ns=None)
+        is_open = decider.startswith("Open") and kind != NO_VERDICT
+        first = (answer_otherwise(facts, STALLED if is_open else kind, verdict, rest),)
         rest = [answer for answer in rest if answer.rules != first[0].rules]
     return Answers(
         decider,

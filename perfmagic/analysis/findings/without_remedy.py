@@ -38,7 +38,7 @@ _BY_KIND: dict[str, tuple[tuple[str, ...], str, str]] = {
     HOST_TAIL: ((), "python_last", "see_python"),
     LATENCY_BOUND: ((), "short_ops", "larger_ops"),
     MIXED: (("sync",), "wait_in_turn", "queue_ahead"),
-    STALLED: (("longest_gap",), "not_recorded", "record_host"),
+    STALLED: (("longest_gap",), "not_recorded", "other_work"),
     NO_VERDICT: ((), "incomplete_record", "record_whole"),
 }
 
@@ -57,6 +57,8 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
     rules, fact, remedy = _BY_KIND[kind]
     of_rules = [answer for answer in known if {*rules} & {*answer.rules}]
     spoken = max(of_rules, key=lambda answer: answer.cost_ns or 0, default=replace(verdict, headline=headline(fact)))
+    if kind == STALLED and (held_ns := facts.cell_time.stalled_ns) >= facts.notable_ns:
+        spoken = replace(spoken, headline=headline("queued_idle", time=units.duration(held_ns)), cost_ns=held_ns)
     return replace(spoken, action=action(remedy))
 
 

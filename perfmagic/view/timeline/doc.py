@@ -14,6 +14,7 @@ from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.replay.critical_path import PathShare
 from perfmagic.analysis.replay.prediction import drawn_path, full_trust, path_shares
 from perfmagic.analysis.timeline.activity import syncs
+from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.verdict import NO_VERDICT, STALLED
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, translated
@@ -90,7 +91,7 @@ class Header:
     total_ns: the window drawn.  device_label: what ran; a simulated device says so, and its pace.  n_ops: device ops.
     n_host_ops: operators on the host.  busy_frac: how busy the device was, of several the busiest.  busy_of: what that
     is a share of, "the cell" or, of a file, "the record".  n_devices: that executed ops.  queue_max: the deepest queue.
-    memory_peak: the most bytes allocated on one device, 0 where that is not recorded.
+    memory_peak: the most bytes allocated on one device, 0 where that is not recorded.  n_steps: marked training steps.
     """
 
     total_ns: int
@@ -103,6 +104,7 @@ class Header:
     queue_max: int
     simulated: bool
     memory_peak: int = 0
+    n_steps: int = 0
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -125,7 +127,8 @@ class Header:
     @property
     def about(self) -> str:
         """The line without the total: what was recorded, in the language in force."""
-        return " · ".join(translated(self.parts[1:]))
+        steps = phrase("times of all {n} steps", n=units.count(self.n_steps))
+        return " · ".join(translated((*self.parts[1:], *([steps] if self.n_steps > 1 else []))))
 
     @property
     def busy(self) -> str:
@@ -233,25 +236,28 @@ def _window(trace: Trace, start_ns: int | None, end_ns: int | None) -> tuple[int
 
 def _header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns: int) -> Header:
     host = trace.host_ops
-    seen = (host.end_ns > start_ns) & (host.start_ns < end_ns) & (host.kind == HostKind.OP)
+    seen = (host.end_ns > start_ns) & (host.start_ns < end_ns)
+    marks = np.unique(host.name[seen & (host.kind == HostKind.ANNOTATION)])
     busiest = max(groups, key=lambda group: group.busy_ns, default=None)
     return Header(
         total_ns=end_ns - start_ns,
         device_label=_device_label(trace, groups),
         n_ops=sum(g.n_ops for g in groups),
-        n_host_ops=int(np.count_nonzero(seen)),
+        n_host_ops=int(np.count_nonzero(seen & (host.kind == HostKind.OP))),
         busy_frac=busiest.busy_frac if busiest else 0.0,
         busy_of=_THE_RECORD if trace.meta.returned_ns is None else THE_CELL,
         n_devices=len(groups),
         queue_max=max((g.queue_max for g in groups), default=0),
         simulated=trace.simulated,
+        n_steps=sum(trace.names[name].startswith(STEP_NAME) for name in marks),
         memory_peak=max((g.memory.peak_bytes for g in groups if g.memory is not None), default=0),
     )
 
 
 def _device_label(trace: Trace, groups: tuple[DeviceGroup, ...]) -> str:
     infos = [trace.device_info(group.device) for group in groups] or trace.meta.devices
-    label = devices_label(infos) or phrase("no device")
+    none = phrase("no device recorded") if trace.meta.returned_ns is None else phrase("no device")
+    label = devices_label(infos) or none
     return phrase("predicted, not recorded: {label}", label=label) if trace.meta.predicted else label
 
 
