@@ -63,7 +63,7 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
 
 
 def _less_work(facts: Facts, verdict: Answer) -> Answer:
-    """The operator with most of the device's time; of a simulated device, whose pace is made up, only that it is full."""
+    """The operator with most of the device's time; of a simulated device, whose pace is made up, that it had work."""
     by_name: dict[str, float] = {}
     if not facts.trace.simulated:
         for row in device_operators(facts.trace, facts.device, facts.comm_names):

@@ -29,21 +29,21 @@ MAX_LANES = 512  # more are folded and counted (docs/traces.md, "Limits")
 class _Source(NamedTuple):
     """What the lanes of one device are made from.
 
-    window: what busy time is a share of.  busy_ns: of each stream that executed something.
+    whole_ns: what busy time is a share of.  busy_ns: of each stream that executed something.
     launch_ns: when each op was queued, as StreamLane has it; orphan, classes: of each op; shape of the trace's ops.
     """
 
     trace: Trace
     device: int
     window: tuple[int, int]
+    whole_ns: int
     busy_ns: Mapping[int, int]
     launch_ns: Int64
     orphan: Bool
     classes: Int8
 
     def share(self, busy_ns: int) -> float:
-        start_ns, end_ns = self.window
-        return busy_ns / max(1, end_ns - start_ns)
+        return busy_ns / self.whole_ns if self.whole_ns else 0.0
 
 
 def device_group(trace: Trace, device: int, start_ns: int, end_ns: int, comm_names: str | None = None) -> DeviceGroup:
@@ -51,10 +51,12 @@ def device_group(trace: Trace, device: int, start_ns: int, end_ns: int, comm_nam
     seen = windowed(trace, start_ns, end_ns)
     parts = breakdown(seen, device, comm_names)
     busy_ns = {stat.stream: stat.busy_ns for stat in streams(seen, device)}
+    in_cell = trace.meta.returned_ns is not None
+    whole_ns = end_ns - start_ns if in_cell else parts.extent_ns
     orphan, record_start = orphans(trace), min(trace.meta.start_ns, int(trace.ops.start_ns.min(initial=start_ns)))
     launch_ns = np.where(orphan, record_start, np.minimum(trace.launch_start_ns(), trace.ops.start_ns))
     classes = op_classes(trace, comm_names)
-    source = _Source(trace, device, (start_ns, end_ns), busy_ns, launch_ns, orphan, classes)
+    source = _Source(trace, device, (start_ns, end_ns), whole_ns, busy_ns, launch_ns, orphan, classes)
     lanes, n_folded, folded_ops = _stream_lanes(source)
     info = trace.device_info(device)
     return DeviceGroup(
@@ -69,7 +71,7 @@ def device_group(trace: Trace, device: int, start_ns: int, end_ns: int, comm_nam
         staves=_staves(parts, len(lanes)),
         n_folded=n_folded,
         folded_ops=folded_ops,
-        shares=_shares(parts),
+        shares=_shares(parts, in_cell=in_cell),
         memory=memory_curve(trace, device),
     )
 
@@ -149,8 +151,8 @@ def _depth_within(depth: CountOverTime, start_ns: int, end_ns: int) -> tuple[int
     return int(values.max()), float((values * np.diff(times)).sum() / max(1, end_ns - start_ns))
 
 
-def _shares(parts: Breakdown) -> tuple[Share, ...]:
-    """Where the device's time in the window went; each instant once, parts without time left out."""
+def _shares(parts: Breakdown, *, in_cell: bool) -> tuple[Share, ...]:
+    """Where the device's extent went, of a cell the whole cell; each instant once, parts without time left out."""
     copy = _main_copy(parts)
     tokens = {
         "compute_alone_ns": ("comp", ""),
@@ -163,9 +165,9 @@ def _shares(parts: Breakdown) -> tuple[Share, ...]:
     }
     times_ns = asdict(parts.partition)
     shares = (
-        Share("before the first op", parts.head_ns, "rule"),
+        Share("before the first op", parts.head_ns if in_cell else 0, "rule"),
         *(Share(words, times_ns[key], *tokens[key]) for key, words in PARTITION_WORDS.items()),
-        Share("after the last op", parts.tail_ns, "rule"),
+        Share("after the last op", parts.tail_ns if in_cell else 0, "rule"),
     )
     return tuple(share for share in shares if share.ns)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfmagic.analysis.findings.answer import Answers
-from perfmagic.analysis.findings.facts import THE_CELL
+from perfmagic.analysis.findings.facts import ITS_EXTENT, THE_CELL
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.replay.critical_path import PathShare
 from perfmagic.analysis.replay.prediction import drawn_path, full_trust, path_shares
@@ -80,7 +80,6 @@ def path_words(shares: Sequence[Share]) -> str:
     return f"{TITLE}: {', '.join(named)}"
 
 
-_THE_RECORD = phrase("the record")
 FEW_OPS = 64  # a picture of this many ops or fewer can be read op by op
 
 
@@ -90,8 +89,9 @@ class Header:
 
     total_ns: the window drawn.  device_label: what ran; a simulated device says so, and its pace.  n_ops: device ops.
     n_host_ops: operators on the host.  busy_frac: how busy the device was, of several the busiest.  busy_of: what that
-    is a share of, "the cell" or, of a file, "the record".  n_devices: that executed ops.  queue_max: the deepest queue.
-    memory_peak: the most bytes allocated on one device, 0 where that is not recorded.  n_steps: marked training steps.
+    is a share of, "the cell" or, of a file, "its extent".  whole_frac: the same of all that is drawn.  n_devices: that
+    executed ops.  queue_max: the deepest queue.  memory_peak: the most bytes allocated on one device, 0 where that is
+    not recorded.  n_steps: marked training steps.
     """
 
     total_ns: int
@@ -100,6 +100,7 @@ class Header:
     n_host_ops: int
     busy_frac: float
     busy_of: str
+    whole_frac: float
     n_devices: int
     queue_max: int
     simulated: bool
@@ -132,11 +133,15 @@ class Header:
 
     @property
     def busy(self) -> str:
-        """How busy, of what: "busy 96 % of the cell", "busiest device busy 50 % of the record"."""
-        share = units.percent(self.busy_frac)
-        if self.n_devices > 1:
-            return phrase("busiest device busy {share} of {what}", share=share, what=self.busy_of)
-        return phrase("busy {share} of {what}", share=share, what=self.busy_of)
+        """How busy, of what: "busy 96 % of the cell"; of a file "busy 50 % of the record, 96 % of its extent"."""
+        share, whole = units.percent(self.busy_frac), units.percent(self.whole_frac)
+        of_file = self.busy_of == ITS_EXTENT
+        if of_file and share != whole:
+            both = phrase("{whole} of the record, {share} of its extent", whole=whole, share=share)
+        else:
+            both = phrase("{share} of {what}", share=share, what=phrase("the record") if of_file else self.busy_of)
+        several = self.n_devices > 1
+        return phrase("busiest device busy {shares}", shares=both) if several else phrase("busy {shares}", shares=both)
 
     @property
     def sentence(self) -> str:
@@ -245,7 +250,8 @@ def _header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns
         n_ops=sum(g.n_ops for g in groups),
         n_host_ops=int(np.count_nonzero(seen & (host.kind == HostKind.OP))),
         busy_frac=busiest.busy_frac if busiest else 0.0,
-        busy_of=_THE_RECORD if trace.meta.returned_ns is None else THE_CELL,
+        whole_frac=busiest.busy_ns / (end_ns - start_ns) if busiest else 0.0,
+        busy_of=ITS_EXTENT if trace.meta.returned_ns is None else THE_CELL,
         n_devices=len(groups),
         queue_max=max((g.queue_max for g in groups), default=0),
         simulated=trace.simulated,

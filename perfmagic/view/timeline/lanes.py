@@ -340,7 +340,7 @@ class PathLane:
 class DeviceGroup:
     """All lanes of one device, streams by busy time.
 
-    short_label: "GPU" or "device".  busy_frac: of the cell, of a file of the record.  shares: where that went.
+    short_label: "GPU" or "device".  busy_frac: of the cell, of a file of the device's extent.  shares: where that went.
     n_folded: streams beyond the limit, counted and not held; folded_ops: the ops on them.
     memory: None where there is no record of it.
     """
