@@ -96,7 +96,7 @@ class Answers(JsonForm):
                 _times_at_right(answer),
             )
         if shown.together is not None:
-            lines += _with_right(f"{INDENT}  {shown.together.headline}", _times_at_right(shown.together))
+            lines += _with_right(f"{INDENT}  ", shown.together.headline, _times_at_right(shown.together))
         for rest in list_rest(shown.little_gain, shown.also_seen):
             lines += wrapped(f"{INDENT}{rest}", indent=len(INDENT) + 2)
         lines += _warning_lines(shown.warnings)
@@ -144,7 +144,7 @@ def _times_at_right(answer: Answer) -> str:
 
 def _answer_lines(number: int, headline: str, action: str, right: str) -> list[str]:
     """A fact with what its action changes at the right, and the action below."""
-    fact = _with_right(f"{number:>{len(INDENT)}}  {headline}", right)
+    fact = _with_right(f"{number:>{len(INDENT)}}  ", headline, right)
     return [*fact, *wrapped(f"{INDENT}  → {action}", indent=len(INDENT) + 4)]
 
 
@@ -152,11 +152,15 @@ def _warning_lines(warnings: Sequence[str]) -> list[str]:
     return [line for warning in warnings for line in wrapped(f"  ! {warning}", indent=4)]
 
 
-def _with_right(left: str, right: str) -> list[str]:
-    """Lines with words at the end of the first."""
-    room = width() - columns(right) - 2 if right else width()
-    first, *others = wrapped(left, indent=len(INDENT) + 2, max_columns=room)
-    return [first + " " * (width() - columns(first) - columns(right)) + right, *others]
+def _with_right(before: str, fact: str, right: str) -> list[str]:
+    """A fact in lines, with words before the first and at its end."""
+    room = width() - columns(before) - (columns(right) + 2 if right else 0)
+    first, *others = wrapped(fact, max_columns=room)
+    left = f"{before}{first}"
+    return [
+        left + " " * (width() - columns(left) - columns(right)) + right,
+        *(" " * columns(before) + line for line in others),
+    ]
 
 
 def list_rest(little_gain: Sequence[str], also_seen: Sequence[str]) -> list[str]:
