@@ -127,7 +127,7 @@ def test_all_texts_of_an_object_are_translated_and_its_json_has_plain_ones() -> 
     assert type(shown.to_dict()["one"]) is str
 
 
-PRINTED = "from perfmagic.base.language import say; print(say('both'))"
+PRINTED = "from perfmagic.base.language import say; print(say('both together'))"
 
 
 @pytest.mark.parametrize(("given", "printed"), [({}, "both together"), ({VARIABLE: "zh_CN.UTF-8"}, "两项合计")])
