@@ -252,7 +252,7 @@ def test_where_calls_are_missing_nothing_is_predicted() -> None:
     of = b.launch(1000, 1002, correlation=900)
     b.op(1005, 1015, of=of)
     found = TimelineResult(b.trace()).what_if(changes.faster_python(2))
-    assert "calls are missing: for 981" in found.refused
+    assert "calls are missing: for 998" in found.refused
 
 
 def test_a_record_too_large_for_its_path_in_passing_has_one_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
