@@ -15,7 +15,7 @@ from babel.messages.extract import extract_from_file
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
-from perfmagic.analysis.findings.catalogue import ACTIONS, COUNTED, DECIDES, HEADLINES
+from perfmagic.analysis.findings.catalogue import ACTIONS, COUNTED, DECIDES, HEADLINES, WITHOUT_TIME
 from perfmagic.analysis.timeline.trust import COUNTS
 from perfmagic.base.language import DOMAIN, LANGUAGES, LOCALE
 
@@ -31,7 +31,14 @@ def templates() -> tuple[Id, ...]:
     sources = [path for path in sorted(LOCALE.parent.rglob("*.py")) if DOOR in path.read_text("utf-8")]
     called = [message for path in sources for _, message, *_ in extract_from_file("python", path, keywords=CALLS)]
     return (
-        *(*DECIDES.values(), *HEADLINES.values(), *ACTIONS.values(), *COUNTED.values(), *COUNTS.values()),
+        *(
+            *DECIDES.values(),
+            *HEADLINES.values(),
+            *WITHOUT_TIME.values(),
+            *ACTIONS.values(),
+            *COUNTED.values(),
+            *COUNTS.values(),
+        ),
         *filter(None, called),
     )
 

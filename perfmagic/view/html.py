@@ -23,6 +23,7 @@ MAX_FINDINGS = 12
 MAX_SENTENCE = 600  # characters of a finding or note; longer ones hold other people's names
 MAX_WIDTH_PX = 1000  # as pictures are drawn: enlarged, their letters would be larger than those around
 RED = "#d93f45"  # of words on a ground that may be light or dark: contrast 4.4 to white, 4.3 to #111
+AMBER = "#d9902f"  # of a rule beside warnings
 FONT = "font-family:Arial,Helvetica,sans-serif;font-size:13px;line-height:1.4"
 
 
@@ -73,7 +74,14 @@ def conclusion_html(conclusion: Conclusion, about: str) -> str:
         answer_row(f"{number}", proposal.headline, proposal.action, proposal.times)
         for number, proposal in enumerate(shown.proposals, 1)
     ]
-    return head + below + answers_table_html(rows) + paragraphs([f"! {warning}" for warning in shown.warnings])
+    return head + below + answers_table_html(rows) + warnings_html([f"! {warning}" for warning in shown.warnings])
+
+
+def warnings_html(lines: Sequence[str]) -> str:
+    """What is to know of the record itself, set off from what was found in it."""
+    shown = "<br>".join(short(line) for line in lines[:MAX_FINDINGS])
+    style = f"font-size:12px;margin:4px 0;padding:1px 0 1px 8px;border-left:3px solid {AMBER}"
+    return f'<div style="{style}">{shown}</div>' if shown else ""
 
 
 def answers_table_html(rows: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from perfmagic.base import units
 from perfmagic.base.language import counted, say, translated
-from perfmagic.base.terminal import columns, cut_to_columns, printable, width, wrapped
+from perfmagic.base.terminal import columns, width, wrapped
 from perfmagic.trace.json_form import JsonForm
 
 INDENT = "   "  # of a number
@@ -96,9 +96,9 @@ class Answers(JsonForm):
                 _times_at_right(answer),
             )
         if shown.together is not None:
-            lines.append(_with_right(f"{INDENT}  {shown.together.headline}", _times_at_right(shown.together)))
+            lines += _with_right(f"{INDENT}  ", shown.together.headline, _times_at_right(shown.together))
         for rest in list_rest(shown.little_gain, shown.also_seen):
-            lines += wrapped(f"{INDENT}{rest}", indent=len(INDENT))
+            lines += wrapped(f"{INDENT}{rest}", indent=len(INDENT) + 2)
         lines += _warning_lines(shown.warnings)
         return "\n".join(line.rstrip() for line in lines)
 
@@ -118,7 +118,7 @@ class Times(NamedTuple):
     """What an answer makes of the run, in words.
 
     before, after: "683 ms" and "614 ms"; without a replay "" and what the findings cost, if that is known.
-    sure: the interval, or "at best".
+    sure: "at best" where the gain is a bound.
     """
 
     before: str
@@ -131,42 +131,44 @@ def times_of(answer: Answer) -> Times:
     if answer.after_ns is None:
         costs = say("costs {time}", time=units.duration(answer.cost_ns)) if answer.cost_ns else ""
         return Times("", costs, "")
-    ends = [units.duration(ns) for ns in (answer.low_ns, answer.high_ns) if ns is not None]
-    interval = say("{low} to {high}", low=ends[0], high=ends[1]) if len(set(ends)) > 1 else ""
-    sure = say("at best") if answer.at_most else interval
+    sure = say("at best") if answer.at_most else ""
     return Times(units.duration(answer.before_ns), units.duration(answer.after_ns), sure)
 
 
 def _times_at_right(answer: Answer) -> str:
     """What an answer makes of the run; else what the findings cost."""
-    before, right, _ = times_of(answer)
-    times = f"{before} → {right}" if before else right
-    return say("at best {times}", times=times) if before and answer.at_most else times
+    before, after, sure = times_of(answer)
+    times = f"{before} → {after}" if before else after
+    return f"{sure} {times}" if sure else times
 
 
 def _answer_lines(number: int, headline: str, action: str, right: str) -> list[str]:
     """A fact with what its action changes at the right, and the action below."""
-    first = _with_right(f"{number:>{len(INDENT)}}  {headline}", right)
-    return [first, *wrapped(f"{INDENT}  → {action}", indent=len(INDENT) + 4)]
+    fact = _with_right(f"{number:>{len(INDENT)}}  ", headline, right)
+    return [*fact, *wrapped(f"{INDENT}  → {action}", indent=len(INDENT) + 4)]
 
 
 def _warning_lines(warnings: Sequence[str]) -> list[str]:
     return [line for warning in warnings for line in wrapped(f"  ! {warning}", indent=4)]
 
 
-def _with_right(left: str, right: str) -> str:
-    """A line with words at its end."""
-    room = width() - columns(right) - 2 if right else width()
-    fact = cut_to_columns(printable(left), room)
-    return fact + " " * (width() - columns(fact) - columns(right)) + right
+def _with_right(before: str, fact: str, right: str) -> list[str]:
+    """A fact in lines, with words before the first and at its end."""
+    room = width() - columns(before) - (columns(right) + 2 if right else 0)
+    first, *others = wrapped(fact, max_columns=room)
+    left = f"{before}{first}"
+    return [
+        left + " " * (width() - columns(left) - columns(right)) + right,
+        *(" " * columns(before) + line for line in others),
+    ]
 
 
 def list_rest(little_gain: Sequence[str], also_seen: Sequence[str]) -> list[str]:
     """What gains little and what else was seen, a line each, in the language in force."""
     gain, seen = _list_headlines(little_gain), _list_headlines(also_seen)
     lines = (
-        say("little gain: {facts}", facts=gain) if gain else "",
-        say("also seen: {facts}", facts=seen) if seen else "",
+        say("Would gain little: {facts}", facts=gain) if gain else "",
+        say("Also seen: {facts}", facts=seen) if seen else "",
     )
     return [line for line in lines if line]
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from perfmagic.analysis.findings.answer import Answer, Answers
-from perfmagic.analysis.findings.catalogue import action, count_things, decides, headline
-from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.catalogue import action, count_things, decides, headline, without_time
+from perfmagic.analysis.findings.facts import CellTime, Facts
 from perfmagic.analysis.findings.find import Node, known, tree
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.gains import Gains, change_of
 from perfmagic.analysis.findings.kernels import between_products, claim
 from perfmagic.analysis.findings.verdict import STARVED_FRAC, failed, first_gap, judged_by_path
+from perfmagic.analysis.findings.without_remedy import answer_otherwise
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Pin
 from perfmagic.analysis.replay.changes.host import WithoutPython
@@ -23,7 +24,7 @@ from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, PART_FRAC, J
 from perfmagic.analysis.replay.prediction import Prediction, in_passing, predict, why_no_path
 from perfmagic.analysis.timeline.activity import busy_intervals, recorded_span
 from perfmagic.analysis.timeline.peaks import peaks_of
-from perfmagic.analysis.timeline.trust import trust
+from perfmagic.analysis.timeline.trust import incomplete_graphs, sample, trust
 from perfmagic.analysis.verdict import (
     COMMUNICATION_BOUND,
     COPY_BOUND,
@@ -59,8 +60,9 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
     """
     outcomes, gains = known(trace, comm_names)
     facts = outcomes.facts
-    decider, total_ns = who_decides(facts, outcomes.judged.kind), whole_ns(facts)
-    if not len(trace.ops) or failed(trace):
+    kind = outcomes.judged.kind
+    decider, total_ns = who_decides(facts, kind), whole_ns(facts)
+    if failed(trace) or not (len(trace.ops) or trace.has_host_rows):
         return Answers(decider, total_ns)
     nodes, head = tree(outcomes, gains)
     groups = _by_remedy([*_with_headline(head.parts), *_with_headline(nodes)])
@@ -69,15 +71,27 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
     first = tuple(worth[:MOST_ANSWERS])
     little = [answer for answer in every if answer.action and not is_worth(answer)]
     rest = [answer for answer in every if answer not in first and answer not in little]
+    if not first:
+        verdict = replace(_as_answer(facts, None, "", "", [head.finding]), cost_ns=None)
+        is_open = decider.startswith("Open") and kind != NO_VERDICT
+        first = (answer_otherwise(facts, STALLED if is_open else kind, verdict, rest),)
+        rest = [answer for answer in rest if answer.rules != first[0].rules]
     return Answers(
         decider,
         total_ns,
-        answers=first,
+        answers=tuple(map(_with_gain, first)),
         together=_together(facts, gains, groups, first),
         little_gain=tuple(dict.fromkeys(answer.headline for answer in little)),
         also_seen=tuple(dict.fromkeys(answer.headline for answer in rest)),
         warnings=warnings(facts),
     )
+
+
+def _with_gain(answer: Answer) -> Answer:
+    """An answer that names no other time than the predicted one."""
+    if answer.after_ns is None:
+        return answer
+    return replace(answer, headline=without_time(answer.headline, units.duration(answer.after_ns)))
 
 
 @dataclass(frozen=True)
@@ -252,9 +266,9 @@ def _together(
 def name_together(answers: Sequence[Answer], numbers: Sequence[str]) -> str:
     """What some of the answers are called together.  numbers: theirs."""
     if len(numbers) == len(answers):
-        return phrase("both") if len(answers) == 2 else phrase("all three")
+        return phrase("both together") if len(answers) == 2 else phrase("all three together")
     first, *others = numbers
-    return phrase("{first} and {second}", first=first, second=others[0])
+    return phrase("answers {first} and {second} together", first=first, second=others[0])
 
 
 def is_worth(answer: Answer) -> bool:
@@ -296,9 +310,9 @@ def who_decides(facts: Facts, kind: str) -> str:
         return decides("device-bound, several", share=units.percent(any_ns / total_ns))
     is_busy = waited < STARVED_FRAC or 2 * time.busy_ns > total_ns
     if kind == HOST_BOUND and is_busy and judgement is None:
-        return decides("host-bound, busy", share=busy)
-    if kind == MIXED and judgement is not None:
-        return _in_turn(judgement)
+        return decides("host-bound, queue", share=units.percent((time.host_ns + before_ns) / total_ns))
+    if kind == MIXED:
+        return _in_turn(judgement) if judgement is not None else _in_turn_without_path(time, before_ns, total_ns)
     times_ns = {START_UP: before_ns} | _times_of_kinds(facts, judgement, is_busy)
     if kind in times_ns:
         entry = "host-bound, path" if kind == HOST_BOUND else kind
@@ -331,7 +345,7 @@ def _unexplained(facts: Facts) -> bool:
 def _what_is_open(facts: Facts, kind: str) -> str:
     """Why the device stood still; of a file whose device was busy once it had begun, why it began so late."""
     if kind == NO_VERDICT:
-        return decides(kind)
+        return _why_no_verdict(facts)
     busy_frac, late_ns = facts.cell_time.busy_frac, facts.breakdown.extent_start_ns - facts.first_queued_ns
     if (
         facts.trace.meta.returned_ns is None
@@ -344,6 +358,20 @@ def _what_is_open(facts: Facts, kind: str) -> str:
         time, share = units.duration(gap.length_ns), units.percent(gap.busy_frac)
         return decides("stalled, one gap", time=time, share=share)
     return decides(STALLED)
+
+
+def _why_no_verdict(facts: Facts) -> str:
+    """What the record lacks: why no_verdict speaks."""
+    if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
+        return decides("no verdict, one op")
+    if sample(facts.trace):
+        return decides("no verdict, sample")
+    return decides("no verdict, graphs") if incomplete_graphs(facts.trace) else decides(NO_VERDICT)
+
+
+def _in_turn_without_path(time: CellTime, before_ns: int, total_ns: int) -> str:
+    host, device = (units.percent(ns / total_ns) for ns in (time.host_ns + before_ns, time.device_ns))
+    return decides("mixed, shares", host=host, device=device)
 
 
 def _in_turn(judgement: Judgement) -> str:

@@ -15,7 +15,7 @@ DECIDES = {
     "copy-bound": "Copies decide: {time} of {total}",
     "communication-bound": "Communication decides: {time} of {total}",
     "host-bound": "Python decides: the device waited for it {share} of the time",
-    "host-bound, busy": "Python decides: the device was busy {share} of the time",
+    "host-bound, queue": "Python decides: no next op was queued for {share} of the time",
     "host-bound, path": "Python decides: {time} of {total} on the critical path",
     "start-up": "Start-up decides: the device got nothing for {time} of {total}",
     "host tail": "Python decides: it worked on for {time} of {total} after the last op",
@@ -32,7 +32,10 @@ DECIDES = {
     "no device records": "No device was used",
     "no device records, file": "No device activity is in the record",
     "no device records, launches": "Device work was not recorded: {n}, no kernels",
-    "no verdict": "Open: the record is too little or too damaged for a verdict",
+    "no verdict": "Open: too many durations are missing for a verdict",
+    "no verdict, one op": "Open: one device op is too little for a verdict",
+    "no verdict, sample": "Open: the file looks like a sample of a recording",
+    "no verdict, graphs": "Open: the ops of CUDA graphs look incomplete",
     "failed": "The code failed before its end",
 }
 
@@ -41,6 +44,8 @@ HEADLINES = {
     "race": "Streams {a} and {b} share memory without a wait",
     "start_up": "{time} passed before the first device op",
     "start_up_in": "{time} passed before the first device op, in {name}",
+    "cold": "{time} of cold start before the first device op",
+    "cold_in": "{time} of cold start before the first op, in {name}",
     "incomplete": "{n} launches have no device record",
     "mid_flight": "The record begins while {n} of earlier work still run",
     "stacks": "Recording Python's stacks slowed Python",
@@ -77,10 +82,50 @@ HEADLINES = {
     "fusible": "Elementwise kernels take {time} of device time",
 }
 
+# The same without a time: of an answer with a predicted gain, which may be more or less than that time.
+WITHOUT_TIME = {
+    "start_up": "Python works before the first device op",
+    "start_up_in": "Python is in {name} before the first device op",
+    "allocations": "The allocator asks the driver for memory",
+    "retries": "The allocator frees memory to make space",
+    "pinning": "The driver pins host memory",
+    "driver_calls": "{call} holds Python",
+    "repeated_gap": "Python delays the device {n} times",
+    "many_gaps": "Python leaves {n} gaps between ops",
+    "many_gaps_in": "Python in {name} leaves {n} gaps",
+    "data_loading": "The device waits for data to be loaded",
+    "slow_copies": "Copies from pageable memory are slow",
+    "exposed_copy": "Copies overlap no compute",
+    "exposed_communication": "Communication overlaps no compute",
+    "eager_attention": "Attention runs in separate kernels",
+    "tensor_cores": "Tensor cores are not used by {what}",
+    "unaligned_gemm": "Unaligned sizes slow matrix products",
+    "fusible": "Elementwise kernels run one after another",
+    "transfer": "Data transfer overlaps no compute",
+}
+_COLD = "The record is cold: a warm run would take {after}"
+WITHOUT_TIME |= dict.fromkeys(("cold", "cold_in", "first_launches", "first_call", "first_calls"), _COLD)
+
+# Where no remedy was found: what limits the run.
+HEADLINES |= {
+    "most_of_device": "{name} takes {share} of the device's time",
+    "device_is_limit": "The device had work nearly all the time",
+    "late_python": "The device waits for Python",
+    "python_first": "Python works before the first device op",
+    "python_last": "Python works on after the last device op",
+    "short_ops": "Each op is shorter than its launch",
+    "wait_in_turn": "Python and the device wait for each other",
+    "queued_idle": "Ops were queued, and the device ran none for {time}",
+    "not_recorded": "The record does not show what the device waited for",
+    "host_alone": "The record holds the host alone",
+    "cpu_alone": "All work ran on the CPU",
+    "incomplete_record": "The record cannot say what the device waited for",
+}
+
 # What to do, in the imperative. Answers with the same action are one answer.
 ACTIONS = {
     "wait_stream": "Call wait_stream() on stream {a}: it waits for stream {b}",
-    "warm_up": "Run the code once before recording",
+    "warm_up": "Record a warm run: run the code once before",
     "expandable_segments": "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or keep shapes constant",
     "keep_pinned": "Keep pinned buffers, and use them again",
     "smaller_batches": "Use smaller batches, or PYTORCH_ALLOC_CONF=expandable_segments:True",
@@ -110,6 +155,16 @@ ACTIONS = {
     "channels_last": "Use autocast and memory_format=torch.channels_last",
     "pad": "Pad sizes to multiples of 8",
     "fuse": "Use torch.compile: it fuses neighbouring kernels",
+    "less_work": "Make this work smaller: fewer or smaller inputs, or a lower precision",
+    "leave_python": "Leave Python as it is: only less work on the device saves time",
+    "see_python": "Look at what Python does then: t.flame() shows its functions",
+    "larger_ops": "Give each op more work: fewer, larger tensors",
+    "queue_ahead": "Queue the next work before Python waits for results",
+    "overlap": "Overlap it with compute, or move fewer bytes",
+    "other_work": "Look for other work on the device: another process, or unrecorded ops",
+    "record_device": "Record the device, too: ProfilerActivity.CUDA in the profiler's activities",
+    "use_device": "Create the tensors on a device, such as perfmagic.device()",
+    "record_whole": "Record again: keep every event, and a whole step",
 }
 
 # Of the ranks of one job.
@@ -148,7 +203,6 @@ ACTIONS |= {
     "late_before": "Look at what {ranks} did before: data loading, a checkpoint, a late profiler",
     "late_collectives": "Look at what runs on {ranks} before each collective",
     "balance": "Balance each step across ranks: sequence lengths, experts, Python's pauses",
-    "overlap": "Overlap it with compute, or move fewer bytes",
     "own_python": "Look at the findings of rank {rank}, and at the load of its CPU",
     "threads": "Call torch.set_num_threads({n}) in each rank",
     "fewer_ranks": "Run no more ranks than cores",
@@ -223,6 +277,8 @@ HEADLINES |= {
 }
 
 
+_KEYS = {template: key for key, template in HEADLINES.items()}
+
 # Things that the values count.
 COUNTED = {
     "copy": ("{n} copy", "{n} copies"),
@@ -236,6 +292,16 @@ COUNTED = {
 def headline(key: str, /, **values: object) -> Words:
     """A headline with its values."""
     return phrase(HEADLINES[key], **values)
+
+
+def without_time(fact: str, after: str) -> str:
+    """A headline for an answer with a predicted gain.  after: what the run would take then."""
+    if not isinstance(fact, Words):
+        return fact
+    if isinstance(inner := fact.values.get("fact"), str):  # of several ranks
+        return phrase(fact.template, **fact.values | {"fact": without_time(inner, after)})
+    key = _KEYS.get(fact.template, "")
+    return phrase(WITHOUT_TIME[key], **fact.values, after=after) if key in WITHOUT_TIME else fact
 
 
 def action(key: str, /, **values: object) -> Words:

@@ -223,7 +223,7 @@ def start_up(facts: Facts) -> Outcome:
             end_ns=first_ns,
             device=facts.device,
             advice="The first calls initialize the device: run the cell once before recording",
-            headline=headline("start_up", time=units.duration(passed_ns)),
+            headline=headline("cold", time=units.duration(passed_ns)),
             action=action("warm_up"),
         )
     ]
@@ -245,7 +245,9 @@ def _prepared(facts: Facts) -> Outcome:
     name = phrase("the DataLoader") if loads else shortest_name(was)
     operator, _, frame = was.names
     # an operator without a Python frame is the first of its kind: it initializes a library
-    prepare = action("warm_up") if operator and not frame else action("prepare")
+    cold = bool(operator) and not frame and not loads
+    of_cold, of_start = ("cold_in", "start_up_in") if name else ("cold", "start_up")
+    prepare = action("warm_up") if cold else action("prepare")
     passed = f"{units.duration(passed_ns)} of the record passed before the first op{facts.on_device}"
     return [
         Finding(
@@ -258,7 +260,7 @@ def _prepared(facts: Facts) -> Outcome:
             end_ns=first_ns,
             device=facts.device,
             frames=was.frames,
-            headline=headline("start_up_in" if name else "start_up", time=units.duration(passed_ns), name=name),
+            headline=headline(of_cold if cold else of_start, time=units.duration(passed_ns), name=name),
             action=action("workers") if loads else prepare,
         )
     ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.answer import Answer, Answers
 from perfmagic.analysis.findings.answers import MOST_ANSWERS, Asked, asked_of, is_worth, name_together
-from perfmagic.analysis.findings.catalogue import HEADLINE_CHARS, decides, headline
+from perfmagic.analysis.findings.catalogue import HEADLINE_CHARS, decides, headline, without_time
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import FEWEST, JobReplay, job_replay_in_passing
@@ -256,6 +256,7 @@ def _replayed(
         return answer
     return replace(
         answer,
+        headline=without_time(answer.headline, units.duration(prediction.expected_ns)),
         before_ns=prediction.recorded_ns,
         after_ns=prediction.expected_ns,
         low_ns=prediction.low_ns,

@@ -63,9 +63,7 @@ def _missing(graph: Graph) -> str:
     missing_ns = total_ns(missing_calls(graph.trace).where)
     if missing_ns <= UNEXPLAINED_FRAC * graph.run_ns:
         return ""
-    return phrase(
-        "for {time} the record holds nothing of the host: calls are missing from it", time=units.duration(missing_ns)
-    )
+    return phrase("calls are missing: for {time} nothing of the host is recorded", time=units.duration(missing_ns))
 
 
 def _unsteady(trace: Trace) -> str:
@@ -83,7 +81,7 @@ def _unexplained(graph: Graph) -> str:
     if share <= UNEXPLAINED_FRAC:
         return ""
     return phrase(
-        "nothing in the record explains {share} of the time: ops began late with all done", share=units.percent(share)
+        "{share} of the time is unexplained: ops began late for no recorded reason", share=units.percent(share)
     )
 
 
@@ -329,17 +327,13 @@ def _path_or_reason(trace: Trace, comm_names: str | None = None) -> tuple[Critic
     if not in_passing(trace):
         return (
             None,
-            phrase(
-                "of so large a record t.critical_path() and t.what_if() give the critical path and gains when asked"
-            ),
+            phrase("the record is large: t.critical_path() and t.what_if() give its path and gains"),
         )
     graph = graph_of(trace)
     if why := unreadable(graph):
-        return None, phrase("the critical path and gains are not known: {why}", why=why)
+        return None, phrase("no critical path and no gains: {why}", why=why)
     why = not_predictable(graph)
-    return critical_path(graph, graph.time_ns, comm_names), phrase(
-        "gains are not known: {why}", why=why
-    ) if why else None
+    return critical_path(graph, graph.time_ns, comm_names), phrase("no gains: {why}", why=why) if why else None
 
 
 def full_trust(trace: Trace, comm_names: str | None = None) -> Trust:

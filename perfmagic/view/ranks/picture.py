@@ -17,7 +17,7 @@ from perfmagic.view.ranks.doc import Met, RankRow, RanksDoc
 from perfmagic.view.svg.canvas import Canvas, Part, in_row, number, quantised, rects, skyline, stretches
 from perfmagic.view.svg.layouts import FEWER_WIDTHS_PX, WIDTHS_PX, Picture, alone, first_fit, laid_out
 from perfmagic.view.svg.layouts import MAX_BYTES as LAYOUTS_BYTES
-from perfmagic.view.svg.metrics import Scale, fitted, ticks, width_px
+from perfmagic.view.svg.metrics import Scale, fitted, in_lines, ticks, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, Tone, tint
 from perfmagic.view.timeline.answers import Summary
 from perfmagic.view.timeline.doc import TITLE
@@ -209,12 +209,12 @@ def _header(canvas: Canvas, summary: Summary) -> float:
         y = _draw_answer(canvas, y, f"{place}", answer)
     if summary.answers and summary.answers.together:
         y = _draw_answer(canvas, y, "", summary.answers.together)
-    others = " · ".join([*summary.other_lines, *summary.warning_lines])
     canvas.boxes([(0, y, canvas.width_px, 1)], "rule")
-    if not others:
-        return y + 6
-    canvas.text(0, y + 14.5, fitted(others, canvas.width_px, 12), "ink2", size=12)
-    return y + ANSWER_LINE_PX + 6
+    for lines, token in ((summary.other_lines, "ink2"), (summary.warning_lines, "wait")):
+        for line in (part for whole in lines for part in in_lines(whole, canvas.width_px, 12)):
+            canvas.text(0, y + 14.5, line, token, size=12)
+            y += ANSWER_LINE_PX
+    return y + 6
 
 
 def _draw_answer(canvas: Canvas, y: float, place: str, answer: Answer) -> float:

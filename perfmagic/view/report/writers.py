@@ -90,11 +90,13 @@ def markdown(
     title: str, header: str, findings: Sequence[Finding], trust: Sequence[str], report: Mapping[str, Any]
 ) -> str:
     """One trace as GitHub's Markdown."""
-    parts = [f"## {markdown_text(title)}", markdown_text(header)]
+    shown = report["answers"]
+    parts = [f"## {markdown_text(title)}", f"**{markdown_text(shown['decides'])}**", markdown_text(header)]
     said = (report["phase_headline"], windows_words(report), communication_words(report))
     parts += [markdown_text(words) for words in said if words]
     answers = answers_table(report)
     parts += [markdown_table(answers)] if answers.rows or answers.note else []
+    parts += [markdown_text(f"! {warning}") for warning in shown["warnings"]]
     if findings:
         parts.append("\n".join(f"{'   ' * finding.depth}- {markdown_text(finding.sentence)}" for finding in findings))
     parts += [markdown_table(table) for table in report_tables(report, MARKDOWN_ROWS)]

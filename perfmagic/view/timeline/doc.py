@@ -14,6 +14,7 @@ from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.replay.critical_path import PathShare
 from perfmagic.analysis.replay.prediction import drawn_path, full_trust, path_shares
 from perfmagic.analysis.timeline.activity import syncs
+from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.verdict import NO_VERDICT, STALLED
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, translated
@@ -88,8 +89,9 @@ class Header:
 
     total_ns: the window drawn.  device_label: what ran; a simulated device says so, and its pace.  n_ops: device ops.
     n_host_ops: operators on the host.  busy_frac: how busy the device was, of several the busiest.  busy_of: what that
-    is a share of, "the cell" or, of a file, "its extent".  n_devices: that executed ops.  queue_max: the deepest queue.
-    memory_peak: the most bytes allocated on one device, 0 where that is not recorded.
+    is a share of, "the cell" or, of a file, "its extent".  whole_frac: the same of all that is drawn.  n_devices: that
+    executed ops.  queue_max: the deepest queue.  memory_peak: the most bytes allocated on one device, 0 where that is
+    not recorded.  n_steps: marked training steps.
     """
 
     total_ns: int
@@ -98,10 +100,12 @@ class Header:
     n_host_ops: int
     busy_frac: float
     busy_of: str
+    whole_frac: float
     n_devices: int
     queue_max: int
     simulated: bool
     memory_peak: int = 0
+    n_steps: int = 0
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -124,15 +128,20 @@ class Header:
     @property
     def about(self) -> str:
         """The line without the total: what was recorded, in the language in force."""
-        return " · ".join(translated(self.parts[1:]))
+        steps = phrase("times of all {n} steps", n=units.count(self.n_steps))
+        return " · ".join(translated((*self.parts[1:], *([steps] if self.n_steps > 1 else []))))
 
     @property
     def busy(self) -> str:
-        """How busy, of what: "busy 96 % of the cell", "busiest device busy 50 % of its extent"."""
-        share = units.percent(self.busy_frac)
-        if self.n_devices > 1:
-            return phrase("busiest device busy {share} of {what}", share=share, what=self.busy_of)
-        return phrase("busy {share} of {what}", share=share, what=self.busy_of)
+        """How busy, of what: "busy 96 % of the cell"; of a file "busy 50 % of the record, 96 % of its extent"."""
+        share, whole = units.percent(self.busy_frac), units.percent(self.whole_frac)
+        of_file = self.busy_of == ITS_EXTENT
+        if of_file and share != whole:
+            both = phrase("{whole} of the record, {share} of its extent", whole=whole, share=share)
+        else:
+            both = phrase("{share} of {what}", share=share, what=phrase("the record") if of_file else self.busy_of)
+        several = self.n_devices > 1
+        return phrase("busiest device busy {shares}", shares=both) if several else phrase("busy {shares}", shares=both)
 
     @property
     def sentence(self) -> str:
@@ -232,25 +241,29 @@ def _window(trace: Trace, start_ns: int | None, end_ns: int | None) -> tuple[int
 
 def _header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns: int) -> Header:
     host = trace.host_ops
-    seen = (host.end_ns > start_ns) & (host.start_ns < end_ns) & (host.kind == HostKind.OP)
+    seen = (host.end_ns > start_ns) & (host.start_ns < end_ns)
+    marks = np.unique(host.name[seen & (host.kind == HostKind.ANNOTATION)])
     busiest = max(groups, key=lambda group: group.busy_ns, default=None)
     return Header(
         total_ns=end_ns - start_ns,
         device_label=_device_label(trace, groups),
         n_ops=sum(g.n_ops for g in groups),
-        n_host_ops=int(np.count_nonzero(seen)),
+        n_host_ops=int(np.count_nonzero(seen & (host.kind == HostKind.OP))),
         busy_frac=busiest.busy_frac if busiest else 0.0,
+        whole_frac=busiest.busy_ns / (end_ns - start_ns) if busiest else 0.0,
         busy_of=ITS_EXTENT if trace.meta.returned_ns is None else THE_CELL,
         n_devices=len(groups),
         queue_max=max((g.queue_max for g in groups), default=0),
         simulated=trace.simulated,
+        n_steps=sum(trace.names[name].startswith(STEP_NAME) for name in marks),
         memory_peak=max((g.memory.peak_bytes for g in groups if g.memory is not None), default=0),
     )
 
 
 def _device_label(trace: Trace, groups: tuple[DeviceGroup, ...]) -> str:
     infos = [trace.device_info(group.device) for group in groups] or trace.meta.devices
-    label = devices_label(infos) or phrase("no device")
+    none = phrase("no device recorded") if trace.meta.returned_ns is None else phrase("no device")
+    label = devices_label(infos) or none
     return phrase("predicted, not recorded: {label}", label=label) if trace.meta.predicted else label
 
 

@@ -22,6 +22,7 @@ from perfmagic.view.html import (
     plain_row,
     plain_table,
     short,
+    warnings_html,
 )
 from perfmagic.view.page import FRAME_PX, STATIC_CLASS, data_section, framed_page
 from perfmagic.view.svg.canvas import WIDTH_PX
@@ -59,8 +60,6 @@ def _fine_print_html(doc: TimelineDoc) -> str:
 
 # Who decides and what to do, above the picture.
 
-MOST_CHARS = 120  # of a line that opens the rest of itself
-
 
 def answers_html(summary: Summary) -> str:
     """Who decides, what was recorded, the answers; all else opens below them, without a script."""
@@ -91,21 +90,18 @@ def _answers_table(answers: Answers | None) -> str:
 
 
 def _opened(summary: Summary) -> str:
-    """What is no answer and the warnings in one line, which opens all findings."""
-    lines = [*summary.other_lines, *summary.warning_lines]
+    """What is no answer, a line each, the warnings, and what opens all findings."""
+    others = "".join(f'<div style="{PALE}">{short(line)}</div>' for line in summary.other_lines)
+    above = f'<div style="font-size:12px;margin:2px 0">{others}</div>' if others else ""
+    above += warnings_html(summary.warning_lines)
     if not summary.findings:
-        return paragraphs(lines)
-    words = " · ".join(short(_begin(line)) for line in (*lines, summary.findings_words))
+        return above
     rows = [_finding_row(finding) for finding in summary.findings[: 2 * MAX_FINDINGS]]
     hidden = len(summary.findings) - len(rows)
     more = f"<div>and {units.plural(hidden, 'more finding')}</div>" if hidden else ""
-    rest = paragraphs([line for line in lines if line != _begin(line)])
-    opened = f"{rest}{plain_table(rows)}{more}"
-    return f'<details style="{FONT};margin:2px 0 4px 0"><summary>{words}</summary>{opened}</details>'
-
-
-def _begin(line: str) -> str:
-    return line if len(line) <= MOST_CHARS else line[: MOST_CHARS - 1] + "…"
+    opened = f"{plain_table(rows)}{more}"
+    words = short(summary.findings_words)
+    return f'{above}<details style="{FONT};margin:2px 0 4px 0"><summary>{words}</summary>{opened}</details>'
 
 
 def _finding_row(finding: FindingRow) -> str:

@@ -12,8 +12,10 @@ from perfmagic.analysis.findings.catalogue import (
     DECIDES,
     HEADLINE_CHARS,
     HEADLINES,
+    WITHOUT_TIME,
     action,
     headline,
+    without_time,
 )
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.verdict import KINDS
@@ -28,9 +30,13 @@ VERBS = {
     "Capture",
     "Compare",
     "Copy",
+    "Create",
     "Do",
+    "Give",
     "Keep",
+    "Leave",
     "Look",
+    "Make",
     "Move",
     "Overlap",
     "Pad",
@@ -90,6 +96,18 @@ def test_a_value_that_is_missing_is_an_error() -> None:
     assert action("wait_stream", a=1, b=2) == "Call wait_stream() on stream 1: it waits for stream 2"
     with pytest.raises(KeyError):
         headline("zero_grad")
+
+
+def test_a_headline_beside_a_gain_names_no_other_time() -> None:
+    assert {*WITHOUT_TIME} <= {*HEADLINES}
+    assert [text for text in WITHOUT_TIME.values() if "{time}" in text] == []
+    fact = headline("data_loading", time="164 ms")
+    assert without_time(fact, "718 ms") == "The device waits for data to be loaded"
+    assert without_time(headline("cold", time="3 s"), "1 s") == "The record is cold: a warm run would take 1 s"
+    of_ranks = headline("on_ranks", ranks="every rank", fact=fact)
+    assert without_time(of_ranks, "718 ms") == "On every rank: The device waits for data to be loaded"
+    untimed = headline("race", a=1, b=2)
+    assert without_time(untimed, "1 s") == untimed
 
 
 def test_small_ops_of_an_eager_step_ask_for_a_compiler_and_of_an_old_gpu_for_graphs() -> None:

@@ -132,8 +132,8 @@ def test_the_text_of_an_answer_in_chinese() -> None:
     lines = plain(TimelineResult(real_trace("a100_nccl_rank0of2")).text()).splitlines()
     assert lines[:4] == [
         "441 ms   Python 决定耗时：设备有 76 % 的时间在等它",
-        "         NVIDIA A100-PG509-200 · 2,516 个设备算子 · 首末算子之间忙碌 23 % · 队列 ≤ 10",
-        "  1  Python 在算子之间留下 992 处空闲，共 229 ms" + " " * 28 + "最好情况 441 ms → 186 ms",
-        "     → 使用 torch.compile，或用 CUDA 图捕获这一步",
+        "         NVIDIA A100-PG509-200 · 2,516 个设备算子 · 忙碌时间占全部记录的 22 %，首末算子之间的 23 % ·",
+        "         队列 ≤ 10 · 时间为全部 2 步之和",
+        "  1  Python 在算子之间留下 992 处空闲" + " " * 39 + "最好情况 441 ms → 186 ms",
     ]
     assert lines[-1] == "  .text(details=True): 8 条发现、2 条流"

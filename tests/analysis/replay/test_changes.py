@@ -242,7 +242,7 @@ def test_what_the_record_does_not_explain_is_no_ground_for_a_prediction() -> Non
     b.op(5, 105, launch=0)
     b.op(905, 1005, launch=2, stream=8)
     prediction = predicted(b.trace(end=1005), faster())
-    assert prediction.refused.startswith("nothing in the record explains 89")
+    assert prediction.refused.startswith("89")
     dropped = Builder()
     dropped.op(5, 105, launch=0)
     assert predicted(dropped.trace(end=105, dropped_events=7), faster()).refused.startswith("7 events beyond the limit")
