@@ -13,7 +13,7 @@ from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import Node, known, tree
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.gains import Gains, change_of
-from perfmagic.analysis.findings.kernels import between_products, claim
+from perfmagic.analysis.findings.kernels import claim
 from perfmagic.analysis.findings.verdict import STARVED_FRAC, failed, first_gap, judged_by_path
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Pin
@@ -197,10 +197,6 @@ def _without_start_up(facts: Facts, finding: Finding) -> Change:
     return WithoutPython("without what the first calls start", intersect(head, calls))
 
 
-def _one_kernel(facts: Facts, _finding: Finding) -> Change:
-    return ShorterOps("as one fused kernel", tuple(between_products(facts).tolist()), bound=False)
-
-
 def _on_tensor_cores(facts: Facts, finding: Finding) -> Change:
     """By the rates of the data sheet, which no product reaches; in no time where the device has none."""
     peaks = peaks_of(facts.trace.device_info(facts.device))
@@ -209,18 +205,19 @@ def _on_tensor_cores(facts: Facts, finding: Finding) -> Change:
     return ShorterOps("on tensor cores", tuple(claim(facts, finding.rule).rows.tolist()), left)
 
 
-def _aligned(facts: Facts, finding: Finding) -> Change | None:
+def _without_cost(facts: Facts, finding: Finding, what: str) -> Change | None:
+    """The ops of a finding without what it costs.  what: description of the change."""
     if not finding.cost_ns:
         return None
     claimed = claim(facts, finding.rule)
     left = 1 - min(1.0, finding.cost_ns / claimed.ops_ns)
-    return ShorterOps("at the speed of aligned ones", tuple(claimed.rows.tolist()), left, bound=False)
+    return ShorterOps(what, tuple(claimed.rows.tolist()), left, bound=False)
 
 
 _KERNELS: dict[str, Callable[[Facts, Finding], Change | None]] = {
-    "eager_attention": _one_kernel,
+    "eager_attention": lambda facts, finding: _without_cost(facts, finding, "as one fused kernel"),
     "tensor_cores": _on_tensor_cores,
-    "unaligned_gemm": _aligned,
+    "unaligned_gemm": lambda facts, finding: _without_cost(facts, finding, "at the speed of aligned ones"),
     "tiny_kernels": lambda _facts, _finding: Fused(),
     "device_time": lambda _facts, _finding: Fused(),
 }
