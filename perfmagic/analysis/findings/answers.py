@@ -48,7 +48,7 @@ from perfmagic.trace.once import once_per_trace
 MOST_ANSWERS = 3
 LEAST_FRAC = 0.02  # of the run: what wins less is no answer
 _GRAPHS = {action(key) for key in ("graphs", "compile_or_graphs", "fuse_by_inductor")}
-_NOT_REPLAYED = {action(key) for key in ("keep_indices", "smaller_batches", "bucket")}
+_NOT_REPLAYED = {action(key) for key in ("smaller_batches", "bucket")}
 
 
 @once_per_trace
@@ -99,7 +99,7 @@ def asked_of(trace: Trace, comm_names: str | None = None) -> list[Asked]:
         first = max(group, key=lambda finding: gains.worth_ns(finding) or 0)
         answer = _as_answer(outcomes.facts, None, first.headline, first.action, group)
         asked.append(Asked(answer, _changes(outcomes.facts, group)))
-    return [each for each in asked if each.answer.action]
+    return [each for each in asked if each.answer.action not in ("", action("open_ranks"))]
 
 
 def _with_headline(nodes: Iterable[Node], above: Finding | None = None) -> Iterable[Finding]:
