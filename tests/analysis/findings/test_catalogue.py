@@ -34,6 +34,7 @@ VERBS = {
     "Keep",
     "Look",
     "Move",
+    "Open",
     "Overlap",
     "Pad",
     "Prepare",

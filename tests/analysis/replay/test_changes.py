@@ -293,7 +293,7 @@ def test_all_together_gain_more_than_each_and_no_more_than_there_is() -> None:
     b.op(10, 110, launch=2)
     b.launch(120, 320, name="cudaMalloc")
     b.op(340, 350, launch=330)
-    b.host_op(360, 800, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+    b.launch(360, 800, name="cudaHostAlloc")
     b.op(900, 1000, launch=890)
     found = findings(b.trace(end=1000))
     together = found[-1]
