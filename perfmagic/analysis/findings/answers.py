@@ -13,7 +13,7 @@ from perfmagic.analysis.findings.facts import CellTime, Facts
 from perfmagic.analysis.findings.find import Node, known, tree
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.gains import Gains, change_of
-from perfmagic.analysis.findings.kernels import between_products, claim
+from perfmagic.analysis.findings.kernels import claim
 from perfmagic.analysis.findings.verdict import STARVED_FRAC, failed, first_gap, judged_by_path
 from perfmagic.analysis.findings.without_remedy import answer_otherwise
 from perfmagic.analysis.replay.changes.change import Change
@@ -49,7 +49,7 @@ from perfmagic.trace.once import once_per_trace
 MOST_ANSWERS = 3
 LEAST_FRAC = 0.02  # of the run: what wins less is no answer
 _GRAPHS = {action(key) for key in ("graphs", "compile_or_graphs", "fuse_by_inductor")}
-_NOT_REPLAYED = {action(key) for key in ("keep_indices", "smaller_batches", "bucket")}
+_NOT_REPLAYED = {action(key) for key in ("smaller_batches", "bucket")}
 
 
 @once_per_trace
@@ -117,7 +117,7 @@ def asked_of(trace: Trace, comm_names: str | None = None) -> list[Asked]:
         first = max(group, key=lambda finding: gains.worth_ns(finding) or 0)
         answer = _as_answer(outcomes.facts, None, first.headline, first.action, group)
         asked.append(Asked(answer, _changes(outcomes.facts, group)))
-    return [each for each in asked if each.answer.action]
+    return [each for each in asked if each.answer.action not in ("", action("open_ranks"))]
 
 
 def _with_headline(nodes: Iterable[Node], above: Finding | None = None) -> Iterable[Finding]:
@@ -220,10 +220,6 @@ def _without_start_up(facts: Facts, finding: Finding) -> Change:
     return WithoutPython("without the first operators", in_operators, bound=True)
 
 
-def _one_kernel(facts: Facts, _finding: Finding) -> Change:
-    return ShorterOps("as one fused kernel", tuple(between_products(facts).tolist()), bound=False)
-
-
 def _on_tensor_cores(facts: Facts, finding: Finding) -> Change:
     """By the rates of the data sheet, which no product reaches; in no time where the device has none."""
     peaks = peaks_of(facts.trace.device_info(facts.device))
@@ -232,18 +228,19 @@ def _on_tensor_cores(facts: Facts, finding: Finding) -> Change:
     return ShorterOps("on tensor cores", tuple(claim(facts, finding.rule).rows.tolist()), left)
 
 
-def _aligned(facts: Facts, finding: Finding) -> Change | None:
+def _without_cost(facts: Facts, finding: Finding, what: str) -> Change | None:
+    """The ops of a finding without what it costs.  what: description of the change."""
     if not finding.cost_ns:
         return None
     claimed = claim(facts, finding.rule)
     left = 1 - min(1.0, finding.cost_ns / claimed.ops_ns)
-    return ShorterOps("at the speed of aligned ones", tuple(claimed.rows.tolist()), left, bound=False)
+    return ShorterOps(what, tuple(claimed.rows.tolist()), left, bound=False)
 
 
 _KERNELS: dict[str, Callable[[Facts, Finding], Change | None]] = {
-    "eager_attention": _one_kernel,
+    "eager_attention": lambda facts, finding: _without_cost(facts, finding, "as one fused kernel"),
     "tensor_cores": _on_tensor_cores,
-    "unaligned_gemm": _aligned,
+    "unaligned_gemm": lambda facts, finding: _without_cost(facts, finding, "at the speed of aligned ones"),
     "tiny_kernels": lambda _facts, _finding: Fused(),
     "device_time": lambda _facts, _finding: Fused(),
 }

@@ -7,12 +7,22 @@ from dataclasses import replace
 
 import numpy as np
 
+from perfmagic.analysis.findings.advice import FORWARD
 from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_short
-from perfmagic.analysis.timeline.collectives import CollectiveStat, bus_factor, collectives
+from perfmagic.analysis.timeline.collectives import CollectiveStat, asked_collectives, bus_factor, collectives
 from perfmagic.base import units
-from perfmagic.base.numerics.intervals import Intervals, covered_ns, distinct, intersect, subtract, total_ns, union
+from perfmagic.base.numerics.intervals import (
+    EMPTY,
+    Intervals,
+    covered_ns,
+    distinct,
+    intersect,
+    subtract,
+    total_ns,
+    union,
+)
 from perfmagic.base.units import listed, name_lines, sentences
 from perfmagic.trace.columns import NO_LINE, NONE, Int8, Int64, OpKind
 from perfmagic.trace.hoststack import COLLECTIVE_NOTE
@@ -92,6 +102,8 @@ def describe_pieces(facts: Facts) -> tuple[str, str]:
 # The findings "exposed communication" and "exposed copies", and their sentences.
 
 KNOWN_FRAC = 0.9  # of compute kernels: with fewer known launches, whether any was queued is not known
+LONG_FRAC = 0.01  # of the extent: of a collective that counts as a tail
+WHOLE_FRAC = 0.95  # of its time: what overlaps less than the rest overlaps nothing
 EXPOSED_FRAC = 0.02  # of the extent; less is not worth a sentence
 OF_EXTENT = f"{units.percent(EXPOSED_FRAC)} of the extent"
 COPIES = {OpClass.HTOD: "HtoD", OpClass.DTOH: "DtoH", OpClass.DTOD: "DtoD", OpClass.PTOP: "PtoP"}
@@ -136,7 +148,10 @@ def _exposed(
         more, advice = [_why_copies_are_exposed(facts)], ""
     else:
         pieces, advice = describe_pieces(facts)
-        more = [_nothing_queued(facts, parts.intervals[rule]), pieces, describe_traffic(facts)]
+        alone = _alone(facts)
+        n_alone = units.plural(len(alone), "collective")
+        tail = f"{n_alone} of DDP, {units.duration(total_ns(alone))}, overlapped nothing" if len(alone) else ""
+        more = [_nothing_queued(facts, parts.intervals[rule]), tail, pieces, describe_traffic(facts)]
     return [
         Finding(
             rule=rule,
@@ -158,7 +173,10 @@ def _exposed(
 def _action(facts: Facts, rule: str, in_pieces: bool) -> str:
     """What hides copies behind compute, or makes many collectives few."""
     if rule == "exposed_communication":
-        return action("bucket") if in_pieces else ""
+        if in_pieces:
+            return action("bucket")
+        alone_ns, in_all_ns = total_ns(_alone(facts)), facts.breakdown.exposed_communication_ns
+        return action("last_bucket") if 2 * alone_ns >= in_all_ns else ""
     pageable, pinned = facts.pageable_copies, facts.pinned_copies
     exposed_ns = _exposed_by_direction(facts)
     most = max(exposed_ns, key=exposed_ns.__getitem__)
@@ -167,6 +185,28 @@ def _action(facts: Facts, rule: str, in_pieces: bool) -> str:
     if most == OpClass.HTOD and pageable and (pinned is None or total_ns(pageable.exposed) > total_ns(pinned.exposed)):
         return action("pin")
     return action("prefetch" if most == OpClass.HTOD else "read_on_stream")
+
+
+def _alone(facts: Facts) -> Intervals:
+    """When reductions of DistributedDataParallel ran that overlap no compute, two or more: backward has ended."""
+    ops, rows = facts.trace.ops, communication_rows(facts)
+    start_ns, end_ns = ops.start_ns[rows], ops.end_ns[rows]
+    exposed_ns = covered_ns(facts.breakdown.intervals["exposed_communication"], start_ns, end_ns)
+    alone = end_ns - start_ns >= LONG_FRAC * facts.breakdown.extent_ns
+    alone &= exposed_ns >= WHOLE_FRAC * (end_ns - start_ns)
+    alone &= np.array([_reduces(facts, row) for row in rows.tolist()], bool)
+    if FORWARD not in facts.trace.names or alone.sum() < 2:
+        return EMPTY
+    return union(start_ns[alone], end_ns[alone])
+
+
+def _reduces(facts: Facts, row: int) -> bool:
+    """Whether a communication op reduces; one kernel of RCCL does all, and without its call it counts as that."""
+    trace, asked = facts.trace, asked_collectives(facts.trace, facts.comm_names).get(row)
+    recorded = trace.ops.collective[row]
+    known = trace.collectives[recorded] if recorded != NONE else asked
+    name = trace.names[trace.ops.name[row]] if known is None else known.name
+    return "reduce" in name.lower() or (known is None and "Generic" in name)
 
 
 def _why_copies_are_exposed(facts: Facts) -> str:

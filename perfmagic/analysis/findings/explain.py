@@ -26,6 +26,7 @@ from perfmagic.analysis.findings.find import (
 )
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent
 from perfmagic.analysis.findings.gains import Gains
+from perfmagic.analysis.findings.rank_waits import waits_for_rank
 from perfmagic.base.errors import OptionError
 from perfmagic.base.options import did_you_mean
 from perfmagic.base.tables import html_block
@@ -170,6 +171,7 @@ def _rules() -> dict[str, list[Ask]]:
             asks[_name(claim)].append(partial(_asked, chain, ask))
     asks["longest_gap"].append(partial(_asked, (), lambda outcomes: idle_parts(outcomes).gap))
     asks["pageable"].append(partial(_asked, EXPOSED, Outcomes.slower_copies))
+    asks["waits_for_rank"].append(partial(_asked, EXPOSED, partial(Outcomes.outcome, rule=waits_for_rank)))
     asks["device_time"].append(partial(_asked, BUSY, partial(Outcomes.outcome, rule=device_time)))
     for rules in (BUSY, WITHOUT_TIME, WITHOUT_DURATIONS):
         for rule in rules:

@@ -26,6 +26,7 @@ from perfmagic.analysis.findings.kernels import (
     unaligned_gemm,
 )
 from perfmagic.analysis.findings.launches import data_loading, graph_launch, in_call, one_by_one, queue_full, zero_grad
+from perfmagic.analysis.findings.rank_waits import waits_for_rank
 from perfmagic.analysis.findings.record import (
     began_late,
     clocks,
@@ -194,9 +195,9 @@ def _busy_nodes(outcomes: Outcomes, gains: Gains) -> list[Node]:
 
 
 def _parts_of_exposed(outcomes: Outcomes, exposed: Finding) -> tuple[Node, ...]:
-    """What pageable memory costs of the time of exposed copies."""
+    """Waits for another rank; what pageable memory costs of the time of exposed copies."""
     if exposed.rule != "exposed_copy":
-        return ()
+        return tuple(_nodes(outcomes, (waits_for_rank,)))
     return tuple(Node(finding) for finding in outcomes.slower_copies())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -10,10 +10,11 @@ import numpy as np
 
 from perfmagic.analysis.findings.facts import Facts, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few
+from perfmagic.analysis.findings.rank_waits import late_collectives
 from perfmagic.analysis.replay.changes.change import COPIES, Change
 from perfmagic.analysis.replay.changes.copies import Overlapped, Pin
 from perfmagic.analysis.replay.changes.host import NoItem, Prefetch, WithoutPython
-from perfmagic.analysis.replay.changes.kernels import OneGraph
+from perfmagic.analysis.replay.changes.kernels import OneGraph, ShorterOps
 from perfmagic.analysis.replay.prediction import (
     IF_OTHERS,
     Prediction,
@@ -155,12 +156,8 @@ def change_of(facts: Facts, finding: Finding) -> Change | None:
     rule = finding.rule
     if rule == "pageable" and finding.cause != "copies from pageable memory are slow":
         return Pin()
-    if rule == "sync":
-        return _reads(facts, finding)
-    if rule == "data_loading":
-        return Prefetch()
-    if rule == "one_by_one":
-        return OneGraph(stretches=tuple(tuple(rows.tolist()) for rows in _stretches(facts)))
+    if rule in _CHANGES:
+        return _CHANGES[rule](facts, finding)
     if rule in _HIDDEN:
         what, classes = _HIDDEN[rule]
         return Overlapped(what, classes, device=facts.device, comm_names=facts.comm_names)
@@ -168,6 +165,17 @@ def change_of(facts: Facts, finding: Finding) -> Change | None:
         return None
     # CUDA graphs remove most gaps, but not the work that Python has to do in some of them: the gain is a bound
     return WithoutPython(_PYTHON[rule], _waited_for_python(facts, finding), bound=rule == "many_gaps")
+
+
+def _one_graph(facts: Facts, _finding: Finding) -> Change:
+    return OneGraph(stretches=tuple(tuple(rows.tolist()) for rows in _stretches(facts)))
+
+
+def _on_time(facts: Facts, _finding: Finding) -> Change:
+    """No collective takes longer than another of its kind: the last rank comes as early as this one."""
+    late, ops = late_collectives(facts), facts.trace.ops
+    left = int(late.usual_ns.sum()) / int((ops.end_ns - ops.start_ns)[late.rows].sum())
+    return ShorterOps("without waiting for other ranks", tuple(late.rows.tolist()), left)
 
 
 def _waited_for_python(facts: Facts, finding: Finding) -> Intervals:
@@ -185,6 +193,14 @@ def _reads(facts: Facts, finding: Finding) -> NoItem | None:
         if span_ns == (finding.start_ns, finding.end_ns):
             return NoItem(calls=tuple(blocking.call[rows].tolist()))
     return None
+
+
+_CHANGES: dict[str, Callable[[Facts, Finding], Change | None]] = {
+    "sync": _reads,
+    "data_loading": lambda _facts, _finding: Prefetch(),
+    "one_by_one": _one_graph,
+    "waits_for_rank": _on_time,
+}
 
 
 def _stretches(facts: Facts) -> list[Int64]:

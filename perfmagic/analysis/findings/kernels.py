@@ -170,10 +170,11 @@ def _tiny(trace: Trace, _device: int, comm_names: str | None) -> Bool:
     return result
 
 
-# by rule; rules come first whose cause is certain, whatever the others find
+# by rule; rules come first whose cause is certain, whatever the others find. One kernel of attention takes the place
+# of its products too, aligned or not
 CLAIMS: dict[str, Callable[[Trace, int, str | None], Bool]] = {
-    "unaligned_gemm": _unaligned,
     "eager_attention": _eager_attention,
+    "unaligned_gemm": _unaligned,
     "tensor_cores": _without_tensor_cores,
     "low_occupancy": _few_blocks,
     "tiny_kernels": _tiny,
@@ -191,18 +192,24 @@ def eager_attention(facts: Facts) -> Outcome:
         return silent
     ops = facts.trace.ops
     ops_ns = int((ops.end_ns - ops.start_ns)[ops.device == facts.device].sum())
-    between = between_products(facts)
-    # a fused kernel computes the products too, but keeps the scores on the chip: the ops between them are saved
-    cost_ns = total_ns(intersect(union(ops.start_ns[between], ops.end_ns[between]), claimed.where))
+    is_product = categories(facts.trace, facts.comm_names)[claimed.rows] == Category.GEMM
+    unaligned = is_product & _unaligned(facts.trace, facts.device, facts.comm_names)[claimed.rows]
+    # a fused kernel computes the products too, aligned, but keeps the scores on the chip: the ops between are saved
+    between_ns = total_ns(intersect(_intervals(facts, claimed.rows[~is_product]), claimed.where))
+    products_ns = total_ns(intersect(_intervals(facts, claimed.rows[unaligned]), claimed.where))
+    slow, fast = _split(facts, claimed.rows[unaligned])
+    lost_ns = min(_cost_ns(slow, fast, products_ns) or 0, products_ns)
     share = f"{units.duration(claimed.ops_ns)} of {units.duration(ops_ns)} of device time"
-    parts = f"softmax, masks and casts between the batched products account for {units.duration(cost_ns)}"
+    between = f"softmax, masks and casts between the batched products account for {units.duration(between_ns)}"
+    products = units.plural(int(unaligned.sum()), "unaligned product")
+    longer = f"{products} took {units.duration(lost_ns)} longer than aligned ones would" if lost_ns else ""
     lines = np.unique(ops.line[claimed.rows])[:3]
     return [
         Finding(
             rule="eager_attention",
-            cost_ns=cost_ns,
+            cost_ns=between_ns + lost_ns,
             cause="attention in separate kernels",
-            detail=f"{facts.on_device}, {share}{on_lines(lines)}: {sentences(parts)}",
+            detail=f"{facts.on_device}, {share}{on_lines(lines)}: {sentences(between, longer)}",
             lines=tuple(int(n) for n in lines if n > 0),
             start_ns=int(ops.start_ns[claimed.rows].min()),
             end_ns=int(ops.end_ns[claimed.rows].max()),
@@ -213,13 +220,6 @@ def eager_attention(facts: Facts) -> Outcome:
             where=claimed.where,
         )
     ]
-
-
-def between_products(facts: Facts) -> Int64:
-    """The ops of eager attention that a fused kernel saves: all but the products, rows of trace.ops."""
-    rows = claim(facts, "eager_attention").rows
-    between: Int64 = rows[categories(facts.trace, facts.comm_names)[rows] != Category.GEMM]
-    return between
 
 
 # The finding "kernels that fill only part of the device" and its sentence.
@@ -363,9 +363,8 @@ def unaligned_gemm(facts: Facts) -> Outcome:
     share = f"{units.duration(claimed.ops_ns)} of {units.duration(ops_ns)} of device time"
     others = f" and {units.plural(n_kernels - 1, 'other')}" if n_kernels > 1 else ""
     names = f"{units.plural(len(claimed.rows), 'kernel')} read one or two elements at a time ({kernel}{others})"
-    rows = [r for r in device_operators(facts.trace, facts.device, facts.comm_names) if r.flop is not None]
-    slow, fast = _split(facts, rows, claimed.rows)
-    cost_ns = _cost_ns(slow, fast)
+    slow, fast = _split(facts, claimed.rows)
+    cost_ns = _cost_ns(slow, fast, claimed.ops_ns)
     known_ns = sum(row.total_ns for row in slow)
     rates = shapes = ""
     if known_ns >= MEASURED_FRAC * claimed.ops_ns:  # a few rates and shapes say nothing about the rest
@@ -391,12 +390,16 @@ def unaligned_gemm(facts: Facts) -> Outcome:
     ]
 
 
-def _split(facts: Facts, rows: Sequence[DeviceOperator], claimed: Int64) -> tuple[list[DeviceOperator], ...]:
-    """The operators with known operations whose longest kernel is unaligned, and aligned ones of the same types."""
+def _split(facts: Facts, claimed: Int64) -> tuple[list[DeviceOperator], ...]:
+    """The operators with known operations whose longest kernel is unaligned, and aligned ones of the same types.
+
+    claimed: unaligned kernels, rows of trace.ops.
+    """
+    rows = [r for r in device_operators(facts.trace, facts.device, facts.comm_names) if r.flop is not None]
     names = {facts.trace.names[row] for row in np.unique(facts.trace.ops.name[claimed]).tolist()}
     slow = [row for row in rows if row.kernel in names and row.total_ns]
     types = {row.compute for row in slow}
-    fast = [row for row in rows if row.kernel not in names and row.compute in types and row.total_ns]
+    fast = [r for r in rows if not _UNALIGNED.search(r.kernel) and r.compute in types and r.total_ns]
     least = min((_flop_of_a_call(row) for row in slow), default=0.0) * LIKE_FRAC
     return slow, [row for row in fast if row.category == Category.GEMM and _flop_of_a_call(row) >= least]
 
@@ -409,13 +412,17 @@ def _rate(rows: Sequence[DeviceOperator]) -> str:
     return units.rate(sum(row.flop or 0 for row in rows) / sum(row.total_ns for row in rows) * 1e9, "FLOP/s")
 
 
-def _cost_ns(slow: Sequence[DeviceOperator], fast: Sequence[DeviceOperator]) -> int | None:
-    """How much longer the slow ones took than at the rate of the fast ones; None where no faster product is known."""
+def _cost_ns(slow: Sequence[DeviceOperator], fast: Sequence[DeviceOperator], claimed_ns: int) -> int | None:
+    """How much longer the slow ones took than at the rate of the fast ones; None where no faster product is known.
+
+    claimed_ns: how long the kernels in question took; others of the same names may be among the slow ones.
+    """
     if not slow or not fast:
         return None
+    known_ns = sum(row.total_ns for row in slow)
     per_ns = sum(row.flop or 0 for row in fast) / sum(row.total_ns for row in fast)
-    lost = sum(row.total_ns for row in slow) - sum(row.flop or 0 for row in slow) / per_ns if per_ns else 0
-    return round(lost) if lost > 0 else None
+    lost = known_ns - sum(row.flop or 0 for row in slow) / per_ns if per_ns else 0
+    return round(lost * min(1.0, claimed_ns / known_ns)) if lost > 0 else None
 
 
 # The finding "many tiny kernels" and its sentence.

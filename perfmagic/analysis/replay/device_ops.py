@@ -190,7 +190,8 @@ def op_starts(trace: Trace, queues: Queues, waits: Int64, usual: Latencies, has_
     """Of each op, what held it in the record gets the recorded lag, all else the usual one or less.
 
     waits: as from stream_waits.  has_point: which calls are instants of the graph; shape of trace.calls.
-    unseen: read a delay that nothing explains as a wait for the op of another stream that ended just before.
+    unseen: read a delay that nothing explains as a wait for the op of another stream that ended just before; of ops
+    launched before the record it always is.
     """
     ops = trace.ops
     launched, call_start_ns, call_end_ns = _launched(trace)
@@ -216,7 +217,10 @@ def op_starts(trace: Trace, queues: Queues, waits: Int64, usual: Latencies, has_
     late_launch = np.where(by_call, 0, late_launch)
     least = np.minimum(np.minimum(late_launch, late_stream), late_wait)
     unexplained_ns = np.where(least < _FAR, np.maximum(least, 0), 0)
-    other = _ended_just_before(trace, queues, unexplained_ns) if unseen else np.full(len(ops), NONE, np.int64)
+    # what an op of before the record waits for was asked for before it: another stream's op explains its delay
+    early = orphans(trace)
+    other = _ended_just_before(trace, queues, unexplained_ns if unseen else np.where(early, unexplained_ns, 0))
+    unexplained_ns = np.where(early & (other != NONE), 0, unexplained_ns)
     known = other == NONE
     by_wait = known & waited & (late_wait <= np.minimum(late_launch, late_stream))
     by_stream = known & has_previous & ~by_wait & (late_stream <= late_launch)

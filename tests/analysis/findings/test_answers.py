@@ -6,6 +6,7 @@ import pytest
 
 from perfmagic.analysis.findings.answer import Answers, name_action
 from perfmagic.analysis.findings.answers import LEAST_FRAC, MOST_ANSWERS, find_answers, who_decides
+from perfmagic.analysis.findings.catalogue import action
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.kernels import claim
@@ -140,3 +141,31 @@ def test_without_device_work_or_after_a_failure_there_is_nothing_to_do() -> None
     builder.launch(0, 10)
     lost = find_answers(builder.trace(end=20))
     assert (plain(lost.decides), lost.total_ns) == ("Device work was not recorded: 1 launch, no kernels", 20_000)
+
+
+def test_the_last_reductions_of_ddp_that_overlap_nothing_ask_for_other_ranks_and_buckets() -> None:
+    answers = answered("mi300_resnet_2streams")
+    assert action("last_bucket") in [answer.action for answer in answers.answers]
+
+
+def test_a_collective_far_slower_than_a_larger_one_waits_for_another_rank() -> None:
+    """The all-to-all of 24 kB took 6,132 µs and 542 µs; that of 192 bytes 1,021 µs, one of 14 kB 133 µs."""
+    answers = answered("dlrm_8ranks/worker3_step_12.1694128201557")
+    (answer,) = (answer for answer in answers.answers if answer.action == action("open_ranks"))
+    assert answer.at_most
+    assert 0 < (answer.gain_ns or 0) <= (6_132 - 542 + 1_021 - 133) * 1_000
+    assert answer.cost_ns is not None
+    assert answer.cost_ns <= (6_132 - 542 + 1_021 - 133) * 1_000
+
+
+def test_indices_kept_on_the_device_have_a_gain() -> None:
+    answers = answered("dlrm_8ranks/worker0_step_12.1694128201545")
+    (answer,) = (answer for answer in answers.answers if answer.action == action("keep_indices"))
+    assert answer.gain_ns
+
+
+def test_workers_of_a_loader_gain_at_best_what_the_loads_cost() -> None:
+    """With workers the same training took 126 ms a step (v100_2021_old_categories); six steps are recorded."""
+    (answer,) = (a for a in answered("v100_resnet50_workers0").answers if a.rules == ("data_loading",))
+    assert answer.at_most
+    assert (answer.after_ns or 0) < 6 * 126_000_000 < answer.before_ns

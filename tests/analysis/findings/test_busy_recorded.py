@@ -7,6 +7,8 @@ from statistics import median
 
 import pytest
 
+from perfmagic.analysis.findings.answers import find_answers
+from perfmagic.analysis.findings.catalogue import action
 from perfmagic.analysis.findings.communication import describe_traffic
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import findings
@@ -202,6 +204,21 @@ def test_causal_attention_reached_half_the_rate_of_all_its_products() -> None:
     took = sum(float(op["dur"]) for op in raw.ops if "aten::_scaled_dot_product_flash_attention" in raw.around(op))
     rate = len(calls) * 2 * b * heads * 2 * d * n * (n + 1) / 2 / took / 1e6
     assert f"at {rate:.1f} of 990\u00a0TFLOP/s" in said("h100_qwen_orphans", "device_time")
+
+
+def test_attention_has_the_products_around_each_softmax_and_no_other_answer_has_them() -> None:
+    raw = Raw.of("h100_timesformer")
+    softmax = [i for i, op in enumerate(raw.ops) if raw.around(op)[-1:] == ["aten::_softmax"]]
+    products = [i for i, op in enumerate(raw.ops) if raw.around(op)[-1:] == ["aten::bmm"]]
+    spans = [(max(i for i in products if i < at), min(i for i in products if i > at)) for at in softmax]
+    rows = sorted({row for first, last in spans for row in range(first, last + 1)})
+    sentence = said("h100_timesformer", "eager_attention")
+    assert f"separate kernels, {us(sum(float(raw.ops[row]['dur']) for row in rows))} of " in sentence
+    n_unaligned = sum("align1" in raw.ops[row]["name"] for row in rows)
+    assert f"{n_unaligned} unaligned products took " in sentence
+    actions = [answer.action for answer in find_answers(real_trace("h100_timesformer")).answers]
+    assert action("sdpa") in actions
+    assert action("pad") not in actions
 
 
 @pytest.mark.parametrize("name", ALL)

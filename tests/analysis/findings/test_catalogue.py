@@ -38,6 +38,7 @@ VERBS = {
     "Look",
     "Make",
     "Move",
+    "Open",
     "Overlap",
     "Pad",
     "Prepare",

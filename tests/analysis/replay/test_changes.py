@@ -30,6 +30,7 @@ from perfmagic.results import TimelineResult
 from perfmagic.trace.model import DeviceInfo, Race, Trace
 from tests.analysis.build import US, Builder
 from tests.analysis.findings.build import plain
+from tests.trace.recorded import real_trace
 
 PAGEABLE, PINNED = "Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pinned -> Device)"
 
@@ -286,17 +287,11 @@ def test_what_something_else_holds_gains_next_to_nothing() -> None:
 
 
 def test_all_together_gain_more_than_each_and_no_more_than_there_is() -> None:
-    b = Builder()
-    b.op(10, 110, launch=2)
-    b.launch(120, 320, name="cudaMalloc")
-    b.op(340, 350, launch=330)
-    b.host_op(360, 800, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
-    b.op(900, 1000, launch=890)
-    found = findings(b.trace(end=1000))
+    found = findings(real_trace("dlrm_8ranks/worker0_step_12.1694128201545"))
     together = found[-1]
     assert together.rule == "together"
-    alone = [one.won_ns for one in found if one.won_ns is not None and one is not together]
-    assert len(alone) == 2
+    alone = [one.won_ns for one in found[:-1] if one.won_ns is not None and not one.at_most]
+    assert len(alone) == 3
     assert together.won_ns is not None
     assert max(alone) < together.won_ns <= sum(alone)
 

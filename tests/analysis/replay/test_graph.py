@@ -8,6 +8,7 @@ import pytest
 
 from perfmagic.analysis.replay.build import graph_of
 from perfmagic.analysis.replay.critical_path import Held, critical_path
+from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Graph
 from perfmagic.analysis.replay.prediction import unreadable
 from perfmagic.base.numerics.longest import NO_NODE, longest, ordered, ordered_by_time
@@ -214,3 +215,18 @@ def test_calls_of_every_kind_nest_and_tie_without_a_circle() -> None:
     b.op(60, 70, launch=(50, 50))
     graph: Graph = graph_of(b.trace(returned=60))
     assert (graph.replayed_ns() == graph.time_ns).all()
+
+
+@pytest.mark.parametrize(("begins", "late"), [(1015, 0), (1100, 1)])
+def test_an_op_of_before_the_record_may_wait_for_what_ended_just_before_on_another_stream(
+    begins: float, late: int
+) -> None:
+    b = Builder()
+    b.op(0, 10)
+    b.op(5, 1000, stream=8)
+    b.op(begins, 1150)
+    b.op(1160, 1200, launch=1060)
+    b.op(1210, 1220, launch=1070, stream=8)
+    trace = b.trace()
+    (row,) = np.flatnonzero(trace.ops.start_ns == begins * 1000)
+    assert int((graph_of(trace).unexplained_ns[row] > UNEXPLAINED_NS).sum()) == late

@@ -85,7 +85,14 @@ class WithoutPython(change.TakesPython):
 
 @dataclass(frozen=True)
 class Prefetch(change.TakesPython):
-    """Batches that are there when Python asks for them: a DataLoader's workers fetch ahead."""
+    """Batches that are there when Python asks for them: a DataLoader's workers fetch ahead.
+
+    A bound: workers hand batches over and share the cores. On a V100 a step took 126 ms with them, and this says 120.
+    """
+
+    @property
+    def at_most(self) -> bool:
+        return True
 
     @property
     def description(self) -> str:
