@@ -131,7 +131,7 @@ def say(template: str, /, **values: object) -> str:
     return phrase(template, **values).in_language()
 
 
-def term(text: str) -> str:
+def translate_term(text: str) -> str:
     """A heading or a label in the language in force; one that perfmagic.base.terms lacks stays as it is."""
     if isinstance(text, Words):
         return text.in_language()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from perfmagic.base import terminal, units
-from perfmagic.base.language import counted, phrase, term, translated
+from perfmagic.base.language import counted, phrase, translate_term, translated
 from perfmagic.base.terminal import columns, cut_to_columns, escaped, printable, wrapped
 
 NOTHING = "–"
@@ -97,7 +97,7 @@ class Table:
     @property
     def headings(self) -> tuple[str, ...]:
         """The texts of the first line."""
-        return tuple(term(column.heading) for column in self.columns)
+        return tuple(translate_term(column.heading) for column in self.columns)
 
     def first(self, most: int) -> Table:
         """The table with its first rows, and a note of how many there are more and where."""
@@ -105,7 +105,10 @@ class Table:
         if more <= 0 or not self.thing:
             return self
         words = counted(
-            more, "and {n} more {thing}: --json has all", "and {n} more {thing}s: --json has all", thing=phrase(self.thing)
+            more,
+            "and {n} more {thing}: --json has all",
+            "and {n} more {thing}s: --json has all",
+            thing=phrase(self.thing),
         )
         note = phrase("{first}. {second}", first=words, second=self.note) if self.note else words
         return replace(self, rows=self.rows[:most], note=note)
@@ -217,7 +220,7 @@ def text_rows(table: Table, shorten: ShortenColumn) -> tuple[list[str], int]:
     natural = [_natural(table, i, width) for i in range(len(shown))]
     widths = _fitting(natural, [_least(column, width) for column in shown], width)
     texts = [_shortened(table, i, max_columns, shorten) for i, max_columns in enumerate(widths)]
-    cells = [[term(column.heading), *names] for column, names in zip(shown, texts, strict=False)]
+    cells = [[translate_term(column.heading), *names] for column, names in zip(shown, texts, strict=False)]
     widths = [min(most, max(map(columns, names))) for most, names in zip(widths, cells, strict=True)]
     lines = []
     for row in zip(*cells, strict=True):
@@ -268,7 +271,7 @@ def html_block(title: str, table: Table, below: Sequence[str]) -> str:
     cells = f"{html_table(table, sortable=True)}<script>{sort_script()}</script>" if table.rows else ""
     small = "<br>".join(escaped(translated(line)) for line in below)
     note = f'<div style="font-size:11px;margin:2px 0 4px 0">{small}</div>' if small else ""
-    return f'<div dir="ltr" style="{_FONT};overflow-x:auto"><b>{escaped(term(title))}</b>{cells}{note}</div>'
+    return f'<div dir="ltr" style="{_FONT};overflow-x:auto"><b>{escaped(translate_term(title))}</b>{cells}{note}</div>'
 
 
 def _heading(name: str) -> str:
@@ -292,7 +295,9 @@ def _is_number(value: Any) -> bool:
 def _natural(table: Table, index: int, width: int) -> int:
     """How many columns of the terminal a column takes; a wide terminal has more for names."""
     column = table.columns[index]
-    longest = max(columns(text) for text in (term(column.heading), *(whole_name(row[index]) for row in table.rows)))
+    longest = max(
+        columns(text) for text in (translate_term(column.heading), *(whole_name(row[index]) for row in table.rows))
+    )
     if column.numeric:
         return longest
     return min(longest, width if column.name == _PROSE else _LONGEST + max(0, width - terminal.USUAL))
@@ -338,7 +343,7 @@ def _lines(column: Column, text: str, max_columns: int) -> list[str]:
 
 def _html_heading(column: Column) -> str:
     hover = f' title=".{escaped(column.name)}"' if column.name else ""
-    return f'<th{hover} style="{_CELL};text-align:{_side(column)};font-weight:600">{escaped(term(column.heading))}</th>'
+    return f'<th{hover} style="{_CELL};text-align:{_side(column)};font-weight:600">{escaped(translate_term(column.heading))}</th>'
 
 
 def _html_cell(column: Column, text: str, *, unfold: bool) -> str:
@@ -373,9 +378,14 @@ def _unfolding(text: str, full: str) -> str:
 def markdown_table(table: Table) -> str:
     """A table with its title and its note."""
     if not table.rows:
-        return f"**{markdown_text(term(table.title))}**: {markdown_text(translated(table.note))}"
+        return f"**{markdown_text(translate_term(table.title))}**: {markdown_text(translated(table.note))}"
     rules = ["---:" if column.numeric else "---" for column in table.columns]
-    lines = [f"**{markdown_text(term(table.title))}**", "", _markdown_row(table.headings), f"| {' | '.join(rules)} |"]
+    lines = [
+        f"**{markdown_text(translate_term(table.title))}**",
+        "",
+        _markdown_row(table.headings),
+        f"| {' | '.join(rules)} |",
+    ]
     note = ["", markdown_text(translated(table.note))] if table.note else []
     return "\n".join([*lines, *(_markdown_row(row) for row in table.rows), *note])
 

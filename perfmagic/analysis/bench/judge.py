@@ -50,7 +50,9 @@ def _devices(baseline: BenchSummary, other: BenchSummary) -> str:
     if baseline.device_label == other.device_label:
         return ""
     first, second = (result.device_label or phrase("the CPU") for result in (baseline, other))
-    return phrase("measured on different devices, {first} and {second}: measure both on one", first=first, second=second)
+    return phrase(
+        "measured on different devices, {first} and {second}: measure both on one", first=first, second=second
+    )
 
 
 def _machines(baseline: BenchSummary, other: BenchSummary) -> str:
@@ -59,7 +61,9 @@ def _machines(baseline: BenchSummary, other: BenchSummary) -> str:
         return ""
     first, second = (" ".join(str(part) for part in machine) for machine in machines)
     return phrase(
-        "measured on different machines, {first} cores and {second} cores: measure both on one", first=first, second=second
+        "measured on different machines, {first} cores and {second} cores: measure both on one",
+        first=first,
+        second=second,
     )
 
 
@@ -68,7 +72,8 @@ def _caches(baseline: BenchSummary, other: BenchSummary) -> str:
         return ""
     cold = Advice(baseline).option("cold", True)
     return phrase(
-        "one was measured with cold caches, the other with warm ones: take both with {option}, or both without", option=cold
+        "one was measured with cold caches, the other with warm ones: take both with {option}, or both without",
+        option=cold,
     )
 
 
@@ -221,7 +226,9 @@ def _of_interleaved(baseline: BenchSummary, other: BenchSummary, quantity: str) 
         verdict, why = _interleaved_verdict(baseline, samples, interval)
     note = ""
     if interval and second.median_s and not interval[0] <= first.median_s / second.median_s <= interval[1]:
-        note = phrase("both changed during the run: the ratio comes from neighbouring samples, not from the two medians")
+        note = phrase(
+            "both changed during the run: the ratio comes from neighbouring samples, not from the two medians"
+        )
     return Judgement(verdict, why, ratio(*samples, interleaved=True), interval, BAND, True, note)
 
 

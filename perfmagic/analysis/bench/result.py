@@ -27,7 +27,7 @@ from perfmagic.analysis.bench.warnings import (
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.stats import DEPENDENT_RHO
-from perfmagic.base.units import count, duration_s, plural, significant, size
+from perfmagic.base.units import count, duration_s, significant, size
 from perfmagic.trace.json_form import one_of
 from perfmagic.trace.model import devices_label
 from perfmagic.trace.rows import pandas
@@ -92,7 +92,9 @@ def details(
 def _cold(taken: Taken) -> str:
     if not taken.cold_bytes:
         return ""
-    return phrase("cold: {size} written over {what} before each sample", size=size(taken.cold_bytes), what=taken.cold_of)
+    return phrase(
+        "cold: {size} written over {what} before each sample", size=size(taken.cold_bytes), what=taken.cold_of
+    )
 
 
 def _first_call(first_call_s: float) -> str:

@@ -263,9 +263,7 @@ def _verdicts_differ(v: Mapping[str, Any], _: Advice) -> str:
 
 _SENTENCES: dict[str, Callable[[Mapping[str, Any], Advice], str]] = {
     "load": _load,
-    "long first call": lambda v, _: phrase(
-        "the first call took {time}: no warm-up", time=duration_s(v["seconds"])
-    ),
+    "long first call": lambda v, _: phrase("the first call took {time}: no warm-up", time=duration_s(v["seconds"])),
     "profiled before": lambda _v, _a: phrase(
         "a profile was taken earlier in this process: launches may be 10 to 20 % slower until a restart"
     ),

@@ -136,7 +136,11 @@ class StoppingRule:
 
     def _reason(self, n: int, spent_s: float) -> str:
         if self._wanted is not None:
-            return counted(n, "took the {n} sample asked for", "took the {n} samples asked for") if n >= self._wanted else ""
+            return (
+                counted(n, "took the {n} sample asked for", "took the {n} samples asked for")
+                if n >= self._wanted
+                else ""
+            )
         if n >= self._most:
             return counted(
                 n,
@@ -157,9 +161,7 @@ class StoppingRule:
         if n > self._least() or spent_s < LONGER * self._time_s:
             return given_s(self._time_s)
         spent = duration_s(spent_s)
-        return counted(
-            n, "{time} at the minimum of {n} sample", "{time} at the minimum of {n} samples", time=spent
-        )
+        return counted(n, "{time} at the minimum of {n} sample", "{time} at the minimum of {n} samples", time=spent)
 
     def _least(self) -> int:
         if self._fewest is not None:

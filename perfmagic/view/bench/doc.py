@@ -212,7 +212,9 @@ def _verdict_headline(result: BenchSummary, words: dict[str, str]) -> tuple[str,
     if not result.supported_verdict:
         return _kind(UNCLEAR), say("{a}; {b}", a=times, b=unconfirmed(result.verdict.kind))
     kind, rest = result.verdict.kind, result.verdict.detail
-    return _kind(kind), say("{times}; in the recorded run {rest}", times=times, rest=rest) if rest else translated(times)
+    return _kind(kind), say("{times}; in the recorded run {rest}", times=times, rest=rest) if rest else translated(
+        times
+    )
 
 
 def _kind(kind: str) -> str:
