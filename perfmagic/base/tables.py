@@ -343,7 +343,8 @@ def _lines(column: Column, text: str, max_columns: int) -> list[str]:
 
 def _html_heading(column: Column) -> str:
     hover = f' title=".{escaped(column.name)}"' if column.name else ""
-    return f'<th{hover} style="{_CELL};text-align:{_side(column)};font-weight:600">{escaped(translate_term(column.heading))}</th>'
+    heading = escaped(translate_term(column.heading))
+    return f'<th{hover} style="{_CELL};text-align:{_side(column)};font-weight:600">{heading}</th>'
 
 
 def _html_cell(column: Column, text: str, *, unfold: bool) -> str:
@@ -377,8 +378,9 @@ def _unfolding(text: str, full: str) -> str:
 
 def markdown_table(table: Table) -> str:
     """A table with its title and its note."""
+    title, below = f"**{markdown_text(translate_term(table.title))}**", markdown_text(translated(table.note))
     if not table.rows:
-        return f"**{markdown_text(translate_term(table.title))}**: {markdown_text(translated(table.note))}"
+        return f"{title}: {below}"
     rules = ["---:" if column.numeric else "---" for column in table.columns]
     lines = [
         f"**{markdown_text(translate_term(table.title))}**",

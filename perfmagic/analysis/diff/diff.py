@@ -31,6 +31,7 @@ from perfmagic.analysis.diff.work import (
     replacements,
 )
 from perfmagic.base import units
+from perfmagic.base.language import phrase
 from perfmagic.trace.json_form import JsonForm, one_of
 from perfmagic.trace.model import Trace
 from perfmagic.trace.rows import Rows
@@ -72,7 +73,7 @@ def headline(a: ComparedTrace, b: ComparedTrace, whole: TimeChange, no_verdict: 
 
 def describe_part(part: TimeChange) -> str:
     """What a part is the time of, for people."""
-    return IDLE_WORDS[part.name] if part.kind == "idle" else part.name
+    return phrase(IDLE_WORDS[part.name] if part.kind == "idle" else part.name)
 
 
 def _decider(side: ComparedTrace) -> str:

@@ -6,6 +6,7 @@ from perfmagic.analysis.diff.comparable import ONE_RUN
 from perfmagic.analysis.diff.diff import TraceDiff, describe_part
 from perfmagic.analysis.diff.times import TimeChange
 from perfmagic.base import units
+from perfmagic.base.language import counted, say, translated
 from perfmagic.base.terminal import columns, cut_to_columns, width, wrapped
 from perfmagic.view.diff.tables import comparison_tables
 from perfmagic.view.tables import table_lines
@@ -24,8 +25,8 @@ def comparison_text(diff: TraceDiff, details: str = "") -> str:
     if details:
         lines += [line for note in about[:MOST_NOTES] for line in wrapped(f"  ! {note}", indent=4)]
         tables = len(comparison_tables(diff, BRIEF_ROWS, narrow=True))
-        more = [units.plural(len(diff.notes), "note"), units.plural(tables, "table")]
-        return "\n".join([*lines, f"  {details}: {', '.join(more)}"])
+        more = [counted(len(diff.notes), "{n} note", "{n} notes"), counted(tables, "{n} table", "{n} tables")]
+        return "\n".join([*lines, f"  {details}: {say(', ').join(map(translated, more))}"])
     lines += [line for note in diff.notes for line in wrapped(f"  {note}", indent=4)]
     for table in comparison_tables(diff, BRIEF_ROWS, narrow=True):
         lines += ["", *table_lines(table)]
@@ -41,6 +42,7 @@ def _first(diff: TraceDiff) -> list[str]:
 def _with_times(number: int, part: TimeChange) -> str:
     """A difference, with its times at the end of the line."""
     right = f"{units.duration(part.a_ns)} → {units.duration(part.b_ns)}"
-    what = describe_part(part)
-    left = cut_to_columns(f"{number:>3}  {what[:1].upper()}{what[1:]}", width() - columns(right) - 2)
+    described = translated(describe_part(part))
+    what = described[:1].upper() + described[1:]
+    left = cut_to_columns(f"{number:>3}  {what}", width() - columns(right) - 2)
     return left + " " * (width() - columns(left) - columns(right)) + right
