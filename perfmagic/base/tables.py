@@ -70,6 +70,11 @@ class Column:
     numeric: bool
     name: str = ""
 
+    @property
+    def words(self) -> str:
+        """The heading in the language in force; that of a field is what people type, so it stays."""
+        return self.heading if self.name else translate_term(self.heading)
+
 
 @dataclass(frozen=True)
 class Table:
@@ -97,7 +102,7 @@ class Table:
     @property
     def headings(self) -> tuple[str, ...]:
         """The texts of the first line."""
-        return tuple(translate_term(column.heading) for column in self.columns)
+        return tuple(column.words for column in self.columns)
 
     def first(self, most: int) -> Table:
         """The table with its first rows, and a note of how many there are more and where."""
@@ -220,7 +225,7 @@ def text_rows(table: Table, shorten: ShortenColumn) -> tuple[list[str], int]:
     natural = [_natural(table, i, width) for i in range(len(shown))]
     widths = _fitting(natural, [_least(column, width) for column in shown], width)
     texts = [_shortened(table, i, max_columns, shorten) for i, max_columns in enumerate(widths)]
-    cells = [[translate_term(column.heading), *names] for column, names in zip(shown, texts, strict=False)]
+    cells = [[column.heading, *names] for column, names in zip(shown, texts, strict=False)]
     widths = [min(most, max(map(columns, names))) for most, names in zip(widths, cells, strict=True)]
     lines = []
     for row in zip(*cells, strict=True):
@@ -269,9 +274,9 @@ def sort_script() -> str:
 def html_block(title: str, table: Table, below: Sequence[str]) -> str:
     """A table of fields with its title, small lines below it, and the script that sorts it."""
     cells = f"{html_table(table, sortable=True)}<script>{sort_script()}</script>" if table.rows else ""
-    small = "<br>".join(escaped(translated(line)) for line in below)
+    small = "<br>".join(escaped(line) for line in below)
     note = f'<div style="font-size:11px;margin:2px 0 4px 0">{small}</div>' if small else ""
-    return f'<div dir="ltr" style="{_FONT};overflow-x:auto"><b>{escaped(translate_term(title))}</b>{cells}{note}</div>'
+    return f'<div dir="ltr" style="{_FONT};overflow-x:auto"><b>{escaped(title)}</b>{cells}{note}</div>'
 
 
 def _heading(name: str) -> str:
@@ -295,9 +300,7 @@ def _is_number(value: Any) -> bool:
 def _natural(table: Table, index: int, width: int) -> int:
     """How many columns of the terminal a column takes; a wide terminal has more for names."""
     column = table.columns[index]
-    longest = max(
-        columns(text) for text in (translate_term(column.heading), *(whole_name(row[index]) for row in table.rows))
-    )
+    longest = max(columns(text) for text in (column.heading, *(whole_name(row[index]) for row in table.rows)))
     if column.numeric:
         return longest
     return min(longest, width if column.name == _PROSE else _LONGEST + max(0, width - terminal.USUAL))
@@ -343,8 +346,7 @@ def _lines(column: Column, text: str, max_columns: int) -> list[str]:
 
 def _html_heading(column: Column) -> str:
     hover = f' title=".{escaped(column.name)}"' if column.name else ""
-    heading = escaped(translate_term(column.heading))
-    return f'<th{hover} style="{_CELL};text-align:{_side(column)};font-weight:600">{heading}</th>'
+    return f'<th{hover} style="{_CELL};text-align:{_side(column)};font-weight:600">{escaped(column.words)}</th>'
 
 
 def _html_cell(column: Column, text: str, *, unfold: bool) -> str:
@@ -382,13 +384,8 @@ def markdown_table(table: Table) -> str:
     if not table.rows:
         return f"{title}: {below}"
     rules = ["---:" if column.numeric else "---" for column in table.columns]
-    lines = [
-        f"**{markdown_text(translate_term(table.title))}**",
-        "",
-        _markdown_row(table.headings),
-        f"| {' | '.join(rules)} |",
-    ]
-    note = ["", markdown_text(translated(table.note))] if table.note else []
+    lines = [title, "", _markdown_row(table.headings), f"| {' | '.join(rules)} |"]
+    note = ["", below] if below else []
     return "\n".join([*lines, *(_markdown_row(row) for row in table.rows), *note])
 
 

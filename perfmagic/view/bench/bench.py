@@ -11,7 +11,7 @@ import numpy as np
 from perfmagic.analysis.bench.queue_model import FORMULA, QueueModel
 from perfmagic.analysis.bench.result import Quantity
 from perfmagic.base import terminal, units
-from perfmagic.base.language import chained, counted, say, translate_term, translated
+from perfmagic.base.language import chained, counted, phrase, say, translate_term, translated
 from perfmagic.base.numerics.stats import Float64
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, cut_to_columns, prose_width, wrapped
@@ -95,10 +95,12 @@ def beyond_in_words(above: tuple[float, ...], below: tuple[float, ...] = ()) -> 
     parts = []
     if above:
         end = units.duration_s(above[-1])
-        parts.append(counted(len(above), "{n} outlier at {end}", "{n} outliers up to {end}", end=end))
+        reach = phrase("up to {time}", time=end) if len(above) > 1 else phrase("at {time}", time=end)
+        parts.append(counted(len(above), "{n} outlier {reach}", "{n} outliers {reach}", reach=reach))
     if below:
         end = units.duration_s(below[0])
-        parts.append(counted(len(below), "{n} outlier at {end}", "{n} outliers down to {end}", end=end))
+        reach = phrase("down to {time}", time=end) if len(below) > 1 else phrase("at {time}", time=end)
+        parts.append(counted(len(below), "{n} outlier {reach}", "{n} outliers {reach}", reach=reach))
     return translated(chained("{a}, {b}", parts))
 
 

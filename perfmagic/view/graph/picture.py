@@ -209,11 +209,7 @@ def _draw_graph(doc: GraphDoc, canvas: Canvas) -> float:
 def alt_text(doc: GraphDoc) -> str:
     """The picture in one sentence."""
     n = len(doc.drawn.units)
-    boxes = (
-        counted(n, "{n} operator", "{n} operators")
-        if doc.drawn.by == "operator"
-        else counted(n, "{n} box", "{n} boxes")
-    )
+    operators, boxes = counted(n, "{n} operator", "{n} operators"), counted(n, "{n} box", "{n} boxes")
     return say(
         "Graph of dependencies, {boxes} in {lanes}: {names}. {sentence}",
         boxes=operators if doc.drawn.by == "operator" else boxes,
