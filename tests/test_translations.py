@@ -14,8 +14,12 @@ from perfmagic.base.terminal import columns
 from tests.translations import TRANSLATED, po_file, read, templates, updated, written
 
 # names that engineers do not translate; code is known by its marks
-NAMES = {"Python", "CUDA", "DDP", "CPU", "DataLoader", "rank", "autocast", "pace", "float16", "bfloat16", "del"}
-CODE = re.compile(r"[A-Za-z][\w.]*[_.(=\[]\S*")
+NAMES = {
+    *("Python", "CUDA", "DDP", "CPU", "GPU", "DataLoader", "rank", "autocast", "autograd", "pace", "float16", "del"),
+    *("bfloat16", "torch", "memset", "softmax", "MoE", "token", "prefill", "decode", "HtoD", "DtoH", "DtoD", "PtoP"),
+    *("FLOP", "ABBA", "ping", "t1", "t2", "t3", "n", "k", "s"),
+}
+CODE = re.compile(r"[A-Za-z][\w.]*[_.(=\[]\S*|nvidia-smi -\w+|--\w+|\.[a-z]+|</?b>")
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("language", TRANSLATED)]
 

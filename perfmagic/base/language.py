@@ -5,7 +5,7 @@ from __future__ import annotations
 import gettext
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, reduce
 from pathlib import Path
@@ -120,6 +120,11 @@ def sentences(*facts: str) -> str:
     """One fact a sentence: "the device was busy. It waited"; the first goes on a line begun, the last has no stop."""
     known = [fact for fact in facts if fact]
     return chained("{a}. {b}", (*known[:1], *map(_capitalised, known[1:])))
+
+
+def listing(texts: Sequence[str]) -> str:
+    """The texts as people list them: "a", "a and b", "a, b and c"."""
+    return chained("{a} and {b}", (chained("{a}, {b}", texts[:-1]), *texts[-1:]))
 
 
 def _capitalised(text: str) -> str:

@@ -100,7 +100,7 @@ def bench_doc(result: BenchSummary) -> BenchDoc:
     )
     rows = tuple(_row(name, token, quantity) for name, token, quantity in measured if quantity is not None)
     lead, rest = _headline(result, rows)
-    fine_print = (_rates(result), *translated(result.method).split(" · "), result.device_label)
+    fine_print = (_rates(result), *translated(result.method).split(" · "), translated(result.device_label))
     return BenchDoc(
         lead=lead,
         rest=rest,
@@ -111,7 +111,7 @@ def bench_doc(result: BenchSummary) -> BenchDoc:
         python_wait=_python_wait(result),
         device_idle=_device_idle(result),
         queue_model=result.queue_model if result.queue_model and not result.queue_model.caveat else None,
-        device_label=result.device_label,
+        device_label=translated(result.device_label),
         simulated=result.simulated,
         fine_print=tuple(part for part in fine_print if part),
         details=translated(result.details),

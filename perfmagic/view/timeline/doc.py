@@ -334,17 +334,20 @@ def trust_words(doc: TimelineDoc) -> tuple[str, tuple[str, ...]]:
 
 def rest_words(finding: Finding) -> str:
     """What follows the cause: the detail, which begins with what joins it, and advice where it is certain."""
-    return finding.rest
+    if finding.rule == "together":
+        return say(": ") + translated(finding.gain_text)
+    more = (say(". ") + translated(text) for text in (finding.advice, finding.gain_text) if text)
+    return translated(finding.detail) + "".join(more)
 
 
 def only_sentence(first: str, answers: Answers) -> str:
     """The first finding's sentence where there is neither an answer nor a fact, and no warning says it; else ""."""
-    cause, _, rest = first.partition(": ")
-    reason = rest.partition(". ")[0]
+    cause, _, rest = first.partition(say(": "))
+    reason = rest.partition(say(". "))[0]
     warned = any(
         warning.lower().startswith(cause.lower()) or (reason and reason in warning) for warning in answers.warnings
     )
-    known = warned or cause == STALLED  # who decides says that the device stood still
+    known = warned or cause == translate_term(STALLED)  # who decides says that the device stood still
     return "" if known or answers.answers or answers.also_seen else first
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.base import units
-from perfmagic.base.language import counted, phrase, say, translated
+from perfmagic.base.language import counted, phrase, say, translate_term, translated
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, wrapped
 from perfmagic.view.timeline.doc import (
@@ -36,8 +36,8 @@ def answers_text(doc: TimelineDoc, answers: Answers, details: str, below: Sequen
     if note and not any(note.lower() in warning.lower() for warning in answers.warnings):
         shown = translated(note)
         lines += wrapped(f"  ! {shown[:1].upper()}{shown[1:]}", indent=4)
-    first = f"{doc.findings[0].cause}{rest_words(doc.findings[0])}" if doc.findings else ""
-    if only := only_sentence(first, answers):
+    first = f"{translate_term(doc.findings[0].cause)}{rest_words(doc.findings[0])}" if doc.findings else ""
+    if only := only_sentence(first, translated(answers)):
         lines += wrapped(f"  {only}", indent=2)
     n_findings, n_streams = len(doc.findings), sum(map(_n_streams, doc.groups))
     parts = [counted(n_findings, "{n} finding", "{n} findings")] if n_findings else []
@@ -66,7 +66,9 @@ def timeline_text(doc: TimelineDoc, below: Sequence[str] = (), more_in: str = ".
         part = "  " * (finding.depth - 1) + PART if finding.depth else ""
         words = cost_words(finding, doc.header.busy_frac)
         cost = " " * (GUTTER - columns(words)) + f"{words}  "
-        lines += wrapped(f"{cost}{part}{translated(finding.cause)}{rest_words(finding)}", indent=GUTTER + 2 + len(part))
+        lines += wrapped(
+            f"{cost}{part}{translate_term(finding.cause)}{rest_words(finding)}", indent=GUTTER + 2 + len(part)
+        )
     for group in doc.groups:
         lines += ["", *_stream_table(group, several=len(doc.groups) > 1)]
     lines += below

@@ -252,7 +252,7 @@ def _draw_finding(canvas: Canvas, y: float, finding: Finding, cost: str) -> None
     token = "wait" if finding.is_wrong else "ink" if finding.cost_ns != 0 else "ink2"
     words = "wait" if finding.is_wrong else "ink"
     canvas.text(GUTTER_PX - 12, y, cost, token, size=12, anchor="end", bold=bold)
-    cause = fitted(translated(finding.cause), canvas.width_px - x, 12, bold=True)
+    cause = fitted(translate_term(finding.cause), canvas.width_px - x, 12, bold=True)
     gap_px = 3 if rest[:1] == " " else 0
     shown = fitted(rest.lstrip(), canvas.width_px - x - width_px(cause, 12, bold=True) - gap_px, 12)
     canvas.run(x, y, Part(cause, words, 12, bold=True), Part(shown, words, 12, gap_px=gap_px))
