@@ -436,7 +436,7 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
         comm_names=comm_names,
         communication_kernels=comm_kernel_names(trace, comm_names),
         answers=translated(find_answers(trace, comm_names)),
-        findings=translated(findings(trace, comm_names=comm_names)),
+        findings=translate_headlines(findings(trace, comm_names=comm_names)),
         trust=full_trust(trace, comm_names),
     ).to_dict()
 

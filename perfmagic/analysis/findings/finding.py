@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.host_time import FRAME_NAME, MOST_FRAC, FrameTime, held_by, host_time
 from perfmagic.analysis.timeline.paths import call_paths, on_paths, sites
 from perfmagic.base import units
-from perfmagic.base.language import phrase
+from perfmagic.base.language import phrase, translated
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns
 from perfmagic.base.units import listed, on_lines
 from perfmagic.trace.columns import NO_LINE, Int64
@@ -214,6 +214,11 @@ def _around(trace: Trace, path: Int64, weight: Int64, rows: list[int]) -> str:
         return ""
     of_it = [row for row in range(1, len(paths)) if (int(paths.function[row]), int(paths.line[row])) == place]
     return f" mostly on {name_place(paths, place)}{_callers(paths, of_it, [place])}"
+
+
+def translate_headlines(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings with headlines and actions in the language in force; a sentence stays, its writers translate it."""
+    return tuple(replace(f, headline=translated(f.headline), action=translated(f.action)) for f in findings)
 
 
 def name_place(paths: Paths, place: tuple[int, int]) -> str:
