@@ -13,6 +13,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.find import Finding, findings
+from perfmagic.analysis.findings.finding import translate_headlines
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.ranks import RankStat
 from perfmagic.analysis.replay.prediction import full_trust
