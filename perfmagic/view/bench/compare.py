@@ -82,7 +82,7 @@ def draw_compare(canvas: Canvas, result: CompareSummary) -> float:
     floor = top + LEAST_HEIGHT_PX if columns.stacked else floor
     bottom = _draw_samples(canvas, result, columns, (top, floor))
     # what it ran on belongs into the picture
-    label = fitted(result.results[0].device_label or say("on the CPU"), canvas.width_px, 10)
+    label = fitted(translated(result.results[0].device_label) or say("on the CPU"), canvas.width_px, 10)
     canvas.text(canvas.width_px, bottom + 14, label, "ink2", anchor="end")
     return bottom + 20
 

@@ -76,7 +76,7 @@ def draw_sweep(canvas: Canvas, sweep: SweepSummary) -> float:
         _draw_line(canvas, line, x, y)
     _draw_names(canvas, lines, y, plot)
     bottom = _draw_numbers(canvas, sweep, lines, x, plot.floor)
-    label = fitted(sweep.results[0][0].device_label or say("on the CPU"), canvas.width_px, 10)
+    label = fitted(translated(sweep.results[0][0].device_label) or say("on the CPU"), canvas.width_px, 10)
     canvas.text(canvas.width_px, bottom + 4, label, "ink2", anchor="end")
     return bottom + 12
 
@@ -316,7 +316,7 @@ def _fine_print(sweep: SweepSummary) -> tuple[str, ...]:
     comparisons = [comparison for row in sweep.comparisons for comparison in row]
     interleaved = all(comparison.interleaved for comparison in comparisons)
     how = (say("interleaved") if interleaved else say("from separate runs"),) if comparisons else ()
-    return say("{n} samples each", n=each), *how, sweep.results[0][0].device_label or say("on the CPU")
+    return say("{n} samples each", n=each), *how, translated(sweep.results[0][0].device_label) or say("on the CPU")
 
 
 def _details(sweep: SweepSummary) -> list[str]:

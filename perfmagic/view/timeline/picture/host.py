@@ -66,7 +66,8 @@ def draw_launches(frame: Frame, lane: LaunchLane, returned_x: float | None, y: f
     returned_x: where the cell gave control back, None where that is not known or at the end.
     """
     frame.label(y + LAUNCH_PX / 2, "launches")
-    frame.number(y + LAUNCH_PX / 2, units.plural(lane.n_launches, "launch", "launches"))
+    n_launches = counted(lane.n_launches, "{n} launch", "{n} launches")
+    frame.number(y + LAUNCH_PX / 2, translated(n_launches))
     share = frame.occupancy(union(lane.start_ns, lane.end_ns), frame.columns_ns())
     # a launch too short for its column still shows: one pixel
     frame.canvas.fill(frame.skyline(np.where(share > 0, np.maximum(share, 1 / LAUNCH_PX), 0), y, LAUNCH_PX), "launch")
