@@ -67,7 +67,7 @@ TERMS = (  # headings and labels, which their writers look up
     "launched before", "changed",
     # of ranks
     "Scaling", "ranks", "ideal", "speed-up", "efficiency", "exposed comm.", "waiting for ranks", "waiting for a core",
-    "exposed transfer", "rest", "weak", "strong", "compute, communication, waiting", "All numbers of the ranks",
+    "exposed transfer", "rest", "weak", "strong", "All numbers of the ranks",
     "tables",
     # of graphs and memory
     "as executed", "as the dependencies allow, one op at a time in each lane",
