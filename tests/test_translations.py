@@ -8,12 +8,17 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import read_mo
 
 from perfmagic.analysis.findings.catalogue import ACTION_CHARS, ACTIONS, DECIDES, HEADLINE_CHARS, HEADLINES
+from perfmagic.base.language import LOCALE
 from perfmagic.base.terminal import columns
-from tests.translations import TRANSLATED, po_file, read, templates, updated, written
+from tests.translations import TERMS, TRANSLATED, po_file, read, templates, updated, written
 
 # names that engineers do not translate; code is known by its marks
-NAMES = {"Python", "CUDA", "DDP", "CPU", "DataLoader", "rank", "autocast", "pace", "float16", "bfloat16", "del"}
-CODE = re.compile(r"[A-Za-z][\w.]*[_.(=\[]\S*")
+NAMES = {
+    *("Python", "CUDA", "DDP", "CPU", "GPU", "DataLoader", "rank", "autocast", "autograd", "pace", "float16", "del"),
+    *("bfloat16", "torch", "memset", "softmax", "MoE", "token", "prefill", "decode", "HtoD", "DtoH", "DtoD", "PtoP"),
+    *("FLOP", "ABBA", "ping", "t1", "t2", "t3", "n", "k", "s"),
+}
+CODE = re.compile(r"[A-Za-z][\w.]*[_.(=\[]\S*|nvidia-smi -\w+|--\w+|\.[a-z]+|</?b>")
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("language", TRANSLATED)]
 
@@ -28,6 +33,11 @@ def test_every_text_of_the_code_is_translated_and_nothing_else_is(language: str)
     assert sorted(map(str, known.keys() ^ set(templates()))) == [], "python -m tests.translations"
     assert [key for key, forms in known.items() if not all(forms)] == []
     assert [message.id for message in read(language) if message.fuzzy and message.id] == []
+
+
+def test_every_term_stands_in_the_code(language: str) -> None:
+    code = "".join(path.read_text("utf-8") for path in LOCALE.parent.rglob("*.py"))
+    assert [term for term in TERMS if f'"{term[:60]}' not in code] == [], language
 
 
 def test_a_translation_has_the_values_of_its_text(language: str) -> None:

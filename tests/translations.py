@@ -6,21 +6,82 @@ A new template has no translation: write it into the .po file, and run this agai
 goes.
 """
 
+import ast
 import io
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
-from babel.messages.extract import extract_from_file
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from perfmagic.analysis.diff.diff import IDLE_WORDS
 from perfmagic.analysis.findings.catalogue import ACTIONS, COUNTED, DECIDES, HEADLINES, WITHOUT_TIME
+from perfmagic.analysis.memory.stack import Kind
+from perfmagic.analysis.replay.critical_path import KINDS as PATH_KINDS
+from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.trust import COUNTS
+from perfmagic.analysis.verdict import KINDS
 from perfmagic.base.language import DOMAIN, LANGUAGES, LOCALE
+from perfmagic.trace.category import CATEGORY_WORDS
+from perfmagic.view.diff.tables import RANK_WORDS, TOTAL_WORDS
+from perfmagic.view.ranks.doc import HEAD, NOTE
+from perfmagic.view.ranks.picture import KEY
+from perfmagic.view.ranks.scaling import APART, PARTS, SAME_WORK
+from perfmagic.view.ranks.scaling import NOTE as CHANGE_NOTE
+from perfmagic.view.timeline.lanes import PARTITION_WORDS
+from perfmagic.view.timeline.picture.frame import KEY_NAMES
 
-CALLS = {"phrase": None, "say": None, "counted": (2, 3)}  # which argument is a template, None for the first
+CALLS = {"phrase": (0,), "say": (0,), "chained": (0,), "counted": (1, 2)}  # which arguments are templates
 DOOR = "from perfmagic.base.language import"  # a file without it has no such call
+TERMS = (  # headings and labels, which their writers look up
+    *(*PATH_KINDS, *KINDS, *CATEGORY_WORDS.values(), *PARTITION_WORDS.values(), *CAUSES.values(), *IDLE_WORDS.values()),
+    *(*HEAD, *(words for _, words in KEY), *(words for _, words, _ in PARTS), *SAME_WORK.values(), *APART.values()),
+    *(*RANK_WORDS.values(), *TOTAL_WORDS.values(), *(words for words, _ in KEY_NAMES.values())),
+    *(*(kind.value for kind in Kind), NOTE, CHANGE_NOTE),
+    # of reports
+    "Steps", "on the host", "busy then", "compute", "communication", "copies", "lap", "ops, all threads",
+    "Phases of serving", "steps", "a step", "batch", "tokens", "rate", "prefill", "decode", "mixed", "other",
+    "Operators on the host", "calls", "host total", "host self", "device total", "device self", "ops", "Annotations",
+    "times", "host", "device busy, own thread", "ops, own thread", "Lines of the cell", "blocked", "device", "queued",
+    "idle", "Waits for the device", "asked", "Python blocked", "device busy meanwhile", "Device time by operator",
+    "self",
+    "total", "mean", "of all ops", "achieved", "in and out", "Device time by category", "time", "share", "Streams",
+    "busy",
+    "of the extent", "queue ≤", "Idle by cause", "of idle", "Collectives", "size", "bus bandwidth", "Kernels",
+    "of all kernels", "Copies", "while copying", "At the same time", "of the first", "of the second", "Memory",
+    "answer",
+    "step", "phase", "operator", "annotation", "line", "wait", "stream", "collective", "kernel", "kind", "pair",
+    "Ranks",
+    # of benchmarks and rooflines
+    "bottleneck unclear", "needs 6 samples", "returns", "device span", "done", "per call, queued", "span", "samples",
+    "times as fast", "verdict", "faster", "slower", "same", "unclear", "variant", "of its roof", "of the peak",
+    "FLOP/byte", "FLOP per byte of inputs and outputs, each once", "data sheet", "measured", "given",
+    # of comparisons
+    "difference", "The two recordings", "device ops", "launches", "syncs", "torch", "rank", "recording",
+    "Replaced kernels", "under", "Kernels and copies", "runs", "Kernels and copies that both kept, the mean of a run",
+    "runs kept", "Steps, on the host", "device busy", "Lines, Python's time", "new", "gone", "other shape",
+    "launched before", "changed",
+    # of ranks
+    "Scaling", "ranks", "ideal", "speed-up", "efficiency", "exposed comm.", "waiting for ranks", "waiting for a core",
+    "exposed transfer", "rest", "weak", "strong", "All numbers of the ranks",
+    "tables",
+    # of graphs and memory
+    "as executed", "as the dependencies allow, one op at a time in each lane",
+    "this is one run: first calls cost more, so run the cell twice; recording costs some µs of Python an operator",
+    "lane", "operators", "work", "share of the time", "at the peak", "bytes", "blocks", "why",
+    "what would lower the peak", "peak", "less", "no line of yours", "before the cell", "no line of the cell",
+    "the peak",
+    "allocated on", "allocated on; below, why", "cell line", "in functions",
+    "each step to the right is an allocation or a release; waiting takes no room",
+    # of timelines
+    "memory", "copy", "GPU", "no time lost", "race", "before the first op", "after the last op", "critical path",
+    "Python has queued everything", "the device has finished", "queued, stream idle", "recorded", "Python", "waiting",
+    "its backward", "Python on this line", "its ops queued", "its ops executing",
+    "its backward, queued by another line", "allocated by it, alive at the peak", "your code and libraries", "lines",
+    "torch, Python and what is built in", "annotations",
+)  # fmt: skip
 TRANSLATED = LANGUAGES[1:]
 Id = str | tuple[str, str]
 
@@ -28,19 +89,28 @@ Id = str | tuple[str, str]
 @cache
 def templates() -> tuple[Id, ...]:
     """All that can be shown in another language: texts, and pairs of one and many."""
-    sources = [path for path in sorted(LOCALE.parent.rglob("*.py")) if DOOR in path.read_text("utf-8")]
-    called = [message for path in sources for _, message, *_ in extract_from_file("python", path, keywords=CALLS)]
-    return (
-        *(
-            *DECIDES.values(),
-            *HEADLINES.values(),
-            *WITHOUT_TIME.values(),
-            *ACTIONS.values(),
-            *COUNTED.values(),
-            *COUNTS.values(),
-        ),
-        *filter(None, called),
+    texts = [path.read_text("utf-8") for path in sorted(LOCALE.parent.rglob("*.py"))]
+    called = [template for text in texts if DOOR in text for template in _called(text)]
+    tables = (
+        *DECIDES.values(),
+        *HEADLINES.values(),
+        *WITHOUT_TIME.values(),
+        *ACTIONS.values(),
+        *COUNTED.values(),
+        *COUNTS.values(),
     )
+    return tuple(dict.fromkeys((*tables, *called, *filter(None, TERMS))))
+
+
+def _called(source: str) -> Iterator[Id]:
+    """The templates that calls have as constants, in the order of the source."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
+        places = CALLS.get(call.func.id, ()) if isinstance(call.func, ast.Name) else ()
+        given = [call.args[place] for place in places if place < len(call.args)]
+        found = [node.value for node in given if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        if found and found[0]:
+            yield (found[0], found[1]) if len(places) > 1 else found[0]
 
 
 def po_file(language: str) -> Path:

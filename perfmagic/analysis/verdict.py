@@ -9,6 +9,7 @@ from typing import Annotated
 
 import msgspec
 
+from perfmagic.base.language import phrase
 from perfmagic.trace.typed import Amount, Line, Ns
 
 DEVICE_BOUND_FRAC = 0.9  # a device so busy decides, whatever Python does: at most a ninth could be won elsewhere
@@ -69,4 +70,5 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        return f"{self.kind}: {self.detail}" if self.detail else self.kind
+        kind = phrase(self.kind)
+        return phrase("{kind}: {detail}", kind=kind, detail=self.detail) if self.detail else kind

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gettext
 import os
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -109,9 +110,37 @@ def counted(n: int, singular: str, plural: str, /, **values: object) -> Words:
     return _words(_ENGLISH, singular, plural, n, {"n": count(n), **values})
 
 
+def chained(template: str, parts: Iterable[str]) -> str:
+    """Several texts as one, by a template for two of them: "{a} · {b}". Empty texts are left out."""
+    known = [part for part in parts if part]
+    return reduce(lambda a, b: phrase(template, a=a, b=b), known) if known else ""
+
+
+def sentences(*facts: str) -> str:
+    """One fact a sentence: "the device was busy. It waited"; the first goes on a line begun, the last has no stop."""
+    known = [fact for fact in facts if fact]
+    return chained("{a}. {b}", (*known[:1], *map(_capitalised, known[1:])))
+
+
+def listing(texts: Sequence[str]) -> str:
+    """The texts as people list them: "a", "a and b", "a, b and c"."""
+    return chained("{a} and {b}", (chained("{a}, {b}", texts[:-1]), *texts[-1:]))
+
+
+def _capitalised(text: str) -> str:
+    return text.capitalised() if isinstance(text, Words) else text[:1].upper() + text[1:]
+
+
 def say(template: str, /, **values: object) -> str:
     """A text with its values, in the language in force."""
     return phrase(template, **values).in_language()
+
+
+def translate_term(text: str) -> str:
+    """A heading or a label in the language in force; one that perfmagic.base.terms lacks stays as it is."""
+    if isinstance(text, Words):
+        return text.in_language()
+    return _translations(language()).gettext(text) if text else text
 
 
 def translated(value: T) -> T:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from perfmagic.base import terminal, units
+from perfmagic.base.language import counted, phrase, translate_term, translated
 from perfmagic.base.terminal import columns, cut_to_columns, escaped, printable, wrapped
 
 NOTHING = "–"
@@ -36,7 +37,6 @@ _UNITS: tuple[tuple[str, Callable[[float], str]], ...] = (
 )
 _FONT = "font-family:Arial,Helvetica,sans-serif;font-size:13px;line-height:1.4"
 _CELL = "padding:1px 12px 1px 0;vertical-align:top"
-ALL = "--json has all"
 LEAST_NAME = 28  # columns that the first column of a table keeps; where it cannot, each row takes several lines
 GAP = 2
 
@@ -70,6 +70,11 @@ class Column:
     numeric: bool
     name: str = ""
 
+    @property
+    def words(self) -> str:
+        """The heading in the language in force; that of a field is what people type, so it stays."""
+        return self.heading if self.name else translate_term(self.heading)
+
 
 @dataclass(frozen=True)
 class Table:
@@ -97,15 +102,20 @@ class Table:
     @property
     def headings(self) -> tuple[str, ...]:
         """The texts of the first line."""
-        return tuple(column.heading for column in self.columns)
+        return tuple(column.words for column in self.columns)
 
     def first(self, most: int) -> Table:
         """The table with its first rows, and a note of how many there are more and where."""
         more = len(self.rows) - most
         if more <= 0 or not self.thing:
             return self
-        words = f"and {units.plural(more, f'more {self.thing}')}: {ALL}"
-        note = ". ".join(filter(None, (words, self.note)))
+        words = counted(
+            more,
+            "and {n} more {thing}: --json has all",
+            "and {n} more {thing}s: --json has all",
+            thing=phrase(self.thing),
+        )
+        note = phrase("{first}. {second}", first=words, second=self.note) if self.note else words
         return replace(self, rows=self.rows[:most], note=note)
 
 
@@ -336,7 +346,7 @@ def _lines(column: Column, text: str, max_columns: int) -> list[str]:
 
 def _html_heading(column: Column) -> str:
     hover = f' title=".{escaped(column.name)}"' if column.name else ""
-    return f'<th{hover} style="{_CELL};text-align:{_side(column)};font-weight:600">{escaped(column.heading)}</th>'
+    return f'<th{hover} style="{_CELL};text-align:{_side(column)};font-weight:600">{escaped(column.words)}</th>'
 
 
 def _html_cell(column: Column, text: str, *, unfold: bool) -> str:
@@ -370,11 +380,12 @@ def _unfolding(text: str, full: str) -> str:
 
 def markdown_table(table: Table) -> str:
     """A table with its title and its note."""
+    title, below = f"**{markdown_text(translate_term(table.title))}**", markdown_text(translated(table.note))
     if not table.rows:
-        return f"**{markdown_text(table.title)}**: {markdown_text(table.note)}"
+        return f"{title}: {below}"
     rules = ["---:" if column.numeric else "---" for column in table.columns]
-    lines = [f"**{markdown_text(table.title)}**", "", _markdown_row(table.headings), f"| {' | '.join(rules)} |"]
-    note = ["", markdown_text(table.note)] if table.note else []
+    lines = [title, "", _markdown_row(table.headings), f"| {' | '.join(rules)} |"]
+    note = ["", below] if below else []
     return "\n".join([*lines, *(_markdown_row(row) for row in table.rows), *note])
 
 

@@ -81,20 +81,25 @@ def wrapped(text: str, indent: int = 0, max_columns: int | None = None) -> list[
     """
     room = prose_width() if max_columns is None else max_columns
     plain = printable(text)
-    pieces = [
-        ("" if i else " ", part)
-        for word in plain.lstrip(" ").split(" ")
-        for i, part in enumerate(_BREAK.split(word) if not word.isascii() else [word])
-    ]
-    line = plain[: len(plain) - len(plain.lstrip(" "))] + pieces[0][1]
+    first, *rest = split_at_breaks(plain.lstrip(" "))
+    line = plain[: len(plain) - len(plain.lstrip(" "))] + first[1]
     lines = []
-    for joint, word in pieces[1:]:
+    for joint, word in rest:
         if columns(f"{line}{joint}{word}") <= room:
             line = f"{line}{joint}{word}"
         else:
             lines.append(cut_to_columns(line, room))
             line = " " * indent + word
     return [*lines, cut_to_columns(line, room)]
+
+
+def split_at_breaks(text: str) -> list[tuple[str, str]]:
+    """The parts between which a line may end, each with what joins it to the part before: a space, or nothing."""
+    return [
+        ("" if i else " ", part)
+        for word in text.split(" ")
+        for i, part in enumerate(_BREAK.split(word) if not word.isascii() else [word])
+    ]
 
 
 def squeezed(text: str, max_columns: int) -> str:

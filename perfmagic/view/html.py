@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from perfmagic.analysis.findings.answer import Conclusion, Times
-from perfmagic.base.language import say, translated
+from perfmagic.base.language import say, translate_term, translated
 from perfmagic.base.tables import Table, html_table, markdown_table, markdown_text, text_lines, whole_name
 from perfmagic.base.terminal import escaped, wrapped
 from perfmagic.trace.short_names import short_names
@@ -126,12 +126,12 @@ MOST_NAMES = 500  # compared with those shown, so that short names differ
 def table_lines(table: Table) -> list[str]:
     """A table for a terminal: its title heads the first column, whose names are cut."""
     if not table.rows:
-        return wrapped(f"{table.title}: {table.note}")
+        return wrapped(f"{translate_term(table.title)}{say(': ')}{translated(table.note)}")
     rows = [(INDENT + whole_name(row[0]), *row[1:]) for row in table.rows]
     shorten = partial(shorten_indented, among=table.names, kernels=table.kernels) if table.names else None
-    titled = replace(table, head=(INDENT + table.title, *table.head[1:]), rows=rows)
+    titled = replace(table, head=(INDENT + translate_term(table.title), *table.head[1:]), rows=rows)
     lines = [line.rstrip() for line in text_lines(titled, shorten=shorten)]
-    return [*lines, *(wrapped(f"  {table.note}", indent=2) if table.note else [])]
+    return [*lines, *(wrapped(f"  {translated(table.note)}", indent=2) if table.note else [])]
 
 
 def shorten_indented(names: Sequence[str], max_columns: int, among: Sequence[str], *, kernels: bool) -> list[str]:
@@ -143,8 +143,8 @@ def shorten_indented(names: Sequence[str], max_columns: int, among: Sequence[str
 
 def html_section(table: Table) -> str:
     """A table with its title and its note, for a page whose script sorts it."""
-    title = f'<h2 style="font-size:13px;margin:0">{short(table.title)}</h2>'
-    note = f'<p style="margin:4px 0 16px 0">{escaped(table.note)}</p>' if table.note else ""
+    title = f'<h2 style="font-size:13px;margin:0">{short(translate_term(table.title))}</h2>'
+    note = f'<p style="margin:4px 0 16px 0">{escaped(translated(table.note))}</p>' if table.note else ""
     return title + (html_table(table, sortable=True, unfold=True) if table.rows else "") + note
 
 

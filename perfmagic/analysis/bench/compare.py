@@ -11,6 +11,7 @@ from perfmagic.analysis.bench.judge import judge
 from perfmagic.analysis.bench.result import BenchSummary
 from perfmagic.analysis.bench.saved import Saved, damage_of, of_format, read_json
 from perfmagic.base.errors import OptionError
+from perfmagic.base.language import chained, phrase
 from perfmagic.base.options import called, option
 from perfmagic.base.units import duration_s, significant
 from perfmagic.trace.json_form import JsonForm, one_of
@@ -64,28 +65,36 @@ class Comparison(JsonForm):
     @property
     def sentence(self) -> str:
         """Verdict, times, ratio and reason in one line."""
-        return "; ".join(part for part in (f"{self.headline}, {self.ratio_words}", self.why, self.note) if part)
+        first = phrase("{headline}, {ratio}", headline=self.headline, ratio=self.ratio_words)
+        return chained("{a}; {b}", (first, self.why, self.note))
 
     @property
     def headline(self) -> str:
         """Verdict and times."""
-        return f"{self.words}: {self.quantity} {duration_s(self.name_s)} against {duration_s(self.baseline_s)}"
+        return phrase("{a}: {b}", a=self.words, b=self.times)
+
+    @property
+    def times(self) -> str:
+        """Both medians."""
+        now, before = duration_s(self.name_s), duration_s(self.baseline_s)
+        return phrase("{quantity} {now} against {before}", quantity=phrase(self.quantity), now=now, before=before)
 
     @property
     def explanation(self) -> str:
         """What a reader must know beside the verdict: why it is unclear, and the note; "" where nothing."""
-        return "; ".join(part for part in (self.why if self.verdict == "unclear" else "", self.note) if part)
+        return chained("{a}; {b}", (self.why if self.verdict == "unclear" else "", self.note))
 
     @property
     def words(self) -> str:
         """The verdict with both names: "B is 2.5 times as fast as A"."""
+        names = {"name": self.name, "baseline": self.baseline}
         if self.verdict == "faster":
-            return f"{self.name} is {significant(self.ratio, 3)} times as fast as {self.baseline}"
+            return phrase("{name} is {ratio} times as fast as {baseline}", ratio=significant(self.ratio, 3), **names)
         if self.verdict == "slower":
-            return f"{self.name} is slower than {self.baseline}"
+            return phrase("{name} is slower than {baseline}", **names)
         if self.verdict == "same":
-            return f"{self.name} is as fast as {self.baseline}"
-        return f"unclear whether {self.name} is faster than {self.baseline}"
+            return phrase("{name} is as fast as {baseline}", **names)
+        return phrase("unclear whether {name} is faster than {baseline}", **names)
 
     @property
     def ratio_words(self) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from perfmagic.analysis.bench.warnings import Advice
 from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
+from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics.stats import (
     BAND,
     FEWEST_99,
@@ -24,7 +25,7 @@ from perfmagic.base.numerics.stats import (
     ratio_interval,
 )
 from perfmagic.base.options import called
-from perfmagic.base.units import NBSP, percent, plural, significant, within
+from perfmagic.base.units import NBSP, percent, significant, within
 
 if TYPE_CHECKING:
     from perfmagic.analysis.bench.quantity import Quantity
@@ -48,32 +49,43 @@ def unlike(baseline: BenchSummary, other: BenchSummary) -> str:
 def _devices(baseline: BenchSummary, other: BenchSummary) -> str:
     if baseline.device_label == other.device_label:
         return ""
-    devices = " and ".join(result.device_label or "the CPU" for result in (baseline, other))
-    return f"measured on different devices, {devices}: measure both on one"
+    first, second = (result.device_label or phrase("the CPU") for result in (baseline, other))
+    return phrase(
+        "measured on different devices, {first} and {second}: measure both on one", first=first, second=second
+    )
 
 
 def _machines(baseline: BenchSummary, other: BenchSummary) -> str:
     machines = [[result.environment.get(key) for key in _MACHINE] for result in (baseline, other)]
     if machines[0] == machines[1] or not baseline.environment or not other.environment:
         return ""
-    both = " and ".join(" ".join(str(part) for part in machine) + " cores" for machine in machines)
-    return f"measured on different machines, {both}: measure both on one"
+    first, second = (" ".join(str(part) for part in machine) for machine in machines)
+    return phrase(
+        "measured on different machines, {first} cores and {second} cores: measure both on one",
+        first=first,
+        second=second,
+    )
 
 
 def _caches(baseline: BenchSummary, other: BenchSummary) -> str:
     if bool(baseline.cold_bytes) == bool(other.cold_bytes):
         return ""
     cold = Advice(baseline).option("cold", True)
-    return f"one was measured with cold caches, the other with warm ones: take both with {cold}, or both without"
+    return phrase(
+        "one was measured with cold caches, the other with warm ones: take both with {option}, or both without",
+        option=cold,
+    )
 
 
 def _clocks(baseline: BenchSummary, other: BenchSummary) -> str:
     mhz = _clocks_mhz(baseline, other)
     if mhz is None:
         return ""
-    return (
-        f"the GPU ran at {mhz[0]:.0f} and at {mhz[1]:.0f}{NBSP}MHz: its clock alone may make the difference; "
-        "interleave them, or lock the clock with nvidia-smi -lgc"
+    return phrase(
+        "the GPU ran at {first} and at {second}: its clock alone may make the difference; interleave them, or lock the"
+        " clock with nvidia-smi -lgc",
+        first=f"{mhz[0]:.0f}",
+        second=f"{mhz[1]:.0f}{NBSP}MHz",
     )
 
 
@@ -195,7 +207,9 @@ def judge(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Judgeme
     elif runs is not None and interval is not None:
         verdict = judged(interval, BAND_SEPARATE)
         why = (
-            _unclear_runs(runs, baseline) if verdict == "unclear" else f"{_describe_runs(runs)}; {_band(BAND_SEPARATE)}"
+            _unclear_runs(runs, baseline)
+            if verdict == "unclear"
+            else phrase("{a}; {b}", a=_describe_runs(runs), b=_band(BAND_SEPARATE))
         )
     samples = np.array(second.samples_s), np.array(first.samples_s)
     return Judgement(verdict, why, ratio(*samples, interleaved=False), interval, BAND_SEPARATE, False)
@@ -212,7 +226,9 @@ def _of_interleaved(baseline: BenchSummary, other: BenchSummary, quantity: str) 
         verdict, why = _interleaved_verdict(baseline, samples, interval)
     note = ""
     if interval and second.median_s and not interval[0] <= first.median_s / second.median_s <= interval[1]:
-        note = "both changed during the run: the ratio comes from neighbouring samples, not from the two medians"
+        note = phrase(
+            "both changed during the run: the ratio comes from neighbouring samples, not from the two medians"
+        )
     return Judgement(verdict, why, ratio(*samples, interleaved=True), interval, BAND, True, note)
 
 
@@ -225,24 +241,41 @@ def _interleaved_verdict(
     """
     verdict, n = judged(interval, BAND), min(map(len, samples))
     if verdict == "unclear":
-        return verdict, f"the 95{NBSP}% interval crosses the band of {within(BAND)}: {Advice(baseline).longer(n)}"
+        return verdict, phrase("{a}: {b}", a=_crosses(LEVEL, BAND), b=Advice(baseline).longer(n))
     if verdict == "same":
-        return verdict, f"interleaved; {_band(BAND)}"
+        return verdict, phrase("interleaved; {band}", band=_band(BAND))
     sure = ratio_interval(*samples, interleaved=True, level=SURE_LEVEL)
     if sure is None:
         enough = Advice(baseline).option("samples", str(fewest_of_each(SURE_LEVEL)))
-        return (
-            "unclear",
-            f"nearly {verdict}: {plural(n, 'sample')} of each reach 95{NBSP}%, not 99{NBSP}%: {enough} or more",
+        return "unclear", counted(
+            n,
+            "nearly {verdict}: {n} sample of each reach {low}, not {high}: {enough} or more",
+            "nearly {verdict}: {n} samples of each reach {low}, not {high}: {enough} or more",
+            verdict=phrase(verdict),
+            low=percent(LEVEL),
+            high=percent(SURE_LEVEL),
+            enough=enough,
         )
     if judged(sure, BAND) == verdict:
-        return verdict, f"interleaved; {_band(BAND)}"
+        return verdict, phrase("interleaved; {band}", band=_band(BAND))
     if n < FEWEST_99 and sure[0] <= 1 <= sure[1]:
         enough = Advice(baseline).option("samples", str(FEWEST_99))
-        reason = f"{plural(n, 'sample')} of each overlap, and so few prove a difference only if they do not"
-        return "unclear", f"nearly {verdict}: {reason}: {enough} or more"
-    reason = f"the 99{NBSP}% interval crosses the band of {within(BAND)}"
-    return "unclear", f"nearly {verdict}: {reason}: {Advice(baseline).longer(n)}"
+        overlap = counted(
+            n,
+            "{n} sample of each overlap, and so few prove a difference only if they do not",
+            "{n} samples of each overlap, and so few prove a difference only if they do not",
+        )
+        return "unclear", _nearly(verdict, overlap, phrase("{enough} or more", enough=enough))
+    return "unclear", _nearly(verdict, _crosses(SURE_LEVEL, BAND), Advice(baseline).longer(n))
+
+
+def _nearly(verdict: str, reason: str, advice: str) -> str:
+    return phrase("nearly {verdict}: {reason}: {advice}", verdict=phrase(verdict), reason=reason, advice=advice)
+
+
+def _crosses(level: float, band: float) -> str:
+    share = percent(level)
+    return phrase("the {share} interval crosses the band of {band}", share=share, band=within(band))
 
 
 def _obstacle(
@@ -262,9 +295,9 @@ def _obstacle(
     separate = not baseline.round_id or baseline.round_id != other.round_id
     if judged(interval, BAND) in ("faster", "slower"):
         if moved_s * calls < CLOCK_S:
-            return "the difference is smaller than the clock's own cost: let one call do more work"
+            return phrase("the difference is smaller than the clock's own cost: let one call do more work")
         if separate and calls > 1 and moved_s < LOOP_S:
-            return "the difference is smaller than the loop around a call is known: let one call do more work"
+            return phrase("the difference is smaller than the loop around a call is known: let one call do more work")
     return ""
 
 
@@ -272,21 +305,35 @@ def _no_interval(baseline: BenchSummary, quantities: tuple[Quantity, Quantity]) 
     counts = [q.n for q in quantities]
     chance = chance_of_parting(*counts)
     if chance <= 1 - LEVEL:
-        return "one of them takes less time than the clock can resolve: let one call do more work"
+        return phrase("one of them takes less time than the clock can resolve: let one call do more work")
     enough = Advice(baseline).option("samples", str(fewest_of_each(SURE_LEVEL)))
-    have = (
-        f"{plural(counts[0], 'sample')} of each" if counts[0] == counts[1] else f"{counts[0]} and {counts[1]} samples"
-    )
+    have = phrase("{first} and {second} samples", first=counts[0], second=counts[1])
+    if counts[0] == counts[1]:
+        have = counted(counts[0], "{n} sample of each", "{n} samples of each")
     if chance >= 1:
-        return f"{have} prove no difference: {enough} or more"
-    return f"{have} prove no difference, as chance alone separates them in {percent(chance)} of cases: {enough} or more"
+        return phrase("{have} prove no difference: {enough} or more", have=have, enough=enough)
+    return phrase(
+        "{have} prove no difference, as chance alone separates them in {share} of cases: {enough} or more",
+        have=have,
+        share=percent(chance),
+        enough=enough,
+    )
 
 
 def _unclear_runs(runs: SeparateRuns, baseline: BenchSummary) -> str:
     """What makes a difference between separate runs uncertain, and what to do."""
-    reason = _uncertain(runs) or f"the interval crosses the band of {within(BAND_SEPARATE)}"
-    repeat = "" if min(runs.runs) > 1 else f", or repeat each with {Advice(baseline).option('runs', '5')}"
-    return f"{reason}: interleave them, with {called(baseline.magic, 'bench --vs')}{repeat}"
+    band = within(BAND_SEPARATE)
+    reason = _uncertain(runs) or phrase("the interval crosses the band of {band}", band=band)
+    magic = called(baseline.magic, "bench --vs")
+    if min(runs.runs) > 1:
+        return phrase("{reason}: interleave them, with {magic}", reason=reason, magic=magic)
+    repeat = Advice(baseline).option("runs", "5")
+    return phrase(
+        "{reason}: interleave them, with {magic}, or repeat each with {option}",
+        reason=reason,
+        magic=magic,
+        option=repeat,
+    )
 
 
 def _uncertain(runs: SeparateRuns) -> str:
@@ -295,15 +342,21 @@ def _uncertain(runs: SeparateRuns) -> str:
         return ""
     speed = runs.host_speed
     if speed is not None and not 1 / (1 + BAND_SEPARATE) <= speed <= 1 + BAND_SEPARATE:
-        during, times = ("second", speed) if speed > 1 else ("first", 1 / speed)
-        return f"a fixed loop beside the samples ran {significant(times, 3)} times as fast during the {during} of them"
-    return "their whole runs overlap" if max(runs.runs) > 1 else ""
+        during, times = (phrase("second"), speed) if speed > 1 else (phrase("first"), 1 / speed)
+        return phrase(
+            "a fixed loop beside the samples ran {times} times as fast during the {during} of them",
+            times=significant(times, 3),
+            during=during,
+        )
+    return phrase("their whole runs overlap") if max(runs.runs) > 1 else ""
 
 
 def _describe_runs(runs: SeparateRuns) -> str:
     first, second = runs.runs
-    return f"{plural(first, 'separate run')} each" if first == second else f"{first} and {second} separate runs"
+    if first == second:
+        return counted(first, "{n} separate run each", "{n} separate runs each")
+    return phrase("{first} and {second} separate runs", first=first, second=second)
 
 
 def _band(frac: float) -> str:
-    return f"{within(frac)} counts as the same"
+    return phrase("{band} counts as the same", band=within(frac))

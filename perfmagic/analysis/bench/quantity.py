@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from perfmagic.analysis.verdict import DEVICE_BOUND, DEVICE_BOUND_FRAC, HOST_BOUND, NOT_BUSY_KINDS
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics import stats
 from perfmagic.trace.typed import Seconds, typed
 
@@ -200,7 +201,7 @@ def has_idle_device(kind: str) -> bool:
 
 def unconfirmed(kind: str) -> str:
     """What is said instead of a verdict that the samples contradict."""
-    return f"the samples do not confirm the recorded run, which was {kind}"
+    return phrase("the samples do not confirm the recorded run, which was {kind}", kind=phrase(kind))
 
 
 def supported_kind(kind: str, waits: Waits | None, span: Quantity | None) -> str:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics import intervals
-from perfmagic.base.units import duration_s, plural
+from perfmagic.base.units import duration_s
 from perfmagic.trace.columns import CallKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.samples import BenchRecord
@@ -60,12 +61,19 @@ class QueueModel:
     @property
     def sentence(self) -> str:
         """The model with its numbers, in one line."""
-        model = (
-            f"{plural(self.n, 'op')}: t1 = {duration_s(self.t1_s)} to launch, t2 = {duration_s(self.t2_s)} to execute, "
-            f"t3 = {duration_s(self.t3_s)} at the end; {FORMULA} = {duration_s(self.predicted_s)}, "
-            f"measured {duration_s(self.measured_s)}; if Python waited for each op {duration_s(self.sequential_s)}"
+        model = phrase(
+            "{ops}: t1 = {t1} to launch, t2 = {t2} to execute, t3 = {t3} at the end; {formula} = {predicted}, measured"
+            " {measured}; if Python waited for each op {sequential}",
+            ops=counted(self.n, "{n} op", "{n} ops"),
+            t1=duration_s(self.t1_s),
+            t2=duration_s(self.t2_s),
+            t3=duration_s(self.t3_s),
+            formula=FORMULA,
+            predicted=duration_s(self.predicted_s),
+            measured=duration_s(self.measured_s),
+            sequential=duration_s(self.sequential_s),
         )
-        return f"{model} ({self.caveat})" if self.caveat else model
+        return phrase("{model} ({caveat})", model=model, caveat=self.caveat) if self.caveat else model
 
 
 def queue_model_of(record: BenchRecord, trace: Trace) -> QueueModel | None:
@@ -97,12 +105,12 @@ def busy_ns(trace: Trace, device: int) -> int:
 
 def _caveat(trace: Trace, model: QueueModel) -> str:
     if _waits_itself(trace):
-        return "the cell waits for the device itself, so t1 includes waiting"
+        return phrase("the cell waits for the device itself, so t1 includes waiting")
     n_queues = len(np.unique(np.stack((trace.ops.device, trace.ops.stream)), axis=1).T)
     if n_queues > 1:
-        return f"the model is for one queue, and the cell uses {n_queues}"
+        return phrase("the model is for one queue, and the cell uses {n}", n=n_queues)
     if abs(model.predicted_s - model.measured_s) > _MISFIT_FRAC * model.measured_s:
-        return "it is more than a quarter off: the model is of equal ops, launched evenly"
+        return phrase("it is more than a quarter off: the model is of equal ops, launched evenly")
     return ""
 
 

@@ -25,8 +25,9 @@ from perfmagic.analysis.bench.warnings import (
     span_waits,
 )
 from perfmagic.analysis.verdict import Verdict
+from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.stats import DEPENDENT_RHO
-from perfmagic.base.units import count, duration_s, plural, significant, size
+from perfmagic.base.units import count, duration_s, significant, size
 from perfmagic.trace.json_form import one_of
 from perfmagic.trace.model import devices_label
 from perfmagic.trace.rows import pandas
@@ -43,28 +44,33 @@ if TYPE_CHECKING:
 
 def method_of(record: BenchRecord) -> str:
     """Samples, caches, why sampling ended and how often the body ran, in one line."""
-    each = f" of {count(record.calls_per_sample)} calls" if record.calls_per_sample > 1 else ""
     parts = [
-        plural(len(record.returns_s), "sample") + each,
-        f"in {len(record.run_starts)} runs" if record.run_starts else "",
+        _samples(len(record.returns_s), record.calls_per_sample),
+        phrase("in {n} runs", n=len(record.run_starts)) if record.run_starts else "",
         warmth(record),
         _stopped(record),
-        f"body ran {plural(record.body_runs, 'time')}",
+        counted(record.body_runs, "body ran {n} time", "body ran {n} times"),
     ]
-    return " · ".join(part for part in parts if part)
+    return chained("{a} · {b}", parts)
+
+
+def _samples(n: int, calls: int) -> str:
+    if calls > 1:
+        return counted(n, "{n} sample of {calls} calls", "{n} samples of {calls} calls", calls=count(calls))
+    return counted(n, "{n} sample", "{n} samples")
 
 
 def warmth(taken: Taken) -> str:
     """The state of caches and code that the samples found; cold wins, because the caches decide the times."""
     if taken.cold_bytes:
-        return "cold caches"
-    return "warm" if taken.warmed_up else "not warmed up"
+        return phrase("cold caches")
+    return phrase("warm") if taken.warmed_up else phrase("not warmed up")
 
 
 def _stopped(record: BenchRecord) -> str:
     if record.failed or not record.stopped_by:  # a failure has a line of its own
         return ""
-    return record.stopped_by + (" in the last of them" if record.run_starts else "")
+    return phrase("{reason} in the last of them", reason=record.stopped_by) if record.run_starts else record.stopped_by
 
 
 def details(
@@ -72,22 +78,34 @@ def details(
 ) -> tuple[str, ...]:
     """What the line leaves out.  quantities: by name.  model: the queue model of the recorded run."""
     each = (
-        f"cold: {size(taken.cold_bytes)} written over {taken.cold_of} before each sample" if taken.cold_bytes else "",
-        "" if first_call_s is None else f"the first call took {duration_s(first_call_s)} and is not a sample",
+        _cold(taken),
+        "" if first_call_s is None else _first_call(first_call_s),
         _memory(taken),
-        f"queued: one of {count(taken.queued_calls)} calls in a row" if "queued" in quantities else "",
+        phrase("queued: one of {n} calls in a row", n=count(taken.queued_calls)) if "queued" in quantities else "",
         _runs(quantities.get("done") or quantities.get("returns")),
         _widened(quantities),
-        "" if model is None else f"queue model: {model.sentence}",
+        "" if model is None else phrase("queue model: {sentence}", sentence=model.sentence),
     )
     return tuple(detail for detail in each if detail)
+
+
+def _cold(taken: Taken) -> str:
+    if not taken.cold_bytes:
+        return ""
+    return phrase(
+        "cold: {size} written over {what} before each sample", size=size(taken.cold_bytes), what=taken.cold_of
+    )
+
+
+def _first_call(first_call_s: float) -> str:
+    return phrase("the first call took {time} and is not a sample", time=duration_s(first_call_s))
 
 
 def _memory(taken: Taken) -> str:
     if taken.peak_bytes is None or taken.held_bytes is None or not taken.peak_bytes:
         return ""
     own = taken.peak_bytes - taken.held_bytes
-    return f"peak device memory {size(taken.peak_bytes)}, {size(own)} allocated by the cell"
+    return phrase("peak device memory {peak}, {own} allocated by the cell", peak=size(taken.peak_bytes), own=size(own))
 
 
 def _runs(quantity: Quantity | None) -> str:
@@ -95,7 +113,8 @@ def _runs(quantity: Quantity | None) -> str:
     if quantity is None or len(quantity.run_medians_s) < 2:
         return ""
     low, high = min(quantity.run_medians_s), max(quantity.run_medians_s)
-    return f"medians of {len(quantity.run_medians_s)} runs {duration_s(low)} – {duration_s(high)}"
+    n = len(quantity.run_medians_s)
+    return phrase("medians of {n} runs {low} – {high}", n=n, low=duration_s(low), high=duration_s(high))
 
 
 def _widened(quantities: Mapping[str, Quantity]) -> str:
@@ -104,7 +123,7 @@ def _widened(quantities: Mapping[str, Quantity]) -> str:
         for name, q in quantities.items()
         if q.low_s is not None and q.autocorrelation > DEPENDENT_RHO
     ]
-    return f"interval widened for autocorrelation: {', '.join(each)}" if each else ""
+    return phrase("interval widened for autocorrelation: {each}", each=", ".join(each)) if each else ""
 
 
 __all__ = ["BenchSummary", "BenchWarning", "Quantity", "QueueModel", "summarise"]
@@ -206,7 +225,7 @@ class BenchSummary(Taken, Saved):
         """The verdict in words, or that it is unclear because the samples contradict it; "" without a verdict."""
         if self.verdict is None or self.supported_verdict:
             return "" if self.verdict is None else self.verdict.sentence
-        return f"{UNCLEAR}: {unconfirmed(self.verdict.kind)}"
+        return phrase("{kind}: {detail}", kind=phrase(UNCLEAR), detail=unconfirmed(self.verdict.kind))
 
     @property
     def details(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import itertools
 import math
 import numbers
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +19,7 @@ from perfmagic.analysis.bench.result import BenchSummary
 from perfmagic.analysis.bench.saved import Saved, damage_of, of_format, read_json
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND
 from perfmagic.base.errors import OptionError
+from perfmagic.base.language import chained, phrase
 from perfmagic.base.units import duration_s, significant
 from perfmagic.trace.json_form import JsonForm, one_of
 from perfmagic.trace.rows import Rows
@@ -37,12 +38,6 @@ if TYPE_CHECKING:
 
 LARGEST_SIZE = 1e300  # beyond it a picture's arithmetic overflows
 FLAT_SLOPE = 0.1  # a doubled size changes the time by less than 7 %: it stays
-_IN_WORDS = {
-    "faster": "faster than {}",
-    "slower": "slower than {}",
-    "same": "as fast as {}",
-    "unclear": "unclear against {}",
-}
 
 
 @dataclass(frozen=True)
@@ -100,11 +95,12 @@ def bottleneck_border(values: Sequence[Any], results: Sequence[BenchSummary]) ->
     change, turn = _device_longer_from(values, results), _verdicts_turn(values, results)
     if turn is not None:
         if values.index(turn[1]) - values.index(turn[0]) > 1:
-            return Border(turn[0], turn[1], HOST_BOUND, DEVICE_BOUND)
+            return Border(turn[0], turn[1], phrase(HOST_BOUND), phrase(DEVICE_BOUND))
         inside = change is not None and turn[0] < change <= turn[1]
         size = change if change and inside else math.exp((math.log(turn[0]) + math.log(turn[1])) / 2)
-        return Border(size, size, HOST_BOUND, DEVICE_BOUND)
-    return Border(change, change, "Python needs longer", "the device needs longer") if change is not None else None
+        return Border(size, size, phrase(HOST_BOUND), phrase(DEVICE_BOUND))
+    longer = phrase("Python needs longer"), phrase("the device needs longer")
+    return Border(change, change, *longer) if change is not None else None
 
 
 def _device_longer_from(values: Sequence[Any], results: Sequence[BenchSummary]) -> float | None:
@@ -132,40 +128,58 @@ def describe_growth(name: str, values: Sequence[Any], results: Sequence[BenchSum
     quantity = "done" if all(r.done is not None for r in results) else "returns"
     each = [r.quantities[quantity] for r in results]
     times_s = [q.median_s for q in each]
-    spread = f"{quantity} lies between {duration_s(min(times_s))} and {duration_s(max(times_s))}"
     if len(times_s) < 2:
-        return f"{quantity} {duration_s(times_s[0])} at {name} = {values[0]}"
+        time = duration_s(times_s[0])
+        return phrase(
+            "{quantity} {time} at {value}", quantity=phrase(quantity), time=time, value=f"{name} = {values[0]}"
+        )
+    spread = _spread(quantity, times_s)
     if not are_sizes(values):
         return spread
     where = _describe_bottleneck(name, values, results)
-    return f"{where} {_describe_end(name, values, quantity, each) or spread}".lstrip()
+    return chained("{a} {b}", (where, _describe_end(name, values, quantity, each) or spread))
+
+
+def _spread(quantity: str, times_s: Sequence[float]) -> str:
+    low, high = duration_s(min(times_s)), duration_s(max(times_s))
+    return phrase("{quantity} lies between {low} and {high}", quantity=phrase(quantity), low=low, high=high)
 
 
 def _describe_bottleneck(name: str, values: Sequence[Any], results: Sequence[BenchSummary]) -> str:
     if turn := _verdicts_turn(values, results):
-        return f"Python decides up to {name} = {turn[0]}, the device from {name} = {turn[1]} on:"
+        until, since = (f"{name} = {value}" for value in turn)
+        return phrase("Python decides up to {until}, the device from {since} on:", until=until, since=since)
     if border := bottleneck_border(values, results):
         at = f"{name} ≈ {significant(border.until, 2)}"
-        return f"Python decides below {at}, the device above it:"
+        return phrase("Python decides below {at}, the device above it:", at=at)
     kinds = {result.supported_verdict for result in results}
-    who = {HOST_BOUND: "Python decides", DEVICE_BOUND: "The device decides"}.get(kinds.pop())
-    return f"{who} at every {name}:" if not kinds and who else ""
+    if kinds == {HOST_BOUND}:
+        return phrase("Python decides at every {name}:", name=name)
+    return phrase("The device decides at every {name}:", name=name) if kinds == {DEVICE_BOUND} else ""
 
 
 def _describe_end(name: str, values: Sequence[Any], quantity: str, each: Sequence[Quantity]) -> str:
     """How the time changes between the last two values; empty for a time of 0."""
     times_s = [q.median_s for q in each]
     grows = slope(values, times_s)
-    last, before = values[-1], values[-2]
+    between = {"before": f"{name} = {values[-2]}", "last": values[-1]}
     if grows is None:
         return ""
+    shown = phrase(quantity)
     if abs(grows) < FLAT_SLOPE:
-        return f"{quantity} stays at {duration_s(times_s[-1])} from {name} = {before} to {last}"
+        time = duration_s(times_s[-1])
+        return phrase("{quantity} stays at {time} from {before} to {last}", quantity=shown, time=time, **between)
     if _overlap(*each[-2:]):
-        spread = f"{quantity} lies between {duration_s(min(times_s))} and {duration_s(max(times_s))}"
-        return f"{spread}; the intervals at {name} = {before} and {last} overlap, so no trend is certain there"
-    verb, factor = ("grows", times_s[-1] / times_s[-2]) if grows > 0 else ("shrinks", times_s[-2] / times_s[-1])
-    return f"{quantity} {verb} × {significant(factor, 2)} from {name} = {before} to {last}"
+        return phrase(
+            "{spread}; the intervals at {before} and {last} overlap, so no trend is certain there",
+            spread=_spread(quantity, times_s),
+            **between,
+        )
+    if grows > 0:
+        factor = significant(times_s[-1] / times_s[-2], 2)
+        return phrase("{quantity} grows × {factor} from {before} to {last}", quantity=shown, factor=factor, **between)
+    factor = significant(times_s[-2] / times_s[-1], 2)
+    return phrase("{quantity} shrinks × {factor} from {before} to {last}", quantity=shown, factor=factor, **between)
 
 
 def _overlap(before: Quantity, last: Quantity) -> bool:
@@ -179,12 +193,23 @@ def describe_variants(name: str, values: Sequence[Any], comparisons: Sequence[Se
     """For which values which variant is faster.  comparisons: per value those of all variants but the first."""
     parts = []
     for each in zip(*comparisons, strict=True):
-        for verdict, words in _IN_WORDS.items():
+        for verdict in ("faster", "slower", "same", "unclear"):
             at = [str(v) for v, c in zip(values, each, strict=True) if c.verdict == verdict]
             if at:
-                where = f"every {name}" if len(at) == len(each) else f"{name} = {', '.join(at)}"
-                parts.append(f"{each[0].name} is {words.format(each[0].baseline)} at {where}")
-    return "; ".join(parts)
+                values_named = f"{name} = {', '.join(at)}"
+                where = phrase("every {name}", name=name) if len(at) == len(each) else values_named
+                parts.append(_describe_variant(verdict, {"name": each[0].name, "baseline": each[0].baseline}, where))
+    return chained("{a}; {b}", parts)
+
+
+def _describe_variant(verdict: str, names: Mapping[str, str], where: str) -> str:
+    if verdict == "faster":
+        return phrase("{name} is faster than {baseline} at {where}", where=where, **names)
+    if verdict == "slower":
+        return phrase("{name} is slower than {baseline} at {where}", where=where, **names)
+    if verdict == "same":
+        return phrase("{name} is as fast as {baseline} at {where}", where=where, **names)
+    return phrase("{name} is unclear against {baseline} at {where}", where=where, **names)
 
 
 _Row = Annotated[tuple[Any, ...], msgspec.Meta(min_length=1)]

@@ -14,8 +14,9 @@ import numpy as np
 from perfmagic.analysis.bench.quantity import LONGER_SPAN, Quantity, Waits, contradiction, has_idle_device
 from perfmagic.analysis.bench.queue_model import busy_ns
 from perfmagic.analysis.verdict import DEVICE_BOUND
+from perfmagic.base.language import counted, phrase
 from perfmagic.base.options import called, option
-from perfmagic.base.units import NBSP, duration_s, percent, percent_known, plural, significant, size
+from perfmagic.base.units import NBSP, duration_s, percent, percent_known, significant, size
 from perfmagic.trace.host_limits import shared_cores_words
 from perfmagic.trace.samples import BenchRecord, ClockRecord, Condition, Plain, Taken
 
@@ -41,8 +42,10 @@ class Advice:
         given = self.taken.settings.get(setting, default)
         if setting in self._unavailable or (given != default and given is not False):
             return ""
-        function = ", a function of yours," if setting == "setup_each" and not self.taken.magic else ""
-        return f": {self.option(setting, value)}{function} {effect}"
+        advised = self.option(setting, value)
+        if setting == "setup_each" and not self.taken.magic:
+            return phrase(": {option}, a function of yours, {effect}", option=advised, effect=effect)
+        return phrase(": {option} {effect}", option=advised, effect=effect)
 
     def option(self, setting: str, value: object = "") -> str:
         """An option as whoever took the benchmark writes it.  setting: a field of BenchSpec."""
@@ -53,7 +56,8 @@ class Advice:
 
         No time is advised: a time that is given ends sampling for other reasons too, and may take fewer.
         """
-        return f"a quieter machine or more samples help ({self.option('samples', _rounded_up(MORE * n))})"
+        more = self.option("samples", _rounded_up(MORE * n))
+        return phrase("a quieter machine or more samples help ({option})", option=more)
 
 
 def _rounded_up(n: int) -> int:
@@ -89,123 +93,193 @@ def describe_conditions(conditions: Sequence[Condition], taken: Taken) -> tuple[
 
 
 def _did_not_settle(v: Mapping[str, Any], advice: Advice) -> str:
-    tip = advice.unless("setup_each", "reset", "gives each call a fresh start")
-    return f"did not settle within {duration_s(v['seconds'])} of warm-up; later calls may differ too{tip}"
+    return phrase(
+        "did not settle within {time} of warm-up; later calls may differ too{tip}",
+        time=duration_s(v["seconds"]),
+        tip=_fresh_start(advice),
+    )
+
+
+def _fresh_start(advice: Advice) -> str:
+    return advice.unless("setup_each", "reset", phrase("gives each call a fresh start"))
 
 
 def _outlasted(v: Mapping[str, Any], _: Advice) -> str:
     if v["why"] == "long":
-        needs = f"Python needs {duration_s(v['host_s'])}, longer than a backlog may be"
-        return f"{needs}: device span includes waiting for Python"
+        return phrase(
+            "Python needs {time}, longer than a backlog may be: device span includes waiting for Python",
+            time=duration_s(v["host_s"]),
+        )
     if v["why"] == "synchronises":
-        return "the cell synchronises: device span includes waiting"
-    return "Python was slower than in the first pass: device span includes waiting for it"
+        return phrase("the cell synchronises: device span includes waiting")
+    return phrase("Python was slower than in the first pass: device span includes waiting for it")
 
 
 def _load(v: Mapping[str, Any], advice: Advice) -> str:
-    said = f"load average {v['load']:.1f} on {plural(v['cores'], 'core')}: other processes were running"
+    said = counted(
+        v["cores"],
+        "load average {load} on {n} core: other processes were running",
+        "load average {load} on {n} cores: other processes were running",
+        load=f"{v['load']:.1f}",
+    )
     if advice.interleaved:
         return said
-    return f"{said}. Interleaved comparisons ({called(advice.taken.magic, 'bench --vs')}) are less affected"
+    magic = called(advice.taken.magic, "bench --vs")
+    return phrase("{said}. Interleaved comparisons ({magic}) are less affected", said=said, magic=magic)
 
 
 def _drift(v: Mapping[str, Any], advice: Advice) -> str:
-    moved = "rose" if v["last_s"] > v["first_s"] else "fell"
-    tip = advice.unless("runs", "5", "shows whether it goes on")
-    return f"{v['quantity']} {moved} from {duration_s(v['first_s'])} to {duration_s(v['last_s'])} during the run{tip}"
+    moved = phrase("rose") if v["last_s"] > v["first_s"] else phrase("fell")
+    return phrase(
+        "{quantity} {moved} from {first} to {last} during the run{tip}",
+        quantity=phrase(v["quantity"]),
+        moved=moved,
+        first=duration_s(v["first_s"]),
+        last=duration_s(v["last_s"]),
+        tip=advice.unless("runs", "5", phrase("shows whether it goes on")),
+    )
 
 
 def _mean(v: Mapping[str, Any], _: Advice) -> str:
-    mean, median, most = (duration_s(v[name]) for name in ("mean_s", "median_s", "max_s"))
-    return (
-        f"the mean of {v['quantity']}, {mean}, is far from its median, {median}: the longest sample took {most} a call"
+    return phrase(
+        "the mean of {quantity}, {mean}, is far from its median, {median}: the longest sample took {most} a call",
+        quantity=phrase(v["quantity"]),
+        mean=duration_s(v["mean_s"]),
+        median=duration_s(v["median_s"]),
+        most=duration_s(v["max_s"]),
     )
 
 
 def _bimodal(v: Mapping[str, Any], advice: Advice) -> str:
     low_s, high_s = v["low_s"], v["high_s"]
-    low, high = duration_s(low_s), duration_s(high_s)
-    fractions = f"{percent(v['low_frac'])} near {low}, {percent(1 - v['low_frac'])} near {high}"
-    tip = advice.unless("runs", "5", "shows whether whole runs keep to one mode")
     between = low_s * NEAR_MODE < v.get("median_s", low_s) < high_s / NEAR_MODE
-    described = "neither mode" if between else "only one of them"
-    return f"{v['quantity']} is bimodal: {fractions}; the median describes {described}{tip}"
+    return phrase(
+        "{quantity} is bimodal: {few} near {low}, {rest} near {high}; the median describes {described}{tip}",
+        quantity=phrase(v["quantity"]),
+        few=percent(v["low_frac"]),
+        low=duration_s(low_s),
+        rest=percent(1 - v["low_frac"]),
+        high=duration_s(high_s),
+        described=phrase("neither mode") if between else phrase("only one of them"),
+        tip=advice.unless("runs", "5", phrase("shows whether whole runs keep to one mode")),
+    )
 
 
 def _runs_differ(v: Mapping[str, Any], _: Advice) -> str:
-    spread = percent_known(v["spread_frac"])
-    return f"the medians of {v['runs']} runs of {v['quantity']} differ by {spread}: trust no smaller difference"
+    return phrase(
+        "the medians of {n} runs of {quantity} differ by {spread}: trust no smaller difference",
+        n=v["runs"],
+        quantity=phrase(v["quantity"]),
+        spread=percent_known(v["spread_frac"]),
+    )
 
 
 def _clock(v: Mapping[str, Any], advice: Advice) -> str:
     reasons = [v["limited_by"]] if v["limited_by"] else []
     reasons += [f"{v['temperature_c']}{NBSP}°C"] if v["temperature_c"] else []  # 0 where the GPU did not say
     why = f" ({', '.join(reasons)})" if reasons else ""
-    tip = advice.unless("cooldown_s", "0.5", "pauses before each sample")
-    return f"the clock of GPU {v['device']} went from {v['start_mhz']} to {v['lowest_mhz']}{NBSP}MHz{why}{tip}"
+    return phrase(
+        "the clock of GPU {device} went from {start} to {lowest}{why}{tip}",
+        device=v["device"],
+        start=v["start_mhz"],
+        lowest=f"{v['lowest_mhz']}{NBSP}MHz",
+        why=why,
+        tip=advice.unless("cooldown_s", "0.5", phrase("pauses before each sample")),
+    )
 
 
 def _changed(v: Mapping[str, Any], advice: Advice) -> str:
-    times = f", {significant(v['times'], 2)} times as long as those sampled" if v["times"] else ""
-    tip = advice.unless("setup_each", "reset", "gives each call a fresh start")
-    who = "later calls, including the other variants'," if advice.interleaved else "later calls"
-    return (
-        f"the first call took {duration_s(v['seconds'])}{times}, and modified {v['names']}: {who} may do less work{tip}"
+    took = phrase("the first call took {time}", time=duration_s(v["seconds"]))
+    if v["times"]:
+        times = significant(v["times"], 2)
+        took = phrase("{took}, {times} times as long as those sampled", took=took, times=times)
+    later = phrase("later calls, including the other variants',") if advice.interleaved else phrase("later calls")
+    return phrase(
+        "{took}, and modified {names}: {later} may do less work{tip}",
+        took=took,
+        names=v["names"],
+        later=later,
+        tip=_fresh_start(advice),
     )
 
 
 def _grew(v: Mapping[str, Any], advice: Advice) -> str:
-    tip = advice.unless("setup_each", "reset", "gives each call a fresh start")
-    return f"every call leaves {size(v['bytes_per_call'])} more on {v['where']}{tip}"
+    return phrase(
+        "every call leaves {size} more on {where}{tip}",
+        size=size(v["bytes_per_call"]),
+        where=v["where"],
+        tip=_fresh_start(advice),
+    )
 
 
 def _fits(v: Mapping[str, Any], advice: Advice) -> str:
-    cold = advice.option("cold", True)
-    return (
-        f"a call moves {size(v['bytes'])}, which fits in {v['name']} ({size(v['cache_bytes'])}): the rate may be that "
-        f"of the cache, not of the memory; {cold} overwrites the cache before each sample"
+    return phrase(
+        "a call moves {moved}, which fits in {name} ({size}): the rate may be that of the cache, not of the memory;"
+        " {cold} overwrites the cache before each sample",
+        moved=size(v["bytes"]),
+        name=v["name"],
+        size=size(v["cache_bytes"]),
+        cold=advice.option("cold", True),
     )
 
 
 def _recompiled(v: Mapping[str, Any], advice: Advice) -> str:
-    tip = advice.unless("warmup", "20", "may keep that out of the samples")
-    return f"torch.compile made {plural(v['times'], 'graph')} while samples were taken{tip}"
+    return counted(
+        v["times"],
+        "torch.compile made {n} graph while samples were taken{tip}",
+        "torch.compile made {n} graphs while samples were taken{tip}",
+        tip=advice.unless("warmup", "20", phrase("may keep that out of the samples")),
+    )
 
 
 def _streams(v: Mapping[str, Any], advice: Advice) -> str:
     n = v["streams"]
-    where = f"{n} streams" if n > 1 else "a stream that is not the current one"
-    shows = called(advice.taken.magic, "timeline")
-    return f"the cell works on {where} and the device span sees the current one only: {shows} shows all"
+    where = phrase("{n} streams", n=n) if n > 1 else phrase("a stream that is not the current one")
+    return phrase(
+        "the cell works on {where} and the device span sees the current one only: {magic} shows all",
+        where=where,
+        magic=called(advice.taken.magic, "timeline"),
+    )
 
 
 def _verdicts_differ(v: Mapping[str, Any], _: Advice) -> str:
-    done = duration_s(v["done_s"])
-    said = f"the recorded run was {v['verdict']}; in the samples"
+    kind, done = phrase(v["verdict"]), duration_s(v["done_s"])
     if v["why"] == "python waits":
-        return f"{said} Python waits for the device for {duration_s(v['python_waits_s'])} of {done}"
+        return phrase(
+            "the recorded run was {kind}; in the samples Python waits for the device for {time} of {done}",
+            kind=kind,
+            time=duration_s(v["python_waits_s"]),
+            done=done,
+        )
     idle = duration_s(v["device_idle_s"])
-    often = "" if v["verdict"] == DEVICE_BOUND else "only "
-    return f"{said} the device is idle for {often}{idle} of {done}"
+    only = idle if v["verdict"] == DEVICE_BOUND else phrase("only {time}", time=idle)
+    return phrase(
+        "the recorded run was {kind}; in the samples the device is idle for {time} of {done}",
+        kind=kind,
+        time=only,
+        done=done,
+    )
 
 
 _SENTENCES: dict[str, Callable[[Mapping[str, Any], Advice], str]] = {
     "load": _load,
-    "long first call": lambda v, _: f"the first call took {duration_s(v['seconds'])}: no warm-up",
-    "profiled before": lambda _v, _a: (
+    "long first call": lambda v, _: phrase("the first call took {time}: no warm-up", time=duration_s(v["seconds"])),
+    "profiled before": lambda _v, _a: phrase(
         "a profile was taken earlier in this process: launches may be 10 to 20 % slower until a restart"
     ),
     "did not settle": _did_not_settle,
-    "idle device": lambda v, _: f"nothing was queued on the {v['device']}",
-    "no device": lambda _v, _a: "no device was in use: done equals returns",
-    "no events": lambda v, _: f"no device records on {v['device']}: no device span",
-    "no backlog": lambda _v, _a: "nothing could keep the queue full: device span includes waiting for Python",
+    "idle device": lambda v, _: phrase("nothing was queued on the {device}", device=v["device"]),
+    "no device": lambda _v, _a: phrase("no device was in use: done equals returns"),
+    "no events": lambda v, _: phrase("no device records on {device}: no device span", device=v["device"]),
+    "no backlog": lambda _v, _a: phrase("nothing could keep the queue full: device span includes waiting for Python"),
     "backlog outlasted": _outlasted,
-    "no verdict": lambda v, _: f"no verdict: {v['why']}",
-    "fewer queued": lambda v, _: (
-        f"{v['calls']} calls are queued in a row, not {v['wanted']}: that may be more launches than a stream holds"
+    "no verdict": lambda v, _: phrase("no verdict: {why}", why=v["why"]),
+    "fewer queued": lambda v, _: phrase(
+        "{n} calls are queued in a row, not {wanted}: that may be more launches than a stream holds",
+        n=v["calls"],
+        wanted=v["wanted"],
     ),
-    "prints": lambda _v, _a: (
+    "prints": lambda _v, _a: phrase(
         "it prints: output is dropped from the second call on, so no figure contains the time to show it"
     ),
     "recompiled": _recompiled,
@@ -213,35 +287,46 @@ _SENTENCES: dict[str, Callable[[Mapping[str, Any], Advice], str]] = {
     "memory grew": _grew,
     "changed inputs": _changed,
     "clock": _clock,
-    "shared": lambda v, _: f"{plural(v['processes'], 'other process', 'other processes')} used GPU {v['device']}",
-    "longer span": lambda v, _: (
-        f"the device span ({duration_s(v['span_s'])}) is longer than done ({duration_s(v['done_s'])}): the machine was "
-        "slower when the span was measured, so neither is certain"
+    "shared": lambda v, _: counted(
+        v["processes"], "{n} other process used GPU {gpu}", "{n} other processes used GPU {gpu}", gpu=v["device"]
+    ),
+    "longer span": lambda v, _: phrase(
+        "the device span ({span}) is longer than done ({done}): the machine was slower when the span was measured, so"
+        " neither is certain",
+        span=duration_s(v["span_s"]),
+        done=duration_s(v["done_s"]),
     ),
     "verdicts differ": _verdicts_differ,
-    "busy in a row": lambda v, _: (
-        f"the verdict is for one call; of {v['calls']} in a row each takes {duration_s(v['queued_s'])}, hardly more "
-        f"than its device span ({duration_s(v['span_s'])}): there the device is the bottleneck"
+    "busy in a row": lambda v, _: phrase(
+        "the verdict is for one call; of {n} in a row each takes {time}, hardly more than its device span ({span}):"
+        " there the device is the bottleneck",
+        n=v["calls"],
+        time=duration_s(v["queued_s"]),
+        span=duration_s(v["span_s"]),
     ),
-    "not swept": lambda v, _: (
-        f"neither the cell nor its set-up code names {v['name']}: only what they call can depend on it"
+    "not swept": lambda v, _: phrase(
+        "neither the cell nor its set-up code names {name}: only what they call can depend on it", name=v["name"]
     ),
     "bimodal": _bimodal,
     "mean": _mean,
     "drift": _drift,
     "runs differ": _runs_differ,
-    "compiled away": lambda _v, _a: (
+    "compiled away": lambda _v, _a: phrase(
         "Python evaluated the cell when it compiled it, so no call does anything: use names instead of literals"
     ),
-    "takes no time": lambda _v, _a: "takes less time than the clock can resolve: nothing is left after the empty loop",
-    "slow recording": lambda v, _: (
-        f"the recorded run took {duration_s(v['recorded_s'])}, the samples {duration_s(v['done_s'])}: the verdict "
-        "rests on that run and may not hold for the samples"
+    "takes no time": lambda _v, _a: phrase(
+        "takes less time than the clock can resolve: nothing is left after the empty loop"
+    ),
+    "slow recording": lambda v, _: phrase(
+        "the recorded run took {recorded}, the samples {done}: the verdict rests on that run and may not hold for the"
+        " samples",
+        recorded=duration_s(v["recorded_s"]),
+        done=duration_s(v["done_s"]),
     ),
     "other streams": _streams,
     "pace not reached": lambda v, _: str(v["words"]),
     "shared cores": lambda v, _: shared_cores_words(int(v["n_devices"])),
-    "unpaced": lambda _v, _a: (
+    "unpaced": lambda _v, _a: phrase(
         "the simulated device has no pace: ops take what the CPU needs for them, and a GPU may order the variants the "
         'other way, half precision for one; a pace gives it rates: device(pace="matmul=50GFLOP/s")'
     ),

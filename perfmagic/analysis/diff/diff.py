@@ -12,6 +12,7 @@ from perfmagic.analysis.diff.comparable import notes, repeats_of, unlike
 from perfmagic.analysis.diff.side import ComparedTrace, Side, busiest_devices
 from perfmagic.analysis.diff.times import TimeChange, parts, totals
 from perfmagic.base import units
+from perfmagic.base.language import phrase
 from perfmagic.trace.json_form import JsonForm, one_of
 from perfmagic.trace.model import Trace
 from perfmagic.trace.rows import Rows
@@ -53,7 +54,7 @@ def headline(a: ComparedTrace, b: ComparedTrace, whole: TimeChange, no_verdict: 
 
 def describe_part(part: TimeChange) -> str:
     """What a part is the time of, for people."""
-    return IDLE_WORDS[part.name] if part.kind == "idle" else part.name
+    return phrase(IDLE_WORDS[part.name] if part.kind == "idle" else part.name)
 
 
 def _decider(side: ComparedTrace) -> str:

@@ -212,7 +212,7 @@ class Facts:
     @property
     def the_device(self) -> str:
         """The device in a sentence: "the device", by its number where the trace has several."""
-        return f"device {self.device}" if len(self.trace.device_ids) > 1 else "the device"
+        return phrase("device {n}", n=self.device) if len(self.trace.device_ids) > 1 else phrase("the device")
 
     @property
     def on_device(self) -> str:
@@ -223,7 +223,11 @@ class Facts:
     def the_busiest(self) -> str:
         """The device as a verdict introduces it: "device 3, the busiest of 8," where the trace has several."""
         several = len(self.trace.device_ids)
-        return f"{self.the_device}, the busiest of {several}," if several > 1 else self.the_device
+        return (
+            phrase("{device}, the busiest of {n},", device=self.the_device, n=several)
+            if several > 1
+            else self.the_device
+        )
 
     @cached_property
     def cell_time(self) -> CellTime:

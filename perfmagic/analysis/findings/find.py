@@ -41,6 +41,7 @@ from perfmagic.analysis.findings.sync import pageable, slower_copies, sync
 from perfmagic.analysis.findings.verdict import claimed_by_verdict, failed, kind_of, no_verdict, verdict_of
 from perfmagic.analysis.timeline.trust import incomplete_graphs
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, Verdict
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, intersect, merge, overlap_ns, subtract, total_ns
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
@@ -301,7 +302,7 @@ def verdict_finding(outcomes: Outcomes) -> Finding:
         rule="verdict",
         cost_ns=judged.cost_ns,
         cause=judged.kind,
-        detail=f": {judged.detail}" if judged.detail else "",
+        detail=phrase(": {detail}", detail=judged.detail) if judged.detail else "",
         lines=judged.lines,
         start_ns=parts.extent_start_ns,
         end_ns=parts.extent_end_ns,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import ClassVar
 
@@ -13,6 +13,7 @@ from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.host_time import FRAME_NAME, MOST_FRAC, STEP_NAME, FrameTime, held_by, host_time
 from perfmagic.analysis.timeline.paths import call_paths, on_paths, sites
 from perfmagic.base import units
+from perfmagic.base.language import phrase, translated
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns, total_ns, union
 from perfmagic.base.units import listed, on_lines
 from perfmagic.trace.columns import NO_LINE, HostKind, Int64
@@ -215,12 +216,19 @@ def _around(trace: Trace, path: Int64, weight: Int64, rows: list[int]) -> str:
     return f" mostly on {name_place(paths, place)}{_callers(paths, of_it, [place])}"
 
 
+def translate_headlines(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings with headlines and actions in the language in force; a sentence stays, its writers translate it."""
+    return tuple(replace(f, headline=translated(f.headline), action=translated(f.action)) for f in findings)
+
+
 def name_place(paths: Paths, place: tuple[int, int]) -> str:
     """A row of functions and a line in words: "line 14 of train_step", "line 7" of the cell."""
     function = paths.functions[place[0]]
     if place[0] in paths.unfollowed:
-        return f"lines of {function.name}"
-    return f"line {place[1]}" if function.is_cell else f"line {place[1]} of {function.name}"
+        return phrase("lines of {function}", function=function.name)
+    if function.is_cell:
+        return phrase("line {line}", line=place[1])
+    return phrase("line {line} of {function}", line=place[1], function=function.name)
 
 
 def _callers(paths: Paths, rows: list[int], places: list[tuple[int, int]]) -> str:

@@ -32,8 +32,8 @@ from perfmagic.analysis.verdict import (
     Verdict,
 )
 from perfmagic.base import units
+from perfmagic.base.language import chained, counted, listing, phrase, sentences
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, complement, covered_ns, intersect, total_ns, union
-from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NO_LINE, HostKind, Int64
 from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.model import Trace
@@ -56,17 +56,21 @@ def host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
     levels = operator_stack(trace).levels.values()
     rows = np.concatenate([level[0] for level in levels]) if levels else np.zeros(0, np.int64)
     if not len(rows):
-        return "the device ran nothing that was recorded", ()
+        return phrase("the device ran nothing that was recorded"), ()
     inside = union(ops.start_ns[rows], ops.end_ns[rows])
     length_ns = int(ops.end_ns.max()) - int(ops.start_ns.min())
     outside_ns = length_ns - total_ns(inside)
-    longest = f"the host's longest operators, with what they called: {', '.join(_longest(trace, rows))}"
+    names = ", ".join(_longest(trace, rows))
+    longest = phrase("the host's longest operators, with what they called: {names}", names=names)
     annotated = _annotated(trace, inside)
     if outside_ns < OUTSIDE_FRAC * length_ns:
         return sentences(longest, annotated), ()
-    share = f"{units.percent(outside_ns / length_ns)} of the record"
-    part = f"{units.duration(outside_ns)} of {units.duration(length_ns)}"
-    outside = f"{share}, {part}, passed outside of every recorded operator"
+    outside = phrase(
+        "{share} of the record, {time} of {total}, passed outside of every recorded operator",
+        share=units.percent(outside_ns / length_ns),
+        time=units.duration(outside_ns),
+        total=units.duration(length_ns),
+    )
     if outside_ns < MOSTLY_FRAC * length_ns:
         return sentences(longest, outside, annotated), ()
     return sentences(outside, annotated, longest), ()
@@ -108,7 +112,7 @@ def _annotated(trace: Trace, inside: Intervals) -> str:
         bare = outside_ns >= MOSTLY_FRAC * length_ns > 0
         where = f" ({units.duration(outside_ns)} of it without a recorded operator)" if bare else ""
         annotations.append(f"{name} {units.duration(length_ns)}{where}")
-    return f"the longest annotations: {', '.join(annotations)}" if annotations else ""
+    return phrase("the longest annotations: {names}", names=", ".join(annotations)) if annotations else ""
 
 
 # A verdict turns on a tenth of the time: lengths that the reader had to make up could turn it alone if they are that
@@ -142,14 +146,16 @@ def verdict_of(facts: Facts) -> Verdict:
 def no_verdict(facts: Facts) -> str:
     """Why a record has no verdict, "" where it has one."""
     if failed(facts.trace):
-        return "the code failed before its end"
+        return phrase("the code failed before its end")
     if not len(facts.trace.ops):
         return ""
     if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
-        return f"one op of {units.duration(facts.breakdown.busy_ns)} is too little for one"
+        return phrase("one op of {time} is too little for one", time=units.duration(facts.breakdown.busy_ns))
     if lacks := sample(facts.trace) or incomplete_graphs(facts.trace):
-        return sentences(lacks.words, "what the device waited for cannot be told")
-    return f"{describe_repairs(facts)}, too many to say who waited for whom" if too_much_repaired(facts) else ""
+        return sentences(lacks.words, phrase("what the device waited for cannot be told"))
+    if not too_much_repaired(facts):
+        return ""
+    return phrase("{repairs}, too many to say who waited for whom", repairs=describe_repairs(facts))
 
 
 def failed(trace: Trace) -> bool:
@@ -254,36 +260,53 @@ def _device_bound(facts: Facts, time: CellTime) -> Described:
     deepest = max((q.ops_max for q in facts.queues), default=0)
     ahead_ns, at_least = max(((q.run_ahead_max_ns, q.run_ahead_at_least) for q in facts.queues), default=(0, False))
     if deepest:
-        least = "at least " if at_least else ""
-        parts.append(f"Python ran up to {units.plural(deepest, 'op')} and {least}{units.duration(ahead_ns)} ahead")
-    if waits_for_device(facts):
-        parts.append(
-            f"{'Python' if facts.trace.meta.returned_ns is None else 'the cell'} blocks until the device finishes"
-        )
+        ahead = phrase("at least {time}", time=units.duration(ahead_ns)) if at_least else units.duration(ahead_ns)
+        ops = counted(deepest, "{n} op", "{n} ops")
+        parts.append(phrase("Python ran up to {ops} and {time} ahead", ops=ops, time=ahead))
+    if waits_for_device(facts) and facts.trace.meta.returned_ns is None:
+        parts.append(phrase("Python blocks until the device finishes"))
+    elif waits_for_device(facts):
+        parts.append(phrase("the cell blocks until the device finishes"))
     return [*parts, *_idle(facts, time)], (), None
 
 
 def _host_bound(facts: Facts, time: CellTime) -> Described:
     where, lines = _by_line(facts, time.waited_for_host)
-    waited = f"{facts.the_busiest} waited {_for_python(facts, time)}{where}"
+    waited: str = phrase(
+        "{device} waited {for_python}{where}",
+        device=facts.the_busiest,
+        for_python=_for_python(facts, time),
+        where=where,
+    )
     judgement = judged_by_path(facts)
     if judgement is not None and time.waited_for_host_ns < STARVED_FRAC * time.window.length_ns:
-        share = f"{_of_path(judgement.host_ns, judgement)} Python's"
-        waited = f"{share}: {waited}" if time.waited_for_host_ns else share
-    parts = [waited, _unrecorded(facts, time), _busy(time, "it"), *_idle(facts, time, said="python"), _slowed(facts)]
+        share = _of_path(judgement.host_ns, judgement, phrase("Python's"))
+        waited = phrase("{a}: {b}", a=share, b=waited) if time.waited_for_host_ns else share
+    parts = [
+        waited,
+        _unrecorded(facts, time),
+        _busy(time, phrase("it")),
+        *_idle(facts, time, said="python"),
+        _slowed(facts),
+    ]
     return parts, lines, time.waited_for_host_ns
 
 
-def _of_path(ns: int, judgement: Judgement) -> str:
-    return f"{units.percent(ns / judgement.run_ns)} of the critical path is"
+def _of_path(ns: int, judgement: Judgement, what: str) -> str:
+    return phrase("{share} of the critical path is {what}", share=units.percent(ns / judgement.run_ns), what=what)
 
 
 def _start_up(facts: Facts, time: CellTime) -> Described:
     parts, lines, _ = _between(facts, time)
     meta = facts.trace.meta
     before_ns = facts.first_queued_ns - meta.start_ns
-    nothing = f"{facts.the_device} got nothing for {units.duration(before_ns)}"
-    return [f"{nothing} of {units.duration(meta.end_ns - meta.start_ns)}", *parts], lines, None
+    nothing = phrase(
+        "{device} got nothing for {time} of {total}",
+        device=facts.the_device,
+        time=units.duration(before_ns),
+        total=units.duration(meta.end_ns - meta.start_ns),
+    )
+    return [nothing, *parts], lines, None
 
 
 def _transfers(facts: Facts, time: CellTime) -> Described:
@@ -291,9 +314,11 @@ def _transfers(facts: Facts, time: CellTime) -> Described:
     parts, lines, _ = _between(facts, time)
     if (judgement := judged_by_path(facts)) is None:
         return parts, lines, None
-    copies = judgement.kind == COPY_BOUND
-    ns, what = (judgement.copies_ns, "copies") if copies else (judgement.communication_ns, "communication")
-    return [f"{_of_path(ns, judgement)} {what}", *parts], lines, None
+    if judgement.kind == COPY_BOUND:
+        first = _of_path(judgement.copies_ns, judgement, phrase("copies"))
+    else:
+        first = _of_path(judgement.communication_ns, judgement, phrase("communication"))
+    return [first, *parts], lines, None
 
 
 def _unrecorded(facts: Facts, time: CellTime) -> str:
@@ -302,29 +327,44 @@ def _unrecorded(facts: Facts, time: CellTime) -> str:
     hole_ns = total_ns(intersect(missing.where, time.waited_for_host))
     if not hole_ns or 2 * hole_ns < time.waited_for_host_ns:
         return ""
-    held = f"for {units.duration(hole_ns)} of it the record holds nothing of the host"
-    return f"{held}, and its calls are numbered on from {missing.first} to {missing.last}: calls are missing from it"
+    return phrase(
+        "for {time} of it the record holds nothing of the host, and its calls are numbered on from {first} to {last}:"
+        " calls are missing from it",
+        time=units.duration(hole_ns),
+        first=missing.first,
+        last=missing.last,
+    )
 
 
 def _slowed(facts: Facts) -> str:
     """That recording stacks slowed Python itself: torch.profiler's docs, with_stack, "additional overhead"."""
     if not len(facts.trace.python_frames):
         return ""
-    return "Python's stacks were recorded, which slows Python: without them the device waits less"
+    return phrase("Python's stacks were recorded, which slows Python: without them the device waits less")
 
 
 def _for_python(facts: Facts, time: CellTime) -> str:
     in_call_ns = time.waited_ns["in_call"]
-    inside = f", {units.duration(in_call_ns)} of it inside calls into the driver"
-    return f"{units.duration(time.waited_for_host_ns)} for Python{inside if in_call_ns >= facts.notable_ns else ''}"
+    waited = phrase("{time} for Python", time=units.duration(time.waited_for_host_ns))
+    if in_call_ns < facts.notable_ns:
+        return waited
+    inside = units.duration(in_call_ns)
+    return phrase("{waited}, {time} of it inside calls into the driver", waited=waited, time=inside)
 
 
 def _host_tail(facts: Facts, time: CellTime) -> Described:
     where, lines = _by_line(facts, time.tail)
-    last = f"the last op of {facts.the_busiest.removesuffix(',')}"
+    several = len(facts.trace.device_ids)
     judgement = judged_by_path(facts)
     tail_ns = judgement.tail_ns if judgement is not None else time.tail_ns  # a file's extent ends with that op
-    worked = f"Python worked on for {units.duration(tail_ns)} after {last}{where}"
+    worked = phrase(
+        "Python worked on for {time} after the last op of {device}{where}",
+        time=units.duration(tail_ns),
+        device=phrase("{device}, the busiest of {n}", device=facts.the_device, n=several)
+        if several > 1
+        else facts.the_device,
+        where=where,
+    )
     return [worked, _busy(time, facts.the_device), *_idle(facts, time, said="tail")], lines, time.tail_ns or None
 
 
@@ -334,8 +374,12 @@ def _between(facts: Facts, time: CellTime) -> Described:
     if time.waited_for_host_ns >= STARVED_FRAC * time.window.length_ns:
         parts.append(_slowed(facts))
     if time.window.length_ns < SHORT_CELL_NS:
-        took = f"{time.window.name} took {units.duration(time.window.length_ns)}"
-        parts.insert(0, f"{took}, little more than a launch and a sync cost by themselves")
+        took = phrase(
+            "{window} took {time}, little more than a launch and a sync cost by themselves",
+            window=time.window.name,
+            time=units.duration(time.window.length_ns),
+        )
+        parts.insert(0, took)
     return parts, (), time.window.length_ns - time.busy_ns
 
 
@@ -353,7 +397,12 @@ _DESCRIBED: dict[str, Callable[[Facts, CellTime], Described]] = {
 
 
 def _busy(time: CellTime, subject: str) -> str:
-    return f"{subject} was busy {units.percent(time.busy_frac)} of {time.window.name}"
+    return phrase(
+        "{device} was busy {share} of {window}",
+        device=subject,
+        share=units.percent(time.busy_frac),
+        window=time.window.name,
+    )
 
 
 def _together(facts: Facts, time: CellTime) -> str:
@@ -363,24 +412,30 @@ def _together(facts: Facts, time: CellTime) -> str:
     any_ns, *of_each = (total_ns(intersect(busy_intervals(facts.trace, device), window)) for device in (None, *numbers))
     if any_ns <= time.busy_ns + TURNS_FRAC * whole:
         return ""
-    at_once = f", both at once {units.percent((sum(of_each) - any_ns) / whole)}" if len(numbers) == 2 else ""
-    return f"at least one was busy {units.percent(any_ns / whole)} of that time{at_once}"
+    any_words = phrase("at least one was busy {share} of that time", share=units.percent(any_ns / whole))
+    if len(numbers) != 2:
+        return any_words
+    both = units.percent((sum(of_each) - any_ns) / whole)
+    return phrase("{any}, both at once {share}", any=any_words, share=both)
 
 
 def _idle(facts: Facts, time: CellTime, said: str = "") -> list[str]:
     """What the device waited for while it was not busy, the longest first.  said: what is said already."""
-    named = [
-        (ns, f"{units.duration(ns)} {CAUSES[name]}")
+    named: list[tuple[int, str]] = [
+        (ns, phrase("{time} {cause}", time=units.duration(ns), cause=phrase(CAUSES[name])))
         for name, ns in time.waited_ns.items()
         if name not in ("in_python", "in_call") and ns >= facts.notable_ns
     ]
     if said != "python" and time.waited_for_host_ns >= facts.notable_ns:
         named.append((time.waited_for_host_ns, _for_python(facts, time)))
     waits = [wait for _, wait in sorted(named, reverse=True)]
-    also = "also " if said == "python" else ""
-    parts = [f"{facts.the_device} {also}waited {listed(waits)}"] if waits else []
+    parts: list[str] = []
+    if waits and said == "python":
+        parts.append(phrase("{device} also waited {waits}", device=facts.the_device, waits=listing(waits)))
+    elif waits:
+        parts.append(phrase("{device} waited {waits}", device=facts.the_device, waits=listing(waits)))
     if time.tail_ns >= facts.notable_ns and said != "tail":
-        parts.append(f"Python worked on for {units.duration(time.tail_ns)} after the last op")
+        parts.append(phrase("Python worked on for {time} after the last op", time=units.duration(time.tail_ns)))
     return parts
 
 
@@ -414,10 +469,15 @@ def _first_gap_words(facts: Facts) -> str:
     gap = first_gap(facts)
     if gap is None:
         return ""
-    first = "the first op" if gap.before == 1 else f"the first {units.count(gap.before)} ops"
     n_ops = units.count(int((facts.trace.ops.device == facts.device).sum()))
-    words = f"{units.duration(gap.length_ns)} of the idle time is one gap behind {first} of {n_ops}"
-    return f"{words}: after it {facts.the_device} was busy {units.percent(gap.busy_frac)}"
+    return phrase(
+        "{time} of the idle time is one gap behind {first} of {n}: after it {device} was busy {share}",
+        time=units.duration(gap.length_ns),
+        first=phrase("the first op") if gap.before == 1 else phrase("the first {n} ops", n=units.count(gap.before)),
+        n=n_ops,
+        device=facts.the_device,
+        share=units.percent(gap.busy_frac),
+    )
 
 
 def _by_line(facts: Facts, where: Intervals) -> tuple[str, tuple[int, ...]]:
@@ -426,20 +486,24 @@ def _by_line(facts: Facts, where: Intervals) -> tuple[str, tuple[int, ...]]:
     if paths is not None and len(where):
         ordered, _ = by_place(paths, *time_on_paths(facts.trace, where))
         named = [(name_place(paths, place), ns) for place, ns in ordered[:2] if ns >= facts.notable_ns]
-        parts = [f"{units.duration(ns)}{'' if i else ' of it'} on {place}" for i, (place, ns) in enumerate(named)]
+        parts = [_of_it(ns, place, first=i == 0) for i, (place, ns) in enumerate(named)]
         cell = [n for (f, n), ns in ordered[:2] if paths.functions[f].is_cell and ns >= facts.notable_ns]
-        return "".join(f", {part}" for part in parts), tuple(cell)
+        return chained("{a}{b}", parts), tuple(cell)
     if not len(marks) or not len(where):
         return "", ()
     ends = np.append(marks.at_ns[1:], max(int(where[-1, 1]), int(marks.at_ns[-1])))
     by_line = np.bincount(marks.line, weights=covered_ns(where, marks.at_ns, ends)).astype(np.int64)
     longest = [line for line in np.argsort(-by_line, kind="stable")[:2].tolist() if line != NO_LINE]
     lines = [line for line in longest if by_line[line] >= facts.notable_ns]
-    parts = [
-        f"{units.duration(int(by_line[line]))}{' of it' if i == 0 else ''} on line {line}"
-        for i, line in enumerate(lines)
-    ]
-    return "".join(f", {part}" for part in parts), tuple(lines)
+    parts = [_of_it(int(by_line[line]), phrase("line {line}", line=line), first=i == 0) for i, line in enumerate(lines)]
+    return chained("{a}{b}", parts), tuple(lines)
+
+
+def _of_it(ns: int, place: str, *, first: bool) -> str:
+    time = units.duration(ns)
+    if first:
+        return phrase(", {time} of it on {place}", time=time, place=place)
+    return phrase(", {time} on {place}", time=time, place=place)
 
 
 def waits_for_device(facts: Facts) -> bool:
@@ -452,22 +516,28 @@ def waits_for_device(facts: Facts) -> bool:
 def _exposed_while_busy(facts: Facts, window_ns: int) -> list[str]:
     """Copies and communication that did not overlap with compute, where notable: this time could be saved as well."""
     parts = facts.breakdown
-    both = ((parts.exposed_communication_ns, "communication"), (parts.exposed_copy_ns, "copies"))
+    communication, copies = phrase("communication"), phrase("copies")
+    both = ((parts.exposed_communication_ns, communication), (parts.exposed_copy_ns, copies))
     clauses = [
-        f"{units.duration(ns)} in {what}" for ns, what in sorted(both, reverse=True) if ns >= EXPOSED_FRAC * window_ns
+        phrase("{time} in {what}", time=units.duration(ns), what=what)
+        for ns, what in sorted(both, reverse=True)
+        if ns >= EXPOSED_FRAC * window_ns
     ]
-    return [f"while busy, it spent {listed(clauses)} that did not overlap with compute"] if clauses else []
+    spent = listing(clauses)
+    return [phrase("while busy, it spent {spent} that did not overlap with compute", spent=spent)] if clauses else []
 
 
 def describe_repairs(facts: Facts) -> str:
     """How many durations the verdict rests on the reader repaired; nothing where none were."""
     meta = facts.trace.meta
-    counts = (
-        (meta.repaired_ops, len(facts.trace.ops), "device op"),
-        (meta.repaired_calls, len(facts.trace.calls), "call"),
-    )
-    parts = [f"{units.count(min(n, total))} of {units.plural(total, name)}" for n, total, name in counts if n and total]
-    return f"it rests on repaired durations of {' and '.join(parts)}" if parts else ""
+    n_ops, n_calls = len(facts.trace.ops), len(facts.trace.calls)
+    ops, calls = counted(n_ops, "{n} device op", "{n} device ops"), counted(n_calls, "{n} call", "{n} calls")
+    parts = [
+        phrase("{repaired} of {total}", repaired=units.count(min(n, n_all)), total=total)
+        for n, n_all, total in ((meta.repaired_ops, n_ops, ops), (meta.repaired_calls, n_calls, calls))
+        if n and n_all
+    ]
+    return phrase("it rests on repaired durations of {parts}", parts=listing(parts)) if parts else ""
 
 
 def too_much_repaired(facts: Facts) -> bool:

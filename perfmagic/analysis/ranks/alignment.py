@@ -12,8 +12,8 @@ import numpy as np
 from perfmagic.analysis.ranks.rank_summary import RankSummary
 from perfmagic.analysis.ranks.who_waited import MatchedGroup, MatchedMessages, Matching
 from perfmagic.base import units
+from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.clocks import UNKNOWN, Bounds, joined, no_facts
-from perfmagic.base.units import listed
 from perfmagic.trace.columns import Int64
 
 # What is certain of the clocks of several ranks: one host, pings, and causality.
@@ -189,35 +189,63 @@ class Alignment:
     @property
     def words(self) -> str:
         """The method, its residual and its bound, in a sentence."""
-        within = "" if self.bound_ns is None else f"agree within ±{units.duration(self.bound_ns)}"
         if self.contradiction:
             ranks, by = self.contradiction
-            which = listed([str(rank) for rank in ranks])
-            return f"the clocks of ranks {which} contradict each other by {units.duration(by)}: they are as recorded"
+            return phrase(
+                "the clocks of ranks {ranks} contradict each other by {time}: they are as recorded",
+                ranks=chained("{a} and {b}", [", ".join(map(str, ranks[:-1])), str(ranks[-1])]),
+                time=units.duration(by),
+            )
         if self.how == "one host":
-            return "one clock: one host ran all ranks"
+            return phrase("one clock: one host ran all ranks")
         if self.how == "pings":
-            missed = f"; collectives contradict them by {units.duration(self.missed_ns)}" if self.missed_ns else ""
-            return f"clocks {within}, by pings between the ranks{missed}"
+            return self._of_pings()
         if self.begin_together:
-            return "the clocks have nothing in common: each rank begins at 0"
-        return self._of_collectives(f"clocks that do not drift {within}" if within else "")
+            return phrase("the clocks have nothing in common: each rank begins at 0")
+        return self._of_collectives()
 
-    def _of_collectives(self, certain: str) -> str:
+    @property
+    def _bound(self) -> str:
+        return "" if self.bound_ns is None else f"±{units.duration(self.bound_ns)}"
+
+    def _of_pings(self) -> str:
+        known = phrase("clocks agree within {bound}, by pings between the ranks", bound=self._bound)
+        if not self.missed_ns:
+            return known
+        missed = units.duration(self.missed_ns)
+        return phrase("{known}; collectives contradict them by {missed}", known=known, missed=missed)
+
+    def _of_collectives(self) -> str:
+        left = phrase(
+            "clocks that do not drift agree within {bound}, as none leaves a collective before all have come",
+            bound=self._bound,
+        )
         if self.comparable:
-            return f"{certain}, as none leaves a collective before all have come"
+            return left
+        if self.residual_ns is None and self._bound:
+            return phrase(
+                "clocks that do not drift agree within {bound}, as no message arrives before it is sent",
+                bound=self._bound,
+            )
         if self.residual_ns is None:
-            unknown = "the clocks are as recorded: no collective is matched by which to compare them"
-            return f"{certain}, as no message arrives before it is sent" if certain else unknown
-        median, most = (units.duration(ns) for ns in self.residual_ns)
-        within = f"ends of collectives agree within {most} ({median} in the median)"
-        lost = f"; no collective tells the clock of rank {', '.join(map(str, self.unknown))}" if self.unknown else ""
-        lost += f"; {certain}, as none leaves a collective before all have come" if certain else ""
+            return phrase("the clocks are as recorded: no collective is matched by which to compare them")
+        lost = [phrase("no collective tells the clock of rank {ranks}", ranks=", ".join(map(str, self.unknown)))]
+        known = [*(lost if self.unknown else []), *([left] if self._bound else [])]
+        return chained("{a}; {b}", (self._of_ends(*self.residual_ns), *known))
+
+    def _of_ends(self, median_ns: int, most_ns: int) -> str:
+        median, most = units.duration(median_ns), units.duration(most_ns)
         if not self.moved_ns:
-            return f"one clock, {within}{lost}"
-        largest = max(abs(ns) for ns in self.moved_ns.values())
-        moved = f"clocks moved by up to {units.duration(largest)}, as all ranks leave a collective together"
-        return f"{moved}: {within}{lost}"
+            return phrase(
+                "one clock, ends of collectives agree within {most} ({median} in the median)", most=most, median=median
+            )
+        return phrase(
+            "clocks moved by up to {moved}, as all ranks leave a collective together: ends of collectives agree within"
+            " {most} ({median} in the median)",
+            moved=units.duration(max(abs(ns) for ns in self.moved_ns.values())),
+            most=most,
+            median=median,
+        )
 
     def __str__(self) -> str:
         return self.words

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics import stats
 from perfmagic.base.numerics.stats import BAND, FEWEST_99, judged, ratio_interval
-from perfmagic.base.units import NBSP, duration_s, given_s, percent_known, plural
+from perfmagic.base.units import NBSP, duration_s, given_s, percent_known
 from perfmagic.trace.samples import Float64
 
 AGREE_FRAC = 0.2  # two first calls agree: compile, autotune and graph warm-up differ by far more (docs/measuring.md)
@@ -116,7 +117,7 @@ class StoppingRule:
         rel: float = 0.01,
         time_s: float = 2.0,
     ) -> None:
-        self.reason = ""
+        self.reason: str = ""
         self._wanted, self._fewest, self._most = wanted, fewest, most
         self._rel, self._time_s, self._cap_s = rel, time_s, max(CAP_S, time_s)
         self._rows: list[tuple[float, ...]] = []
@@ -135,22 +136,32 @@ class StoppingRule:
 
     def _reason(self, n: int, spent_s: float) -> str:
         if self._wanted is not None:
-            return f"took the {plural(n, 'sample')} asked for" if n >= self._wanted else ""
+            return (
+                counted(n, "took the {n} sample asked for", "took the {n} samples asked for")
+                if n >= self._wanted
+                else ""
+            )
         if n >= self._most:
-            return f"stopped at the maximum of {plural(n, 'sample')}{self._reached()}"
+            return counted(
+                n,
+                "stopped at the maximum of {n} sample{reached}",
+                "stopped at the maximum of {n} samples{reached}",
+                reached=self._reached(),
+            )
         if spent_s >= self._cap_s:
-            return f"stopped at the cap of {given_s(self._cap_s)}{self._reached()}"
+            return phrase("stopped at the cap of {time}{reached}", time=given_s(self._cap_s), reached=self._reached())
         if n < self._least():
             return ""
         if spent_s >= self._time_s:
-            return f"stopped after {self._time_words(n, spent_s)}{self._reached()}"
+            return phrase("stopped after {time}{reached}", time=self._time_words(n, spent_s), reached=self._reached())
         return self._check(n, spent_s) if n >= self._next_check else ""
 
     def _time_words(self, n: int, spent_s: float) -> str:
         """The time that was given, or what it took where the minimum number of samples takes longer."""
         if n > self._least() or spent_s < LONGER * self._time_s:
             return given_s(self._time_s)
-        return f"{duration_s(spent_s)} at the minimum of {plural(n, 'sample')}"
+        spent = duration_s(spent_s)
+        return counted(n, "{time} at the minimum of {n} sample", "{time} at the minimum of {n} samples", time=spent)
 
     def _least(self) -> int:
         if self._fewest is not None:
@@ -162,10 +173,11 @@ class StoppingRule:
         columns = self._columns()
         half_width = max(stats.relative_half_width(c) for c in columns)
         if half_width <= self._rel:
-            return f"stopped when the confidence interval was within ±{NBSP}{percent_known(self._rel)}"
+            within = f"±{NBSP}{percent_known(self._rel)}"
+            return phrase("stopped when the confidence interval was within {within}", within=within)
         self._noise.append(max(stats.noise_frac(c) for c in columns))
         if spent_s >= STABLE_AFTER_S and self._noise_is_stable() and math.isfinite(half_width):
-            return f"stopped when the noise was stable{self._reached()}"
+            return phrase("stopped when the noise was stable{reached}", reached=self._reached())
         return ""
 
     def _noise_is_stable(self) -> bool:
@@ -192,7 +204,7 @@ class ComparisonRule:
     """
 
     def __init__(self, *, band: float = BAND, time_s: float = DECIDE_S) -> None:
-        self.reason = ""
+        self.reason: str = ""
         self._band, self._time_s = band, time_s
         self._passes = 0
         self._look_at = FIRST_LOOK
@@ -212,10 +224,10 @@ class ComparisonRule:
             self._look_at += max(2, int(self._passes * MORE_FRAC))
             first, *others = samples()
             if all(self._clear(other, first) for other in others):
-                self.reason = "stopped when the comparison was clear"
+                self.reason = phrase("stopped when the comparison was clear")
                 return
         if spent_s >= (MOST_S if self._passes < FEWEST_99 else self._time_s):
-            self.reason = f"stopped after {duration_s(spent_s)}"
+            self.reason = phrase("stopped after {time}{reached}", time=duration_s(spent_s), reached="")
 
     def _clear(self, other: Float64, first: Float64) -> bool:
         """Whether it is sure now, also when it is looked at again and again."""

@@ -11,6 +11,7 @@ import numpy as np
 from perfmagic.analysis.bench.queue_model import FORMULA, QueueModel
 from perfmagic.analysis.bench.result import Quantity
 from perfmagic.base import terminal, units
+from perfmagic.base.language import chained, counted, phrase, say, translate_term, translated
 from perfmagic.base.numerics.stats import Float64
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, cut_to_columns, prose_width, wrapped
@@ -93,14 +94,14 @@ def beyond_in_words(above: tuple[float, ...], below: tuple[float, ...] = ()) -> 
     """
     parts = []
     if above:
-        parts.append(f"{units.plural(len(above), 'outlier')} {_reach(above, 'up to', above[-1])}")
+        end = units.duration_s(above[-1])
+        reach = phrase("up to {time}", time=end) if len(above) > 1 else phrase("at {time}", time=end)
+        parts.append(counted(len(above), "{n} outlier {reach}", "{n} outliers {reach}", reach=reach))
     if below:
-        parts.append(f"{units.plural(len(below), 'outlier')} {_reach(below, 'down to', below[0])}")
-    return ", ".join(parts)
-
-
-def _reach(beyond: tuple[float, ...], words: str, end_s: float) -> str:
-    return f"{words if len(beyond) > 1 else 'at'} {units.duration_s(end_s)}"
+        end = units.duration_s(below[0])
+        reach = phrase("down to {time}", time=end) if len(below) > 1 else phrase("at {time}", time=end)
+        parts.append(counted(len(below), "{n} outlier {reach}", "{n} outliers {reach}", reach=reach))
+    return translated(chained("{a}, {b}", parts))
 
 
 # The queue model below the bars of a benchmark, on their axis: launches, ops, and the terms of the formula.
@@ -140,7 +141,7 @@ def terms(model: QueueModel) -> list[Term]:
 
 def draw_queue_model(canvas: Canvas, model: QueueModel, y: float, px_per_s: float, plot_px: float) -> float:
     """Launches above, ops below, the terms below them; x counts from the axis' zero.  Returns the lower edge."""
-    canvas.text(-8, y + 13, "queue model", size=11, anchor="end")
+    canvas.text(-8, y + 13, say("queue model"), size=11, anchor="end")
     last_end_s = model.predicted_s - model.t3_s
     _draw_lane(canvas, model.n, (0.0, model.t1_s, model.t1_s), y, px_per_s, "launch")
     _draw_lane(canvas, model.n, (model.t1_s, model.pace_s, model.t2_s), y + LANE_PX + GAP_PX, px_per_s, "comp")
@@ -150,13 +151,17 @@ def draw_queue_model(canvas: Canvas, model: QueueModel, y: float, px_per_s: floa
         plot_px + 12,
         y + 13.5,
         Part(units.duration_s(model.predicted_s), size=13, bold=True),
-        Part("predicted" if canvas.width_px >= NARROW_PX else "", "ink2", 11, gap_px=6),
+        Part(say("predicted") if canvas.width_px >= NARROW_PX else "", "ink2", 11, gap_px=6),
     )
     parts = terms(model)
     _draw_brackets(canvas, parts, y + BRACKET_Y, px_per_s)
     y += LABEL_Y
-    meaning = "t1 to launch one op, t2 to execute one, t3 until Python knows that all are done"
-    lines = in_lines(f"{FORMULA}: {meaning}; n = {units.plural(model.n, 'op')}", plot_px + right_px(canvas), 10)
+    explained = say(
+        "{formula}: t1 to launch one op, t2 to execute one, t3 until Python knows that all are done; n = {ops}",
+        formula=FORMULA,
+        ops=counted(model.n, "{n} op", "{n} ops"),
+    )
+    lines = in_lines(explained, plot_px + right_px(canvas), 10)
     if sum(width_px(term.words, 10) + LABEL_GAP_PX for term in parts) <= plot_px:
         _write_terms(canvas, parts, y, px_per_s, plot_px)
         y += LINE_PX
@@ -254,17 +259,17 @@ class Columns:
 
     def heads(self) -> tuple[tuple[int, str, str], ...]:
         """The heading of each column: its place, its words, its anchor."""
-        samples = ((self.order_x, "samples in order", ""), (self.end_x, "distribution", "end"))
+        samples = ((self.order_x, say("samples in order"), ""), (self.end_x, say("distribution"), "end"))
         if self.stacked:
-            return ((0, "median, 95 % interval", ""), *samples)
+            return ((0, say("median, 95 % interval"), ""), *samples)
         return (
-            (MEDIAN_X, "median", "end"),
-            (INTERVAL_X, "95 % confidence interval", "middle"),
-            (self.order_x, "samples in order", ""),
-            (self.spread_x, "distribution", ""),
-            (LEAST_X, "min", "end"),
-            (IQR_X, "IQR", "end"),
-            (OUTLIERS_X, "outliers", "end"),
+            (MEDIAN_X, say("median"), "end"),
+            (INTERVAL_X, say("95 % confidence interval"), "middle"),
+            (self.order_x, say("samples in order"), ""),
+            (self.spread_x, say("distribution"), ""),
+            (LEAST_X, say("min"), "end"),
+            (IQR_X, say("IQR"), "end"),
+            (OUTLIERS_X, say("outliers"), "end"),
         )
 
 
@@ -314,7 +319,7 @@ def _draw_bars(canvas: Canvas, doc: BenchDoc, y: float) -> float:
     if doc.done_s is not None:
         y += BAR_STEP_PX
         _draw_device(canvas, doc, doc.done_s, y, plot_px / end_s)
-        _beside(canvas, doc, "done", "device", y, plot_px, plot_px / end_s)
+        _beside(canvas, doc, "done", say("device"), y, plot_px, plot_px / end_s)
     if doc.queue_model:
         y = draw_queue_model(canvas, doc.queue_model, y + BAR_STEP_PX + 6, plot_px / end_s, plot_px)
     canvas.back()
@@ -350,7 +355,7 @@ def _draw_device(canvas: Canvas, doc: BenchDoc, done_s: float, y: float, px_per_
     elif doc.device_idle is not None:
         _in_gap(canvas, doc.device_idle.words, 0.0, start, y, "ink2")
     canvas.boxes([(start, y, max(1.0, round(done - start, 1)), BAR_PX)], "comp")
-    words = f"device span {units.duration_s(doc.span_s)}"
+    words = say("device span {time}", time=units.duration_s(doc.span_s))
     if width_px(words, 10) + 10 <= done - start:
         canvas.text(start + 6, y + 12.5, words, "on_comp")
 
@@ -358,7 +363,7 @@ def _draw_device(canvas: Canvas, doc: BenchDoc, done_s: float, y: float, px_per_
 def _sometime(canvas: Canvas, done: float, y: float) -> None:
     """The device was done when Python was: when it worked, or whether, these clocks do not tell."""
     canvas.boxes([(0.0, y, max(1.0, done), BAR_PX)], tint("comp", UNKNOWN_SHARE, UNKNOWN_SHARE))
-    _in_gap(canvas, "done by then", 0.0, done, y, "ink2")
+    _in_gap(canvas, say("done by then"), 0.0, done, y, "ink2")
 
 
 def _fading_in(canvas: Canvas, done: float, y: float) -> None:
@@ -391,7 +396,7 @@ def _beside(canvas: Canvas, doc: BenchDoc, name: str, label: str, y: float, plot
     row = doc.row(name)
     if row is None:
         return
-    named = Part(name if canvas.width_px >= NARROW_PX else "", "ink2", 11, gap_px=6)
+    named = Part(translate_term(name) if canvas.width_px >= NARROW_PX else "", "ink2", 11, gap_px=6)
     canvas.run(plot_px + 12, y + 13.5, Part(row.median, size=13, bold=True), named)
     low, high = row.quantity.low_s, row.quantity.high_s
     if low is not None and high is not None:
@@ -421,7 +426,7 @@ def _draw_table(canvas: Canvas, doc: BenchDoc, y: float) -> float:
 
 def _write_numbers(canvas: Canvas, row: Row, strip: Strip, middle: float) -> None:
     """A column a number."""
-    canvas.text(LEFT_PX, middle, row.name, size=11, anchor="end")
+    canvas.text(LEFT_PX, middle, translate_term(row.name), size=11, anchor="end")
     canvas.text(MEDIAN_X, middle, row.median, size=13, anchor="end", bold=True)
     canvas.text(INTERVAL_X, middle, row.interval, "ink2", size=11, anchor="middle")
     canvas.text(LEAST_X, middle, row.least, size=11, anchor="end")
@@ -431,18 +436,18 @@ def _write_numbers(canvas: Canvas, row: Row, strip: Strip, middle: float) -> Non
 
 def _stack_numbers(canvas: Canvas, row: Row, strip: Strip, y: float) -> None:
     """Name, median and interval below each other, the rest in a line below the samples."""
-    canvas.text(0, y + 14, row.name, size=11)
+    canvas.text(0, y + 14, translate_term(row.name), size=11)
     canvas.text(0, y + 29, row.median, size=13, bold=True)
     canvas.text(0, y + 43, row.interval, "ink2")
-    beyond = f"outliers {row.outliers}" + "".join(f", {words}" for words in _reaches(strip))
-    note = f"min {row.least}{BETWEEN}IQR {row.spread}{BETWEEN}{beyond}"
+    beyond = say("outliers") + f" {row.outliers}" + "".join(f", {words}" for words in _reaches(strip))
+    note = f"{say('min')} {row.least}{BETWEEN}{say('IQR')} {row.spread}{BETWEEN}{beyond}"
     canvas.text(0, y + ROW_PX + 12, fitted(note, canvas.width_px, 10), "ink2")
 
 
 def _reaches(strip: Strip) -> list[str]:
     """How far those go that lie beyond the strip's scale."""
-    above = [f"up to {units.duration_s(strip.above[-1])}"] if strip.above else []
-    return above + ([f"down to {units.duration_s(strip.below[0])}"] if strip.below else [])
+    above = [say("up to {time}", time=units.duration_s(strip.above[-1]))] if strip.above else []
+    return above + ([say("down to {time}", time=units.duration_s(strip.below[0]))] if strip.below else [])
 
 
 def _draw_outliers(canvas: Canvas, row: Row, strip: Strip, middle: float) -> None:
@@ -508,7 +513,10 @@ INTERVAL = "95 % confidence interval"
 def bench_text(doc: BenchDoc) -> str:
     """The headline, a table of the quantities, one line of fine print and the warnings, as wide as the terminal."""
     head = ("", "median", INTERVAL, "min", "IQR", "outliers", "samples")
-    rows = [(r.name, r.median, r.interval, r.least, r.spread, r.outliers, units.count(r.quantity.n)) for r in doc.rows]
+    rows = [
+        (translate_term(r.name), r.median, r.interval, r.least, r.spread, r.outliers, units.count(r.quantity.n))
+        for r in doc.rows
+    ]
     lines = wrapped(doc.sentence)
     lines += wrapped(doc.failure) if doc.failure else []
     lines += ["", *text_lines(Table("", head, rows)), ""] if rows else [""]
@@ -529,18 +537,18 @@ def bench_picture(doc: BenchDoc) -> Picture:
 
 
 def _alt(doc: BenchDoc) -> str:
-    return f"Benchmark: {doc.sentence} {doc.device_label}"
+    return say("Benchmark: {sentence}", sentence=f"{doc.sentence} {doc.device_label}")
 
 
 def bench_html(doc: BenchDoc) -> str:
     """The headline, the picture as an image, one line that unfolds, and the warnings; survives sanitisers."""
     failure = f"<div><b>{short(doc.failure)}</b></div>" if doc.failure else ""
     line = f'<div style="margin:4px 0"><b>{short(doc.lead)}</b> {short(doc.rest)}</div>'
-    alt = f"Benchmark: {doc.sentence} {_in_words(doc.rows)} {doc.device_label}"
+    alt = say("Benchmark: {sentence}", sentence=f"{doc.sentence} {_in_words(doc.rows)} {doc.device_label}")
     picture = image(bench_picture(doc), alt) if doc.rows else ""
     below = unfolding(BETWEEN.join(doc.fine_print), doc.details, [f"! {warning}" for warning in doc.warnings])
     return framed(line + failure + picture + below)
 
 
 def _in_words(rows: Sequence[Row]) -> str:
-    return " ".join(f"{row.name} {row.median} ({row.interval})." for row in rows)
+    return " ".join(f"{translate_term(row.name)} {row.median} ({row.interval})." for row in rows)

@@ -12,6 +12,7 @@ import numpy as np
 from perfmagic.analysis.bench.compare import CompareSummary, Comparison
 from perfmagic.analysis.bench.result import BenchSummary, Quantity, warmth
 from perfmagic.base import units
+from perfmagic.base.language import chained, phrase, say, translate_term, translated
 from perfmagic.base.tables import Table, text_blocks
 from perfmagic.base.terminal import wrapped
 from perfmagic.base.units import duration_s
@@ -81,7 +82,7 @@ def draw_compare(canvas: Canvas, result: CompareSummary) -> float:
     floor = top + LEAST_HEIGHT_PX if columns.stacked else floor
     bottom = _draw_samples(canvas, result, columns, (top, floor))
     # what it ran on belongs into the picture
-    label = fitted(result.results[0].device_label or "on the CPU", canvas.width_px, 10)
+    label = fitted(translated(result.results[0].device_label) or say("on the CPU"), canvas.width_px, 10)
     canvas.text(canvas.width_px, bottom + 14, label, "ink2", anchor="end")
     return bottom + 20
 
@@ -90,7 +91,7 @@ def _reason_lines(comparison: Comparison, max_px: int) -> list[str]:
     """Why it is unclear, in lines as wide as the axis; none for a clear verdict."""
     if comparison.verdict != "unclear":
         return []
-    lines = in_lines(f"unclear: {comparison.why}", max_px, 10)
+    lines = in_lines(say("unclear: {why}", why=comparison.why), max_px, 10)
     if len(lines) > WHY_LINES:
         lines = [*lines[: WHY_LINES - 1], " ".join(lines[WHY_LINES - 1 :])]
     return [fitted(line, max_px, 10) for line in lines]
@@ -124,9 +125,9 @@ def _draw_ratios(
             y += WHY_PX
             canvas.text(0, y + step / 2 + 10, line, "ink2")
         y += step
-    canvas.text(0, height + 12, "← slower", "ink2")
-    canvas.text(x(1), height + 12, "same", "ink2", anchor="middle")
-    canvas.text(axis_px, height + 12, "faster →", "ink2", anchor="end")
+    canvas.text(0, height + 12, say("← slower"), "ink2")
+    canvas.text(x(1), height + 12, say("same"), "ink2", anchor="middle")
+    canvas.text(axis_px, height + 12, say("faster →"), "ink2", anchor="end")
 
 
 def _draw_ratio(
@@ -172,7 +173,8 @@ def _draw_samples(canvas: Canvas, result: CompareSummary, columns: Columns, betw
     for i, quantity in enumerate(quantities):
         _draw_series(canvas, quantity, variant_token(i), y, columns, between)
     beyond = beyond_in_words(tuple(sorted(s for q in quantities for s in q.samples_s if s > top_s)))
-    words = f"{name}, samples in the order taken" + (f"; {beyond}" if beyond else "")
+    words = say("{quantity}, samples in the order taken", quantity=phrase(name))
+    words += say("; ") + beyond if beyond else ""
     for line in in_lines(words, canvas.width_px - columns.order_x, 10):
         floor += LINE_PX
         canvas.text(columns.order_x, floor - 1, line, "ink2")
@@ -248,7 +250,7 @@ __all__ = ["compare_html", "compare_svg", "compare_text"]
 
 def compare_text(result: CompareSummary) -> str:
     """The verdicts, a table with the reasons of what is unclear, and one line of fine print, as wide as a terminal."""
-    lines = [line for comparison in result.comparisons for line in wrapped(comparison.headline, indent=2)]
+    lines = [line for comparison in result.comparisons for line in wrapped(translated(comparison.headline), indent=2)]
     lines += ["", *_table(result), "", one_line(_fine_print(result))]
     for words in _below(result):
         lines += wrapped(words, indent=2)
@@ -257,14 +259,10 @@ def compare_text(result: CompareSummary) -> str:
 
 def compare_html(result: CompareSummary) -> str:
     """The verdicts as headlines, the picture, one line that unfolds, and the warnings; survives sanitisers."""
-    words = "; ".join(comparison.sentence for comparison in result.comparisons)
-    line = "".join(
-        headline(c.words, f"{c.quantity} {duration_s(c.name_s)} against {duration_s(c.baseline_s)}")
-        for c in result.comparisons
-    )
-    explained = [f"{c.name}: {c.explanation}" for c in result.comparisons if c.explanation]
+    line = "".join(headline(translated(c.words), translated(c.times)) for c in result.comparisons)
+    explained = [say("{a}: {b}", a=c.name, b=c.explanation) for c in result.comparisons if c.explanation]
     below = unfolding(BETWEEN.join(_fine_print(result)), _details(result), [*explained, *_below(result)])
-    return framed(line + image(compare_picture(result), f"Comparison: {words}") + below)
+    return framed(line + image(compare_picture(result), say("Comparison: {sentence}", sentence=_alt(result))) + below)
 
 
 def compare_svg(result: CompareSummary) -> str:
@@ -278,7 +276,7 @@ def compare_picture(result: CompareSummary) -> Picture:
 
 
 def _alt(result: CompareSummary) -> str:
-    return "; ".join(c.sentence for c in result.comparisons)
+    return translated(chained("{a}; {b}", (c.sentence for c in result.comparisons)))
 
 
 def _table(result: CompareSummary) -> list[str]:
@@ -286,12 +284,12 @@ def _table(result: CompareSummary) -> list[str]:
     head = ("", "median", "times as fast", "verdict")
     first = result.comparisons[0]
     rows = [(first.baseline, duration_s(first.baseline_s), "× 1", "")]
-    rows += [(c.name, duration_s(c.name_s), c.ratio_words, c.verdict) for c in result.comparisons]
+    rows += [(c.name, duration_s(c.name_s), c.ratio_words, translate_term(c.verdict)) for c in result.comparisons]
     blocks = [[line.rstrip() for line in block] for block in text_blocks(Table("", head, rows))]
     explained = [*blocks[0], *blocks[1]]
     for comparison, block in zip(result.comparisons, blocks[2:], strict=True):
         explained += block
-        explained += wrapped(f"  {comparison.explanation}", indent=2) if comparison.explanation else []
+        explained += wrapped(f"  {translated(comparison.explanation)}", indent=2) if comparison.explanation else []
     return explained
 
 
@@ -299,32 +297,40 @@ def _fine_print(result: CompareSummary) -> tuple[str, ...]:
     """How it was measured, the device last."""
     first = result.comparisons[0]
     counts = sorted({run.quantities[first.quantity].n for run in result.results})
-    samples = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    samples = f"{counts[0]}" if len(counts) == 1 else phrase("{low} to {high}", low=counts[0], high=counts[-1])
+    how = phrase("interleaved (ABBA)") if first.interleaved else phrase("from separate runs")
     stops = {"" if run.failed else run.stopped_by for run in result.results}
     parts = (
-        f"{samples} samples each, {'interleaved (ABBA)' if first.interleaved else 'from separate runs'}",
-        " and ".join(dict.fromkeys(warmth(run) for run in result.results)),
-        stops.pop() if len(stops) == 1 else "each stopped for a reason of its own",
-        result.results[0].device_label or "on the CPU",
+        phrase("{samples} samples each, {how}", samples=samples, how=how),
+        chained("{a} and {b}", dict.fromkeys(warmth(run) for run in result.results)),
+        stops.pop() if len(stops) == 1 else phrase("each stopped for a reason of its own"),
+        result.results[0].device_label or phrase("on the CPU"),
     )
-    return tuple(part for part in parts if part)
+    return tuple(translated(part) for part in parts if part)
 
 
 def _details(result: CompareSummary) -> list[str]:
     """What the ratio is, and what clear verdicts rest on."""
     interleaved = result.comparisons[0].interleaved
-    how = "the median of the ratios of neighbouring samples" if interleaved else "the ratio of the medians"
-    clear = dict.fromkeys(f"{c.name}: {c.why}" for c in result.comparisons if c.verdict != "unclear")
-    return [f"× is {how}, in brackets its 95 % confidence interval", *clear]
+    how = (
+        phrase("the median of the ratios of neighbouring samples")
+        if interleaved
+        else phrase("the ratio of the medians")
+    )
+    clear = dict.fromkeys(say("{a}: {b}", a=c.name, b=c.why) for c in result.comparisons if c.verdict != "unclear")
+    return [say("× is {how}, in brackets its 95 % confidence interval", how=how), *clear]
 
 
 def _below(result: CompareSummary) -> list[str]:
     """What ended it early, and each warning once with whom it is about."""
-    ended = [f"ended early: {words}" for words in dict.fromkeys(run.failed for run in result.results if run.failed)]
+    failures = dict.fromkeys(run.failed for run in result.results if run.failed)
+    ended = [say("ended early: {failed}", failed=failed) for failed in failures]
     warnings: dict[str, list[str]] = {}
     for run in result.results:
         for warning in run.warnings:
-            warnings.setdefault(warning.sentence, []).append(run.name)
+            warnings.setdefault(translated(warning.sentence), []).append(run.name)
     everyone = len(result.results)
-    said = [f"! {words}" if len(n) == everyone else f"! {', '.join(n)}: {words}" for words, n in warnings.items()]
+    said = [
+        f"! {words}" if len(n) == everyone else f"! {', '.join(n)}{say(': ')}{words}" for words, n in warnings.items()
+    ]
     return [*ended, *said]

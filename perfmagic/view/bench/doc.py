@@ -11,6 +11,7 @@ from perfmagic.analysis.bench.queue_model import QueueModel
 from perfmagic.analysis.bench.result import BenchSummary, Quantity
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND
 from perfmagic.base import units
+from perfmagic.base.language import phrase, say, translated
 from perfmagic.base.options import called
 
 NO_INTERVAL = "needs 6 samples"  # the fewest that have one at 95 % (perfmagic.base.numerics.stats)
@@ -99,7 +100,7 @@ def bench_doc(result: BenchSummary) -> BenchDoc:
     )
     rows = tuple(_row(name, token, quantity) for name, token, quantity in measured if quantity is not None)
     lead, rest = _headline(result, rows)
-    fine_print = (_rates(result), *result.method.split(" · "), result.device_label)
+    fine_print = (_rates(result), *translated(result.method).split(" · "), translated(result.device_label))
     return BenchDoc(
         lead=lead,
         rest=rest,
@@ -110,12 +111,12 @@ def bench_doc(result: BenchSummary) -> BenchDoc:
         python_wait=_python_wait(result),
         device_idle=_device_idle(result),
         queue_model=result.queue_model if result.queue_model and not result.queue_model.caveat else None,
-        device_label=result.device_label,
+        device_label=translated(result.device_label),
         simulated=result.simulated,
         fine_print=tuple(part for part in fine_print if part),
-        details=result.details,
-        warnings=tuple(warning.sentence for warning in result.warnings),
-        failure=f"ended early: {result.failed}" if result.failed else "",
+        details=translated(result.details),
+        warnings=tuple(translated(warning.sentence) for warning in result.warnings),
+        failure=say("ended early: {failed}", failed=result.failed) if result.failed else "",
     )
 
 
@@ -128,10 +129,11 @@ def _python_wait(result: BenchSummary) -> Wait | None:
     if waits is None or not _noticeable(waits.python_s, waits.done_s):
         return None
     if not result.synced:
-        return Wait(waits.python_s, "Python goes on", lost=False)
+        return Wait(waits.python_s, say("Python goes on"), lost=False)
     if result.supported_verdict == HOST_BOUND:
-        return Wait(waits.python_s, "the last ops execute", lost=False)
-    return Wait(waits.python_s, f"waits {units.duration_s(waits.python_s)} for the device", lost=True)
+        return Wait(waits.python_s, say("the last ops execute"), lost=False)
+    words = say("waits {time} for the device", time=units.duration_s(waits.python_s))
+    return Wait(waits.python_s, words, lost=True)
 
 
 def _device_idle(result: BenchSummary) -> Wait | None:
@@ -139,10 +141,10 @@ def _device_idle(result: BenchSummary) -> Wait | None:
     waits = result.waits
     if waits is None or waits.device_s is None or not _noticeable(waits.device_s, waits.done_s):
         return None
-    words = f"idle {units.duration_s(waits.device_s)}"
+    idle = units.duration_s(waits.device_s)
     if result.supported_verdict == HOST_BOUND:
-        return Wait(waits.device_s, f"{words}: waits for Python", lost=True)
-    return Wait(waits.device_s, words, lost=result.supported_verdict != DEVICE_BOUND)
+        return Wait(waits.device_s, say("idle {time}: waits for Python", time=idle), lost=True)
+    return Wait(waits.device_s, say("idle {time}", time=idle), lost=result.supported_verdict != DEVICE_BOUND)
 
 
 def _row(name: str, token: str, quantity: Quantity) -> Row:
@@ -154,18 +156,24 @@ def _row(name: str, token: str, quantity: Quantity) -> Row:
 
     known = quantity.low_s is not None and quantity.high_s is not None
     median = units.duration_like(unit_ns, step_ns, unit_of_ns=unit_ns)
-    mean = f" (mean {units.duration_s(quantity.mean_s)})" if quantity.mean_is_far else ""
+    mean = say(" (mean {time})", time=units.duration_s(quantity.mean_s)) if quantity.mean_is_far else ""
     return Row(
         name=name,
         token=token,
         quantity=quantity,
         median=median,
         headline=median + mean,
-        interval=f"{bare(quantity.low_s or 0.0)} – {bare(quantity.high_s or 0.0)}" if known else NO_INTERVAL,
+        interval=f"{bare(quantity.low_s or 0.0)} – {bare(quantity.high_s or 0.0)}" if known else say(NO_INTERVAL),
         least=bare(quantity.min_s),
         spread=bare(quantity.iqr_s),
-        outliers=f"{units.count(quantity.outliers)} of {units.count(quantity.n)}" if quantity.outliers else "–",
+        outliers=_outliers(quantity),
     )
+
+
+def _outliers(quantity: Quantity) -> str:
+    if not quantity.outliers:
+        return "–"
+    return say("{outliers} of {total}", outliers=units.count(quantity.outliers), total=units.count(quantity.n))
 
 
 def _step_ns(quantity: Quantity) -> float:
@@ -180,26 +188,37 @@ def _step_ns(quantity: Quantity) -> float:
 def _headline(result: BenchSummary, rows: Sequence[Row]) -> tuple[str, str]:
     words = {row.name: row.headline for row in rows}
     if "returns" not in words:
-        return "No sample was completed.", ""
+        return say("No sample was completed."), ""
     if result.verdict is not None:
         return _verdict_headline(result, words)
+    returns = words["returns"]
     if "done" not in words:
-        return f"Python is back after {words['returns']}.", "No device was in use."
-    advice = "" if result.synced else f"{called(result.magic, 'syncbench')} would say who was the bottleneck"
+        return say("Python is back after {returns}.", returns=returns), say("No device was in use.")
+    advised = say("{magic} would say who was the bottleneck", magic=called(result.magic, "syncbench"))
+    advice = "" if result.synced else advised
     if result.waits is not None and _noticeable(result.waits.python_s, result.waits.done_s):
-        return f"Python is back after {words['returns']}; the device works until {words['done']}.", advice
-    return f"Python is back after {words['returns']}; the device is done by then.", advice
+        done = words["done"]
+        return say("Python is back after {returns}; the device works until {done}.", returns=returns, done=done), advice
+    return say("Python is back after {returns}; the device is done by then.", returns=returns), advice
 
 
 def _verdict_headline(result: BenchSummary, words: dict[str, str]) -> tuple[str, str]:
     """The verdict's kind in bold, the rest of its sentence after it; unclear where the samples contradict it."""
     assert result.verdict is not None
-    done = f", the device after {words['done']}" if "done" in words else ""
-    times = f"Python is back after {words['returns']}{done}"
+    returns = words["returns"]
+    times = phrase("Python is back after {returns}", returns=returns)
+    if "done" in words:
+        times = phrase("Python is back after {returns}, the device after {done}", returns=returns, done=words["done"])
     if not result.supported_verdict:
-        return f"{UNCLEAR}:", f"{times}; {unconfirmed(result.verdict.kind)}"
-    rest = result.verdict.sentence.removeprefix(result.verdict.kind).lstrip(" :,;")
-    return f"{result.verdict.kind}:", f"{times}; in the recorded run {rest}" if rest else times
+        return _kind(UNCLEAR), say("{a}; {b}", a=times, b=unconfirmed(result.verdict.kind))
+    kind, rest = result.verdict.kind, result.verdict.detail
+    return _kind(kind), say("{times}; in the recorded run {rest}", times=times, rest=rest) if rest else translated(
+        times
+    )
+
+
+def _kind(kind: str) -> str:
+    return say("{kind}:", kind=phrase(kind))
 
 
 def _rates(result: BenchSummary) -> str:

@@ -11,10 +11,11 @@ from perfmagic.analysis.bench.result import Quantity
 from perfmagic.analysis.bench.sweep import SweepPoint, SweepSummary, bottleneck_border
 from perfmagic.analysis.bench.warnings import QUEUED
 from perfmagic.base import terminal, units
+from perfmagic.base.language import chained, counted, phrase, say, translate_term, translated
 from perfmagic.base.options import option
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import cut_to_columns, wrapped
-from perfmagic.base.units import duration_s, plural, rate, significant
+from perfmagic.base.units import duration_s, rate, significant
 from perfmagic.view.bench.bench import BETWEEN, one_line, unfolding
 from perfmagic.view.bench.doc import variant_token
 from perfmagic.view.html import framed, image, short
@@ -75,7 +76,7 @@ def draw_sweep(canvas: Canvas, sweep: SweepSummary) -> float:
         _draw_line(canvas, line, x, y)
     _draw_names(canvas, lines, y, plot)
     bottom = _draw_numbers(canvas, sweep, lines, x, plot.floor)
-    label = fitted(sweep.results[0][0].device_label or "on the CPU", canvas.width_px, 10)
+    label = fitted(translated(sweep.results[0][0].device_label) or say("on the CPU"), canvas.width_px, 10)
     canvas.text(canvas.width_px, bottom + 4, label, "ink2", anchor="end")
     return bottom + 12
 
@@ -91,7 +92,7 @@ def _lines(sweep: SweepSummary) -> list[_Line]:
             ("queued", QUEUED, "dtod", False),
         )
         return [
-            _Line(words, token, dashed, [r.quantities[name] for r in results])
+            _Line(translate_term(words), token, dashed, [r.quantities[name] for r in results])
             for name, words, token, dashed in known
             if all(name in r.quantities for r in results)
         ]
@@ -148,7 +149,8 @@ def _draw_grounds(canvas: Canvas, sweep: SweepSummary, x: Sequence[float], plot:
     canvas.boxes([(LEFT, plot.top, until - LEFT, PLOT_PX)], tint("host3", 0.55, 0.55))
     canvas.boxes([(since, plot.top, plot.right - since, PLOT_PX)], tint("comp", 0.07, 0.12))
     canvas.move_down(mark, 0)
-    for start, end, words in ((LEFT, until, border.below), (since, plot.right, border.above)):
+    grounds = ((LEFT, until, translated(border.below)), (since, plot.right, translated(border.above)))
+    for start, end, words in grounds:
         if width_px(words, 11, bold=True) + 16 <= end - start:
             canvas.text(start + 8, plot.top + 15, words, size=11, bold=True)
 
@@ -229,7 +231,7 @@ def _ratio_rows(sweep: SweepSummary) -> list[tuple[str, list[str]]]:
         each = [row[j] for row in sweep.comparisons]
         words = [f"× {units.significant(c.ratio)}" for c in each]
         said = [f"({w})" if c.verdict == "unclear" else w for w, c in zip(words, each, strict=True)]
-        rows.append((f"{each[0].name} is", said))
+        rows.append((say("{name} is", name=each[0].name), said))
     return rows
 
 
@@ -250,7 +252,7 @@ FEW_WARNINGS = 2  # below the answer
 
 def sweep_text(sweep: SweepSummary, *, details: bool = False) -> str:
     """The sentence, a row per value and variant, one line of fine print and the first warnings; details: more."""
-    lines = [*wrapped(sweep.sentence), "", *text_lines(_table(sweep)), ""]
+    lines = [*wrapped(translated(sweep.sentence)), "", *text_lines(_table(sweep)), ""]
     lines.append(one_line(_fine_print(sweep)))
     below = _warnings_below(sweep) if details else _warnings_below(sweep, FEW_WARNINGS, ".text(details=True)")
     for words in (*_unclear(sweep), *below):
@@ -260,9 +262,9 @@ def sweep_text(sweep: SweepSummary, *, details: bool = False) -> str:
 
 def sweep_html(sweep: SweepSummary) -> str:
     """The sentence, the picture as an image, one line that unfolds, and the warnings; survives sanitisers."""
-    line = f'<div style="margin:4px 0"><b>{short(sweep.sentence)}</b></div>'
+    line = f'<div style="margin:4px 0"><b>{short(translated(sweep.sentence))}</b></div>'
     below = unfolding(BETWEEN.join(_fine_print(sweep)), _details(sweep), [*_unclear(sweep), *_warnings_below(sweep)])
-    return framed(line + image(sweep_picture(sweep), f"Sweep: {sweep.sentence}") + below)
+    return framed(line + image(sweep_picture(sweep), say("Sweep: {sentence}", sentence=sweep.sentence)) + below)
 
 
 def sweep_svg(sweep: SweepSummary) -> str:
@@ -276,19 +278,19 @@ def sweep_picture(sweep: SweepSummary) -> Picture:
 
 
 def _alt(sweep: SweepSummary) -> str:
-    return f"Sweep over {sweep.name}: {sweep.sentence}"
+    return say("Sweep over {name}: {sentence}", name=sweep.name, sentence=sweep.sentence)
 
 
 def _table(sweep: SweepSummary) -> Table:
     """A row for each value and variant, without empty columns."""
-    head = (sweep.name, "variant", "returns", "device span", "done", QUEUED, "rate", "verdict")
+    head = (phrase("{name}", name=sweep.name), "variant", "returns", "device span", "done", QUEUED, "rate", "verdict")
     rows = [
         (
             str(p.value),
             p.variant,
             *("" if s is None else duration_s(s) for s in (p.returns_s, p.span_s, p.done_s, p.queued_s)),
             _rate(p.flop_per_s, p.moved_bytes_per_s),
-            (p.comparison and f"{p.comparison} {_times(p)}") or p.verdict,
+            (p.comparison and f"{translate_term(p.comparison)} {_times(p)}") or translate_term(p.verdict),
         )
         for p in sweep.points
     ]
@@ -310,22 +312,22 @@ def _rate(flop_per_s: float | None, bytes_per_s: float | None) -> str:
 def _fine_print(sweep: SweepSummary) -> tuple[str, ...]:
     """How it was measured, the device last."""
     counts = sorted({result.returns.n for row in sweep.results for result in row if result.returns is not None})
-    each = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+    each = f"{counts[0]}" if counts[0] == counts[-1] else phrase("{low} to {high}", low=counts[0], high=counts[-1])
     comparisons = [comparison for row in sweep.comparisons for comparison in row]
     interleaved = all(comparison.interleaved for comparison in comparisons)
-    how = ("interleaved" if interleaved else "from separate runs",) if comparisons else ()
-    return f"{each} samples each", *how, sweep.results[0][0].device_label or "on the CPU"
+    how = (say("interleaved") if interleaved else say("from separate runs"),) if comparisons else ()
+    return say("{n} samples each", n=each), *how, translated(sweep.results[0][0].device_label) or say("on the CPU")
 
 
 def _details(sweep: SweepSummary) -> list[str]:
     """What bars and ratios are."""
-    said = ["bars: 95 % confidence interval of the median"]
+    said = [say("bars: 95 % confidence interval of the median")]
     comparisons = [comparison for row in sweep.comparisons for comparison in row]
     if any(not comparison.interleaved for comparison in comparisons):
         runs = option(sweep.results[0][0].magic, "runs")
-        said.append(f"whole runs differ by more than samples do: {runs} shows by how much")
+        said.append(say("whole runs differ by more than samples do: {option} shows by how much", option=runs))
     elif comparisons:
-        said.append("× is the median of the ratios of neighbouring samples: the ratio of the medians may differ")
+        said.append(say("× is the median of the ratios of neighbouring samples: the ratio of the medians may differ"))
     return said
 
 
@@ -335,16 +337,22 @@ def _unclear(sweep: SweepSummary) -> list[str]:
     for index, row in enumerate(sweep.comparisons):
         for comparison in row:
             if comparison.verdict == "unclear":
-                places.setdefault(comparison.why, {}).setdefault(index, []).append(comparison.name)
+                places.setdefault(translated(comparison.why), {}).setdefault(index, []).append(comparison.name)
     variants = len(sweep.results[0]) - 1
-    return [f"unclear at {_at(sweep, at, variants) or f'every {sweep.name}: '}{why}" for why, at in places.items()]
+    everywhere = say("every {name}", name=sweep.name)
+    return [
+        say("unclear at {where}: {why}", where=_at(sweep, at, variants) or everywhere, why=why)
+        for why, at in places.items()
+    ]
 
 
 def _warnings_below(sweep: SweepSummary, most: int = MOST_WARNINGS, more_in: str = ".results") -> list[str]:
     """What ended it, the first warnings, and where the others are."""
-    ended = [f"ended early: {sweep.failed}"] if sweep.failed else []
+    ended = [say("ended early: {failed}", failed=sweep.failed)] if sweep.failed else []
     said = _warnings(sweep)
-    more = [f"! {plural(len(said) - most, 'more warning')} in {more_in}"] if len(said) > most else []
+    n = len(said) - most
+    more = [translated(counted(n, "! {n} more warning in {place}", "! {n} more warnings in {place}", place=more_in))]
+    more = more if n > 0 else []
     return [*ended, *said[:most], *more]
 
 
@@ -353,10 +361,11 @@ def _warnings(sweep: SweepSummary) -> list[str]:
     places: dict[str, dict[int, list[str]]] = {}  # of a warning, by the number of a value: the variants
     for index, row in enumerate(sweep.results):
         for result in row:
-            for warning in dict.fromkeys(each.sentence for each in result.warnings):
+            for warning in dict.fromkeys(translated(each.sentence) for each in result.warnings):
                 places.setdefault(warning, {}).setdefault(index, []).append(result.name)
     variants = len(sweep.results[0])
-    return [f"! {_at(sweep, at, variants)}{warning}" for warning, at in places.items()]
+    named = ((_at(sweep, at, variants), warning) for warning, at in places.items())
+    return [f"! {where}{say(': ')}{warning}" if where else f"! {warning}" for where, warning in named]
 
 
 def _at(sweep: SweepSummary, at: dict[int, list[str]], variants: int) -> str:
@@ -368,6 +377,5 @@ def _at(sweep: SweepSummary, at: dict[int, list[str]], variants: int) -> str:
     parts = []
     for who, values in of_variants.items():
         which = "" if len(values) == len(sweep.values) else f"{sweep.name} = {', '.join(values)}"
-        parts.append(" at ".join(part for part in (who, which) if part))
-    where = "; ".join(part for part in parts if part)
-    return f"{where}: " if where else ""
+        parts.append(chained("{a} at {b}", (who, which)))
+    return translated(chained("{a}; {b}", parts))

@@ -18,6 +18,7 @@ from perfmagic.analysis.timeline.activity import recorded_span, streams
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.analysis.timeline.steps import Step, steps
 from perfmagic.base import units
+from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.base.numerics.intervals import Intervals, clip, union
 from perfmagic.trace.columns import Bool
 from perfmagic.trace.model import Trace
@@ -121,7 +122,7 @@ def _lanes(drawn: Drawn, device: int, segment: Segment) -> Sequence[StreamLane]:
 
 
 def _pair_alt(diff: TraceDiff) -> str:
-    return f"{diff.a.name} above {diff.b.name} on one axis: {diff.headline}"
+    return say("{a} above {b} on one axis: {headline}", a=diff.a.name, b=diff.b.name, headline=diff.headline)
 
 
 def _marked(diff: TraceDiff, trace: Trace) -> Bool:
@@ -144,8 +145,8 @@ def aligned(diff: TraceDiff, first: Drawn, second: Drawn) -> tuple[list[Segment]
 def _of_steps(pairs: Sequence[tuple[Step, Step]]) -> tuple[list[Segment], list[Segment]]:
     firsts, seconds, at_ns = [], [], 0
     for a, b in pairs:
-        firsts.append(Segment(a.start_ns, a.end_ns, at_ns, f"step {a.number}"))
-        seconds.append(Segment(b.start_ns, b.end_ns, at_ns, f"step {b.number}"))
+        firsts.append(Segment(a.start_ns, a.end_ns, at_ns, say("step {n}", n=a.number)))
+        seconds.append(Segment(b.start_ns, b.end_ns, at_ns, say("step {n}", n=b.number)))
         at_ns += max(a.duration_ns, b.duration_ns)
     return firsts, seconds
 
@@ -195,17 +196,19 @@ def _draw_band(canvas: Canvas, band: _Band, y: float, scale: Scale, detail: Deta
         marks = union(trace.ops.start_ns[band.changed], trace.ops.end_ns[band.changed])
         _draw_shares(frame, segment, marks, bottom + IDLE_PX + 3, MARK_PX, "ink")
     for stream, top in tops.items():
-        frames[0].label(top + LANE_PX / 2, f"stream {stream}")
+        frames[0].label(top + LANE_PX / 2, say("stream {n}", n=stream))
         frames[0].rule(top + LANE_PX)
     frames[0].label(bottom + IDLE_PX / 2, "idle", "ink2", size=10)
     frames[0].label(bottom + IDLE_PX + 3 + MARK_PX / 2 + 2, "changed", "ink2", size=10)
     lowest = bottom + IDLE_PX + MARK_PX + 6
     if len(band.ranked) > len(shown):
-        more = units.plural(len(band.ranked) - len(shown), "stream")
+        n = len(band.ranked) - len(shown)
         if canvas.width_px >= NARROW_PX:
-            frames[0].number(tops[shown[-1]] + LANE_PX / 2, f"+ {more}", "ink2")
+            frames[0].number(
+                tops[shown[-1]] + LANE_PX / 2, translated(counted(n, "+ {n} stream", "+ {n} streams")), "ink2"
+            )
         else:
-            canvas.text(0, lowest + 9, f"and {more} more", "ink2")
+            canvas.text(0, lowest + 9, translated(counted(n, "and {n} stream more", "and {n} streams more")), "ink2")
             lowest += HEAD_PX
     return y, lowest
 
@@ -239,8 +242,9 @@ def _draw_axis(canvas: Canvas, bands: Sequence[_Band], scale: Scale, lanes_px: S
     for a, b in zip(*(band.segments for band in bands), strict=True):
         x = round(scale.x_of(a.at_ns), 1)
         canvas.boxes([(x, 2, 1, lowest - 2)], "ink3")
-        words = a.words if a.words == b.words else f"{a.words} and {b.words}"
-        lengths = f"{words}: {units.duration(a.length_ns)} → {units.duration(b.length_ns)}"
+        words = a.words if a.words == b.words else say("{a} and {b}", a=a.words, b=b.words)
+        times = f"{units.duration(a.length_ns)} → {units.duration(b.length_ns)}"
+        lengths = say("{a}: {b}", a=words, b=times)
         longer_ns = max(a.length_ns, b.length_ns)
         available_px = longer_ns * scale.px_per_ns - 6
         shown = next((text for text in (lengths, words) if width_px(text, 10) <= available_px), "")
@@ -266,9 +270,11 @@ def _draw_key(canvas: Canvas, bands: Sequence[_Band], y: float) -> float:
         for c in np.unique(op_classes(trace, band.drawn.comm_names)[trace.ops.device == band.device])
     }
     entries = [KEY_NAMES[op_class] for op_class in OpClass if op_class in present]
-    entries += [("idle", "wait"), (f"new, gone, or changed by {units.percent(CHANGED_FRAC)} or more", "ink")]
+    changed = say("new, gone, or changed by {share} or more", share=units.percent(CHANGED_FRAC))
+    entries += [("idle", "wait"), (changed, "ink")]
     x = 0.0
-    for text, token in entries:
+    for english, token in entries:
+        text = translate_term(english)
         tone = tint("wait", 0.7, 0.7) if token == "wait" else token
         x, y = in_row(canvas, x, y, 14 + width_px(text, 10))
         canvas.boxes([(round(x, 1), y + 3, 10, 8)], tone)
@@ -301,11 +307,11 @@ def waterfall_picture(diff: TraceDiff) -> Picture:
 
 
 def _waterfall_alt(diff: TraceDiff) -> str:
-    return f"From {diff.a.name} to {diff.b.name}: {diff.headline}"
+    return say("From {a} to {b}: {headline}", a=diff.a.name, b=diff.b.name, headline=diff.headline)
 
 
 def _draw_waterfall(diff: TraceDiff, canvas: Canvas) -> float:
-    whole, one_step = diff.whole, ", one step" if diff.per_step else ""
+    whole, one_step = diff.whole, say(", one step") if diff.per_step else ""
     steps = drawn_parts(diff)
     ends = [whole.a_ns]
     for _, diff_ns, _ in steps:
@@ -316,8 +322,8 @@ def _draw_waterfall(diff: TraceDiff, canvas: Canvas) -> float:
         y = bars.draw_change(y, words, (before, after), diff_ns, token)
     y = bars.draw_whole(y, f"{diff.b.name}{one_step}", whole.b_ns, joined=True)
     if bars.low_ns:
-        canvas.text(bars.left_px, y + 8, f"the axis starts at {units.duration(bars.low_ns)}", "ink2")
-    canvas.text(canvas.width_px, y + 8, "one run each", "ink2", anchor="end")
+        canvas.text(bars.left_px, y + 8, say("the axis starts at {time}", time=units.duration(bars.low_ns)), "ink2")
+    canvas.text(canvas.width_px, y + 8, say("one run each"), "ink2", anchor="end")
     return y + 14
 
 
@@ -403,12 +409,18 @@ class _Bars:
 def drawn_parts(diff: TraceDiff) -> list[tuple[str, int, str]]:
     """Label, difference in ns and colour of each bar; the parts add up to the difference of the totals."""
     changed = [part for part in diff.parts if part.diff_ns]
-    drawn = [(describe_part(part), part.diff_ns, _token(part)) for part in changed[:MOST_PARTS]]
+    drawn = [(translated(describe_part(part)), part.diff_ns, _token(part)) for part in changed[:MOST_PARTS]]
     rest = changed[MOST_PARTS:]
     if rest:
-        words = f"{units.count(len(rest))} smaller parts" if len(rest) > 1 else describe_part(rest[0])
+        words = _rest_words(rest)
         drawn.append((words, sum(part.diff_ns for part in rest), "ink3"))
     return drawn
+
+
+def _rest_words(rest: Sequence[TimeChange]) -> str:
+    if len(rest) > 1:
+        return say("{n} smaller parts", n=units.count(len(rest)))
+    return translated(describe_part(rest[0]))
 
 
 def _token(part: TimeChange) -> str:

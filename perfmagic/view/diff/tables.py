@@ -15,6 +15,7 @@ from perfmagic.analysis.diff.diff import TraceDiff, describe_part
 from perfmagic.analysis.diff.times import TimeChange
 from perfmagic.analysis.diff.work import BOTH, KernelChange, Replacement
 from perfmagic.base import units
+from perfmagic.base.language import chained, counted, phrase, say, translate_term, translated
 from perfmagic.base.tables import Cell, Table, cell, markdown_table, markdown_text
 from perfmagic.base.terminal import columns, cut_to_columns, escaped, width, wrapped
 from perfmagic.trace.short_names import short_names
@@ -65,11 +66,12 @@ def comparison_tables(diff: TraceDiff, most: int = MOST_ROWS, *, narrow: bool = 
 
 
 def _head(diff: TraceDiff, *before: str) -> tuple[str, ...]:
-    return ("", *before, diff.a.name, diff.b.name, "difference")
+    return ("", *before, *_names(diff), "difference")
 
 
-def _per(diff: TraceDiff) -> str:
-    return ", of one step" if diff.per_step else ""
+def _names(diff: TraceDiff) -> tuple[str, str]:
+    """The names that the user gave both, as headings, which nothing translates."""
+    return phrase("{name}", name=diff.a.name), phrase("{name}", name=diff.b.name)
 
 
 def _times(change: Any) -> tuple[str, str, str]:
@@ -88,17 +90,21 @@ def _parts(diff: TraceDiff) -> Table:
     """What adds up to the whole."""
     if not len(diff.parts):
         return Table("Where the time went", (), ())
-    rows = [(describe_part(part), *_times(part)) for part in diff.parts]
-    rows.append(("together", *_times(diff.whole)))
-    return Table(f"Where the time went{_per(diff)}", _head(diff), tuple(rows))
+    rows = [(translated(describe_part(part)), *_times(part)) for part in diff.parts]
+    rows.append((say("together"), *_times(diff.whole)))
+    title = phrase("Where the time went, of one step") if diff.per_step else phrase("Where the time went")
+    return Table(title, _head(diff), tuple(rows))
 
 
 def _totals(diff: TraceDiff) -> Table:
     def words(total: TimeChange) -> str:
-        return TOTAL_WORDS.get(total.name, total.name)
+        return translate_term(TOTAL_WORDS.get(total.name, total.name))
 
     rows = [(words(total), *_times(total)) for total in diff.totals[1:] if total.a_ns or total.b_ns]
-    return Table(f"Totals by class, which may overlap{_per(diff)}", _head(diff), tuple(rows))
+    title = phrase("Totals by class, which may overlap")
+    if diff.per_step:
+        title = phrase("Totals by class, which may overlap, of one step")
+    return Table(title, _head(diff), tuple(rows))
 
 
 def _counts(diff: TraceDiff) -> Table:
@@ -113,8 +119,8 @@ def _counts(diff: TraceDiff) -> Table:
         ("rank", lambda side: "" if side.rank is None else str(side.rank)),
         ("recording", lambda side: cut_to_columns(side.title, 36)),
     )
-    rows = [(words, ask(diff.a), ask(diff.b)) for words, ask in asked]
-    return Table("The two recordings", ("", diff.a.name, diff.b.name), tuple(r for r in rows if any(r[1:])))
+    rows = [(translate_term(words), ask(diff.a), ask(diff.b)) for words, ask in asked]
+    return Table("The two recordings", ("", *_names(diff)), tuple(r for r in rows if any(r[1:])))
 
 
 def _ranks(diff: TraceDiff, *, narrow: bool) -> Table:
@@ -123,7 +129,9 @@ def _ranks(diff: TraceDiff, *, narrow: bool) -> Table:
     classes += () if narrow else ("communication", "copy", "idle")
     rows = [
         (
-            f"rank {rank.rank}" + (", the median" if rank.median else "") + (", differently" if rank.otherwise else ""),
+            say("rank {n}", n=rank.rank)
+            + (say(", the median") if rank.median else "")
+            + (say(", differently") if rank.otherwise else ""),
             *_times(rank),
             *(_signed_or_none(getattr(rank, f"{name}_diff_ns")) for name in classes),
         )
@@ -155,7 +163,7 @@ def _brief(names: Sequence[str], short: Mapping[str, str]) -> str:
     if columns(words) <= SIDE or len(names) == 1:
         return _ends(words, SIDE)
     first = next((short[name] for name in names if not name.startswith(("Memset", "Memcpy"))), short[names[0]])
-    more = f" + {len(names) - 1} more"
+    more = say(" + {n} more", n=len(names) - 1)
     return _ends(first, SIDE - len(more)) + more
 
 
@@ -182,7 +190,7 @@ def _sequence(names: Sequence[str], short: Mapping[str, str]) -> str:
 
 
 def _under(operator: str | None, shape: str | None, length: int = 36) -> str:
-    return cut_to_columns(f"{operator or 'no operator'} {shape or ''}".rstrip(), length)
+    return cut_to_columns(f"{operator or say('no operator')} {shape or ''}".rstrip(), length)
 
 
 def _operators(diff: TraceDiff, most: int, *, narrow: bool) -> Table:
@@ -200,8 +208,8 @@ def _operators(diff: TraceDiff, most: int, *, narrow: bool) -> Table:
         )
         for row in chosen[:most]
     ]
-    where = "on the host" if on_host else "on the device"
-    return Table(f"Operators, {where}", _head(diff, "calls"), tuple(rows), _more(diff, len(chosen) - most))
+    title = phrase("Operators, on the host") if on_host else phrase("Operators, on the device")
+    return Table(title, _head(diff, "calls"), tuple(rows), _more(diff, len(chosen) - most))
 
 
 def _kernels(diff: TraceDiff, most: int, *, narrow: bool) -> Table:
@@ -245,7 +253,7 @@ def _means(diff: TraceDiff, most: int) -> Table:
     for name in order[:most]:
         n_a, n_b, a_ns, b_ns = kept[name]
         mean_a, mean_b = a_ns / n_a, b_ns / n_b
-        runs = f"{units.count(n_a)} and {units.count(n_b)}"
+        runs = say("{a} and {b}", a=units.count(n_a), b=units.count(n_b))
         rows.append(
             (cell(short[name], full=name), runs, time_cell(mean_a), time_cell(mean_b), _signed(mean_b - mean_a))
         )
@@ -258,19 +266,21 @@ def _means(diff: TraceDiff, most: int) -> Table:
 
 def _under_ends(row: KernelChange) -> str:
     """The operator in little room: its name, and the end of its inputs, where these differ."""
-    return _ends(f"{row.operator or 'no operator'} {row.shape or ''}".rstrip(), SIDE)
+    return _ends(f"{row.operator or say('no operator')} {row.shape or ''}".rstrip(), SIDE)
 
 
 def _change(change: str, n_a: int, n_b: int) -> str:
     """How often in both: "12 → 10", "12", "new: 4"."""
     n = units.count(n_a) if n_a == n_b else f"{units.count(n_a)} → {units.count(n_b)}"
-    return n if change == BOTH else f"{change}: {n}"
+    return n if change == BOTH else say("{a}: {b}", a=phrase(change), b=n)
 
 
 def _steps(diff: TraceDiff) -> Table:
     rows = [
         (
-            f"step {row.number_a}" if row.number_a == row.number_b else f"steps {row.number_a} and {row.number_b}",
+            say("step {n}", n=row.number_a)
+            if row.number_a == row.number_b
+            else say("steps {a} and {b}", a=row.number_a, b=row.number_b),
             *_times(row),
             *(
                 ()
@@ -283,7 +293,7 @@ def _steps(diff: TraceDiff) -> Table:
         )
         for row in diff.steps[:MOST_STEPS]
     ]
-    note = "; ".join(filter(None, (diff.steps.note, _left_out(len(diff.steps) - MOST_STEPS))))
+    note = chained("{a}; {b}", (diff.steps.note, _left_out(len(diff.steps) - MOST_STEPS)))
     work = () if diff.of_samples else ("device busy", "ops")
     return Table("Steps, on the host", (*_head(diff), *work), tuple(rows), note)
 
@@ -292,7 +302,7 @@ def _lines(diff: TraceDiff, *, narrow: bool) -> Table:
     rows = [
         (
             cut_to_columns(row.text, 36) if narrow else row.text,
-            _places(row.line_a, row.line_b) + ("" if row.change == BOTH else f" {row.change}"),
+            _places(row.line_a, row.line_b) + ("" if row.change == BOTH else f" {translate_term(row.change)}"),
             time_cell(row.host_a_ns),
             time_cell(row.host_b_ns),
             _signed(row.diff_ns),
@@ -311,12 +321,12 @@ def _places(a: int | None, b: int | None) -> str:
 
 def _more(diff: TraceDiff, n: int) -> str:
     """What stands below a table of work, whose times are of all steps, so that they can be found there."""
-    whole = "times are of all steps, differences of one" if diff.per_step else ""
-    return "; ".join(filter(None, (_left_out(n), whole)))
+    whole = phrase("times are of all steps, differences of one") if diff.per_step else ""
+    return chained("{a}; {b}", (_left_out(n), whole))
 
 
 def _left_out(n: int) -> str:
-    return f"and {units.count(n)} more: to_frame() has all" if n > 0 else ""
+    return phrase("and {n} more: to_frame() has all", n=units.count(n)) if n > 0 else ""
 
 
 # A comparison of two timelines as GitHub's Markdown.
@@ -343,20 +353,21 @@ def comparison_html(diff: TraceDiff, first: Drawn, second: Drawn, *, whole: bool
     verdict, _, parts = diff.headline.partition(": ")
     above = headline(verdict, parts) if parts else headline(verdict, "")
     tables = "".join(html_section(table) for table in comparison_tables(diff, PAGE_ROWS if whole else MOST_HTML_ROWS))
-    unfolds = f'<details style="{_SMALL}"><summary>tables</summary>{tables}</details>'
+    unfolds = f'<details style="{_SMALL}"><summary>{say("tables")}</summary>{tables}</details>'
     below = paragraphs(diff.notes) + (tables if whole else unfolds)
     drawn = above + (image(waterfall_picture(diff), _alt(diff)) if len(diff.parts) and not diff.of_samples else "")
     used = len((drawn + below).encode()) + 500
     max_bytes = MAX_BYTES if whole else (MAX_OUTPUT_BYTES - used) * 3 // 4
     if first.trace.device_ids and second.trace.device_ids:
         drawn += image(
-            pair_picture(diff, first, second, max_bytes), f"Both timelines on one axis: {escaped(diff.a.name)} above"
+            pair_picture(diff, first, second, max_bytes),
+            say("Both timelines on one axis: {name} above", name=escaped(diff.a.name)),
         )
     return framed(drawn + below)
 
 
 def _alt(diff: TraceDiff) -> str:
-    return f"From {diff.a.name} to {diff.b.name}: {diff.headline}"[:400]
+    return say("From {a} to {b}: {headline}", a=diff.a.name, b=diff.b.name, headline=diff.headline)[:400]
 
 
 BRIEF_ROWS = 6  # of a table of operators, kernels or replacements
@@ -373,8 +384,8 @@ def comparison_text(diff: TraceDiff, details: str = "") -> str:
     if details:
         lines += [line for note in about[:MOST_NOTES] for line in wrapped(f"  ! {note}", indent=4)]
         tables = len(comparison_tables(diff, BRIEF_ROWS, narrow=True))
-        more = [units.plural(len(diff.notes), "note"), units.plural(tables, "table")]
-        return "\n".join([*lines, f"  {details}: {', '.join(more)}"])
+        more = [counted(len(diff.notes), "{n} note", "{n} notes"), counted(tables, "{n} table", "{n} tables")]
+        return "\n".join([*lines, f"  {details}: {say(', ').join(map(translated, more))}"])
     lines += [line for note in diff.notes for line in wrapped(f"  {note}", indent=4)]
     for table in comparison_tables(diff, BRIEF_ROWS, narrow=True):
         lines += ["", *table_lines(table)]
@@ -390,6 +401,7 @@ def _first(diff: TraceDiff) -> list[str]:
 def _with_times(number: int, part: TimeChange) -> str:
     """A difference, with its times at the end of the line."""
     right = f"{units.duration(part.a_ns)} → {units.duration(part.b_ns)}"
-    what = describe_part(part)
-    left = cut_to_columns(f"{number:>3}  {what[:1].upper()}{what[1:]}", width() - columns(right) - 2)
+    described = translated(describe_part(part))
+    what = described[:1].upper() + described[1:]
+    left = cut_to_columns(f"{number:>3}  {what}", width() - columns(right) - 2)
     return left + " " * (width() - columns(left) - columns(right)) + right

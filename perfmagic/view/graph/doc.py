@@ -9,7 +9,7 @@ from perfmagic.analysis.graph.graph import Graph
 from perfmagic.analysis.graph.groups import Drawn
 from perfmagic.analysis.graph.late import LateNode
 from perfmagic.base import units
-from perfmagic.base.language import translated
+from perfmagic.base.language import say, translate_term, translated
 from perfmagic.base.tables import Table
 from perfmagic.trace.rows import Rows
 
@@ -44,8 +44,8 @@ class GraphDoc:
         for at, lane in enumerate(self.graph.lanes):
             work = [node.duration_ns for node, on in zip(self.graph.nodes, self.graph.lane, strict=True) if on == at]
             share = units.percent(sum(work) / max(1, self.graph.elapsed_ns))
-            rows.append((lane, units.count(len(work)), units.duration(sum(work)), share))
-        rows.append(("all", units.count(len(self.graph.nodes)), units.duration(self.graph.work_ns), ""))
+            rows.append((translate_term(lane), units.count(len(work)), units.duration(sum(work)), share))
+        rows.append((say("all"), units.count(len(self.graph.nodes)), units.duration(self.graph.work_ns), ""))
         return Table("lanes", ("lane", "operators", "work", "share of the time"), rows)
 
     def longest(self) -> str:
@@ -53,12 +53,13 @@ class GraphDoc:
         nodes = [self.graph.nodes[i] for i in self.graph.chain]
         shown = nodes if len(nodes) <= _MOST_OF_CHAIN else nodes[: _MOST_OF_CHAIN - 1]
         words = [f"{node.name} {units.duration(node.duration_ns)}" for node in shown]
-        more = [f"{units.count(len(nodes) - len(shown))} more"] if len(shown) < len(nodes) else []
-        return f"critical path, {units.duration(self.graph.span_ns)}: {' → '.join([*words, *more])}"
+        more = [say("{n} more", n=units.count(len(nodes) - len(shown)))] if len(shown) < len(nodes) else []
+        path = " → ".join([*words, *more])
+        return say("critical path, {time}: {path}", time=units.duration(self.graph.span_ns), path=path)
 
     def below(self) -> list[str]:
         """Sentences below the picture."""
-        return [*self._late(), self.longest(), *self.notes, ONCE]
+        return [*self._late(), self.longest(), *translated(self.notes), say(ONCE)]
 
     def _late(self) -> list[str]:
         """What could have begun earlier, once for each line; the one that lost most speaks for the others."""

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import pairwise
 
 from perfmagic.base import units
+from perfmagic.base.language import counted, phrase, say, translate_term
 from perfmagic.trace.names import OpClass
 from perfmagic.view.graph.doc import EXECUTED, PLANNED, GraphDoc
 from perfmagic.view.svg.canvas import NARROW_PX, Canvas, Part, in_row, number
@@ -141,7 +142,8 @@ def draw_schedules(canvas: Canvas, doc: GraphDoc, y: float, x: int, width_px: in
     executed = [(node.start_ns - first_ns, node.end_ns - first_ns) for node in graph.nodes]
     planned = [(at, at + node.duration_ns) for at, node in zip(graph.planned_ns, graph.nodes, strict=True)]
     for title, times, elapsed_ns in ((EXECUTED, executed, graph.elapsed_ns), (PLANNED, planned, graph.possible_ns)):
-        for line in in_lines(f"{title}: {units.duration(elapsed_ns)}", canvas.width_px - x, 10, bold=True):
+        words = say("{a}: {b}", a=phrase(title), b=units.duration(elapsed_ns))
+        for line in in_lines(words, canvas.width_px - x, 10, bold=True):
             canvas.text(x, y + 12, line, bold=True)
             y += TITLE_PX
         for lane in range(len(graph.lanes)):
@@ -161,7 +163,7 @@ def _lane(
     """A bar for each node of a lane; those too narrow to be distinguished are drawn as one."""
     graph = doc.graph
     canvas.boxes([(x, y + 1, scale.width_px, ROW_PX - 2)], "grid")
-    canvas.text(x - 6, y + 11.5, fitted(graph.lanes[lane], x - 8, 10), "ink2", anchor="end")
+    canvas.text(x - 6, y + 11.5, fitted(translate_term(graph.lanes[lane]), x - 8, 10), "ink2", anchor="end")
     bars: list[tuple[float, float, str]] = []  # left, right, colour
     named: list[tuple[float, str, str]] = []
     for start, end, node in sorted((*times[i], i) for i, on in enumerate(graph.lane) if on == lane):
@@ -207,9 +209,14 @@ def _draw_graph(doc: GraphDoc, canvas: Canvas) -> float:
 def alt_text(doc: GraphDoc) -> str:
     """The picture in one sentence."""
     n = len(doc.drawn.units)
-    boxes = units.plural(n, "operator") if doc.drawn.by == "operator" else units.plural(n, "box", "boxes")
-    lanes = f"{units.plural(len(doc.graph.lanes), 'lane')}: {', '.join(doc.graph.lanes)}"
-    return f"Graph of dependencies, {boxes} in {lanes}. {doc.sentence}"
+    operators, boxes = counted(n, "{n} operator", "{n} operators"), counted(n, "{n} box", "{n} boxes")
+    return say(
+        "Graph of dependencies, {boxes} in {lanes}: {names}. {sentence}",
+        boxes=operators if doc.drawn.by == "operator" else boxes,
+        lanes=counted(len(doc.graph.lanes), "{n} lane", "{n} lanes"),
+        names=say(", ").join(map(translate_term, doc.graph.lanes)),
+        sentence=doc.sentence,
+    )
 
 
 class Painter:
@@ -266,7 +273,7 @@ class Painter:
             self._lane_y[band, lane] = y
             height = self.layout.lane_px[band, lane]
             self.canvas.boxes([(self._left_px - 2, round(y, 1), self._inner_px + 4, round(height, 1))], "grid")
-            words = fitted(self._doc.graph.lanes[lane], self._left_px - 8, 10)
+            words = fitted(translate_term(self._doc.graph.lanes[lane]), self._left_px - 8, 10)
             self.canvas.text(self._left_px - 6, round(y + height / 2 + 3.5, 1), words, "ink2", anchor="end")
             y += height + LANE_GAP_PX
         return y - LANE_GAP_PX
@@ -326,7 +333,8 @@ class Painter:
             self._seen.add("late")
 
     def _earlier(self, i: int) -> str:
-        return f"{units.duration(self._doc.graph.nodes[self._units[i].nodes[0]].earlier_ns)} earlier"
+        earlier_ns = self._doc.graph.nodes[self._units[i].nodes[0]].earlier_ns
+        return say("{time} earlier", time=units.duration(earlier_ns))
 
     def _links(self) -> None:
         """Between neighbouring lanes of a column: what ran concurrently, and what could have."""
@@ -358,15 +366,15 @@ class Painter:
 
     def _key(self, y: float) -> float:
         """What the marks of this picture mean; of those that it has.  Returns the lower edge."""
-        parts = [Part("lines: dependencies"), Part("bold: the critical path", bold=True)]
+        parts = [Part(say("lines: dependencies")), Part(say("bold: the critical path"), bold=True)]
         if "at once" in self._seen:
-            parts.append(Part("green: ran concurrently", "at_once"))
+            parts.append(Part(say("green: ran concurrently"), "at_once"))
         if "apart" in self._seen:
-            parts.append(Part("red dots: independent, but did not run concurrently", "wait"))
+            parts.append(Part(say("red dots: independent, but did not run concurrently"), "wait"))
         if "late" in self._seen:
-            parts.append(Part("red bar: could have begun so much earlier", "wait"))
+            parts.append(Part(say("red bar: could have begun so much earlier"), "wait"))
         if self._doc.drawn.by != "operator":
-            parts.append(Part(f"a box: a {self._doc.drawn.by}", "ink2"))
+            parts.append(Part(say("a box: a {kind}", kind=phrase(self._doc.drawn.by)), "ink2"))
         left = float(self._left_px) if self.canvas.width_px >= NARROW_PX else 6.0
         x = left
         for part in parts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perfmagic.base import units
+from perfmagic.base.language import chained, counted, phrase, say, translated
 from perfmagic.base.tables import html_table, markdown_table, text_lines
 from perfmagic.base.terminal import wrapped
 from perfmagic.view.graph.doc import EXECUTED, PLANNED, GraphDoc
@@ -13,19 +14,19 @@ from perfmagic.view.html import RED, closed, conclusion_html, conclusion_markdow
 def graph_text(doc: GraphDoc, *, details: bool) -> str:
     """What decides, what to do; with details the lanes, both schedules, late operators, the critical path."""
     n_late, n_notes = len(doc.late), len(doc.notes)
-    rest = [units.plural(len(doc.graph.lanes), "lane"), "critical path"]
-    rest += [units.plural(n_late, "late operator")] if n_late else []
-    rest += [units.plural(n_notes, "note")] if n_notes else []
-    more = "" if details else f".text(details=True): {', '.join(rest)}"
+    rest = [counted(len(doc.graph.lanes), "{n} lane", "{n} lanes"), phrase("critical path")]
+    rest += [counted(n_late, "{n} late operator", "{n} late operators")] if n_late else []
+    rest += [counted(n_notes, "{n} note", "{n} notes")] if n_notes else []
+    more = "" if details else f".text(details=True): {say(', ').join(map(translated, rest))}"
     lines = [doc.conclusion.text(_about(doc), more)]
     if doc.failed:
-        lines += wrapped(f"The code failed: {doc.failed}")
+        lines += wrapped(say("The code failed: {failed}", failed=doc.failed))
     if not details:
         return "\n".join(lines)
     lines += ["", *text_lines(doc.lanes), ""]
     graph = doc.graph
-    lines += wrapped(f"{EXECUTED}: {units.duration(graph.elapsed_ns)}", indent=2)
-    lines += wrapped(f"{PLANNED}: {units.duration(graph.possible_ns)}", indent=2)
+    lines += wrapped(_how_long(EXECUTED, graph.elapsed_ns), indent=2)
+    lines += wrapped(_how_long(PLANNED, graph.possible_ns), indent=2)
     return "\n".join([*lines, *(line for sentence in doc.below() for line in wrapped(sentence, indent=2))])
 
 
@@ -35,7 +36,7 @@ def graph_html(doc: GraphDoc) -> str:
     if doc.failed:
         body += f'<div style="margin:4px 0;color:{RED}"><b>{short(doc.failed)}</b></div>'
     body += image(graph_picture(doc), alt_text(doc))
-    return framed(body + closed("lanes, critical path, notes", paragraphs(doc.below()) + html_table(doc.lanes)))
+    return framed(body + closed(say("lanes, critical path, notes"), paragraphs(doc.below()) + html_table(doc.lanes)))
 
 
 def graph_markdown(doc: GraphDoc) -> str:
@@ -44,7 +45,11 @@ def graph_markdown(doc: GraphDoc) -> str:
 
 
 def _about(doc: GraphDoc) -> str:
-    return f"{doc.device} · {doc.about}"
+    return translated(chained("{a} · {b}", (doc.device, doc.about)))
+
+
+def _how_long(how: str, ns: int) -> str:
+    return say("{a}: {b}", a=phrase(how), b=units.duration(ns))
 
 
 def nothing_html(words: str) -> str:

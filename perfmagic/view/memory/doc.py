@@ -9,7 +9,7 @@ from perfmagic.analysis.memory.peak import Growth, HeldBytes
 from perfmagic.analysis.memory.stack import Stack
 from perfmagic.analysis.memory.whatif import WhatIf
 from perfmagic.base import units
-from perfmagic.base.language import translated
+from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.base.tables import Table
 from perfmagic.trace.rows import Rows
 
@@ -48,23 +48,26 @@ class MemoryDoc:
     @property
     def about(self) -> str:
         """The device, how its memory went, and what each round leaves."""
-        held = f"{units.size(self.start_bytes)} at the start, {units.size(self.end_bytes)} at the end"
+        start, end = units.size(self.start_bytes), units.size(self.end_bytes)
+        held = say("{start} at the start, {end} at the end", start=start, end=end)
         grown = sum(row.bytes_per_round for row in self.growth)
-        return " · ".join([self.device, held, *([f"grows by {units.size(grown)} a round"] if grown else [])])
+        more = [say("grows by {size} a round", size=units.size(grown))] if grown else []
+        return " · ".join([translated(self.device), held, *more])
 
     @property
     def peak_table(self) -> Table:
         """Place and code, bytes, blocks and reason of each row; the rest in one, then the sum."""
         rows = [
-            (_placed_code(row), units.size(row.size_bytes), units.count(row.n_blocks), row.reason)
+            (_placed_code(row), units.size(row.size_bytes), units.count(row.n_blocks), translate_term(row.reason))
             for row in self.at_peak[:MOST_ROWS]
         ]
         rest = self.at_peak[MOST_ROWS:]
         if len(rest):
             size, n = sum(row.size_bytes for row in rest), sum(row.n_blocks for row in rest)
-            rows.append((f"{units.plural(len(rest), 'more row')}", units.size(size), units.count(n), ".at_peak()"))
+            more = translated(counted(len(rest), "{n} more row", "{n} more rows"))
+            rows.append((more, units.size(size), units.count(n), ".at_peak()"))
         n_blocks = sum(row.n_blocks for row in self.at_peak)
-        rows.append(("the peak", units.size(self.peak_bytes), units.count(n_blocks), ""))
+        rows.append((say("the peak"), units.size(self.peak_bytes), units.count(n_blocks), ""))
         return Table("at the peak", ("", "bytes", "blocks", "why"), rows)
 
     @property
@@ -80,21 +83,25 @@ class MemoryDoc:
         """Sentences below the tables."""
         growth = [row.sentence for row in self.growth]
         if self.n_rounds and not growth:
-            growth = [f"nothing grows over {units.plural(self.n_rounds, 'round')}"]
-        return [*growth, f"the peak is reached after {units.duration(self.peak_after_ns)}", *self.notes]
+            nothing = counted(self.n_rounds, "nothing grows over {n} round", "nothing grows over {n} rounds")
+            growth = [translated(nothing)]
+        after = units.duration(self.peak_after_ns)
+        return [*growth, say("the peak is reached after {time}", time=after), *translated(self.notes)]
 
 
 def place(row: HeldBytes) -> str:
     """The line that allocated it: line 9 of Net.forward."""
-    return f"line {row.line} of {row.function}" if row.function else f"line {row.line}"
+    if row.function:
+        return say("line {line} of {function}", line=row.line, function=row.function)
+    return say("line {line}", line=row.line)
 
 
 def about(row: WhatIf) -> str:
     """What stands before a number that is an estimate."""
-    return "about " if row.about else ""
+    return say("about ") if row.about else ""
 
 
 def _placed_code(row: HeldBytes) -> str:
     if not row.line:
-        return row.reason.partition(":")[0] if row.reason.startswith("before") else "no line of yours"
+        return translate_term(row.reason.partition(":")[0] if row.reason.startswith("before") else "no line of yours")
     return f"{place(row)}  {row.code}"

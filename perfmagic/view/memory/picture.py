@@ -12,6 +12,7 @@ from perfmagic.analysis.memory.peak import HeldBytes
 from perfmagic.analysis.memory.stack import KINDS, Kind
 from perfmagic.analysis.memory.whatif import WhatIf
 from perfmagic.base import units
+from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.trace.columns import Float64
 from perfmagic.view.memory.doc import MemoryDoc, about, place
 from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, quantised, skyline, step_line
@@ -61,7 +62,12 @@ def _draw(doc: MemoryDoc, n_columns: int, canvas: Canvas) -> float:
 def alt_text(doc: MemoryDoc) -> str:
     """The picture in one sentence."""
     kinds = [kind.value for kind, most in zip(KINDS, doc.stack.size_bytes.max(axis=1), strict=True) if most]
-    return f"Memory of {doc.device}, stacked by reason along allocations: {', '.join(kinds)}. {doc.sentence}"
+    return say(
+        "Memory of {device}, stacked by reason along allocations: {kinds}. {sentence}",
+        device=doc.device,
+        kinds=say(", ").join(map(translate_term, kinds)),
+        sentence=doc.sentence,
+    )
 
 
 class _Painter:
@@ -73,7 +79,7 @@ class _Painter:
         self._is_narrow = canvas.width_px < NARROW_PX
         self._is_stacked = canvas.width_px < WIDTH_PX  # reasons stand below the rows
         self._plot_px = canvas.width_px - PLOT_X - (0 if self._is_narrow else RIGHT_PX)
-        self._caption = in_lines(CAPTION, canvas.width_px - PLOT_X, 10)
+        self._caption = in_lines(say(CAPTION), canvas.width_px - PLOT_X, 10)
         self._top = TOP_PX + LINE_PX * (len(self._caption) - 1)
         peak = max(1, doc.peak_bytes)
         self._is_reserved_drawn = doc.reserved_bytes > RESERVED_SHARE * peak
@@ -134,7 +140,9 @@ class _Painter:
             until = int(right[at])
             middle = (float(high[at:until].min()) + float(low[at:until].max())) / 2
             ink = "on_mem_dark" if kind in _ON_DARK else "on_mem_middle"
-            self.canvas.text(round(float(edges[at]) + 5, 1), round(floor - middle + 3.5, 1), kind.value, ink)
+            self.canvas.text(
+                round(float(edges[at]) + 5, 1), round(floor - middle + 3.5, 1), translate_term(kind.value), ink
+            )
 
     def _sides(self, floor: float, px: float) -> None:
         """Sizes at the left edge, what stays at the right one."""
@@ -150,12 +158,14 @@ class _Painter:
         if self._is_narrow:
             return
         right, end = PLOT_X + self._plot_px + RIGHT_GAP_PX, doc.end_bytes * px
-        canvas.text(right, round(floor - end + 3.5, 1), f"{units.size(doc.end_bytes)} at the end", "ink2")
+        canvas.text(
+            right, round(floor - end + 3.5, 1), say("{size} at the end", size=units.size(doc.end_bytes)), "ink2"
+        )
         if doc.reserved_bytes:
             y = self._top if end < HEIGHT_PX - 14 else floor - end + 13
-            canvas.text(right, round(y + 3.5, 1), f"{units.size(doc.reserved_bytes)} reserved", "ink2")
+            canvas.text(right, round(y + 3.5, 1), say("{size} reserved", size=units.size(doc.reserved_bytes)), "ink2")
             if self._is_off_the_scale:
-                canvas.text(right, y - 9, "off the scale:", "ink2")
+                canvas.text(right, y - 9, say("off the scale:"), "ink2")
 
     @property
     def _is_off_the_scale(self) -> bool:
@@ -164,10 +174,10 @@ class _Painter:
 
     def _at_end(self, y: float) -> float:
         """What stands at the right of the plot where there is room."""
-        words = [f"{units.size(self._doc.end_bytes)} at the end"]
+        words = [say("{size} at the end", size=units.size(self._doc.end_bytes))]
         if self._doc.reserved_bytes:
-            off = " (off the scale)" if self._is_off_the_scale else ""
-            words.append(f"{units.size(self._doc.reserved_bytes)} reserved{off}")
+            off = say(" (off the scale)") if self._is_off_the_scale else ""
+            words.append(say("{size} reserved", size=units.size(self._doc.reserved_bytes)) + off)
         self.canvas.text(PLOT_X, y + 10, " · ".join(words), "ink2")
         return y + LINE_PX
 
@@ -176,7 +186,7 @@ class _Painter:
         top = round(floor - self._peak_px, 1)
         self.canvas.stroke(f"M{2 * x:g} {2 * top:g}V{2 * floor:g}", "ink", 0.75, dash=(1.5, 1.5))
         self.canvas.boxes([(x - 2, top - 2, 4, 4)], "ink")
-        words = f"peak {units.size(self._doc.peak_bytes)}"
+        words = say("peak {size}", size=units.size(self._doc.peak_bytes))
         words_px = width_px(words, 10, bold=True) + 8
         anchor = "end" if x + words_px > PLOT_X + self._plot_px else ""
         self.canvas.text(x - 6 if anchor else x + 6, top - 4, words, bold=True, anchor=anchor)
@@ -196,7 +206,7 @@ class _Painter:
         return y
 
     def _band(self, y: float, title: str, labels: list[tuple[int, str]], tone: str) -> float:
-        self.canvas.text(PLOT_X - 6, y + 10.5, title, "ink2", anchor="end")
+        self.canvas.text(PLOT_X - 6, y + 10.5, translate_term(title), "ink2", anchor="end")
         boxes, words_at, first = [], list[tuple[float, str]](), 0
         for i in range(1, len(labels) + 1):
             if i < len(labels) and labels[i] == labels[first]:
@@ -221,19 +231,20 @@ class _Painter:
         for kind, most in zip(KINDS, self._doc.stack.size_bytes.max(axis=1), strict=True):
             if not most:
                 continue
-            entry_px = 14 + width_px(kind.value, 10) + 14
+            words = translate_term(kind.value)
+            entry_px = 14 + width_px(words, 10) + 14
             if x + entry_px > self.canvas.width_px:
                 x, y = float(PLOT_X), y + 15
             self.canvas.boxes([(round(x, 1), y + 3, 10.0, 8.0)], TOKENS[kind])
-            self.canvas.text(round(x + 14, 1), y + 10.5, kind.value, "ink2")
+            self.canvas.text(round(x + 14, 1), y + 10.5, words, "ink2")
             x += entry_px
         return y + 16
 
     def _title(self, y: float, title: str, *others: tuple[int, str]) -> float:
         """A heading, and those of columns beside it."""
-        self.canvas.text(6, y + TITLE_PX - 9, title, size=11, bold=True)
+        self.canvas.text(6, y + TITLE_PX - 9, translate_term(title), size=11, bold=True)
         for x, words in others:
-            self.canvas.text(x, y + TITLE_PX - 9, words, "ink2")
+            self.canvas.text(x, y + TITLE_PX - 9, translate_term(words), "ink2")
         return y + TITLE_PX - 2
 
     def _at_peak(self, y: float) -> float:
@@ -247,14 +258,15 @@ class _Painter:
         for row in doc.at_peak[:MOST_ROWS]:
             y = self._held(row, max(1, doc.peak_bytes), y)
         rest = doc.at_peak[MOST_ROWS:]
+        more = counted(len(rest), "{n} more row: .at_peak()", "{n} more rows: .at_peak()")
         if len(rest):
             self.canvas.text(SIZE_X, y + 12.5, units.size(sum(row.size_bytes for row in rest)), anchor="end")
-            self.canvas.text(PLACE_X, y + 12.5, f"{units.plural(len(rest), 'more row')}: .at_peak()", "ink2")
+            self.canvas.text(PLACE_X, y + 12.5, translated(more), "ink2")
             y += ROW_PX
         width = self.canvas.width_px
         self.canvas.boxes([(0, y, width, 1)], "ink2")
         self.canvas.text(SIZE_X, y + 13.5, units.size(doc.peak_bytes), anchor="end", bold=True)
-        total = fitted("the peak: the rows add up to it", width - PLACE_X, 10)
+        total = fitted(say("the peak: the rows add up to it"), width - PLACE_X, 10)
         self.canvas.text(PLACE_X, y + 13.5, total, "ink2")
         return y + ROW_PX
 
@@ -273,7 +285,7 @@ class _Painter:
             left = INDENT_PX if self._is_narrow else PLACE_X
             y = self._lines(row.reason, left, y + LINE_PX)
         else:
-            canvas.text(WHY_X, y + 12.5, fitted(row.reason, WIDTH_PX - WHY_X - 4, 10))
+            canvas.text(WHY_X, y + 12.5, fitted(translate_term(row.reason), WIDTH_PX - WHY_X - 4, 10))
         canvas.boxes([(0, y + ROW_PX - 0.5, canvas.width_px, 0.5)], "rule")
         return y + ROW_PX
 
@@ -300,7 +312,10 @@ class _Painter:
         for row in self._doc.what_if[:MOST_ROWS]:
             y = self._change(row, y)
         if self._doc.what_if.note:
-            y = self._lines(self._doc.what_if.note, INDENT_PX if self._is_narrow else CHANGE_X, y, "ink2") + ROW_PX
+            y = (
+                self._lines(translated(self._doc.what_if.note), INDENT_PX if self._is_narrow else CHANGE_X, y, "ink2")
+                + ROW_PX
+            )
         return y
 
     def _change(self, row: WhatIf, y: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +14,7 @@ from perfmagic.analysis.ranks.job_prediction import job_replay_in_passing
 from perfmagic.analysis.ranks.ranks import Ranks, RankStat
 from perfmagic.analysis.ranks.who_waited import MatchedGroup, MatchedMessages
 from perfmagic.base import units
+from perfmagic.base.language import chained, counted, phrase, say, sentences, translated
 from perfmagic.base.numerics.intervals import Intervals, intersect, merge, subtract
 from perfmagic.base.tables import Table
 from perfmagic.trace.columns import NONE, Int64
@@ -233,18 +234,18 @@ class RankRow:
 
     @property
     def label(self) -> str:
-        return f"rank {self.rank}"
+        return say("rank {n}", n=self.rank)
 
     @property
     def words(self) -> tuple[str, str]:
         """The text beside a row: how long the rank waited, not overlapped with compute, as in the table; and the
         error of that or how long it computed.
         """
-        computes = f"computes {units.duration(self.stat.compute_ns)}" if self.compute_known else ""
+        computes = say("computes {time}", time=units.duration(self.stat.compute_ns)) if self.compute_known else ""
         if not self.stat.exposed_waiting_ns:
             return "", computes
         waited, _, bound = units.known_within(self.stat.exposed_waiting_ns, self.stat.waiting_bound_ns).partition(" ")
-        return f"waits {waited}", bound or computes
+        return say("waits {time}", time=waited), bound or computes
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,26 +279,38 @@ class RanksDoc:
     @property
     def parts(self) -> tuple[str, ...]:
         """The first line in pieces, the length of the axis first."""
-        n = units.plural(len(self.rows), "rank")
-        of = f" of {self.world_size}" if self.world_size and self.world_size != len(self.rows) else ""
         n_messages = len(self.met.source)
-        met = [units.plural(n_messages, "message")] if n_messages else []
+        met = [counted(n_messages, "{n} message", "{n} messages")] if n_messages else []
         if self.n_matched or not n_messages:
-            met.insert(0, units.plural(self.n_matched, "matched collective"))
-        return units.duration(self.span_ns), n + of, self.device_label, *met
+            met.insert(0, counted(self.n_matched, "{n} matched collective", "{n} matched collectives"))
+        return units.duration(self.span_ns), self._how_many, self.device_label, *met
+
+    @property
+    def _how_many(self) -> str:
+        """How many ranks, and of how many where that differs."""
+        n = len(self.rows)
+        if not self.world_size or self.world_size == n:
+            return counted(n, "{n} rank", "{n} ranks")
+        return counted(n, "{n} rank of {world}", "{n} ranks of {world}", world=self.world_size)
 
     @property
     def about(self) -> str:
         """The line without the length: what was recorded."""
-        return " · ".join(self.parts[1:])
+        return " · ".join(part.strip() for part in translated(self.parts[1:]))
 
     @property
     def alt(self) -> str:
         """The picture in one sentence, for those who cannot see it."""
         waits = max((row.stat.exposed_waiting_ns for row in self.rows), default=0)
-        longest = f", the longest waiting for others {units.duration(waits)}" if waits else ""
-        n = units.plural(len(self.rows), "rank")
-        return f"Timelines of {n} on one axis of {units.duration(self.span_ns)}{longest}"
+        n, span = counted(len(self.rows), "{n} rank", "{n} ranks"), units.duration(self.span_ns)
+        if not waits:
+            return say("Timelines of {ranks} on one axis of {span}", ranks=n, span=span)
+        return say(
+            "Timelines of {ranks} on one axis of {span}, the longest waiting for others {waits}",
+            ranks=n,
+            span=span,
+            waits=units.duration(waits),
+        )
 
 
 def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
@@ -319,7 +332,7 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
         rows=rows,
         findings=findings,
         answers=find_job_answers(ranks),
-        device_label=", ".join(label for label in labels if label) or "no device",
+        device_label=_labels(label for label in labels if label),
         clocks=ranks.alignment.words,
         n_matched=ranks.matching.n,
         world_size=first.meta.world_size,
@@ -328,6 +341,10 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
         path=path,
         path_lane=path_lane,
     )
+
+
+def _labels(labels: Iterable[str]) -> str:
+    return chained("{a}, {b}", labels) or phrase("no device")
 
 
 def _row(ranks: Ranks, stat: RankStat, title: str, compute_known: bool) -> RankRow:
@@ -369,7 +386,7 @@ def rank_table(doc: RanksDoc) -> Table:
         waited = units.known_within(stat.exposed_waiting_ns, stat.waiting_bound_ns if stat.exposed_waiting_ns else 0)
         parts = (waited, units.duration(stat.exposed_transfer_ns))
         rate = f"{units.size(stat.bus_bytes_per_s)}/s" if stat.bus_bytes_per_s else ""
-        last = f"{units.count(stat.n_last)} of {units.count(stat.n_matched)}" if stat.n_matched else ""
+        last = _last_of(stat) if stat.n_matched else ""
         rows.append(
             (
                 row.label,
@@ -381,7 +398,11 @@ def rank_table(doc: RanksDoc) -> Table:
                 rate,
             )
         )
-    return Table("Ranks", HEAD, rows, f"{NOTE}. {doc.clocks[:1].upper()}{doc.clocks[1:]}")
+    return Table("Ranks", HEAD, rows, sentences(phrase(NOTE), doc.clocks))
+
+
+def _last_of(stat: RankStat) -> str:
+    return say("{last} of {total}", last=units.count(stat.n_last), total=units.count(stat.n_matched))
 
 
 def cost_words(cost_ns: int | None) -> str:

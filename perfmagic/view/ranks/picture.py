@@ -11,6 +11,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.answer import Answer, name_action, times_of
 from perfmagic.base import units
+from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.base.numerics.intervals import Intervals, occupancy
 from perfmagic.trace.columns import NONE, Float64, Int64
 from perfmagic.view.ranks.doc import Met, RankRow, RanksDoc
@@ -190,7 +191,8 @@ def _draw(doc: RanksDoc, column_px: int, most_rows: int, header: bool, canvas: C
     draw_met(canvas, doc.met, scale, Places(y - len(rows) * (high.row + high.gap), high, len(rows)), column_px)
     canvas.back()
     if len(doc.rows) > len(rows):
-        canvas.text(left_px, y + 8, f"and {units.plural(len(doc.rows) - len(rows), 'more rank')}", "ink2")
+        n = len(doc.rows) - len(rows)
+        canvas.text(left_px, y + 8, translated(counted(n, "and {n} more rank", "and {n} more ranks")), "ink2")
         y += 14
     return _key(canvas, doc, y + 2, header=header)
 
@@ -321,7 +323,7 @@ def _waits(canvas: Canvas, spans: Intervals, scale: Scale, y: float, height: int
     canvas.fill(skyline(edges, quantised(thin * height, 1.0), y + height), "wait")
     for x, _, wide, _ in boxes:
         if height >= 10:
-            words = f"waits {units.duration(_longest_at(spans, scale, x, wide))}"
+            words = say("waits {time}", time=units.duration(_longest_at(spans, scale, x, wide)))
             words_px = width_px(words, 10) + 4
             if wide < words_px + HATCH_BESIDE_PX:
                 continue
@@ -338,7 +340,8 @@ def _longest_at(spans: Intervals, scale: Scale, x: float, wide: float) -> int:
 
 def _key(canvas: Canvas, doc: RanksDoc, y: float, *, header: bool) -> float:
     x = 0.0
-    for token, words in KEY:
+    for token, english in KEY:
+        words = translate_term(english)
         x, y = in_row(canvas, x, y, 14 + width_px(words, 10))
         box = (round(x, 1), y + 3, 10.0, 8.0)
         if token == "wait":
@@ -352,5 +355,5 @@ def _key(canvas: Canvas, doc: RanksDoc, y: float, *, header: bool) -> float:
         canvas.text(round(x + 14, 1), y + 10.5, words, "ink2")
         x += 14 + width_px(words, 10) + 12
     if header:
-        canvas.text(0, y + 29, fitted(doc.clocks, canvas.width_px, 10), "ink2")
+        canvas.text(0, y + 29, fitted(translated(doc.clocks), canvas.width_px, 10), "ink2")
     return y + (34 if header else 16)

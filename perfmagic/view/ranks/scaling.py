@@ -11,7 +11,7 @@ from itertools import pairwise
 from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.ranks.scaling import ScalingChange, ScalingStat
 from perfmagic.base import units
-from perfmagic.base.language import translated
+from perfmagic.base.language import chained, counted, phrase, say, translate_term, translated
 from perfmagic.base.tables import Table, html_table, markdown_table, text_lines
 from perfmagic.base.terminal import wrapped
 from perfmagic.view.html import closed, conclusion_html, conclusion_markdown, framed, image, paragraphs, short
@@ -62,9 +62,9 @@ def draw_scaling(rows: Sequence[ScalingStat], scaling: str, device_label: str, a
 def _draw_scaling(rows: Sequence[ScalingStat], scaling: str, device_label: str, canvas: Canvas) -> float:
     """Speed-up and times, beside each other where there is room; returns the height."""
     speed, time = _halves(canvas.width_px)
-    against = units.plural(rows[0].ranks, "rank")
-    _title(canvas, speed, f"speed-up against {against}, {scaling} scaling")
-    _title(canvas, time, "time of the cell, mean of the ranks")
+    against = counted(rows[0].ranks, "{n} rank", "{n} ranks")
+    _title(canvas, speed, say("speed-up against {ranks}, {kind} scaling", ranks=against, kind=phrase(scaling)))
+    _title(canvas, time, say("time of the cell, mean of the ranks"))
     _draw_speedup(canvas, rows, speed)
     _draw_times(canvas, rows, time)
     bottom = _key(canvas, time.left, time.floor + 42.0)
@@ -113,8 +113,8 @@ def _draw_speedup(canvas: Canvas, rows: Sequence[ScalingStat], half: _Half) -> N
         below = y(row.speedup) + 16 if row.efficiency_frac < 1 else y(row.speedup) - 8
         placed.text(at, below, units.percent(row.efficiency_frac), bold=True)
     top = y(ideal[-1])
-    if not placed.text(x[-1] - 10, top - 3, IDEAL, "ink2", anchor="end"):
-        placed.text(x[-1] - 10, top + 20, IDEAL, "ink2", anchor="end")
+    if not placed.text(x[-1] - 10, top - 3, say(IDEAL), "ink2", anchor="end"):
+        placed.text(x[-1] - 10, top + 20, say(IDEAL), "ink2", anchor="end")
     _numbers(canvas, x, rows, half.floor)
 
 
@@ -180,7 +180,7 @@ def _grid(
 def _numbers(canvas: Canvas, x: Sequence[float], rows: Sequence[ScalingStat], floor: float) -> None:
     """The numbers of ranks below a half; more ranks than cores are said. Where they are many, numbers alone."""
     placed = Placed(canvas)
-    words = [units.plural(row.ranks, "rank") for row in rows]
+    words = [translated(counted(row.ranks, "{n} rank", "{n} ranks")).strip() for row in rows]
     many = not placed.fit(list(x), words, bold=True)
     if many:
         words = [str(row.ranks) for row in rows[:-1]] + words[-1:]
@@ -188,7 +188,11 @@ def _numbers(canvas: Canvas, x: Sequence[float], rows: Sequence[ScalingStat], fl
         row = rows[i]
         shown = placed.text(x[i], floor + 14, words[i], bold=True)
         if shown and row.crowded and (not many or row is rows[-1]):
-            placed.text(x[i], floor + 26, fitted(f"on {units.plural(row.cores or 0, 'core')}", 90, 10), "ink2")
+            placed.text(x[i], floor + 26, fitted(_cores_words(row.cores or 0), 90, 10), "ink2")
+
+
+def _cores_words(n: int) -> str:
+    return translated(counted(n, "on {n} core", "on {n} cores"))
 
 
 def _by_worth(rows: Sequence[ScalingStat]) -> list[int]:
@@ -198,14 +202,16 @@ def _by_worth(rows: Sequence[ScalingStat]) -> list[int]:
 
 def _key(canvas: Canvas, left: float, y: float) -> float:
     x = left
-    for _, words, token in PARTS:
+    for _, english, token in PARTS:
+        words = say(english)
         x, y = in_row(canvas, x, y, 14 + width_px(words, 10), left)
         _part(canvas, (round(x, 1), y - 8, 10, 9), token)
         canvas.text(round(x + 14, 1), y, words, "ink2")
         x += width_px(words, 10) + 30
-    x, y = in_row(canvas, x, y, 22 + width_px(IDEAL, 10), left)
+    ideal = say(IDEAL)
+    x, y = in_row(canvas, x, y, 22 + width_px(ideal, 10), left)
     canvas.stroke(f"M{number(round(x, 1))} {number(y - 3)}h{number(18)}", "ink", 1.2, dash=(3.0, 2.5))
-    canvas.text(round(x + 22, 1), y, IDEAL, "ink2")
+    canvas.text(round(x + 22, 1), y, ideal, "ink2")
     return y + 16
 
 
@@ -238,16 +244,19 @@ class ScalingDoc:
     def fine_print(self) -> str:
         """How it was measured, the device last."""
         fewest, most = self.n_runs
-        runs = "one run each" if most == 1 else f"median of {fewest if fewest == most else f'{fewest} to {most}'} runs"
-        return f"{self.scaling} scaling: {SAME_WORK[self.scaling]} \u00b7 {runs} \u00b7 {self.device_label}"
+        n = fewest if fewest == most else phrase("{low} to {high}", low=fewest, high=most)
+        runs = phrase("one run each") if most == 1 else phrase("median of {n} runs", n=n)
+        how = phrase("{kind} scaling: {work}", kind=phrase(self.scaling), work=phrase(SAME_WORK[self.scaling]))
+        return translated(chained("{a} · {b}", (how, runs, self.device_label)))
 
     @property
     def note(self) -> str:
         """What the columns are."""
-        return (
-            f"Speed-up and efficiency are against {units.plural(self.rows[0].ranks, 'rank')}. The other times are the "
-            "mean of the ranks. Exposed: not overlapped with compute; waiting for ranks is a part of it. "
-            "Waiting for a core: all threads of a rank added up"
+        return say(
+            "Speed-up and efficiency are against {ranks}. The other times are the mean of the ranks. Exposed: not"
+            " overlapped with compute; waiting for ranks is a part of it. Waiting for a core: all threads of a rank"
+            " added up",
+            ranks=counted(self.rows[0].ranks, "{n} rank", "{n} ranks"),
         )
 
 
@@ -271,7 +280,7 @@ def scaling_table(doc: ScalingDoc) -> Table:
         )
         for row in doc.rows
     ]
-    return Table("Scaling", head, rows, f"{doc.note}. {doc.fine_print}")
+    return Table("Scaling", head, rows, doc.note + say(". ") + doc.fine_print)
 
 
 _FEW_COLUMNS = 5  # of the table, beside what to do
@@ -284,7 +293,7 @@ def scaling_text(doc: ScalingDoc, *, details: bool) -> str:
         lines = [doc.conclusion.text(doc.fine_print), "", *text_lines(table), "", *wrapped(doc.note)]
     else:
         few = replace(table, head=table.head[:_FEW_COLUMNS], rows=[row[:_FEW_COLUMNS] for row in table.rows])
-        rest = ".text(details=True): compute, communication, waiting"
+        rest = f".text(details=True): {say('compute, communication, waiting')}"
         lines = [doc.conclusion.text(doc.fine_print), "", *text_lines(few), "", f"  {rest}"]
     return "\n".join(line.rstrip() for line in lines)
 
@@ -293,7 +302,7 @@ def scaling_html(doc: ScalingDoc) -> str:
     """How efficient it is, what to do, the picture as an image; the table opens with a click; survives sanitisers."""
     head = conclusion_html(doc.conclusion, doc.fine_print)
     picture = in_bytes(partial(_draw_scaling, doc.rows, doc.scaling, doc.device_label), doc.sentence)
-    below = closed("all times as a table", html_table(scaling_table(doc)) + paragraphs([doc.note]))
+    below = closed(say("all times as a table"), html_table(scaling_table(doc)) + paragraphs([doc.note]))
     return framed(head + image(picture, doc.sentence) + below)
 
 
@@ -313,14 +322,15 @@ APART = {True: "apart", False: "overlap", None: "one run"}
 
 def change_table(rows: Sequence[ScalingChange], names: tuple[str, str]) -> Table:
     """A row for each number of ranks."""
-    head = ["ranks", *names, "difference", "runs", "efficiency", "compute", "exposed transfer", "waiting", "rest"]
+    named = [phrase("{name}", name=name) for name in names]
+    head = ["ranks", *named, "difference", "runs", "efficiency", "compute", "exposed transfer", "waiting", "rest"]
     cells = [
         [
             str(row.ranks),
             units.duration(row.a_ns),
             units.duration(row.b_ns),
             units.signed(row.diff_ns),
-            APART[row.apart],
+            translate_term(APART[row.apart]),
             f"{units.percent(row.efficiency_a_frac)} → {units.percent(row.efficiency_b_frac)}",
             units.signed(row.compute_diff_ns),
             units.signed(row.exposed_transfer_diff_ns),
@@ -334,12 +344,12 @@ def change_table(rows: Sequence[ScalingChange], names: tuple[str, str]) -> Table
 
 def change_text(headline: str, rows: Sequence[ScalingChange], names: tuple[str, str], notes: Sequence[str]) -> str:
     """The verdict, the table and the notes, as wide as the terminal."""
-    said = [line for note in (*notes, NOTE) for line in wrapped(note)]
-    lines = [*wrapped(headline), "", *text_lines(change_table(rows, names)), "", *said]
+    said = [line for note in (*notes, say(NOTE)) for line in wrapped(note)]
+    lines = [*wrapped(translated(headline)), "", *text_lines(change_table(rows, names)), "", *said]
     return "\n".join(line.rstrip() for line in lines)
 
 
 def change_html(headline: str, rows: Sequence[ScalingChange], names: tuple[str, str], notes: Sequence[str]) -> str:
     """The same as HTML; survives sanitisers."""
-    line = f'<div style="margin:4px 0"><b>{short(headline)}</b></div>'
-    return framed(line + html_table(change_table(rows, names)) + paragraphs([*notes, NOTE]))
+    line = f'<div style="margin:4px 0"><b>{short(translated(headline))}</b></div>'
+    return framed(line + html_table(change_table(rows, names)) + paragraphs([*notes, say(NOTE)]))

@@ -16,9 +16,10 @@ def ranks_summary(doc: RanksDoc) -> Summary:
     rows = []
     for finding in doc.findings:
         start_ns, end_ns = _window(doc, finding)
-        rest = finding.sentence.removeprefix(finding.cause)
+        cause = translated(finding.cause)
+        rest = translated(finding.sentence).removeprefix(cause)
         cost = cost_words(finding.cost_ns)
-        rows.append(FindingRow(finding.rule, cost, finding.cost_ns, finding.cause, rest, start_ns, end_ns))
+        rows.append(FindingRow(finding.rule, cost, finding.cost_ns, cause, rest, start_ns, end_ns))
     return Summary(doc.parts[0], doc.about, translated(doc.answers), tuple(rows))
 
 

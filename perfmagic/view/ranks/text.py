@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from perfmagic.base import terminal, units
+from perfmagic.base import terminal
+from perfmagic.base.language import counted, phrase, say, translated
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, wrapped
 from perfmagic.view.ranks.doc import NOTE, RanksDoc, cost_words, rank_table
@@ -16,8 +17,10 @@ _DISPENSABLE = ("device", "idle", "extent", "copies")
 
 def ranks_answers_text(doc: RanksDoc, details: str) -> str:
     """Who decides, what was recorded, what to do, and where the rest is.  details: how to see all."""
-    parts = [units.plural(len(doc.findings), "finding")] if doc.findings else []
-    rest = ", ".join([*parts, units.plural(len(doc.rows), "rank"), "clocks"])
+    n_findings = len(doc.findings)
+    parts = [counted(n_findings, "{n} finding", "{n} findings")] if n_findings else []
+    parts += [counted(len(doc.rows), "{n} rank", "{n} ranks"), phrase("clocks")]
+    rest = say(", ").join(translated(part).strip() for part in parts)
     first = ranks_summary(doc).first_finding
     lines = [doc.answers.text(doc.about), *(wrapped(f"  {first}", indent=2) if first else [])]
     return "\n".join([*lines, f"  {details}: {rest}"])
@@ -27,14 +30,16 @@ def ranks_text(doc: RanksDoc) -> str:
     """All about several ranks, as wide as the terminal."""
     lines = [doc.answers.text(doc.about), "", *(wrapped(path_words(doc.path)) if doc.path else [])]
     for finding in doc.findings:
-        lines += wrapped(f"{cost_words(finding.cost_ns):>{_GUTTER}}  {finding.sentence}", indent=_GUTTER + 2)
-    return "\n".join([*lines, "", *rank_lines(doc), "", *wrapped(NOTE), *wrapped(doc.clocks)])
+        lines += wrapped(
+            f"{cost_words(finding.cost_ns):>{_GUTTER}}  {translated(finding.sentence)}", indent=_GUTTER + 2
+        )
+    return "\n".join([*lines, "", *rank_lines(doc), "", *wrapped(say(NOTE)), *wrapped(translated(doc.clocks))])
 
 
 def rank_lines(doc: RanksDoc) -> list[str]:
     """The table, with as many columns as fit."""
     table = rank_table(doc)
-    head, cells, shown = table.headings, [table.headings, *table.rows], list(range(len(table.head)))
+    head, cells, shown = table.head, [table.headings, *table.rows], list(range(len(table.head)))
     for name in ("", *_DISPENSABLE):
         shown = [i for i in shown if head[i] != name or not name]
         widths = [max(columns(row[i]) for row in cells) + 2 for i in shown]

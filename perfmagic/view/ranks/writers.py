@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perfmagic.base.language import say, translated
 from perfmagic.base.tables import html_table
 from perfmagic.base.terminal import escaped
 from perfmagic.view.html import MAX_OUTPUT_BYTES, framed, image, paragraphs
@@ -20,7 +21,7 @@ def ranks_html(doc: RanksDoc, *, table: bool = True) -> str:
     table: False where it stands beside this.
     """
     above = answers_html(ranks_summary(doc))
-    below = (table_html(doc) if table else "") + paragraphs([doc.clocks])
+    below = (table_html(doc) if table else "") + paragraphs([translated(doc.clocks)])
     used = len((above + below + escaped(doc.alt)).encode()) + 500
     max_bytes = max(8_000, (MAX_OUTPUT_BYTES - used) * 3 // 4)
     picture = ranks_picture(doc, min(MAX_BYTES, max_bytes))
@@ -29,8 +30,8 @@ def ranks_html(doc: RanksDoc, *, table: bool = True) -> str:
 
 def table_html(doc: RanksDoc) -> str:
     """The table of the ranks, which opens without a script."""
-    table = html_table(rank_table(doc)) + paragraphs([NOTE])
-    return f'<details style="margin:4px 0"><summary>All numbers of the ranks</summary>{table}</details>'
+    table = html_table(rank_table(doc)) + paragraphs([say(NOTE)])
+    return f'<details style="margin:4px 0"><summary>{say("All numbers of the ranks")}</summary>{table}</details>'
 
 
 # The live view of several ranks inside a self-contained page.

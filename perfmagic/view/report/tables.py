@@ -9,7 +9,7 @@ from typing import Any
 from perfmagic.analysis.findings.answer import list_rest, name_action
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.base import units
-from perfmagic.base.language import say
+from perfmagic.base.language import chained, phrase, say, translate_term
 from perfmagic.base.tables import Cell, Table, cell, whole_name
 from perfmagic.trace.category import CATEGORY_WORDS, Category
 from perfmagic.trace.short_names import short_names
@@ -93,7 +93,7 @@ def steps_table(report: Mapping[str, Any]) -> Table:
     """The training steps: their time on the host, and what they had the devices do."""
     head, rows = columns_of(
         report["steps"],
-        lambda step: cell(f"step {step['number']}", step["number"]),
+        lambda step: cell(say("step {n}", n=step["number"]), step["number"]),
         (
             ("on the host", time_cell, "duration_ns"),
             ("busy then", share_cell, "window_busy_frac"),
@@ -111,7 +111,7 @@ def phases_table(report: Mapping[str, Any]) -> Table:
     """Prefill and decode of an LLM server: what a step took, and how many tokens it computed in it."""
     head, rows = columns_of(
         report["phases"],
-        lambda phase: cell(phase["phase"]),
+        lambda phase: cell(translate_term(phase["phase"])),
         (
             ("steps", count_cell, "n_steps"),
             ("a step", time_cell, "step_ns"),
@@ -177,7 +177,7 @@ def syncs_table(report: Mapping[str, Any]) -> Table:
     """What made Python wait for the device."""
     head, rows = columns_of(
         report["syncs"],
-        lambda sync: sync["asked_by"] + (f", line {', '.join(map(str, sync['lines']))}" if sync["lines"] else ""),
+        _sync_words,
         (
             ("asked", count_cell, "n_asked"),
             ("calls", count_cell, "n_calls"),
@@ -186,6 +186,11 @@ def syncs_table(report: Mapping[str, Any]) -> Table:
         ),
     )
     return named_table("Waits for the device", head, rows, "wait")
+
+
+def _sync_words(sync: Mapping[str, Any]) -> str:
+    lines = ", ".join(map(str, sync["lines"]))
+    return say("{call}, line {lines}", call=sync["asked_by"], lines=lines) if lines else str(sync["asked_by"])
 
 
 # The tables of a report about what a device worked on: by operator and by category.
@@ -209,7 +214,9 @@ def operator_table(device: Mapping[str, Any], where: str) -> Table:
     ]
     of_calls = "self" if any(row["source"] == "operator" for row in device["device_operators"]) else "total"
     head = ("", "calls", of_calls, "mean", "of all ops", "achieved", "in and out")
-    return named_table(f"Device time by operator{where}", head, rows, "operator", _note(device, len(rows)))
+    return named_table(
+        translate_term("Device time by operator") + where, head, rows, "operator", _note(device, len(rows))
+    )
 
 
 def brief_operator_table(device: Mapping[str, Any], where: str) -> Table:
@@ -234,20 +241,23 @@ def category_table(device: Mapping[str, Any], where: str) -> Table:
             ("of all ops", share_cell, "share_frac"),
         ),
     )
-    return Table(f"Device time by category{where}", head, rows)
+    return Table(translate_term("Device time by category") + where, head, rows)
 
 
 def _category_words(row: Mapping[str, Any]) -> str:
     """What the ops of a category are for; of a custom kernel its name."""
-    return f"kernel {row['kernel']}" if row["kernel"] else CATEGORY_WORDS[Category[row["category"].upper()]]
+    if row["kernel"]:
+        return say("kernel {name}", name=row["kernel"])
+    return translate_term(CATEGORY_WORDS[Category[row["category"].upper()]])
 
 
 def _name(row: Mapping[str, Any], length: int | None = None) -> str:
     """The operator with its inputs, their shapes cut to length characters."""
-    kernel, shapes = "kernel " if row["source"] in ("kernel", "unknown") else "", row["shapes"]
+    shapes = row["shapes"]
     if length is not None and len(shapes) > length:
         shapes = shapes[: length - 1] + "…"
-    return kernel + " ".join(filter(None, (row["name"], shapes, row["dtypes"])))
+    name = " ".join(filter(None, (row["name"], shapes, row["dtypes"])))
+    return say("kernel {name}", name=name) if row["source"] in ("kernel", "unknown") else name
 
 
 def _rate(flop_per_s: float | None, peak_frac: float | None) -> str:
@@ -262,19 +272,21 @@ def _note(device: Mapping[str, Any], n_rows: int) -> str:
     if not n_rows:
         return ""
     if any(row["source"] == "operator" for row in device["device_operators"]):
-        words.append("self: an op counts for the innermost operator around its launch")
+        words.append(say("self: an op counts for the innermost operator around its launch"))
     if achieved["unattributed_ns"]:
-        words.append(f"{units.duration(achieved['unattributed_ns'])} were launched by no recorded operator")
+        alone = units.duration(achieved["unattributed_ns"])
+        words.append(say("{time} were launched by no recorded operator", time=alone))
     if achieved["flop_ns"]:
         rate = units.rate(achieved["flop"] / achieved["flop_ns"] * 1e9, "FLOP/s")
-        words.append(f"counted operators: {units.duration(achieved['flop_ns'])} at {rate}")
+        words.append(say("counted operators: {time} at {rate}", time=units.duration(achieved["flop_ns"]), rate=rate))
     peaks = device["peaks"]
     if peaks is None and achieved["flop_ns"]:
-        words.append(f"no peak of {device['label']} is known")
+        words.append(say("no peak of {label} is known", label=device["label"]))
     elif peaks is not None and achieved["flop_ns"]:
-        words.append(f"shares in brackets: of the peak of {peaks['name']}, {peaks['kind']}")
+        kind = phrase(peaks["kind"])
+        words.append(say("shares in brackets: of the peak of {name}, {kind}", name=peaks["name"], kind=kind))
     words += [device["operators_note"]] if device["operators_note"] else []
-    return "; ".join(words)
+    return say("; ").join(words)
 
 
 TEXT_ROWS, MARKDOWN_ROWS, HTML_ROWS = 5, 15, 200
@@ -326,9 +338,11 @@ def windows_words(report: Mapping[str, Any]) -> str:
     whole = units.duration(meta["end_ns"] - meta["start_ns"])
     if meta["returned_ns"] is not None or extents in ([], [whole]):
         return ""
-    return (
-        f"The trace is {whole} long, from its first operator, call or device op to its last. The extent of a device, "
-        f"{' to '.join(extents)}, runs from its first op to its last; busy, idle and shares refer to the extent."
+    return say(
+        "The trace is {whole} long, from its first operator, call or device op to its last. The extent of a device,"
+        " {extent}, runs from its first op to its last; busy, idle and shares refer to the extent.",
+        whole=whole,
+        extent=chained("{a} to {b}", extents),
     )
 
 
@@ -346,18 +360,19 @@ def communication_words(report: Mapping[str, Any]) -> str:
 def _time(device: Mapping[str, Any], where: str) -> Table:
     extent_ns = device["extent_ns"]
     rows = [
-        (PARTITION_WORDS[key], time_cell(ns), share_cell(ns / extent_ns))
+        (translate_term(PARTITION_WORDS[key]), time_cell(ns), share_cell(ns / extent_ns))
         for key, ns in device["partition"].items()
         if ns
     ]
-    return Table(f"Where the {units.duration(extent_ns)} went{where}", ("", "time", "share"), tuple(rows))
+    title = say("Where the {time} went", time=units.duration(extent_ns)) + where
+    return Table(title, ("", "time", "share"), tuple(rows))
 
 
 def _streams(device: Mapping[str, Any], where: str) -> Table:
     deepest = {queue["stream"]: queue["ops_max"] for queue in device["queues"]}
     rows = [
         (
-            cell(f"stream {stream['stream']}", stream["stream"]),
+            cell(say("stream {n}", n=stream["stream"]), stream["stream"]),
             count_cell(stream["n_ops"]),
             time_cell(stream["busy_ns"]),
             share_cell(stream["busy_frac"]),
@@ -366,7 +381,7 @@ def _streams(device: Mapping[str, Any], where: str) -> Table:
         for stream in device["streams"]
     ]
     head = ("", "ops", "busy", "of the extent", "queue ≤")
-    return Table(f"Streams{where}", head, rows, thing="stream")
+    return Table(translate_term("Streams") + where, head, rows, thing="stream")
 
 
 def _idle(device: Mapping[str, Any], where: str) -> Table:
@@ -376,16 +391,16 @@ def _idle(device: Mapping[str, Any], where: str) -> Table:
     by_cause["in_python"] += inside_ns
     named = []
     for cause, ns in sorted(by_cause.items(), key=lambda item: -item[1]):
-        named += [(f"waiting {CAUSES[cause]}", ns)]
-        named += [("  of it inside calls into the driver", inside_ns)] if cause == "in_python" else []
+        named += [(say("waiting {cause}", cause=phrase(CAUSES[cause])), ns)]
+        named += [(say("  of it inside calls into the driver"), inside_ns)] if cause == "in_python" else []
     rows = [(words, time_cell(ns), share_cell(ns / idle_ns)) for words, ns in named if ns]
-    return Table(f"Idle by cause{where}", ("", "time", "of idle"), tuple(rows))
+    return Table(translate_term("Idle by cause") + where, ("", "time", "of idle"), tuple(rows))
 
 
 def _collectives(device: Mapping[str, Any], where: str) -> Table:
     head, rows = columns_of(
         device["collectives"],
-        lambda row: f"{row['name']} {row['dtype']}".rstrip() + (f", group {row['group']}" if row["group"] else ""),
+        _collective_words,
         (
             ("ops", count_cell, "n_ops"),
             ("total", time_cell, "total_ns"),
@@ -394,7 +409,12 @@ def _collectives(device: Mapping[str, Any], where: str) -> Table:
         ),
     )
     note = "; ".join(note["words"] for note in device["notes"])
-    return named_table(f"Collectives{where}", head, rows, "collective", note)
+    return named_table(translate_term("Collectives") + where, head, rows, "collective", note)
+
+
+def _collective_words(row: Mapping[str, Any]) -> str:
+    name = f"{row['name']} {row['dtype']}".rstrip()
+    return say("{name}, group {group}", name=name, group=row["group"]) if row["group"] else name
 
 
 def _kernels(device: Mapping[str, Any], where: str) -> Table:
@@ -408,7 +428,7 @@ def _kernels(device: Mapping[str, Any], where: str) -> Table:
             ("of all kernels", share_cell, "share_frac"),
         ),
     )
-    return replace(named_table(f"Kernels{where}", head, rows, "kernel"), kernels=True)
+    return replace(named_table(translate_term("Kernels") + where, head, rows, "kernel"), kernels=True)
 
 
 def _copies(device: Mapping[str, Any], where: str) -> Table:
@@ -422,26 +442,28 @@ def _copies(device: Mapping[str, Any], where: str) -> Table:
             ("while copying", rate_cell, "bandwidth_bytes_per_s"),
         ),
     )
-    return named_table(f"Copies{where}", head, rows, "kind")
+    return named_table(translate_term("Copies") + where, head, rows, "kind")
 
 
 def _overlaps(device: Mapping[str, Any], where: str) -> Table:
     head, rows = columns_of(
         [pair for pair in sorted(device["overlaps"], key=lambda pair: -pair["overlap_ns"]) if pair["overlap_ns"]],
-        lambda pair: f"{pair['first']} and {pair['second']}",
+        lambda pair: say("{a} and {b}", a=phrase(pair["first"]), b=phrase(pair["second"])),
         (
             ("time", time_cell, "overlap_ns"),
             ("of the first", share_cell, "frac_of_first"),
             ("of the second", share_cell, "frac_of_second"),
         ),
     )
-    return Table(f"At the same time{where}", head, rows, thing="pair")
+    return Table(translate_term("At the same time") + where, head, rows, thing="pair")
 
 
 def _memory(device: Mapping[str, Any], where: str) -> Table:
     memory = device["memory"]
     if memory is None:
-        return Table(f"Memory{where}", (), ())
-    rows: list[tuple[str, ...]] = [("allocated, at most", size_cell(memory["peak_bytes"]))]
-    rows += [("reserved, at most", size_cell(memory["reserved_max_bytes"]))] if memory["reserved_max_bytes"] else []
-    return Table(f"Memory{where}", ("", "size"), tuple(rows))
+        return Table(translate_term("Memory") + where, (), ())
+    rows: list[tuple[str, ...]] = [(say("allocated, at most"), size_cell(memory["peak_bytes"]))]
+    rows += (
+        [(say("reserved, at most"), size_cell(memory["reserved_max_bytes"]))] if memory["reserved_max_bytes"] else []
+    )
+    return Table(translate_term("Memory") + where, ("", "size"), tuple(rows))

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from wcwidth import wcwidth
 
 from perfmagic.base import units
+from perfmagic.base.terminal import split_at_breaks
 
 _WIDTHS = {
     275: "'",
@@ -106,10 +107,10 @@ def fitted(text: str, max_px: float, size_px: float, *, bold: bool = False, mono
 
 
 def in_lines(text: str, max_px: float, size_px: float, *, bold: bool = False) -> list[str]:
-    """The text broken between words into lines no wider than max_px."""
+    """The text in lines no wider than max_px; they end between words, or letters of a script without spaces."""
     lines = [""]
-    for word in text.split(" "):
-        longer = f"{lines[-1]} {word}".lstrip()
+    for joint, word in split_at_breaks(text):
+        longer = f"{lines[-1]}{joint}{word}".lstrip()
         if lines[-1] and width_px(longer, size_px, bold=bold) > max_px:
             lines.append(word)
         else:

@@ -7,7 +7,7 @@ from typing import Any
 
 from perfmagic.analysis.findings.answer import Answer, Answers, list_rest, name_action, times_of
 from perfmagic.base import units
-from perfmagic.base.language import say, translated
+from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.view.timeline.doc import TimelineDoc, cost_words, only_sentence, rest_words
 from perfmagic.view.timeline.live_columns import cut
 
@@ -56,7 +56,7 @@ class Summary:
     @property
     def findings_words(self) -> str:
         """How many findings open; "" for none."""
-        return units.plural(len(self.findings), "finding") if self.findings else ""
+        return translated(counted(len(self.findings), "{n} finding", "{n} findings")) if self.findings else ""
 
     @property
     def decider(self) -> tuple[str, str]:
@@ -92,7 +92,7 @@ def summary_of(doc: TimelineDoc) -> Summary:
             rule=finding.rule,
             cost=cost_words(finding, doc.header.busy_frac),
             cost_ns=finding.cost_ns,
-            cause=finding.cause,
+            cause=translate_term(finding.cause),
             rest=rest_words(finding),
             start_ns=finding.start_ns - doc.start_ns,
             end_ns=finding.end_ns - doc.start_ns,

@@ -17,7 +17,7 @@ from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.verdict import NO_VERDICT, STALLED
 from perfmagic.base import units
-from perfmagic.base.language import counted, phrase, translated
+from perfmagic.base.language import counted, phrase, say, translate_term, translated
 from perfmagic.base.terminal import ALARM
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import LaunchShape, Trace, devices_label
@@ -76,8 +76,8 @@ def path_words(shares: Sequence[Share]) -> str:
     run_ns = sum(share.ns for share in shares)
     if not run_ns:
         return ""
-    named = [f"{share.name} {units.percent(share.ns / run_ns)}" for share in shares[:WORDS]]
-    return f"{TITLE}: {', '.join(named)}"
+    named = [f"{translate_term(share.name)} {units.percent(share.ns / run_ns)}" for share in shares[:WORDS]]
+    return say("{a}: {b}", a=phrase(TITLE), b=say(", ").join(named))
 
 
 FEW_OPS = 64  # a picture of this many ops or fewer can be read op by op
@@ -294,23 +294,24 @@ MAX_ALT = 400  # characters; a longer one holds other people's names
 
 def alt_text(doc: TimelineDoc) -> str:
     """The picture in one sentence, for those who cannot see it."""
-    parts = [f"Timeline of {doc.header.parts[0]}", *doc.header.parts[1:]]
+    first, *parts = translated(doc.header.parts)
     if doc.launches is not None and len(doc.launches.blocked_start_ns):
         blocked_ns = int((doc.launches.blocked_end_ns - doc.launches.blocked_start_ns).sum())
-        parts.append(f"Python blocked {units.duration(blocked_ns)}")
+        parts.append(say("Python blocked {time}", time=units.duration(blocked_ns)))
     if doc.failure:
-        parts.append(doc.failure)
-    sentence = f"{parts[0]}: {', '.join(parts[1:])}"
+        parts.append(translated(doc.failure))
+    sentence = say("Timeline of {time}: {rest}", time=first, rest=say(", ").join(parts))
     return sentence if len(sentence) <= MAX_ALT else sentence[: MAX_ALT - 1] + "…"
 
 
 def shape_words(shape: LaunchShape) -> tuple[str, str]:
     """A launch shape in two parts: "4,096 × 8 blocks" and "of 256 threads, 48 registers, 16.4 kB shared"."""
     grid, block = _extent(shape.grid), _extent(shape.block)
-    parts = [f"of {block} threads"]
-    parts += [f"{units.count(shape.registers)} registers"] if shape.registers else []
-    parts += [f"{units.size(shape.shared_bytes)} shared"] if shape.shared_bytes else []
-    return f"{grid} {'block' if grid == '1' else 'blocks'}", ", ".join(parts)
+    parts = [say("of {n} threads", n=block)]
+    parts += [say("{n} registers", n=units.count(shape.registers))] if shape.registers else []
+    parts += [say("{size} shared", size=units.size(shape.shared_bytes))] if shape.shared_bytes else []
+    blocks = say("{n} block", n=grid) if grid == "1" else say("{n} blocks", n=grid)
+    return blocks, say(", ").join(parts)
 
 
 def _extent(dimensions: tuple[int, int, int]) -> str:
@@ -327,35 +328,39 @@ def cost_words(finding: Finding, busy_frac: float) -> str:
     Of a verdict with nothing to win, how busy the device is: busy_frac, as the first line has it.
     """
     if finding.is_wrong:
-        return ALARM
+        return translate_term(ALARM)
     if finding.gain_ns is not None and finding.won_ns is not None and finding.gain_text:
         bound = "≤ " if finding.won_ns and finding.at_most else ""
-        return f"{bound}{units.duration(finding.won_ns)}" if finding.won_ns else "saves ≈ 0"
+        return f"{bound}{units.duration(finding.won_ns)}" if finding.won_ns else say("saves ≈ 0")
     if finding.cost_ns is None:
         has_share = finding.rule == "verdict" and finding.cause != NO_VERDICT
-        return f"{units.percent(busy_frac)} busy" if busy_frac and has_share else ""
-    return units.duration(finding.cost_ns) if finding.cost_ns else "no time lost"
+        return say("{share} busy", share=units.percent(busy_frac)) if busy_frac and has_share else ""
+    return units.duration(finding.cost_ns) if finding.cost_ns else say("no time lost")
 
 
 def trust_words(doc: TimelineDoc) -> tuple[str, tuple[str, ...]]:
     """The fine print: what stands in its one line, and the sentences behind "more", none where the line has all."""
-    first, more = doc.trust[:1], doc.trust[1:]
-    return (" · ".join((*first, units.plural(len(more), "more note"))) if more else "".join(first)), more
+    first, *more = translated(doc.trust) or ("",)
+    n_more = counted(len(more), "{n} more note", "{n} more notes")
+    return (f"{first} · {translated(n_more)}" if more else first), tuple(more)
 
 
 def rest_words(finding: Finding) -> str:
     """What follows the cause: the detail, which begins with what joins it, and advice where it is certain."""
-    return finding.rest
+    if finding.rule == "together":
+        return say(": ") + translated(finding.gain_text)
+    more = (say(". ") + translated(text) for text in (finding.advice, finding.gain_text) if text)
+    return translated(finding.detail) + "".join(more)
 
 
 def only_sentence(first: str, answers: Answers) -> str:
     """The first finding's sentence where there is neither an answer nor a fact, and no warning says it; else ""."""
-    cause, _, rest = first.partition(": ")
-    reason = rest.partition(". ")[0]
+    cause, _, rest = first.partition(say(": "))
+    reason = rest.partition(say(". "))[0]
     warned = any(
         warning.lower().startswith(cause.lower()) or (reason and reason in warning) for warning in answers.warnings
     )
-    known = warned or cause == STALLED  # who decides says that the device stood still
+    known = warned or cause == translate_term(STALLED)  # who decides says that the device stood still
     return "" if known or answers.answers or answers.also_seen else first
 
 

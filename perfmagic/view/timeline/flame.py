@@ -9,6 +9,7 @@ from functools import partial
 
 from perfmagic.analysis.timeline.flame.call_paths import ANNOTATION, LINE, OPERATOR, OTHER, OWN, THREAD, CallPath, Flame
 from perfmagic.base import units
+from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.view.html import framed, image
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas, in_row
 from perfmagic.view.svg.layouts import FEWER_WIDTHS_PX, MAX_BYTES, WIDTHS_PX, Picture, alone, first_fit, laid_out
@@ -83,12 +84,12 @@ def _smaller_and_smaller(flame: Flame) -> Iterator[Picture]:
 def _draw_flame(flame: Flame, detail: _Detail, canvas: Canvas) -> float:
     """The picture as wide as the canvas; returns its height."""
     y = 0.0
-    for words in in_lines(flame.sentence, canvas.width_px - 4, 12, bold=True):
+    for words in in_lines(translated(flame.sentence), canvas.width_px - 4, 12, bold=True):
         y += 16
         canvas.text(2, y - 3, words, size=12, bold=True)
     if flame.device:
         y += 15
-        canvas.text(2, y - 3, fitted(flame.device, canvas.width_px - 4, 10), "ink2")
+        canvas.text(2, y - 3, fitted(translated(flame.device), canvas.width_px - 4, 10), "ink2")
     top = y + 6
     boxes = list(_boxes(flame, canvas.width_px, detail.least_px))
     for box in boxes:
@@ -142,7 +143,7 @@ def _draw_box(canvas: Canvas, flame: Flame, box: _Box, y: float, *, titled: bool
 def _label(box: _Box, max_px: float) -> str:
     """As much as fits of the function, the end of its place, and its time."""
     if box.path is None:
-        return fitted(f"{units.count(box.n_paths)} more", max_px, 10)
+        return fitted(say("{n} more", n=units.count(box.n_paths)), max_px, 10)
     name, time = box.path.name, units.duration(box.total_ns)
     if place := _PLACE.match(name):
         name = f"{place['function']} ({place['place']}){name[place.end() :]}"
@@ -159,20 +160,22 @@ def _label(box: _Box, max_px: float) -> str:
 def _tooltip(flame: Flame, box: _Box) -> str:
     share = units.percent(box.total_ns / max(1, flame.total_ns))
     if box.path is None:
-        return f"{units.count(box.n_paths)} paths, each narrower than a box\n{units.duration(box.total_ns)}, {share}"
+        paths = say("{n} paths, each narrower than a box", n=units.count(box.n_paths))
+        return f"{paths}\n{units.duration(box.total_ns)}, {share}"
     path = box.path
-    alone = f"{units.duration(path.self_ns)} outside of all that is recorded"
+    alone = say("{time} outside of all that is recorded", time=units.duration(path.self_ns))
     if path.kind != THREAD:
-        alone = f"{units.duration(path.self_ns)} itself · {units.plural(path.n_calls, 'call')}"
+        own = units.duration(path.self_ns)
+        alone = translated(counted(path.n_calls, "{own} itself · {n} call", "{own} itself · {n} calls", own=own))
     return f"{path.name}\n{units.duration(path.total_ns)}, {share} · {alone}"
 
 
 def _draw_key(canvas: Canvas, flame: Flame, boxes: Sequence[_Box], least_px: float, y: float) -> float:
     """What the greys are, and what is not drawn; returns the baseline of the last line."""
     drawn = {box.path.kind for box in boxes if box.path}
-    entries = [(TONES[kind], words) for kind, words in _KEY if kind in drawn]
+    entries = [(TONES[kind], translate_term(words)) for kind, words in _KEY if kind in drawn]
     if any(box.path is None and box.width >= LEAST_PX for box in boxes):
-        entries.append((MERGED_TONE, "several too narrow to draw"))
+        entries.append((MERGED_TONE, say("several too narrow to draw")))
     x = 2.0
     for tone, words in entries:
         width = width_px(words, 10) + 16
@@ -183,7 +186,12 @@ def _draw_key(canvas: Canvas, flame: Flame, boxes: Sequence[_Box], least_px: flo
     shown = sum(1 for box in boxes if box.path)
     if shown < len(flame.paths):
         limit = units.duration(least_px * flame.total_ns / canvas.width_px)
-        words = f"{units.count(shown)} of {units.count(len(flame.paths))} paths are drawn: those of {limit} or more"
+        words = say(
+            "{n} of {total} paths are drawn: those of {limit} or more",
+            n=units.count(shown),
+            total=units.count(len(flame.paths)),
+            limit=limit,
+        )
         y += 15
         canvas.text(2, y, fitted(words, canvas.width_px - 4, 10), "ink2")
     return y

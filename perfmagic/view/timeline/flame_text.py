@@ -6,7 +6,8 @@ import heapq
 
 from perfmagic.analysis.timeline.flame.call_paths import OWN, THREAD, CallPath, Flame
 from perfmagic.base import units
-from perfmagic.base.terminal import cut_to_columns, printable, width, wrapped
+from perfmagic.base.language import chained, say, translated
+from perfmagic.base.terminal import columns, cut_to_columns, printable, width, wrapped
 
 PASSED_FRAC = 0.9  # of a caller's time: what it called takes its line
 LEAST_FRAC = 0.01  # of all; less is no line
@@ -19,7 +20,7 @@ def flame_text(flame: Flame, most_lines: int) -> str:
 
     A caller that spends nearly all of its time in one call shares its line: "step (train.py:12) … aten::copy_".
     """
-    head = [*wrapped(f"{flame.sentence}. {flame.device}".rstrip(". ")), f"{'total':>9}{'':8}{'itself':>9}"]
+    head = [*wrapped(translated(chained("{a}. {b}", (flame.sentence, flame.device)))), _head()]
     inside: dict[int, list[int]] = {}
     for row, path in enumerate(flame.paths):
         inside.setdefault(path.parent, []).append(row)
@@ -35,6 +36,11 @@ def flame_text(flame: Flame, most_lines: int) -> str:
             if flame.paths[row].total_ns >= LEAST_FRAC * flame.total_ns:
                 heapq.heappush(longest, (-flame.paths[row].total_ns, row, place))
     return "\n".join([*head, *(line for _, line in sorted(lines))])
+
+
+def _head() -> str:
+    total, itself = say("total"), say("itself")
+    return f"{' ' * (9 - columns(total))}{total}{'':8}{' ' * (9 - columns(itself))}{itself}"
 
 
 def _passed(flame: Flame, inside: dict[int, list[int]], row: int) -> int:

@@ -13,6 +13,7 @@ from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.timeline.activity import Syncs
 from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME, is_own_frame, main_thread
 from perfmagic.base import units
+from perfmagic.base.language import say
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, HostOps, Int32, Int64
 from perfmagic.trace.correlate import strata_lines
 from perfmagic.trace.frames import touches
@@ -94,7 +95,7 @@ def _labelled(trace: Trace, lanes: list[HostOpsLane]) -> tuple[HostOpsLane, ...]
     for number, lane in enumerate(lanes, start=1):
         outer = lane.name[lane.level == 0]
         autograd = any(trace.names[int(n)].startswith(AUTOGRAD_PREFIX) for n in np.unique(outer))
-        label = "main thread" if number == 1 else "autograd" if autograd else f"thread {number}"
+        label = say("main thread") if number == 1 else say("autograd") if autograd else say("thread {n}", n=number)
         named.append(HostOpsLane(lane.thread, label, lane.start_ns, lane.end_ns, lane.level, lane.name))
     return tuple(named)
 

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from perfmagic.analysis.timeline.memory import MemoryCurve
+from perfmagic.base.language import say
 from perfmagic.base.numerics.intervals import Intervals
 from perfmagic.trace.columns import Bool, Float64, Int8, Int32, Int64
 from perfmagic.trace.names import OpClass
@@ -273,7 +274,7 @@ class StreamLane:
 
     @cached_property
     def label(self) -> str:
-        return f"stream {self.stream}"
+        return say("stream {n}", n=self.stream)
 
     @cached_property
     def backlog(self) -> Backlog:

@@ -18,6 +18,7 @@ from perfmagic.analysis.memory.ledger import Ledger, ledger
 from perfmagic.analysis.memory.peak import held
 from perfmagic.analysis.memory.reasons import Descriptions, reasons
 from perfmagic.analysis.memory.stack import KINDS, Kind, bytes_by_layer, stack
+from perfmagic.base.language import translate_term, translated
 from perfmagic.trace.columns import NONE, Int32, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
@@ -193,8 +194,8 @@ def _header(doc: TimelineDoc) -> dict[str, Any]:
         "simulated": head.simulated,
         **summary_wire(summary_of(doc)),
         "device_groups": [_group(g) for g in doc.groups],
-        "flags": [{"at": flag.at_ns - doc.start_ns, "text": flag.text} for flag in doc.flags],
-        "trust": [cut(s) for s in doc.trust],
+        "flags": [{"at": flag.at_ns - doc.start_ns, "text": translate_term(flag.text)} for flag in doc.flags],
+        "trust": [cut(translated(s)) for s in doc.trust],
         "returned": None if doc.returned_ns is None else doc.returned_ns - doc.start_ns,
         "from_cell": doc.origin == "cell",
         "alt": cut(alt_text(doc)),
@@ -221,7 +222,10 @@ def _group(group: DeviceGroup) -> dict[str, Any]:
 
 def shares_wire(shares: Sequence[Share]) -> list[dict[str, Any]]:
     """The parts of a bar, with their colours; times in ns."""
-    return [{"name": share.name, "ns": share.ns, "token": share.token, "second": share.second} for share in shares]
+    return [
+        {"name": translate_term(share.name), "ns": share.ns, "token": share.token, "second": share.second}
+        for share in shares
+    ]
 
 
 def _streams(doc: TimelineDoc) -> list[StreamLane]:

@@ -11,7 +11,7 @@ from functools import partial
 from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, Roof, RooflineData
 from perfmagic.base import units
-from perfmagic.base.language import say
+from perfmagic.base.language import counted, phrase, say, translate_term, translated
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import wrapped
 from perfmagic.trace.category import Category
@@ -75,7 +75,7 @@ def roofline_svg(data: RooflineData) -> str:
 
 
 def _alt(data: RooflineData) -> str:
-    return f"Roofline: {roofline_words(data)}"
+    return say("Roofline: {words}", words=roofline_words(data))
 
 
 def _draw_roofline(data: RooflineData, canvas: Canvas) -> float:
@@ -99,10 +99,11 @@ def _draw_roofline(data: RooflineData, canvas: Canvas) -> float:
 def _draw_below(canvas: Canvas, lines: Sequence[str], label: str) -> float:
     """The name of the axis, the device, and the lines that have no room in the plot; returns the lower edge."""
     y = FLOOR + 32.0
-    for words in in_lines(INTENSITY, canvas.width_px - LEFT, 10):
+    intensity = say(INTENSITY)
+    for words in in_lines(intensity, canvas.width_px - LEFT, 10):
         canvas.text(LEFT, y, words, "ink2")
         y += LABEL_GAP_PX
-    used = width_px(INTENSITY, 10) + LEFT + LABEL_GAP_PX
+    used = width_px(intensity, 10) + LEFT + LABEL_GAP_PX
     y -= LABEL_GAP_PX if used + width_px(label, 10) <= canvas.width_px else 0
     canvas.text(canvas.width_px, y, fitted(label, canvas.width_px, 10), "ink2", anchor="end")
     for line in lines:
@@ -115,14 +116,24 @@ def _draw_below(canvas: Canvas, lines: Sequence[str], label: str) -> float:
 def roofline_words(data: RooflineData) -> str:
     """What the picture holds, and where its roofs are from."""
     if not data.ops_ns:  # benchmarks, which are no part of a device's time
-        words = units.plural(len(data.operators), "benchmark")
-        return f"{words}, roofs from {data.kind} peaks" if data.kind else words
-    n = units.plural(len(data.operators), "operator")
-    share = units.percent(data.placed_ns / max(1, data.ops_ns))
-    words = f"{n} with counted FLOP, {share} of the device's time"
+        words = counted(len(data.operators), "{n} benchmark", "{n} benchmarks")
+        return _with_roofs(words, data) if data.kind else translated(words)
+    words = counted(
+        len(data.operators),
+        "{n} operator with counted FLOP, {share} of the device's time",
+        "{n} operators with counted FLOP, {share} of the device's time",
+        share=units.percent(data.placed_ns / max(1, data.ops_ns)),
+    )
     if not data.kind:
-        return f"{words}; no peak of {data.label} is known, give peaks=perfmagic.Peaks(...)"
-    return f"{words}, roofs from {data.kind} peaks"
+        peaks = "perfmagic.Peaks(...)"
+        return say(
+            "{words}; no peak of {label} is known, give peaks={peaks}", words=words, label=data.label, peaks=peaks
+        )
+    return _with_roofs(words, data)
+
+
+def _with_roofs(words: str, data: RooflineData) -> str:
+    return say("{words}, roofs from {kind} peaks", words=words, kind=phrase(data.kind))
 
 
 def decides_words(data: RooflineData) -> str:
@@ -199,7 +210,7 @@ def _draw_roofs(canvas: Canvas, data: RooflineData, plot: _Plot) -> None:
         name = _roof_words(roof) if canvas.width_px >= NARROW_PX else roof.compute
         canvas.text(plot.right + 6, below, fitted(name, available_px, 10), "ink2")
     if highest is not None:
-        for line, words in enumerate(in_lines(data.kind, available_px, 10), 1):
+        for line, words in enumerate(in_lines(translate_term(data.kind), available_px, 10), 1):
             canvas.text(plot.right + 6, max(used) + LABEL_GAP_PX * line, words, "ink3")
     if data.bytes_per_s:
         _draw_slope(canvas, data.bytes_per_s, highest, plot)
@@ -220,7 +231,7 @@ def _draw_slope(canvas: Canvas, bytes_per_s: float, highest: float | None, plot:
         return
     first, last = ((round(at, 1), round(one_y + (at - one_x) * down_px, 1)) for at in (left, right))
     canvas.stroke(f"M{number(first[0])} {number(first[1])}L{number(last[0])} {number(last[1])}", "ink2", 1.2)
-    words = f"memory {units.size(bytes_per_s)}/s"
+    words = say("memory {rate}", rate=f"{units.size(bytes_per_s)}/s")
     beside = one_y + (left + 6 + width_px(words, 10) - one_x) * down_px  # where the line is at the end of the words
     canvas.text(round(left + 6, 1), round(max(TOP + 10, beside - 6), 1), words, "ink2")
 
@@ -284,7 +295,8 @@ def _label(row: DeviceOperator) -> str:
     rate = units.rate(row.flop_per_s or 0.0, "FLOP/s")
     if not row.share_frac:
         return f"{fitted(name, LABEL_PX, 10)}, {units.duration(row.total_ns)}, {rate}"
-    return f"{fitted(name, LABEL_PX, 10)}, {units.percent(row.share_frac)} of the time, {rate}"
+    share = units.percent(row.share_frac)
+    return say("{name}, {share} of the time, {rate}", name=fitted(name, LABEL_PX, 10), share=share, rate=rate)
 
 
 ROWS = 10
@@ -294,7 +306,7 @@ HEAD = ("", "time", "achieved", "of its roof", "of the peak", "FLOP/byte")
 def roofline_text(data: RooflineData) -> str:
     """The words and the longest operators, as wide as the terminal."""
     rows = [_row(row) for row in data.operators[:ROWS]]
-    below = wrapped(f"peaks: {data.source}") if data.source else []
+    below = wrapped(say("peaks: {source}", source=data.source)) if data.source else []
     lines = [
         *wrapped(decides_words(data)),
         *wrapped(f"  {data.label}: {roofline_words(data)}", indent=2),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.base import units
-from perfmagic.base.language import counted, phrase, say, translated
+from perfmagic.base.language import counted, phrase, say, translate_term, translated
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, wrapped
 from perfmagic.view.timeline.doc import (
@@ -36,8 +36,8 @@ def answers_text(doc: TimelineDoc, answers: Answers, details: str, below: Sequen
     if note and not any(note.lower() in warning.lower() for warning in answers.warnings):
         shown = translated(note)
         lines += wrapped(f"  ! {shown[:1].upper()}{shown[1:]}", indent=4)
-    first = f"{doc.findings[0].cause}{rest_words(doc.findings[0])}" if doc.findings else ""
-    if only := only_sentence(first, answers):
+    first = f"{translate_term(doc.findings[0].cause)}{rest_words(doc.findings[0])}" if doc.findings else ""
+    if only := only_sentence(first, translated(answers)):
         lines += wrapped(f"  {only}", indent=2)
     n_findings, n_streams = len(doc.findings), sum(map(_n_streams, doc.groups))
     parts = [counted(n_findings, "{n} finding", "{n} findings")] if n_findings else []
@@ -58,14 +58,17 @@ def timeline_text(doc: TimelineDoc, below: Sequence[str] = (), more_in: str = ".
     answers: what stands above, in place of the header.  below: lines between the streams and the trust line.
     more_in: where the notes are that it has no room for; "" to give them lines of their own.
     """
-    lines = [answers, ""] if answers else wrapped(doc.header.sentence)
+    lines = [answers, ""] if answers else wrapped(" · ".join(translated(doc.header.parts)))
     lines += wrapped(path_words(doc.path)) if doc.path else []
     if doc.failure and not answers:
-        lines += wrapped(doc.failure)
+        lines += wrapped(translated(doc.failure))
     for finding in doc.findings:
         part = "  " * (finding.depth - 1) + PART if finding.depth else ""
-        cost = f"{cost_words(finding, doc.header.busy_frac):>{GUTTER}}  "
-        lines += wrapped(f"{cost}{part}{finding.cause}{rest_words(finding)}", indent=GUTTER + 2 + len(part))
+        words = cost_words(finding, doc.header.busy_frac)
+        cost = " " * (GUTTER - columns(words)) + f"{words}  "
+        lines += wrapped(
+            f"{cost}{part}{translate_term(finding.cause)}{rest_words(finding)}", indent=GUTTER + 2 + len(part)
+        )
     for group in doc.groups:
         lines += ["", *_stream_table(group, several=len(doc.groups) > 1)]
     lines += below
@@ -77,10 +80,10 @@ def timeline_text(doc: TimelineDoc, below: Sequence[str] = (), more_in: str = ".
 def _fine_print(doc: TimelineDoc, more_in: str) -> list[str]:
     """The first note, and how many more there are where; all of them where nothing else has them."""
     if not more_in:
-        return [line for note in doc.trust for line in wrapped(note)]
+        return [line for note in translated(doc.trust) for line in wrapped(note)]
     _, more = trust_words(doc)
-    ending = f" · {units.plural(len(more), 'more note')} in {more_in}" if more else ""
-    return wrapped(doc.trust[0] + ending)
+    n_more = counted(len(more), " · {n} more note in {place}", " · {n} more notes in {place}", place=more_in)
+    return wrapped(translated(doc.trust[0]) + (translated(n_more) if more else ""))
 
 
 def _stream_table(group: DeviceGroup, *, several: bool) -> list[str]:
@@ -97,12 +100,13 @@ def _stream_table(group: DeviceGroup, *, several: bool) -> list[str]:
         for lane in drawn
     ]
     first = max((columns(row[0]) for row in rows), default=0) + 2
-    title = f"{group.label}, device {group.device}" if several else ""
-    head = ("  stream", *(name for name, _ in _NUMBERS))
+    title = say("{label}, device {n}", label=group.label, n=group.device) if several else ""
+    head = (f"  {say('stream')}", *(name for name, _ in _NUMBERS))
     lines = wrapped(title) if title else []
     lines += text_lines(Table("", head, rows), least=(max(first, 12), *(w for _, w in _NUMBERS)))
     hidden = len(group.streams) - len(drawn) + group.n_folded
-    return [*lines, f"  and {units.plural(hidden, 'more stream')}, in .streams()"] if hidden else lines
+    more = counted(hidden, "and {n} more stream, in .streams()", "and {n} more streams, in .streams()")
+    return [*lines, f"  {translated(more)}"] if hidden else lines
 
 
 def _mean_words(mean: float) -> str:

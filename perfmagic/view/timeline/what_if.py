@@ -9,6 +9,7 @@ from functools import partial
 from perfmagic.analysis.replay.critical_path import PathShare
 from perfmagic.analysis.replay.prediction import CurvePoint
 from perfmagic.base import units
+from perfmagic.base.language import phrase, say, translate_term, translated
 from perfmagic.base.terminal import wrapped
 from perfmagic.view.html import framed, image, short
 from perfmagic.view.svg.canvas import UNITS_PER_PX, Canvas, Part, Placed
@@ -24,21 +25,21 @@ Bars = Sequence[tuple[str, Sequence[PathShare]]]
 
 def what_if_text(sentence: str, bars: Bars) -> str:
     """The sentence, then a line for each bar."""
-    lines = wrapped(sentence)
+    lines = wrapped(translated(sentence))
     for name, shares in bars:
         run_ns = sum(share.ns for share in shares)
-        lines += wrapped(f"{name} {units.duration(run_ns)}, {path_words(as_shares(shares))}")
+        lines += wrapped(f"{translate_term(name)} {units.duration(run_ns)}, {path_words(as_shares(shares))}")
     return "\n".join(lines)
 
 
 def what_if_html(sentence: str, bars: Bars) -> str:
     """The sentence and the picture."""
-    first, colon, rest = sentence.partition(": ")
+    first, colon, rest = translated(sentence).partition(say(": "))
     said = f'<div style="margin:4px 0"><b>{short(first)}</b>{colon}{short(rest)}</div>'
     if not bars:
         return framed(said)
-    picture = in_bytes(partial(_draw_bars, bars), f"{TITLE}, recorded and predicted")
-    return framed(said + image(picture, f"{TITLE}: {sentence}"))
+    picture = in_bytes(partial(_draw_bars, bars), say("critical path, recorded and predicted"))
+    return framed(said + image(picture, say("{a}: {b}", a=phrase(TITLE), b=sentence)))
 
 
 def _draw_bars(bars: Bars, canvas: Canvas) -> float:
@@ -47,7 +48,7 @@ def _draw_bars(bars: Bars, canvas: Canvas) -> float:
     longest_ns = max(sum(share.ns for share in shares) for _, shares in bars)
     for name, shares in bars:
         words = units.duration(sum(share.ns for share in shares))
-        canvas.text(LEFT_PX - 10, y + 12, name, anchor="end", size=12)
+        canvas.text(LEFT_PX - 10, y + 12, translate_term(name), anchor="end", size=12)
         x, longest_px = float(LEFT_PX), canvas.width_px - LEFT_PX - width_px(words, 12, bold=True) - 8
         for share in as_shares(shares):
             width = share.ns / longest_ns * longest_px
@@ -78,14 +79,15 @@ def curve_html(points: Sequence[CurvePoint], recorded_ns: int, what: str) -> str
 
 
 def _curve_alt(what: str) -> str:
-    return f"the run as {what} become faster"
+    return say("the run as {what} become faster", what=phrase(what))
 
 
 def _draw_curve(points: Sequence[CurvePoint], recorded_ns: int, what: str, canvas: Canvas) -> float:
     known = sorted(points, key=lambda point: point.k)
     most_ns = max([recorded_ns, *(point.high_ns for point in known)])
     plot_px = min(PLOT_PX, canvas.width_px - CURVE_LEFT_PX - CURVE_RIGHT_PX)
-    title = in_lines(f"how long the run takes with {what} k times as fast", canvas.width_px - CURVE_LEFT_PX, 10)
+    words = say("how long the run takes with {what} k times as fast", what=phrase(what))
+    title = in_lines(words, canvas.width_px - CURVE_LEFT_PX, 10)
     top = TOP_PX + 13.0 * (len(title) - 1)
 
     def x(k: float) -> float:
@@ -117,7 +119,7 @@ def _draw_curve(points: Sequence[CurvePoint], recorded_ns: int, what: str, canva
 
 
 def _times(k: float) -> str:
-    return "in no time" if math.isinf(k) else f"{k:g} ×"
+    return say("in no time") if math.isinf(k) else f"{k:g} ×"
 
 
 def _path(places: Sequence[tuple[float, float]]) -> str:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from perfmagic.analysis.findings.answer import Answers, name_action, times_of
 from perfmagic.base import units
+from perfmagic.base.language import translated
 from perfmagic.base.terminal import escaped
 from perfmagic.trace.model import Trace
 from perfmagic.view.html import (
@@ -54,7 +55,7 @@ def _fine_print_html(doc: TimelineDoc) -> str:
     """The trust line; what it has no room for opens behind it, without a script."""
     line, more = trust_words(doc)
     if not more:
-        return paragraphs(doc.trust)
+        return paragraphs(translated(doc.trust))
     return f'<details style="{_SMALL}"><summary>{short(line)}</summary>{paragraphs(more)}</details>'
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -10,11 +11,15 @@ from perfmagic.analysis.findings.catalogue import ACTION_CHARS, HEADLINE_CHARS
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.report import report
 from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME
-from perfmagic.base.language import Words, set_language, translated
+from perfmagic.base.language import Words, set_language, translate_term, translated
 from perfmagic.base.terminal import columns, width
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import Trace
 from perfmagic.trace.signatures import function_name
+from perfmagic.view.report.tables import report_tables
+from perfmagic.view.timeline.doc import timeline_doc
+from perfmagic.view.timeline.lanes import PARTITION_WORDS
+from perfmagic.view.timeline.picture.timeline import timeline_svg
 from tests.analysis.findings.build import plain
 from tests.trace.recorded import ALL, MORE, real_trace
 
@@ -68,6 +73,31 @@ def test_no_english_is_left_but_names_of_the_record(name: str) -> None:
         assert [value for value in left if value not in known | cut] == [], text
         shown = translated(text)
         assert HAN.search(shown), shown
+
+
+@pytest.mark.slow
+@TRACES
+def test_titles_and_headings_of_a_report_are_chinese(name: str) -> None:
+    for table in report_tables(report(real_trace(name))):
+        shown = [translate_term(table.title), *filter(None, table.headings)]
+        assert [words for words in shown if not HAN.search(words)] == []
+
+
+@pytest.mark.slow
+@TRACES
+def test_a_picture_has_no_english_but_names_and_units(name: str) -> None:
+    trace = real_trace(name)
+    picture = ET.fromstring(timeline_svg(timeline_doc(trace, ())))
+    labels = [text for text in picture.itertext() if text.strip()]
+    for english in (
+        *PARTITION_WORDS.values(),
+        "launches",
+        "queued",
+        "critical path",
+        "other kernels",
+        "matrix kernels",
+    ):
+        assert english not in labels
 
 
 @pytest.mark.slow

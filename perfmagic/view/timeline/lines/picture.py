@@ -10,6 +10,7 @@ from itertools import accumulate, chain
 import numpy as np
 
 from perfmagic.base import units
+from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.base.numerics.intervals import Intervals
 from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, in_row, rects
 from perfmagic.view.svg.layouts import FEWER_WIDTHS_PX, WIDTHS_PX, Picture, alone, first_fit, laid_out
@@ -106,7 +107,8 @@ def _spread(columns: list[Column], picture_px: int, unit: str) -> dict[str, Colu
 
 
 def _heading(column: Column, unit: str) -> str:
-    return f"{column.name}, {unit}" if column.name == PYTHON.name else column.name
+    name = translate_term(column.name)
+    return f"{name}, {unit}" if column.name == PYTHON.name else name
 
 
 def lines_svg(doc: LinesDoc) -> str:
@@ -149,9 +151,12 @@ def _draw(doc: LinesDoc, grain_px: float, most_rows: int, canvas: Canvas) -> flo
 
 def alt_text(doc: LinesDoc) -> str:
     """The picture in one sentence."""
-    names = [block.name or "the cell" for block in doc.blocks]
-    memory = "" if doc.memory is None else ", and its memory at the peak"
-    return f"Lines of {', '.join(names)}: Python's time, waiting, device time and ops of each{memory}"
+    names = ", ".join(block.name or say("the cell") for block in doc.blocks)
+    if doc.memory is None:
+        return say("Lines of {names}: Python's time, waiting, device time and ops of each", names=names)
+    return say(
+        "Lines of {names}: Python's time, waiting, device time and ops of each, and its memory at the peak", names=names
+    )
 
 
 class _Painter:
@@ -194,7 +199,8 @@ class _Painter:
         for row in rows:
             y = self._row(row, y)
         if len(block.rows) > len(rows):
-            self.canvas.text(CODE_X, y + 11, f"and {units.plural(len(block.rows) - len(rows), 'more line')}", "ink2")
+            more = counted(len(block.rows) - len(rows), "and {n} more line", "and {n} more lines")
+            self.canvas.text(CODE_X, y + 11, translated(more), "ink2")
             y += ROW_PX
         return y
 
@@ -222,7 +228,7 @@ class _Painter:
         total = self._doc.total
         if total is None:
             return y
-        self.canvas.text(CODE_X, y + 12, "every op counts once; a line counts what it called", "ink2")
+        self.canvas.text(CODE_X, y + 12, say("every op counts once; a line counts what it called"), "ink2")
         y += ROW_PX if self._at.is_stacked else 0
         python_ns = total.host_ns - total.blocked_ns
         for column, value in ((PYTHON, python_ns), (WAITING, total.blocked_ns), (DEVICE, total.device_ns)):
@@ -239,7 +245,8 @@ class _Painter:
         if memory is None:
             return y
         self._number(MEMORY, y, units.size(sum(memory.cell_bytes.values())), bold=True)
-        for words, size in memory.closing():
+        for english, size in memory.closing():
+            words = translate_term(english)
             y += ROW_PX - 2
             right = self._at.columns[MEMORY.name].right - (MEMORY.right - MEMORY.bar_x) - 8
             self.canvas.text(right, y + 12, words, "ink2", anchor="end")
@@ -248,11 +255,11 @@ class _Painter:
 
     def rest(self, y: float) -> float:
         """What is not drawn, by name."""
-        sentences = list(self._doc.notes)
+        sentences = list(translated(self._doc.notes))
         if self.hidden:
-            sentences.append(f"not drawn: {', '.join(self.hidden)}: all are in .lines")
+            sentences.append(say("not drawn: {names}: all are in .lines", names=", ".join(self.hidden)))
         if self._doc.folded:
-            sentences.append(f"under 1 % each: {', '.join(self._doc.folded)}")
+            sentences.append(say("under 1 % each: {names}", names=", ".join(self._doc.folded)))
         for sentence in sentences:
             y = self._sentence(sentence, y)
         return y
@@ -264,7 +271,7 @@ class _Painter:
 
     def key(self, y: float) -> float:
         x = 6.0
-        for words, tone in (
+        for english, tone in (
             ("Python on this line", "launch"),
             ("waiting", ""),
             ("its ops queued", queued("comp", 0)),
@@ -272,10 +279,11 @@ class _Painter:
             ("its backward, queued by another line", "outline"),
             ("allocated by it, alive at the peak", tint("memory", 0.5, 0.6)),
         ):
-            if words.startswith("allocated") and not self._most_bytes:
+            if english.startswith("allocated") and not self._most_bytes:
                 continue
             if tone == "outline" and not self._has_backward:
                 continue
+            words = translate_term(english)
             x, y = in_row(self.canvas, x, y, 14 + width_px(words, 10), 6.0)
             box = (round(x, 1), y + 3, 10.0, 8.0)
             if tone == "":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perfmagic.analysis.memory.peak import PeakByLine
 from perfmagic.base import units
+from perfmagic.base.language import counted, phrase, say, translate_term, translated
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import cut_to_columns, prose_width
 from perfmagic.view.html import image
@@ -37,11 +38,13 @@ def lines_text(doc: LinesDoc, most_rows: int = MOST_ROWS, least_ns: int = LEAST_
         if shown:
             lines += ["", *_block(block, shown, doc.memory)]
         if len(rows) > len(shown):
-            lines.append(
-                f"  and {units.plural(len(rows) - len(shown), 'more line')} of {block.name or 'the cell'}, in .lines"
+            n_more, whose = len(rows) - len(shown), block.name or phrase("the cell")
+            more = counted(
+                n_more, "and {n} more line of {name}, in .lines", "and {n} more lines of {name}, in .lines", name=whose
             )
+            lines.append(f"  {translated(more)}")
         lines += _small(block, least_ns)
-    return lines + [f"  {note}" for note in doc.notes]
+    return lines + [f"  {note}" for note in translated(doc.notes)]
 
 
 def _small(block: Block, least_ns: int) -> list[str]:
@@ -49,8 +52,15 @@ def _small(block: Block, least_ns: int) -> list[str]:
     if sum(costs) < MUCH * least_ns:
         return []
     each, together = units.duration(least_ns), units.duration(sum(costs))
-    whose = block.name or "the cell"
-    return [f"  {units.plural(len(costs), 'line')} of {whose} below {each} each, {together} together"]
+    words = counted(
+        len(costs),
+        "{n} line of {name} below {each} each, {together} together",
+        "{n} lines of {name} below {each} each, {together} together",
+        name=block.name or phrase("the cell"),
+        each=each,
+        together=together,
+    )
+    return [f"  {translated(words)}"]
 
 
 def lines_below(doc: LinesDoc | None) -> list[str]:
@@ -74,7 +84,8 @@ def _block(block: Block, rows: list[LineRow], memory: PeakByLine | None) -> list
     ]
     if memory and not block.name:
         cells += [
-            (" " * (NUMBER_COLUMNS + 2) + words, *[""] * len(HEAD), units.size(n)) for words, n in memory.closing()
+            (" " * (NUMBER_COLUMNS + 2) + translate_term(words), *[""] * len(HEAD), units.size(n))
+            for words, n in memory.closing()
         ]
     head: tuple[str, ...] = ("", *HEAD)
     least: tuple[int, ...] = (code_columns + NUMBER_COLUMNS + 2, 9, 9, 9, 9, 6)
@@ -109,5 +120,5 @@ def lines_html(doc: LinesDoc | None) -> str:
     """The picture behind a summary that opens it; nothing without lines."""
     if doc is None:
         return ""
-    summary = "<summary><b>lines</b> of the cell and of its functions</summary>"
+    summary = f"<summary>{say('<b>lines</b> of the cell and of its functions')}</summary>"
     return f'<details style="{STYLE}">{summary}{image(lines_picture(doc), alt_text(doc))}</details>'

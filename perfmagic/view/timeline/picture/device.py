@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.base import units
+from perfmagic.base.language import counted, phrase, say, translated
 from perfmagic.base.numerics.intervals import Int64, union
 from perfmagic.trace.columns import NO_LINE, Bool, Float64
 from perfmagic.trace.names import OpClass
@@ -238,10 +239,10 @@ def _label_layers(frame: Frame, drawn: Drawn, layers: list[Layer], in_cell: bool
 def layer_words(run: Run, in_cell: bool) -> str:
     """What a layer is called: the line that launched it, or where it came from."""
     if run.key == BEFORE_THE_RECORD:
-        return f"{units.count(len(run))} launched before the recording"
+        return say("{n} launched before the recording", n=units.count(len(run)))
     if not in_cell:
         return ""
-    return "before this cell" if run.key == NO_LINE else f"line {run.key}"
+    return say("before this cell") if run.key == NO_LINE else say("line {line}", line=run.key)
 
 
 BUSY_LANE_PX, CALM_LANE_PX, OPEN_LANE_PX = 20, 14, 24
@@ -281,7 +282,7 @@ def draw_stream(
     height = OPEN_LANE_PX if open_rows else BUSY_LANE_PX if first or lane.busy_frac > BUSY_FRAC else CALM_LANE_PX
     draw_lane(frame, lane, names, y, height)
     frame.label(y + height / 2, lane.label)
-    frame.number(y + height / 2, f"{units.percent(lane.busy_frac)} busy")
+    frame.number(y + height / 2, say("{share} busy", share=units.percent(lane.busy_frac)))
     y += height
     frame.rule(y)
     if first and len(tones) > 1:
@@ -310,7 +311,9 @@ def draw_staves(frame: Frame, staves: tuple[Stave, ...], y: float) -> float:
         frame.label(y + STAVE_PX / 2 + 1, stave.name)
         _draw_stave(frame, stave.parts, y)
         exposed = stave.exposed_ns
-        text = units.duration(stave.active_ns) if exposed is None else f"exposed {units.duration(exposed)}"
+        text = (
+            units.duration(stave.active_ns) if exposed is None else say("exposed {time}", time=units.duration(exposed))
+        )
         frame.number(y + STAVE_PX / 2 + 1, text)
         y += STAVE_PITCH_PX
     return y
@@ -320,11 +323,11 @@ def device_heading(group: DeviceGroup, busy_of: str) -> str:
     """The line above a device's lanes, where there are several devices.  busy_of: as in the document's header."""
     parts = (
         group.label,
-        units.plural(group.n_ops, "device op"),
-        f"busy {units.percent(group.busy_frac)} of {busy_of}",
-        f"queue ≤ {units.count(group.queue_max)}",
+        counted(group.n_ops, "{n} device op", "{n} device ops"),
+        phrase("busy {share} of {what}", share=units.percent(group.busy_frac), what=busy_of),
+        phrase("queue ≤ {n}", n=units.count(group.queue_max)),
     )
-    return " · ".join(parts)
+    return " · ".join(translated(parts))
 
 
 def _label_queue(frame: Frame, lane: StreamLane, y: float, height: float) -> None:
@@ -333,9 +336,9 @@ def _label_queue(frame: Frame, lane: StreamLane, y: float, height: float) -> Non
     if height > 30:
         frame.label(middle - 6, "queued")
         frame.label(middle + 6, deepest, "ink2", size=10)
-        frame.number(middle, f"mean {_mean_words(lane.queue_mean)} queued", "ink2", size=10)
+        frame.number(middle, say("mean {n} queued", n=_mean_words(lane.queue_mean)), "ink2", size=10)
     elif height > 12:
-        frame.label(middle, f"{deepest} queued", "ink2", size=10)
+        frame.label(middle, say("{n} queued", n=deepest), "ink2", size=10)
 
 
 def _mean_words(mean: float) -> str:
@@ -386,7 +389,7 @@ def _draw_strip(frame: Frame, lane: StreamLane, y: float, tones: dict[int, str])
             continue
         tone = tones.get(run.key, "host3")
         frame.canvas.boxes([(round(x0, 1), y, round(max(0.5, x1 - x0 - 0.7), 1), STRIP_PX)], tone)
-        words = "before this cell" if run.key in (BEFORE_THE_RECORD, NO_LINE) else layer_words(run, True)
+        words = say("before this cell") if run.key in (BEFORE_THE_RECORD, NO_LINE) else layer_words(run, True)
         text = next((t for t in (words, str(max(run.key, 0))) if width_px(t, 10) <= x1 - x0 - 6), "")
         if text and text != "0":
             frame.canvas.text(round(x0 + 4, 1), y + 9, text, "hostink")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfmagic.base import units
+from perfmagic.base.language import translate_term
 from perfmagic.base.numerics.intervals import Intervals, covered_before
 from perfmagic.trace.columns import Float64
 from perfmagic.trace.names import OpClass
@@ -100,7 +101,7 @@ class Frame:
 
     def label(self, y: float, text: str, token: str = "ink", *, size: int = 11) -> None:
         """A lane's name in the left gutter; y is the middle of the lane."""
-        available_px = self.left_px - 10
+        available_px, text = self.left_px - 10, translate_term(text)
         if width_px(text, size) > available_px:
             size = 10
         shown = fitted(text, available_px, size)
@@ -149,8 +150,9 @@ def draw_shares(canvas: Canvas, shares: Sequence[Share], y: float, title: str = 
         x += width
     x = 0.0
     if title:
-        canvas.text(0, y + 21, title, "ink2")
-        x = width_px(title, 10) + 14
+        shown = translate_term(title)
+        canvas.text(0, y + 21, shown, "ink2")
+        x = width_px(shown, 10) + 14
     return list_shares(canvas, shares, x, y + 13) + 15
 
 
@@ -162,10 +164,11 @@ def list_shares(canvas: Canvas, shares: Sequence[Share], x: float, y: float, lef
     for share in shares:
         amount = units.duration(share.ns)
         before_px = 18 + width_px(amount, 10, bold=True)
-        needed_px = before_px + width_px(share.name, 10)
+        words = translate_term(share.name)
+        needed_px = before_px + width_px(words, 10)
         x, y = in_row(canvas, x, y, needed_px, left_px)
         share_box(canvas, share, round(x, 1), y, 10, 8)
-        name = fitted(share.name, canvas.width_px - x - before_px, 10)
+        name = fitted(words, canvas.width_px - x - before_px, 10)
         canvas.run(round(x + 14, 1), y + 8, Part(amount, bold=True), Part(name, "ink2", gap_px=4))
         x += needed_px + 14
     return y

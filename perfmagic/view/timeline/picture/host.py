@@ -6,6 +6,7 @@ import numpy as np
 
 from perfmagic.analysis.timeline.memory import MemoryCurve
 from perfmagic.base import units
+from perfmagic.base.language import counted, say, translated
 from perfmagic.base.numerics.intervals import Int64, union
 from perfmagic.trace.columns import Float64
 from perfmagic.view.svg.canvas import number, quantised, rects, skyline
@@ -53,7 +54,8 @@ def draw_threads(frame: Frame, lanes: tuple[HostOpsLane, ...], names: tuple[str,
             _draw_level(frame, lane, names, level, y + level * LEVEL_PX)
         y += levels * LEVEL_PX + 4
     if len(lanes) > MAX_THREADS:
-        frame.label(y + 5, f"and {units.plural(len(lanes) - MAX_THREADS, 'more thread')}", "ink2", size=10)
+        more = counted(len(lanes) - MAX_THREADS, "and {n} more thread", "and {n} more threads")
+        frame.label(y + 5, translated(more), "ink2", size=10)
         y += 14
     return y
 
@@ -64,7 +66,8 @@ def draw_launches(frame: Frame, lane: LaunchLane, returned_x: float | None, y: f
     returned_x: where the cell gave control back, None where that is not known or at the end.
     """
     frame.label(y + LAUNCH_PX / 2, "launches")
-    frame.number(y + LAUNCH_PX / 2, units.plural(lane.n_launches, "launch", "launches"))
+    n_launches = counted(lane.n_launches, "{n} launch", "{n} launches")
+    frame.number(y + LAUNCH_PX / 2, translated(n_launches))
     share = frame.occupancy(union(lane.start_ns, lane.end_ns), frame.columns_ns())
     # a launch too short for its column still shows: one pixel
     frame.canvas.fill(frame.skyline(np.where(share > 0, np.maximum(share, 1 / LAUNCH_PX), 0), y, LAUNCH_PX), "launch")
@@ -123,8 +126,9 @@ def _draw_blocked(frame: Frame, lane: LaunchLane, y: float) -> None:
 
 
 def _blocked_words(asked_by: str, blocked_ns: int, max_px: float) -> str:
-    short = f"blocked {units.duration(blocked_ns)}"
-    for words in (f"Python {short}: {asked_by}", f"Python {short}", short):
+    time = units.duration(blocked_ns)
+    whole, short = say("Python blocked {time}", time=time), say("blocked {time}", time=time)
+    for words in (say("{a}: {b}", a=whole, b=asked_by), whole, short):
         if width_px(words, 10) <= max_px:
             return words
     return fitted(short, max_px, 10)
@@ -143,7 +147,7 @@ def _draw_returned(frame: Frame, x: float, y: float) -> None:
     frame.canvas.stroke(
         f"M{number(round(x + 4, 1))} {number(middle)}H{number(frame.plot_px)}", "ink3", 1, dash=(1.0, 4.0)
     )
-    _write_in_gap(frame, "Python has returned", x, frame.plot_px, y, "ink2")
+    _write_in_gap(frame, say("Python has returned"), x, frame.plot_px, y, "ink2")
 
 
 # The memory of a device in a picture: a curve, scaled to its peak.

@@ -7,6 +7,7 @@ from itertools import pairwise, product
 
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.base import units
+from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.trace.names import OpClass
 from perfmagic.view.svg.canvas import Canvas, Part, in_row, rects
 from perfmagic.view.svg.layouts import MAX_BYTES as LAYOUTS_BYTES
@@ -109,7 +110,8 @@ def _draw_group(frame: Frame, doc: TimelineDoc, group: DeviceGroup, y: float) ->
     hidden = len(group.streams) - len(drawn) + group.n_folded
     if hidden:
         y = _draw_rest(frame, group, len(drawn), hidden, y)
-    name = f"{group.short_label} {group.device}" if several else group.short_label
+    short = translate_term(group.short_label)
+    name = f"{short} {group.device}" if several else short
     _bracket(frame, top, y - 8, name, "comp")
     y = draw_staves(frame, group.staves, y)
     if group.memory is not None:
@@ -120,8 +122,9 @@ def _draw_group(frame: Frame, doc: TimelineDoc, group: DeviceGroup, y: float) ->
 def _draw_rest(frame: Frame, group: DeviceGroup, n_drawn: int, hidden: int, y: float) -> float:
     """One line for the streams that are not drawn; their time is in the staves all the same."""
     n_ops = sum(len(lane) for lane in group.streams[n_drawn:]) + group.folded_ops
-    words = f"and {units.plural(hidden, 'more stream')} with {units.plural(n_ops, 'op')}"
-    frame.canvas.text(0, y + 7, words, "ink2")
+    ops = counted(n_ops, "{n} op", "{n} ops")
+    words = counted(hidden, "and {n} more stream with {ops}", "and {n} more streams with {ops}", ops=ops)
+    frame.canvas.text(0, y + 7, translated(words), "ink2")
     return y + 18
 
 
@@ -137,15 +140,16 @@ def _draw_axis(frame: Frame, y: float, lowest: float) -> None:
 def _draw_flags(frame: Frame, flags: tuple[Flag, ...], start_ns: int, y: float, lowest: float) -> None:
     """Lines through all lanes, each with its words on the side that has room."""
     xs = [round(frame.scale.x_of(flag.at_ns), 1) for flag in flags]
-    widths = [(width_px(flag.text, 11, bold=True) + 8) for flag in flags]
+    shown = [translate_term(flag.text) for flag in flags]
+    widths = [(width_px(words, 11, bold=True) + 8) for words in shown]
     sides = word_sides(xs, widths, frame)
-    for flag, x, side in zip(flags, xs, sides, strict=True):
+    for flag, words, x, side in zip(flags, shown, xs, sides, strict=True):
         top = y if side else y + FLAG_PX  # a line without words of its own keeps out of the other's
         frame.canvas.boxes([(x, top, 1, lowest - top)], "ink")
         if not side:
             continue
         at, anchor = (x - 6, "end") if side == "left" else (x + 7, "")
-        frame.canvas.text(at, y + 9, flag.text, size=11, anchor=anchor, bold=True)
+        frame.canvas.text(at, y + 9, words, size=11, anchor=anchor, bold=True)
         frame.canvas.text(at, y + 21, units.duration(flag.at_ns - start_ns), "ink2", anchor=anchor)
 
 
@@ -187,19 +191,21 @@ PART_PX = 18  # how far a part of a finding is set in
 
 def draw_header(canvas: Canvas, doc: TimelineDoc) -> float:
     """The first line and the findings; returns the lower edge."""
-    total, rest = doc.header.parts[0], doc.header.parts[1:]
+    total, *rest = translated(doc.header.parts)
     shown = fitted("  ·  ".join(rest), canvas.width_px - width_px(total, 15, bold=True) - 12, 12)
     canvas.run(0, 18, Part(total, size=15, bold=True), Part(shown, "ink2", 12, gap_px=12))
     y = 28.0
     if doc.failure:
-        canvas.text(0, y + 12, fitted(doc.failure, canvas.width_px, 12, bold=True), "wait", size=12, bold=True)
+        canvas.text(
+            0, y + 12, fitted(translated(doc.failure), canvas.width_px, 12, bold=True), "wait", size=12, bold=True
+        )
         y += FINDING_PX
     for finding in doc.findings[:AT_ONCE]:
         canvas.boxes([(0, y, canvas.width_px, 1)], "rule")
         _draw_finding(canvas, y + 14.5, finding, cost_words(finding, doc.header.busy_frac))
         y += FINDING_PX
     if len(doc.findings) > AT_ONCE:
-        more = f"{units.count(len(doc.findings) - AT_ONCE)} more in .findings"
+        more = say("{n} more in .findings", n=units.count(len(doc.findings) - AT_ONCE))
         canvas.text(GUTTER_PX, y + 14.5, more, "ink2", size=12)
         y += FINDING_PX
     if doc.findings:
@@ -213,15 +219,16 @@ def draw_key(canvas: Canvas, doc: TimelineDoc, y: float, *, header: bool) -> flo
     if any(s.queue_max for g in doc.groups for s in g.streams):
         entries += [("queued", queued("comp", 1)), (HELD, queued("comp", 0))]
     x = 0.0
-    for text, tone in entries:
+    for english, tone in entries:
+        text = translate_term(english)
         x, y = in_row(canvas, x, y, 14 + width_px(text, 10))
         box = (round(x, 1), y + 3, 10.0, 8.0)
         canvas.boxes([box], tone)
-        if text == HELD:
+        if english == HELD:
             canvas.hatch_waiting(rects([box]), "matrix")
         canvas.text(round(x + 14, 1), y + 10.5, text, "ink2")
         x += 14 + width_px(text, 10) + 14
-    device = fitted(doc.header.device_label, canvas.width_px, 10)
+    device = fitted(translated(doc.header.device_label), canvas.width_px, 10)
     x, y = in_row(canvas, x, y, width_px(device, 10))
     canvas.text(canvas.width_px, y + 10.5, device, "ink2", anchor="end")
     return y + 18 if not header else _draw_trust(canvas, doc, y + 20)
@@ -231,8 +238,11 @@ def _draw_trust(canvas: Canvas, doc: TimelineDoc, y: float) -> float:
     if not doc.trust:
         return y + 2
     _, more = trust_words(doc)
-    ending = f" · {units.plural(len(more), 'more note')} in .trust and in the report" if more else ""
-    canvas.text(0, y + 9, fitted(doc.trust[0], canvas.width_px - width_px(ending, 10), 10) + ending, "ink2")
+    n_more = counted(
+        len(more), " · {n} more note in .trust and in the report", " · {n} more notes in .trust and in the report"
+    )
+    ending = translated(n_more) if more else ""
+    canvas.text(0, y + 9, fitted(translated(doc.trust[0]), canvas.width_px - width_px(ending, 10), 10) + ending, "ink2")
     return y + 16
 
 
@@ -242,7 +252,7 @@ def _draw_finding(canvas: Canvas, y: float, finding: Finding, cost: str) -> None
     token = "wait" if finding.is_wrong else "ink" if finding.cost_ns != 0 else "ink2"
     words = "wait" if finding.is_wrong else "ink"
     canvas.text(GUTTER_PX - 12, y, cost, token, size=12, anchor="end", bold=bold)
-    cause = fitted(finding.cause, canvas.width_px - x, 12, bold=True)
+    cause = fitted(translate_term(finding.cause), canvas.width_px - x, 12, bold=True)
     gap_px = 3 if rest[:1] == " " else 0
     shown = fitted(rest.lstrip(), canvas.width_px - x - width_px(cause, 12, bold=True) - gap_px, 12)
     canvas.run(x, y, Part(cause, words, 12, bold=True), Part(shown, words, 12, gap_px=gap_px))
