@@ -170,7 +170,7 @@ class Side:
 
     @cached_property
     def facts(self) -> ComparedTrace:
-        from perfmagic.analysis.findings.answers import who_decides  # by a comparison alone, not by each of its sides
+        from perfmagic.analysis.findings.decider import who_decides  # by a comparison alone, not by each of its sides
         from perfmagic.analysis.findings.find import known
 
         trace, blocked = self.trace, syncs(self.trace)

@@ -8,41 +8,27 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfmagic.analysis.findings.answer import Answer, Answers
-from perfmagic.analysis.findings.catalogue import action, count_things, decides, headline, without_time
-from perfmagic.analysis.findings.facts import CellTime, Facts
+from perfmagic.analysis.findings.catalogue import action, count_things, headline, without_time
+from perfmagic.analysis.findings.decider import answer_otherwise, who_decides, whole_ns
+from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import Node, known, tree
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.gains import Gains, change_of
 from perfmagic.analysis.findings.kernels import claim
-from perfmagic.analysis.findings.verdict import STARVED_FRAC, failed, first_gap, judged_by_path
-from perfmagic.analysis.findings.without_remedy import answer_otherwise
+from perfmagic.analysis.findings.verdict import failed
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Pin
 from perfmagic.analysis.replay.changes.host import WithoutPython
 from perfmagic.analysis.replay.changes.kernels import Fused, ShorterOps
-from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, PART_FRAC, Judgement
 from perfmagic.analysis.replay.prediction import Prediction, in_passing, predict, why_no_path
-from perfmagic.analysis.timeline.activity import busy_intervals, recorded_span
 from perfmagic.analysis.timeline.peaks import peaks_of
-from perfmagic.analysis.timeline.trust import incomplete_graphs, sample, trust
-from perfmagic.analysis.verdict import (
-    COMMUNICATION_BOUND,
-    COPY_BOUND,
-    DEVICE_BOUND,
-    DEVICE_BOUND_FRAC,
-    HOST_BOUND,
-    HOST_TAIL,
-    MIXED,
-    NO_RECORDS,
-    NO_VERDICT,
-    STALLED,
-    START_UP,
-)
+from perfmagic.analysis.timeline.trust import trust
+from perfmagic.analysis.verdict import NO_VERDICT, STALLED
 from perfmagic.base import units
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import intersect, union
 from perfmagic.base.numerics.intervals import total_ns as sum_ns
-from perfmagic.trace.columns import NO_LINE, CallKind, HostKind
+from perfmagic.trace.columns import NO_LINE, HostKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 
@@ -280,130 +266,7 @@ def place(answer: Answer) -> tuple[bool, bool, int]:
     return "race" not in answer.rules, not replayed, -((answer.gain_ns if replayed else answer.cost_ns) or 0)
 
 
-# Who decides how long a run takes, in one sentence with one number, and what is to know of the record.
-
-_WITHOUT_PATH = (
-    DEVICE_BOUND,
-    COPY_BOUND,
-    COMMUNICATION_BOUND,
-    START_UP,
-    HOST_TAIL,
-)  # what is busy, or is before or after all ops, needs no path
-
-
-def who_decides(facts: Facts, kind: str) -> str:
-    """Who decides, with one number, of the whole run.  kind: of the verdict."""
-    trace, judgement = facts.trace, judged_by_path(facts)
-    if not len(trace.ops) or failed(trace):
-        return _without_records(facts)
-    if kind == NO_VERDICT or (judgement is None and kind not in _WITHOUT_PATH and _unexplained(facts)):
-        return _what_is_open(facts, kind)
-    time, total_ns = facts.cell_time, max(1, whole_ns(facts))
-    before_ns = 0 if trace.meta.returned_ns is not None else facts.first_queued_ns - trace.meta.start_ns
-    waited = (time.waited_for_host_ns + before_ns) / total_ns
-    busy = units.percent(time.busy_ns / total_ns)
-    if kind == DEVICE_BOUND and len(trace.device_ids) > 1:
-        any_ns = sum_ns(busy_intervals(trace, None))
-        return decides("device-bound, several", share=units.percent(any_ns / total_ns))
-    is_busy = waited < STARVED_FRAC or 2 * time.busy_ns > total_ns
-    if kind == HOST_BOUND and is_busy and judgement is None:
-        return decides("host-bound, queue", share=units.percent((time.host_ns + before_ns) / total_ns))
-    if kind == MIXED:
-        return _in_turn(judgement) if judgement is not None else _in_turn_without_path(time, before_ns, total_ns)
-    times_ns = {START_UP: before_ns} | _times_of_kinds(facts, judgement, is_busy)
-    if kind in times_ns:
-        entry = "host-bound, path" if kind == HOST_BOUND else kind
-        return decides(entry, time=units.duration(times_ns[kind]), total=units.duration(total_ns))
-    return decides(kind, share=busy if kind == DEVICE_BOUND else units.percent(waited))
-
-
-def _times_of_kinds(facts: Facts, judgement: Judgement | None, is_busy: bool) -> dict[str, int]:
-    """The time that makes each kind of verdict, where it is the reason.  is_busy: the device, most of the run."""
-    if judgement is None:
-        exposed = facts.breakdown
-        return {
-            HOST_TAIL: facts.cell_time.tail_ns,
-            COPY_BOUND: exposed.exposed_copy_ns,
-            COMMUNICATION_BOUND: exposed.exposed_communication_ns,
-        }
-    times_ns = {
-        HOST_TAIL: judgement.tail_ns,
-        COPY_BOUND: judgement.copies_ns,
-        COMMUNICATION_BOUND: judgement.communication_ns,
-    }
-    # That the device is busy says nothing of Python: then Python's time on the critical path does.
-    return times_ns | ({HOST_BOUND: judgement.host_ns} if is_busy else {})
-
-
-def _unexplained(facts: Facts) -> bool:
-    return in_passing(facts.trace) and bool(why_no_path(facts.trace, facts.comm_names))
-
-
-def _what_is_open(facts: Facts, kind: str) -> str:
-    """Why the device stood still; of a file whose device was busy once it had begun, why it began so late."""
-    if kind == NO_VERDICT:
-        return _why_no_verdict(facts)
-    busy_frac, late_ns = facts.cell_time.busy_frac, facts.breakdown.extent_start_ns - facts.first_queued_ns
-    if (
-        facts.trace.meta.returned_ns is None
-        and busy_frac >= DEVICE_BOUND_FRAC
-        and late_ns >= PART_FRAC * whole_ns(facts)
-    ):
-        return decides("stalled, late", time=units.duration(late_ns), share=units.percent(busy_frac))
-    gap = first_gap(facts)
-    if gap is not None and gap.busy_frac >= DEVICE_BOUND_FRAC:
-        time, share = units.duration(gap.length_ns), units.percent(gap.busy_frac)
-        return decides("stalled, one gap", time=time, share=share)
-    return decides(STALLED)
-
-
-def _why_no_verdict(facts: Facts) -> str:
-    """What the record lacks: why no_verdict speaks."""
-    if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
-        return decides("no verdict, one op")
-    if sample(facts.trace):
-        return decides("no verdict, sample")
-    return decides("no verdict, graphs") if incomplete_graphs(facts.trace) else decides(NO_VERDICT)
-
-
-def _in_turn_without_path(time: CellTime, before_ns: int, total_ns: int) -> str:
-    host, device = (units.percent(ns / total_ns) for ns in (time.host_ns + before_ns, time.device_ns))
-    return decides("mixed, shares", host=host, device=device)
-
-
-def _in_turn(judgement: Judgement) -> str:
-    if judgement.busy_ns >= KEPT_BUSY_FRAC * judgement.run_ns:
-        return decides("mixed, both", share=units.percent(judgement.busy_ns / judgement.run_ns))
-    times_ns = {
-        "host": judgement.host_ns,
-        "device": judgement.device_ns + judgement.copies_ns + judgement.communication_ns,
-        "latency": judgement.latency_ns,
-        "unexplained": judgement.unexplained_ns,
-    }
-    shares = {name: units.percent(ns / judgement.run_ns) for name, ns in times_ns.items()}
-    *_, second, first = sorted(times_ns, key=times_ns.__getitem__)
-    if "unexplained" in (first, second):
-        explained_ns = judgement.run_ns - judgement.unexplained_ns
-        return decides("mixed, unexplained", share=units.percent(explained_ns / judgement.run_ns))
-    if "latency" in (first, second):
-        return decides("mixed, latency" if "device" in (first, second) else "mixed, launches", **shares)
-    return decides("mixed, shares", **shares)
-
-
-def _without_records(facts: Facts) -> str:
-    trace = facts.trace
-    if failed(trace):
-        return decides("failed")
-    launches = int((trace.calls.kind == CallKind.LAUNCH).sum())
-    if launches and not trace.simulated:
-        return decides("no device records, launches", n=count_things(launches, "launch"))
-    return decides(NO_RECORDS if trace.meta.returned_ns is not None else "no device records, file")
-
-
-def whole_ns(facts: Facts) -> int:
-    """How long the run took, the host before the first op and after the last one included."""
-    start_ns, end_ns = recorded_span(facts.trace)
-    return end_ns - start_ns
+# What is to know of the record.
 
 
 def warnings(facts: Facts) -> tuple[str, ...]:

@@ -11,7 +11,14 @@ from perfmagic.analysis.findings.advice import FORWARD
 from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_short
-from perfmagic.analysis.timeline.collectives import CollectiveStat, asked_collectives, bus_factor, collectives
+from perfmagic.analysis.timeline.collectives import (
+    CollectiveStat,
+    asked_collectives,
+    bus_factor,
+    collectives,
+    late_collectives,
+    op_bytes,
+)
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import (
     EMPTY,
@@ -372,3 +379,42 @@ def _nothing(facts: Facts) -> Finding:
     return facts.finding(
         rule="communication", cause="no communication", detail=": " + sentences(why, no_kernel), advice=advice
     )
+
+
+# The finding "waits for another rank": collectives that took far longer than larger ones of their kind.
+
+WAITS_FRAC = 0.05  # of the extent, as of the longest gap
+
+
+def waits_for_rank(facts: Facts) -> Outcome:
+    """Exposed time of collectives that waited for another rank, whose own record says why."""
+    late, ops, parts = late_collectives(facts.trace, facts.device, facts.comm_names), facts.trace.ops, facts.breakdown
+    if facts.trace.simulated or not len(late.rows):
+        return Silent("no collective took far longer than another of its kind with as many bytes")
+    waits = union(ops.start_ns[late.rows], ops.end_ns[late.rows] - late.usual_ns)
+    where = intersect(waits, parts.intervals["exposed_communication"])
+    least_ns, waited_ns = WAITS_FRAC * parts.extent_ns, total_ns(where)
+    if waited_ns < least_ns:
+        return too_short("collectives waited", waited_ns, least_ns, f"{units.percent(WAITS_FRAC)} of the extent")
+    length_ns = (ops.end_ns - ops.start_ns)[late.rows]
+    most = int(length_ns.argmax())
+    size_bytes = op_bytes(facts.trace, facts.comm_names)[int(late.rows[most])]
+    longest = f"the longest took {units.duration(int(length_ns[most]))} for {units.size(size_bytes)}"
+    usual = f"another of its kind with as many bytes or more took {units.duration(int(late.usual_ns[most]))}"
+    n = units.plural(len(late.rows), "collective")
+    return [
+        Finding(
+            rule="waits_for_rank",
+            cost_ns=waited_ns,
+            cause="waits for another rank",
+            detail=f"{facts.on_device}: {sentences(f'{n} waited {units.duration(waited_ns)}', longest, usual)}",
+            lines=(),
+            start_ns=int(ops.start_ns[late.rows].min()),
+            end_ns=int(ops.end_ns[late.rows].max()),
+            device=facts.device,
+            advice="The files of all ranks, opened together, name the rank that came last",
+            headline=headline("waits_for_rank", time=units.duration(waited_ns)),
+            action=action("open_ranks"),
+            where=where,
+        )
+    ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+from perfmagic.analysis.findings.communication import waits_for_rank
 from perfmagic.analysis.findings.device_time import device_time
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import (
@@ -26,7 +27,6 @@ from perfmagic.analysis.findings.find import (
 )
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent
 from perfmagic.analysis.findings.gains import Gains
-from perfmagic.analysis.findings.rank_waits import waits_for_rank
 from perfmagic.base.errors import OptionError
 from perfmagic.base.options import did_you_mean
 from perfmagic.base.tables import html_block

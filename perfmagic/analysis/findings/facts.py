@@ -385,3 +385,33 @@ def waits_for_uploads(facts: Facts, upload: Bool | None = None) -> Bool:
     before[order[1:][same_thread]] = order[:-1][same_thread]
     waits: Bool = ~uploads(facts) & np.isin(before[blocking.call], blocking.call[upload])
     return waits
+
+
+FEW_GAPS = 10  # with so few none is exceptional
+EARLY_FRAC = 0.05  # of the ops: a gap behind no more of them belongs to the beginning
+
+
+class FirstGap(NamedTuple):
+    """A gap near the beginning that is most of the idle time, and how busy the device was after it.
+
+    before: how many ops came before the gap.
+    """
+
+    length_ns: int
+    before: int
+    busy_frac: float
+
+
+def first_gap(facts: Facts) -> FirstGap | None:
+    """The gap near the beginning that is most of the idle time; None where there is none."""
+    gaps, parts = facts.gaps, facts.breakdown
+    if not len(gaps) or len(gaps) < FEW_GAPS:
+        return None
+    row = int(gaps.length_ns.argmax())
+    gap_ns, end_ns = int(gaps.length_ns[row]), int(gaps.end_ns[row])
+    starts = facts.trace.ops.start_ns[facts.trace.ops.device == facts.device]
+    before = int(np.searchsorted(starts, end_ns))
+    if 2 * gap_ns < parts.idle_ns or gap_ns < facts.notable_ns or before > EARLY_FRAC * len(starts):
+        return None
+    busy_frac = 1 - (parts.idle_ns - int(gaps.length_ns[: row + 1].sum())) / max(1, parts.extent_end_ns - end_ns)
+    return FirstGap(gap_ns, before, busy_frac)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from perfmagic.analysis.findings.communication import communication, exposed_communication, exposed_copy
+from perfmagic.analysis.findings.communication import communication, exposed_communication, exposed_copy, waits_for_rank
 from perfmagic.analysis.findings.device_time import device_time
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent
@@ -26,7 +26,6 @@ from perfmagic.analysis.findings.kernels import (
     unaligned_gemm,
 )
 from perfmagic.analysis.findings.launches import data_loading, graph_launch, in_call, one_by_one, queue_full, zero_grad
-from perfmagic.analysis.findings.rank_waits import waits_for_rank
 from perfmagic.analysis.findings.record import (
     began_late,
     clocks,

@@ -10,7 +10,6 @@ import numpy as np
 
 from perfmagic.analysis.findings.facts import Facts, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few
-from perfmagic.analysis.findings.rank_waits import late_collectives
 from perfmagic.analysis.replay.changes.change import COPIES, Change
 from perfmagic.analysis.replay.changes.copies import Overlapped, Pin
 from perfmagic.analysis.replay.changes.host import NoItem, Prefetch, WithoutPython
@@ -24,6 +23,7 @@ from perfmagic.analysis.replay.prediction import (
     path_shares,
     predict,
 )
+from perfmagic.analysis.timeline.collectives import late_collectives
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, intersect
 from perfmagic.trace.columns import Int64
@@ -173,7 +173,8 @@ def _one_graph(facts: Facts, _finding: Finding) -> Change:
 
 def _on_time(facts: Facts, _finding: Finding) -> Change:
     """No collective takes longer than another of its kind: the last rank comes as early as this one."""
-    late, ops = late_collectives(facts), facts.trace.ops
+    ops = facts.trace.ops
+    late = late_collectives(facts.trace, facts.device, facts.comm_names)
     left = int(late.usual_ns.sum()) / int((ops.end_ns - ops.start_ns)[late.rows].sum())
     return ShorterOps("without waiting for other ranks", tuple(late.rows.tolist()), left)
 

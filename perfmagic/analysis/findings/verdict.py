@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
-from perfmagic.analysis.findings.facts import THE_CELL, CellTime, Facts
+from perfmagic.analysis.findings.facts import THE_CELL, CellTime, Facts, first_gap
 from perfmagic.analysis.findings.finding import by_place, name_place, time_on_paths
 from perfmagic.analysis.replay.critical_path import DECIDES_FRAC, PART_FRAC, Judgement, judge
 from perfmagic.analysis.replay.prediction import drawn_path
@@ -122,8 +121,6 @@ EXPOSED_FRAC = 0.05  # of the window, as of the longest gap: less is left to its
 DECIDES_RATIO = 2  # times as long as anything else, at least: what decides without a path
 STARVED_FRAC = 0.2  # of the cell; a device that waited less for Python is fed well enough not to blame Python
 TURNS_FRAC = 0.1  # of the window in which another device is busy and the busiest is not
-FEW_GAPS = 10  # with so few none is exceptional
-EARLY_FRAC = 0.05  # of the ops: a gap behind no more of them belongs to the beginning
 SHORT_CELL_NS = 100_000  # an eager operator takes Python 5–20 µs, a launch 4–10 µs to start, a sync as long to return
 
 
@@ -437,32 +434,6 @@ def _idle(facts: Facts, time: CellTime, said: str = "") -> list[str]:
     if time.tail_ns >= facts.notable_ns and said != "tail":
         parts.append(phrase("Python worked on for {time} after the last op", time=units.duration(time.tail_ns)))
     return parts
-
-
-class FirstGap(NamedTuple):
-    """A gap near the beginning that is most of the idle time, and how busy the device was after it.
-
-    before: how many ops came before the gap.
-    """
-
-    length_ns: int
-    before: int
-    busy_frac: float
-
-
-def first_gap(facts: Facts) -> FirstGap | None:
-    """The gap near the beginning that is most of the idle time; None where there is none."""
-    gaps, parts = facts.gaps, facts.breakdown
-    if not len(gaps) or len(gaps) < FEW_GAPS:
-        return None
-    row = int(gaps.length_ns.argmax())
-    gap_ns, end_ns = int(gaps.length_ns[row]), int(gaps.end_ns[row])
-    starts = facts.trace.ops.start_ns[facts.trace.ops.device == facts.device]
-    before = int(np.searchsorted(starts, end_ns))
-    if 2 * gap_ns < parts.idle_ns or gap_ns < facts.notable_ns or before > EARLY_FRAC * len(starts):
-        return None
-    busy_frac = 1 - (parts.idle_ns - int(gaps.length_ns[: row + 1].sum())) / max(1, parts.extent_end_ns - end_ns)
-    return FirstGap(gap_ns, before, busy_frac)
 
 
 def _first_gap_words(facts: Facts) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import distinct
-from perfmagic.trace.columns import NONE, Remark
+from perfmagic.trace.columns import NONE, Int64, Remark
 from perfmagic.trace.hoststack import COLLECTIVE_NOTE, host_stack
 from perfmagic.trace.model import Collective, Trace
 from perfmagic.trace.names import OpClass, collective_name, op_classes
@@ -248,3 +248,40 @@ def op_sizes(trace: Trace, comm_names: str | None = None) -> list[int | None]:
     """The bytes of each copy, memset and collective (one rank's whole buffer), None where unknown; in order of ops."""
     known = op_bytes(trace, comm_names)
     return [known.get(row, None if size == NONE else size) for row, size in enumerate(trace.ops.size_bytes.tolist())]
+
+
+FAR = 4  # times as long as others: eight ranks of one step took 1 to 2.5 times (dlrm_8ranks in traces/)
+
+
+@dataclass(frozen=True, eq=False)
+class Late:
+    """Collectives that began long before the last rank did.
+
+    rows: of trace.ops.  usual_ns: what another of their kind took that moved as many bytes or more; shape of rows.
+    """
+
+    rows: Int64
+    usual_ns: Int64
+
+
+def late_collectives(trace: Trace, device: int, comm_names: str | None = None) -> Late:
+    """The collectives of a device that took far longer than their bytes need."""
+    ops = trace.ops
+    asked, size_bytes = asked_collectives(trace, comm_names), op_bytes(trace, comm_names)
+    kinds: dict[tuple[str, int | None], list[int]] = {}
+    for row in sorted(size_bytes):
+        recorded = ops.collective[row]
+        collective = trace.collectives[recorded] if recorded != NONE else asked[row]
+        if ops.device[row] == device and collective.group_size != 1:
+            kinds.setdefault((collective.name, collective.group_size), []).append(row)
+    late, usual = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for of_kind in kinds.values():
+        rows = np.array(of_kind, np.int64)
+        sizes, length_ns = np.array([size_bytes[row] for row in of_kind]), (ops.end_ns - ops.start_ns)[rows]
+        order = np.argsort(sizes, kind="stable")
+        least_ns = np.minimum.accumulate(length_ns[order][::-1])[::-1]  # of those that are as large or larger
+        others_ns = least_ns[np.searchsorted(sizes[order], sizes)]
+        far = length_ns > FAR * others_ns
+        late.append(rows[far])
+        usual.append(others_ns[far])
+    return Late(np.concatenate(late), np.concatenate(usual))

@@ -1,0 +1,199 @@
+"""Who decides how long a run takes, and what to do about that where no finding has a remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from perfmagic.analysis import verdict as kinds
+from perfmagic.analysis.findings.answer import Answer
+from perfmagic.analysis.findings.catalogue import action, count_things, decides, headline
+from perfmagic.analysis.findings.facts import CellTime, Facts, first_gap
+from perfmagic.analysis.findings.verdict import STARVED_FRAC, failed, judged_by_path
+from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, PART_FRAC, Judgement
+from perfmagic.analysis.replay.prediction import in_passing, why_no_path
+from perfmagic.analysis.timeline.activity import busy_intervals, recorded_span
+from perfmagic.analysis.timeline.device_operators import device_operators
+from perfmagic.analysis.timeline.trust import incomplete_graphs, sample
+from perfmagic.base import units
+from perfmagic.base.numerics.intervals import total_ns as sum_ns
+from perfmagic.base.terminal import squeezed
+from perfmagic.trace.columns import CallKind
+
+# Who decides how long a run takes, in one sentence with one number.
+
+_WITHOUT_PATH = (
+    kinds.DEVICE_BOUND,
+    kinds.COPY_BOUND,
+    kinds.COMMUNICATION_BOUND,
+    kinds.START_UP,
+    kinds.HOST_TAIL,
+)  # what is busy, or is before or after all ops, needs no path
+
+
+def who_decides(facts: Facts, kind: str) -> str:
+    """Who decides, with one number, of the whole run.  kind: of the verdict."""
+    trace, judgement = facts.trace, judged_by_path(facts)
+    if not len(trace.ops) or failed(trace):
+        return _without_records(facts)
+    if kind == kinds.NO_VERDICT or (judgement is None and kind not in _WITHOUT_PATH and _unexplained(facts)):
+        return _what_is_open(facts, kind)
+    time, total_ns = facts.cell_time, max(1, whole_ns(facts))
+    before_ns = 0 if trace.meta.returned_ns is not None else facts.first_queued_ns - trace.meta.start_ns
+    waited = (time.waited_for_host_ns + before_ns) / total_ns
+    busy = units.percent(time.busy_ns / total_ns)
+    if kind == kinds.DEVICE_BOUND and len(trace.device_ids) > 1:
+        any_ns = sum_ns(busy_intervals(trace, None))
+        return decides("device-bound, several", share=units.percent(any_ns / total_ns))
+    is_busy = waited < STARVED_FRAC or 2 * time.busy_ns > total_ns
+    if kind == kinds.HOST_BOUND and is_busy and judgement is None:
+        return decides("host-bound, queue", share=units.percent((time.host_ns + before_ns) / total_ns))
+    if kind == kinds.MIXED:
+        return _in_turn(judgement) if judgement is not None else _in_turn_without_path(time, before_ns, total_ns)
+    times_ns = {kinds.START_UP: before_ns} | _times_of_kinds(facts, judgement, is_busy)
+    if kind in times_ns:
+        entry = "host-bound, path" if kind == kinds.HOST_BOUND else kind
+        return decides(entry, time=units.duration(times_ns[kind]), total=units.duration(total_ns))
+    return decides(kind, share=busy if kind == kinds.DEVICE_BOUND else units.percent(waited))
+
+
+def _times_of_kinds(facts: Facts, judgement: Judgement | None, is_busy: bool) -> dict[str, int]:
+    """The time that makes each kind of verdict, where it is the reason.  is_busy: the device, most of the run."""
+    if judgement is None:
+        exposed = facts.breakdown
+        return {
+            kinds.HOST_TAIL: facts.cell_time.tail_ns,
+            kinds.COPY_BOUND: exposed.exposed_copy_ns,
+            kinds.COMMUNICATION_BOUND: exposed.exposed_communication_ns,
+        }
+    times_ns = {
+        kinds.HOST_TAIL: judgement.tail_ns,
+        kinds.COPY_BOUND: judgement.copies_ns,
+        kinds.COMMUNICATION_BOUND: judgement.communication_ns,
+    }
+    # That the device is busy says nothing of Python: then Python's time on the critical path does.
+    return times_ns | ({kinds.HOST_BOUND: judgement.host_ns} if is_busy else {})
+
+
+def _unexplained(facts: Facts) -> bool:
+    return in_passing(facts.trace) and bool(why_no_path(facts.trace, facts.comm_names))
+
+
+def _what_is_open(facts: Facts, kind: str) -> str:
+    """Why the device stood still; of a file whose device was busy once it had begun, why it began so late."""
+    if kind == kinds.NO_VERDICT:
+        return _why_no_verdict(facts)
+    busy_frac, late_ns = facts.cell_time.busy_frac, facts.breakdown.extent_start_ns - facts.first_queued_ns
+    if (
+        facts.trace.meta.returned_ns is None
+        and busy_frac >= kinds.DEVICE_BOUND_FRAC
+        and late_ns >= PART_FRAC * whole_ns(facts)
+    ):
+        return decides("stalled, late", time=units.duration(late_ns), share=units.percent(busy_frac))
+    gap = first_gap(facts)
+    if gap is not None and gap.busy_frac >= kinds.DEVICE_BOUND_FRAC:
+        time, share = units.duration(gap.length_ns), units.percent(gap.busy_frac)
+        return decides("stalled, one gap", time=time, share=share)
+    return decides(kinds.STALLED)
+
+
+def _why_no_verdict(facts: Facts) -> str:
+    """What the record lacks: why no_verdict speaks."""
+    if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
+        return decides("no verdict, one op")
+    if sample(facts.trace):
+        return decides("no verdict, sample")
+    return decides("no verdict, graphs") if incomplete_graphs(facts.trace) else decides(kinds.NO_VERDICT)
+
+
+def _in_turn_without_path(time: CellTime, before_ns: int, total_ns: int) -> str:
+    host, device = (units.percent(ns / total_ns) for ns in (time.host_ns + before_ns, time.device_ns))
+    return decides("mixed, shares", host=host, device=device)
+
+
+def _in_turn(judgement: Judgement) -> str:
+    if judgement.busy_ns >= KEPT_BUSY_FRAC * judgement.run_ns:
+        return decides("mixed, both", share=units.percent(judgement.busy_ns / judgement.run_ns))
+    times_ns = {
+        "host": judgement.host_ns,
+        "device": judgement.device_ns + judgement.copies_ns + judgement.communication_ns,
+        "latency": judgement.latency_ns,
+        "unexplained": judgement.unexplained_ns,
+    }
+    shares = {name: units.percent(ns / judgement.run_ns) for name, ns in times_ns.items()}
+    *_, second, first = sorted(times_ns, key=times_ns.__getitem__)
+    if "unexplained" in (first, second):
+        explained_ns = judgement.run_ns - judgement.unexplained_ns
+        return decides("mixed, unexplained", share=units.percent(explained_ns / judgement.run_ns))
+    if "latency" in (first, second):
+        return decides("mixed, latency" if "device" in (first, second) else "mixed, launches", **shares)
+    return decides("mixed, shares", **shares)
+
+
+def _without_records(facts: Facts) -> str:
+    trace = facts.trace
+    if failed(trace):
+        return decides("failed")
+    launches = int((trace.calls.kind == CallKind.LAUNCH).sum())
+    if launches and not trace.simulated:
+        return decides("no device records, launches", n=count_things(launches, "launch"))
+    return decides(kinds.NO_RECORDS if trace.meta.returned_ns is not None else "no device records, file")
+
+
+def whole_ns(facts: Facts) -> int:
+    """How long the run took, the host before the first op and after the last one included."""
+    start_ns, end_ns = recorded_span(facts.trace)
+    return end_ns - start_ns
+
+
+# What to do where no finding has a remedy: one answer from what limits the run, or from what the record lacks.
+
+MOST_FRAC = 0.2  # of the device's time: an operator with less is not what makes the work long
+_OPERATOR_CHARS = 30  # of a name in a headline
+_GAPS = ("many_gaps", "repeated_gap", "longest_gap", "one_by_one", "alone")
+
+# By the verdict: the rules whose finding may say it best, else the headline; and the action.
+_BY_KIND: dict[str, tuple[tuple[str, ...], str, str]] = {
+    kinds.COMMUNICATION_BOUND: (("exposed_communication",), "not_recorded", "overlap"),
+    kinds.COPY_BOUND: (("exposed_copy",), "not_recorded", "overlap"),
+    kinds.HOST_BOUND: (_GAPS, "late_python", "see_python"),
+    kinds.START_UP: (_GAPS, "python_first", "see_python"),
+    kinds.HOST_TAIL: ((), "python_last", "see_python"),
+    kinds.LATENCY_BOUND: ((), "short_ops", "larger_ops"),
+    kinds.MIXED: (("sync",), "wait_in_turn", "queue_ahead"),
+    kinds.STALLED: (("longest_gap",), "not_recorded", "other_work"),
+    kinds.NO_VERDICT: ((), "incomplete_record", "record_whole"),
+}
+
+
+def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[Answer]) -> Answer:
+    """The one answer of a run without others.
+
+    kind: of the verdict.  verdict: an answer about all of its time.  known: facts without a remedy.
+    """
+    if kind == kinds.NO_RECORDS:
+        of_cell = facts.trace.meta.returned_ns is not None
+        fact, remedy = ("cpu_alone", "use_device") if of_cell else ("host_alone", "record_device")
+        return replace(verdict, headline=headline(fact), action=action(remedy))
+    if kind == kinds.DEVICE_BOUND:
+        return _less_work(facts, verdict)
+    rules, fact, remedy = _BY_KIND[kind]
+    of_rules = [answer for answer in known if {*rules} & {*answer.rules}]
+    spoken = max(of_rules, key=lambda answer: answer.cost_ns or 0, default=replace(verdict, headline=headline(fact)))
+    if kind == kinds.STALLED and (held_ns := facts.cell_time.stalled_ns) >= facts.notable_ns:
+        spoken = replace(spoken, headline=headline("queued_idle", time=units.duration(held_ns)), cost_ns=held_ns)
+    return replace(spoken, action=action(remedy))
+
+
+def _less_work(facts: Facts, verdict: Answer) -> Answer:
+    """The operator with most of the device's time; of a simulated device, whose pace is made up, that it had work."""
+    by_name: dict[str, float] = {}
+    if not facts.trace.simulated:
+        for row in device_operators(facts.trace, facts.device, facts.comm_names):
+            by_name[row.name] = by_name.get(row.name, 0.0) + row.share_frac
+    name = max(by_name, key=by_name.__getitem__, default="")
+    if not name or by_name[name] < MOST_FRAC:
+        return replace(verdict, headline=headline("device_is_limit"), action=action("leave_python"))
+    short = squeezed(name, _OPERATOR_CHARS)
+    most = headline("most_of_device", name=short, share=units.percent(by_name[name]))
+    return replace(verdict, headline=most, action=action("less_work"))
