@@ -47,7 +47,7 @@ export const STYLE = `
 .pm-rest span{overflow:hidden;text-overflow:ellipsis}
 .pm-all :is(b,span):empty{display:none}
 .pm button.pm-rest[aria-expanded=true]{flex-wrap:wrap;white-space:normal}
-.pm-unfold{flex:none;white-space:pre;color:var(--pm-accent)}
+.pm .pm-unfold{flex:none;white-space:pre;color:var(--pm-accent)}
 .pm button.pm-line{border-bottom:1px solid var(--pm-ink3)}
 .pm button.pm-line:hover,.pm button.pm-line.pm-on{border-color:var(--pm-accent);color:var(--pm-accent)}
 .pm button.pm-show{color:var(--pm-accent);white-space:nowrap}
@@ -81,6 +81,15 @@ export const STYLE = `
 .pm-rows .pm-value{text-align:right}
 .pm-rows .pm-more{color:var(--pm-ink2)}
 .pm-bar{height:7px;display:block;min-width:1px}
+.pm-flame{margin-top:8px;font-size:11px}
+.pm-crumbs{color:var(--pm-ink2);white-space:nowrap;overflow:hidden;margin:4px 0 3px}
+.pm-crumbs button{max-width:30%;overflow:hidden;text-overflow:ellipsis;vertical-align:bottom}
+.pm-tree{position:relative;overflow:auto;max-height:336px}
+.pm-tree>*{position:absolute;height:15px;line-height:15px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+.pm .pm-tree>*{color:var(--pm-hostink);text-indent:3px;box-shadow:inset -1px 0 var(--pm-ground)}
+.pm-tree>i{background:var(--pm-launch);font-style:normal}
+.pm .pm-tree>button:hover{box-shadow:inset 0 0 0 1px var(--pm-accent)}
+.pm .pm-tree>button:focus-visible{outline-offset:-2px}
 .pm-key{display:flex;flex-wrap:wrap;gap:4px 14px;font-size:11px;color:var(--pm-ink2);margin-top:6px;align-items:center}
 .pm-hints{margin-left:auto;display:flex;flex-wrap:wrap;gap:2px 12px}.pm-hints span{white-space:nowrap}
 .pm-key button{display:inline-flex;align-items:center}
@@ -151,7 +160,7 @@ export const STYLE = `
 .pm-slim .pm-rest{flex-wrap:wrap}
 .pm-slim .pm-figures{grid-column:2;display:flex;flex-direction:row;gap:0 10px;padding:0}
 .pm-spoken{position:absolute;width:1px;height:1px;overflow:hidden}
-@media(forced-colors:active){.pm i{forced-color-adjust:none}
+@media(forced-colors:active){.pm :is(i,[role=treeitem]){forced-color-adjust:none}
 .pm button.pm-button[aria-selected=true],.pm-findings .pm-on,.pm.pm tr.pm-told,.pm.pm tr.pm-caller{outline:1px solid Highlight;outline-offset:-1px}}
 `;
 
