@@ -11,8 +11,10 @@ const LEAST_SHARE = 0.002; // of the width: narrower paths are drawn as one
 const NAMED_SHARE = 0.03;
 const MOST_THREADS = 6;
 const MOST_CRUMBS = 4;
+const BOX = "[role=treeitem]";
 const FOLDER = /\([^()]*[\\/](?=[^()\\/]*:\d+\))/; // of "step (/home/me/train.py:12)"
-const HINT = "Callers stand above what they called, as wide as they took long. A click zooms, Esc shows all.";
+const HINT =
+  "Callers stand above what they called, as wide as they took long. A click zooms, arrows walk, Esc shows all.";
 
 /** What opens and closes the flame graph of the selection. */
 export function flameButton(act: (action: Action) => void, signal: AbortSignal): Part {
@@ -70,7 +72,7 @@ export class FlamePanel implements Part {
   obey(command: Command): boolean {
     const here = document.activeElement as HTMLElement | null;
     const path = this.paths.get(here);
-    if (!path || here?.role !== "treeitem") return false;
+    if (!path || !here?.matches(BOX)) return false;
     const boxes = [...here.parentElement!.children].filter((box) => this.paths.has(box)) as HTMLElement[];
     const row = boxes.filter((box) => box.style.top === here.style.top);
     const beside = row.indexOf(here);
@@ -94,7 +96,7 @@ export class FlamePanel implements Part {
   private point(target: Element): void {
     const path = this.paths.get(target);
     this.tell(path ?? this.zoomed);
-    if (target !== document.activeElement || !path) return;
+    if (target !== document.activeElement || !target.matches(BOX)) return;
     for (const box of target.parentElement!.children) (box as HTMLElement).tabIndex = box === target ? 0 : -1;
   }
 
@@ -113,7 +115,7 @@ export class FlamePanel implements Part {
     if (rest) this.graphs.append(plural(rest, "more thread"));
     if (!tops.length) this.graphs.append("Nothing was recorded of Python in this time.");
     this.tell(this.zoomed);
-    if (focus) this.graphs.querySelector<HTMLElement>("[role=treeitem]")?.focus({ preventScroll: true });
+    if (focus) this.graphs.querySelector<HTMLElement>(BOX)?.focus({ preventScroll: true });
   }
 
   /** A path with what is inside, and above it what is around it. */
@@ -124,15 +126,15 @@ export class FlamePanel implements Part {
     if (crumbs.length > MOST_CRUMBS) crumbs.splice(1, crumbs.length - MOST_CRUMBS, el("span", "", "…"));
     if (this.zoomed) crumbs.unshift(el("button", "pm-line", "all"));
     const tree = el("div", "pm-tree");
-    tree.role = "tree";
-    tree.ariaLabel = `where Python was, ${(around[0] ?? top).name}`;
+    tree.setAttribute("role", "tree");
+    tree.setAttribute("aria-label", `where Python was, ${(around[0] ?? top).name}`);
     let levels = 0;
     const add = (path: FlamePath, left: number, level: number): void => {
       levels = Math.max(levels, level + 1);
       const share = path.total / top.total;
       const words = share < NAMED_SHARE ? "" : `${shortName(path)} · ${duration(path.total)}`;
       const box = this.named(el("button", "", words), path);
-      box.role = "treeitem";
+      box.setAttribute("role", "treeitem");
       box.tabIndex = level ? -1 : 0;
       box.style.background = `var(--pm-${this.model.flame!.wire.kinds[path.kind][0]})`;
       place(tree, box, left, share, level);

@@ -73,10 +73,10 @@ export const STYLE = `
 .pm.pm kbd{font-family:inherit;font-size:10px;line-height:13px;box-shadow:none;border:1px solid var(--pm-rule);border-radius:3px;padding:0 3.5px;color:var(--pm-ink);margin-right:3px;background:var(--pm-soft)}
 .pm-panel{display:grid;grid:none/minmax(136px,max-content);grid-auto-flow:column;grid-auto-columns:minmax(0,1fr);column-gap:22px;border-top:1px solid var(--pm-rule);margin-top:8px;padding-top:8px;font-size:11px;line-height:15px;color:var(--pm-ink2)}
 .pm-narrow .pm-panel{grid:auto-flow/1fr 1fr;row-gap:8px}
-.pm-panel h4{margin:0 0 2px;font-size:11px;font-weight:400;color:var(--pm-ink2)}
+.pm-panel h2{margin:0 0 2px;font-size:11px;font-weight:400;color:var(--pm-ink2)}
 .pm-big{font-size:15px;font-weight:600;color:var(--pm-ink);line-height:19px}
 .pm-rows{display:grid;grid-template-columns:minmax(0,max-content) 32px max-content max-content;grid-auto-rows:minmax(16px,auto);column-gap:8px;align-items:center;align-content:start;color:var(--pm-ink)}
-.pm-rows h4{grid-column:1/-1}
+.pm-rows h2{grid-column:1/-1}
 .pm-rows span{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
 .pm-rows .pm-value{text-align:right}
 .pm-rows .pm-more{color:var(--pm-ink2)}
@@ -90,7 +90,7 @@ export const STYLE = `
 .pm-tree>i{background:var(--pm-launch);font-style:normal}
 .pm .pm-tree>button:hover{box-shadow:inset 0 0 0 1px var(--pm-accent)}
 .pm .pm-tree>button:focus-visible{outline-offset:-2px}
-.pm-key{display:flex;flex-wrap:wrap;gap:4px 14px;font-size:11px;color:var(--pm-ink2);margin-top:6px;align-items:center}
+.pm-key,.pm-linekey{display:flex;flex-wrap:wrap;gap:4px 14px;font-size:11px;color:var(--pm-ink2);margin-top:6px;align-items:center}
 .pm-hints{margin-left:auto;display:flex;flex-wrap:wrap;gap:2px 12px}.pm-hints span{white-space:nowrap}
 .pm-key button{display:inline-flex;align-items:center}
 .pm-key button.pm-off{opacity:.45;text-decoration:line-through}
@@ -150,7 +150,6 @@ export const STYLE = `
 .pm.pm tr.pm-forward{outline:1.5px dashed var(--pm-comp);outline-offset:-1px}
 .pm.pm tr.pm-pinned th:first-child{color:var(--pm-accent);font-weight:600;box-shadow:inset 3px 0 var(--pm-accent)}
 .pm.pm tr:focus-visible{outline:2px solid var(--pm-accent);outline-offset:-2px}
-.pm-linekey{display:flex;flex-wrap:wrap;gap:4px 14px;font-size:11px;color:var(--pm-ink2);margin-top:6px}
 .pm-note{font-size:11px;line-height:15px;color:var(--pm-ink2);margin-top:3px}
 .pm-error{padding:8px 0;color:var(--pm-wait)}
 .pm-narrow .pm-finding{grid-template-columns:82px minmax(0,1fr) auto}
