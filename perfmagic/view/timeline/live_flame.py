@@ -18,7 +18,7 @@ from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.flame import KEY, TONES
 from perfmagic.view.timeline.live_columns import ColumnWriter, cut
 
-MOST_FRAMES = 30_000  # some 100 kB; one recorded trace in thirteen with frames has more
+MOST_FRAMES = 30_000  # some 100 kB
 
 
 def flame_wire(out: ColumnWriter, trace: Trace, doc: TimelineDoc) -> dict[str, Any] | None:
