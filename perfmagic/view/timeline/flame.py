@@ -21,7 +21,7 @@ LEAST_PX = 0.5
 MOST_LEVELS = 64  # code that calls itself can be a thousand deep
 TONES = {THREAD: "rule", OWN: "host1", LINE: "host1", OTHER: "host3", OPERATOR: "host2", ANNOTATION: "host2"}
 MERGED_TONE = "launch"
-_KEY = (
+KEY = (
     (OWN, "your code and libraries"),
     (LINE, "lines"),
     (OTHER, "torch, Python and what is built in"),
@@ -173,7 +173,7 @@ def _tooltip(flame: Flame, box: _Box) -> str:
 def _draw_key(canvas: Canvas, flame: Flame, boxes: Sequence[_Box], least_px: float, y: float) -> float:
     """What the greys are, and what is not drawn; returns the baseline of the last line."""
     drawn = {box.path.kind for box in boxes if box.path}
-    entries = [(TONES[kind], translate_term(words)) for kind, words in _KEY if kind in drawn]
+    entries = [(TONES[kind], translate_term(words)) for kind, words in KEY if kind in drawn]
     if any(box.path is None and box.width >= LEAST_PX for box in boxes):
         entries.append((MERGED_TONE, say("several too narrow to draw")))
     x = 2.0

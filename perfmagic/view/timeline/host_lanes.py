@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -86,7 +86,7 @@ def _queued_an_op(trace: Trace) -> Bool:
 
 def _host_lane(trace: Trace, thread: int, rows: Int64, level: Int32) -> HostOpsLane:
     ops = trace.host_ops
-    return HostOpsLane(thread, "", ops.start_ns[rows], ops.end_ns[rows], level, ops.name[rows])
+    return HostOpsLane(thread, "", ops.start_ns[rows], ops.end_ns[rows], level, ops.name[rows], rows)
 
 
 def _labelled(trace: Trace, lanes: list[HostOpsLane]) -> tuple[HostOpsLane, ...]:
@@ -96,7 +96,7 @@ def _labelled(trace: Trace, lanes: list[HostOpsLane]) -> tuple[HostOpsLane, ...]
         outer = lane.name[lane.level == 0]
         autograd = any(trace.names[int(n)].startswith(AUTOGRAD_PREFIX) for n in np.unique(outer))
         label = say("main thread") if number == 1 else say("autograd") if autograd else say("thread {n}", n=number)
-        named.append(HostOpsLane(lane.thread, label, lane.start_ns, lane.end_ns, lane.level, lane.name))
+        named.append(replace(lane, label=label))
     return tuple(named)
 
 
@@ -210,7 +210,7 @@ def _longest(table: HostOps, candidates: Bool) -> tuple[Bool, int]:
 
 def _lane(table: HostOps, thread: int, rows: Int64, level: Int64) -> HostOpsLane:
     levels = level[rows].astype(np.int32)
-    return HostOpsLane(thread, LABEL, table.start_ns[rows], table.end_ns[rows], levels, table.name[rows])
+    return HostOpsLane(thread, LABEL, table.start_ns[rows], table.end_ns[rows], levels, table.name[rows], rows)
 
 
 def _note(drawn: Bool, seen: Bool, left_out: Mapping[str, Bool]) -> str:

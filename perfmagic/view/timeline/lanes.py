@@ -203,7 +203,7 @@ class CellLane:
 class HostOpsLane:
     """The operators of one thread in flame order.
 
-    level: 0 is outermost.  name: row of the document's names.
+    level: 0 is outermost.  name: row of the document's names.  row: of the trace's table.
     """
 
     thread: int
@@ -212,6 +212,7 @@ class HostOpsLane:
     end_ns: Int64
     level: Int32
     name: Int32
+    row: Int64
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -219,6 +220,10 @@ class HostOpsLane:
     @property
     def depth(self) -> int:
         return int(self.level.max(initial=-1)) + 1
+
+    def in_order(self) -> Int64:
+        """Its rows, a level after the other, each in order of time."""
+        return np.lexsort((self.start_ns, self.level))
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,6 +53,10 @@ class ColumnWriter:
         """A piece of UTF-8."""
         self._place("", name, "text", 1, len(data), data)
 
+    def rows(self, table: str) -> int:
+        """How many rows were written of a table."""
+        return next((column["rows"] for column in self.layout if column["table"] == table), 0)
+
     def payload(self) -> bytes:
         """All columns, compressed."""
         return zlib.compress(b"".join(self._chunks), LEVEL)

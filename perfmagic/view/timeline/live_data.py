@@ -30,6 +30,7 @@ from perfmagic.view.timeline.host_lanes import FrameLanes, frame_lane_of, frame_
 from perfmagic.view.timeline.lanes import DeviceGroup, HostOpsLane, Share, StreamLane
 from perfmagic.view.timeline.lines.live_data import LinesWire, lines_wire
 from perfmagic.view.timeline.live_columns import ColumnWriter, cut
+from perfmagic.view.timeline.live_flame import flame_wire
 
 # The stack of memory as it goes to a browser: layers by reason and by line of the cell, and the rows at the peak.
 
@@ -156,6 +157,8 @@ def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
     header = _header(doc)
     header["trust"] += [cut(frames.note)] if frames.note else []
     header["thread_lanes"] = [_thread(out, names, lane, f"host{i}", doc.start_ns) for i, lane in enumerate(doc.threads)]
+    if (flame := flame_wire(out, trace, doc)) is not None:
+        header["flame"] = flame
     header["frame_lanes"] = _frames(out, names, frames, doc)
     for finding, said in zip(doc.findings, header["findings"], strict=True):
         if (lane := frame_lane_of(finding, frames)) is not None:
@@ -178,6 +181,7 @@ def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
     header["shapes"] = [list(shape_words(shape)) for shape in trace.shapes] if streams else []
     header["columns"] = out.layout
     n_slices = sum(s["ops"] for s in streams) + sum(len(t) for t in (*doc.threads, *frames.lanes))
+    n_slices += out.rows("frames")
     n_slices += 0 if doc.launches is None else doc.launches.n_launches + len(doc.launches.blocked_start_ns)
     return Wire(header, out.payload(), n_slices)
 
@@ -310,7 +314,7 @@ def _places(wanted: Int64, values: Int64) -> Int64:
 
 
 def _thread(out: ColumnWriter, names: NameTable, lane: HostOpsLane, table: str, origin_ns: int) -> dict[str, Any]:
-    order = np.lexsort((lane.start_ns, lane.level))
+    order = lane.in_order()
     out.spans(table, lane.start_ns[order], lane.end_ns[order], origin_ns)
     out.plain(table, "name", names.numbers(lane.name[order], np.full(len(lane), NO_CLASS, np.int64)))
     return {"label": lane.label, "levels": np.bincount(lane.level, minlength=lane.depth).tolist()}

@@ -133,7 +133,7 @@ def test_the_lane_is_sent_with_its_place_and_the_note_is_said_once() -> None:
     wire = timeline_wire(doc, trace)
     assert wire.header["frame_lanes"] == [{"label": "Python frames", "levels": [1, 1, 1], "under": NONE}]
     assert [words for words in wire.header["trust"] if "Python frames" in words] == [frame_lanes(trace, 0, END).note]
-    assert wire.n_slices == 1 + 1 + 3  # the op, its launch, three frames
+    assert wire.n_slices == 1 + 1 + 3 + 6  # the op, its launch, three frames, and of the flame graph all that last
     assert not any("Python frames" in words for words in doc.trust)  # the picture has none of them
 
 

@@ -10,12 +10,15 @@ import numpy as np
 
 from perfmagic.analysis.findings.answers import find_answers
 from perfmagic.analysis.findings.find import findings
+from perfmagic.analysis.timeline.flame.call_paths import call_paths, recorded_threads
 from perfmagic.base import units
-from perfmagic.base.numerics.intervals import Intervals, total_ns
+from perfmagic.base.numerics.intervals import Intervals, clip, total_ns
 from perfmagic.trace.model import Trace
 from perfmagic.view.timeline.doc import TimelineDoc, timeline_doc
+from perfmagic.view.timeline.flame import KEY
 from perfmagic.view.timeline.host_lanes import frame_lanes
 from perfmagic.view.timeline.lines.doc import lines_doc
+from perfmagic.view.timeline.live_columns import cut
 from perfmagic.view.timeline.live_data import timeline_wire
 from tests.json_rows import json_rows
 from tests.trace.recorded import recorded
@@ -23,6 +26,7 @@ from tests.view.timeline.build import HOSTILE, noisy, queue_of
 from tests.view.timeline.lines.build import with_backward
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "wire"
+KINDS, FIRST_PATHS = dict(KEY), 24
 AMOUNTS = (
     0,
     1,
@@ -80,6 +84,7 @@ def expected(doc: TimelineDoc, trace: Trace) -> dict[str, Any]:
             for lane in frame_lanes(trace, doc.start_ns, doc.end_ns).lanes
         ],
         "lines": _lines(doc, trace),
+        "flames": _flames(doc, trace),
         "launches": 0 if doc.launches is None else doc.launches.n_launches,
         "blocked_ns": 0
         if doc.launches is None
@@ -100,6 +105,23 @@ def _lines(doc: TimelineDoc, trace: Trace) -> list[dict[str, Any]]:
         for block in (lines.blocks if lines else ())
         for row in block.rows
     ]
+
+
+def _flames(doc: TimelineDoc, trace: Trace) -> list[dict[str, Any]]:
+    """The paths of calls of all threads in some windows: the first ones, and sums over all that their order changes.
+
+    A path: [name, the words of its kind, depth, calls, total ns, self ns]. sums: of numbers times their place.
+    """
+    flames = []
+    for window in (np.array([[0, 7], [2, 3], [5, 6]]) * doc.span_ns // 7).tolist():
+        where = clip(np.array([window]) + doc.start_ns, trace.meta.start_ns, trace.meta.end_ns)
+        paths = call_paths(trace, recorded_threads(trace), where) if len(where) else ()
+        numbers = np.array([(path.depth, path.n_calls, path.total_ns, path.self_ns) for path in paths]).reshape(-1, 4)
+        names = [[cut(path.name), KINDS.get(path.kind, "")] for path in paths]
+        first = [[*name, *row] for name, row in zip(names, numbers.tolist(), strict=True)][:FIRST_PATHS]
+        sums = (np.arange(1, len(numbers) + 1) @ numbers).tolist()
+        flames.append({"window": window, "n_paths": len(paths), "sums": sums, "first": first})
+    return flames
 
 
 def amounts() -> dict[str, Any]:

@@ -14,7 +14,7 @@ from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME, STEP
 from perfmagic.base.numerics.intervals import Intervals, coded, covered_ns, distinct, total_ns, union
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, HostKind, HostOps, Int64, PathMarks
 from perfmagic.trace.frames import in_one_table
-from perfmagic.trace.hoststack import nested
+from perfmagic.trace.hoststack import HostStack, nested
 from perfmagic.trace.json_form import JsonForm
 from perfmagic.trace.model import Cell, Trace
 from perfmagic.trace.once import once_per_trace
@@ -228,15 +228,14 @@ class _Level(NamedTuple):
 
 def _paths_of(trace: Trace, thread: int, where: Intervals) -> list[CallPath]:
     """The paths of one thread, itself first."""
-    table, names = _host_rows(trace, thread)
-    label, labels = _labelled(table, names, len(trace.names))
+    table, names = host_rows(trace, thread)
+    label, labels = labelled(table, names, len(trace.names))
     levels = list(_levels(table, label, thread, where))
     parent, label, first_ns, n_calls, total = (np.concatenate(column) for column in zip(*levels, strict=True))
     alone = total.copy()
     np.subtract.at(alone, parent[1:], total[1:])
     place = _in_order(levels, parent, first_ns)
-    whose = "main thread" if thread == python_thread(trace) else f"thread {thread}"
-    labels = [*labels, (whose, THREAD)]
+    labels = [*labels, thread_label(trace, thread)]
     depth = np.repeat(np.arange(len(levels)), [len(level.parent) for level in levels])
     columns = (depth, np.append(NONE, place[parent[1:]]), n_calls, total, alone)
     order = np.argsort(place)
@@ -245,14 +244,21 @@ def _paths_of(trace: Trace, thread: int, where: Intervals) -> list[CallPath]:
     return [CallPath(name, kind, thread, *numbers) for (name, kind), *numbers in rows]
 
 
-def _host_rows(trace: Trace, thread: int) -> tuple[HostOps, tuple[str, ...]]:
+def thread_label(trace: Trace, thread: int) -> tuple[str, str]:
+    """The name and the kind of a thread."""
+    return "main thread" if thread == python_thread(trace) else f"thread {thread}", THREAD
+
+
+def host_rows(trace: Trace, thread: int) -> tuple[HostOps, tuple[str, ...]]:
     """What a flame graph of a thread is made of, and the names of the rows.
 
     Python frames where they were recorded, else lines where they were followed, and the operators inside them.
     Without either, operators and annotations. Marks of steps are left out, so that calls of all steps are one row.
-    Of two rows of one time a frame is the outer one.
+    Of two rows of one time a frame is the outer one. Rows of trace.host_ops have their number there as `value`, frames
+    and lines have NONE.
     """
-    host, frames, names = trace.host_ops, trace.python_frames.table, trace.names
+    host = replace(trace.host_ops, value=np.arange(len(trace.host_ops), dtype=np.int32))
+    frames, names = trace.python_frames.table, trace.names
     frames = frames.select(frames.thread == thread)
     if not len(frames) and (trace.paths is not None or thread == python_thread(trace)):
         frames, lines = followed_lines(trace, thread)
@@ -273,7 +279,7 @@ def _without_crossed(rows: HostOps, frames: HostOps) -> HostOps:
     return rows.select(~crossed)
 
 
-def _labelled(table: HostOps, names: Sequence[str], n_recorded: int) -> tuple[Int64, list[tuple[str, str]]]:
+def labelled(table: HostOps, names: Sequence[str], n_recorded: int) -> tuple[Int64, list[tuple[str, str]]]:
     """The label of each row, and the name and the kind of each label. n_recorded: names after these are lines."""
     n_kinds = len(HostKind)
     codes, group = coded(table.name.astype(np.int64) * n_kinds + table.kind)
@@ -303,10 +309,9 @@ def _levels(table: HostOps, label: Int64, thread: int, where: Intervals) -> Iter
     itself = (0, n_labels, int(where[0, 0]), 1, total_ns(where))  # its label is the one behind the last
     yield _Level(*(np.array([number], np.int64) for number in itself))
     stack = nested(table)
-    parent, end_ns, path, n_paths = stack.parents(), table.end_ns.copy(), np.zeros(len(table) + 1, np.int64), 1
+    parent, path, n_paths = stack.parents(), np.zeros(len(table) + 1, np.int64), 1
+    end_ns = ends_inside(stack, parent)
     for level in stack.levels.get(thread, ()):
-        above = parent[level]
-        end_ns[level] = np.where(above == NONE, end_ns[level], np.minimum(end_ns[level], end_ns[above]))
         ran_ns = covered_ns(where, table.start_ns[level], end_ns[level])
         rows = level[ran_ns > 0]
         keys, group = coded(path[parent[rows]] * n_labels + label[rows])  # path[NONE] is the thread
@@ -316,6 +321,15 @@ def _levels(table: HostOps, label: Int64, thread: int, where: Intervals) -> Iter
         path[rows] = n_paths + group
         n_paths += len(keys)
         yield _Level(keys // n_labels, keys % n_labels, first_ns, np.bincount(group, minlength=len(keys)), total)
+
+
+def ends_inside(stack: HostStack, parent: Int64) -> Int64:
+    """When each row of a stack ends, or the one around it does, if that is sooner; shape of its table."""
+    end_ns = stack.host_ops.end_ns.copy()
+    for levels in stack.levels.values():
+        for rows in levels[1:]:
+            end_ns[rows] = np.minimum(end_ns[rows], end_ns[parent[rows]])
+    return end_ns
 
 
 def _in_order(levels: Sequence[_Level], parent: Int64, first_ns: Int64) -> Int64:

@@ -1,5 +1,6 @@
 // What to do, above the lanes: the answers with their evidence; all findings open below them.
 import { button, el, type Part } from "./dom.ts";
+import { flameButton } from "./flame.ts";
 import type { Action, State } from "../model/state.ts";
 import type { Model } from "../model/store.ts";
 import type { AnswerWire, FindingWire } from "../model/wire.ts";
@@ -30,6 +31,11 @@ export class AnswerList implements Part {
     const because = answer.evidence.map((row) => findings[row]);
     const why = el("div", "pm-why", ...because.map((finding) => this.sentence(finding)));
     why.append(...answer.others.map((sentence) => el("span", "", sentence)));
+    if (this.model.flame) {
+      const flame = flameButton(this.act, this.signal);
+      why.append(flame.node);
+      this.updates.push(flame.update);
+    }
     const fact = el("div", "", el("b", "", answer.headline), el("div", "pm-action", answer.action), why);
     const row = el("div", "pm-answer", el("i", "", String(i + 1)), fact);
     row.classList.toggle("pm-alarm", answer.wrong);

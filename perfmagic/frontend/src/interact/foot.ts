@@ -36,7 +36,7 @@ function summary(model: Model, totals: Totals): HTMLElement {
   const [from, to] = totals.window;
   const resolution = Math.max(1, (to - from) / 100);
   const range = `${durationLike(from, resolution, model.span, false)} – ${durationLike(to, resolution, model.span)}`;
-  const node = el("div", "", el("h4", "", "selected"), el("div", "pm-big", duration(to - from)), el("div", "", range));
+  const node = el("div", "", el("h2", "", "selected"), el("div", "pm-big", duration(to - from)), el("div", "", range));
   if (!model.streams.length) return node;
   node.append(el("div", "", `${busyOf(model)}${percent(totals.busyFrac)} of the selection`));
   if (totals.runAhead) {
@@ -61,7 +61,7 @@ function device(totals: Totals): HTMLElement {
     const exposed = part.exposed >= 0 ? `${part.exposed ? duration(part.exposed) : "0"} exposed` : "";
     return row(part.name, part.token, part.ns / length, duration(part.ns), exposed);
   });
-  return el("div", "pm-rows", el("h4", "", "device"), ...rows);
+  return el("div", "pm-rows", el("h2", "", "device"), ...rows);
 }
 
 /** How long each rank waited for others in the selection, the longest first. */
@@ -72,13 +72,13 @@ function ranks(model: Model, [from, to]: Window): HTMLElement {
     const computed = `computes ${duration(rank.compute.covered(from, to))}`;
     return row(rank.wire.label, "wait", ns / (to - from), `waits ${duration(ns)}`, computed);
   });
-  return el("div", "pm-rows", el("h4", "", "ranks"), ...rows);
+  return el("div", "pm-rows", el("h2", "", "ranks"), ...rows);
 }
 
 function names(totals: Totals): HTMLElement {
   const most = Math.max(1, totals.names[0].ns);
   const rows = totals.names.flatMap((n) => row(n.name, n.token, n.ns / most, duration(n.ns), `×${count(n.count)}`));
-  return el("div", "pm-rows", el("h4", "", "most time"), ...rows);
+  return el("div", "pm-rows", el("h2", "", "most time"), ...rows);
 }
 
 function lines(totals: Totals): HTMLElement {
@@ -92,7 +92,7 @@ function lines(totals: Totals): HTMLElement {
       l.blocked ? `${duration(l.blocked)} blocked` : "",
     ),
   );
-  return el("div", "pm-rows", el("h4", "", "Python meanwhile"), ...rows);
+  return el("div", "pm-rows", el("h2", "", "Python meanwhile"), ...rows);
 }
 
 const ONE_RANK: [string[], string][] = [[["click"], "open a rank"]];

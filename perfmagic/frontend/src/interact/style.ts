@@ -47,7 +47,7 @@ export const STYLE = `
 .pm-rest span{overflow:hidden;text-overflow:ellipsis}
 .pm-all :is(b,span):empty{display:none}
 .pm button.pm-rest[aria-expanded=true]{flex-wrap:wrap;white-space:normal}
-.pm-unfold{flex:none;white-space:pre;color:var(--pm-accent)}
+.pm .pm-unfold{flex:none;white-space:pre;color:var(--pm-accent)}
 .pm button.pm-line{border-bottom:1px solid var(--pm-ink3)}
 .pm button.pm-line:hover,.pm button.pm-line.pm-on{border-color:var(--pm-accent);color:var(--pm-accent)}
 .pm button.pm-show{color:var(--pm-accent);white-space:nowrap}
@@ -73,15 +73,24 @@ export const STYLE = `
 .pm.pm kbd{font-family:inherit;font-size:10px;line-height:13px;box-shadow:none;border:1px solid var(--pm-rule);border-radius:3px;padding:0 3.5px;color:var(--pm-ink);margin-right:3px;background:var(--pm-soft)}
 .pm-panel{display:grid;grid:none/minmax(136px,max-content);grid-auto-flow:column;grid-auto-columns:minmax(0,1fr);column-gap:22px;border-top:1px solid var(--pm-rule);margin-top:8px;padding-top:8px;font-size:11px;line-height:15px;color:var(--pm-ink2)}
 .pm-narrow .pm-panel{grid:auto-flow/1fr 1fr;row-gap:8px}
-.pm-panel h4{margin:0 0 2px;font-size:11px;font-weight:400;color:var(--pm-ink2)}
+.pm-panel h2{margin:0 0 2px;font-size:11px;font-weight:400;color:var(--pm-ink2)}
 .pm-big{font-size:15px;font-weight:600;color:var(--pm-ink);line-height:19px}
 .pm-rows{display:grid;grid-template-columns:minmax(0,max-content) 32px max-content max-content;grid-auto-rows:minmax(16px,auto);column-gap:8px;align-items:center;align-content:start;color:var(--pm-ink)}
-.pm-rows h4{grid-column:1/-1}
+.pm-rows h2{grid-column:1/-1}
 .pm-rows span{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
 .pm-rows .pm-value{text-align:right}
 .pm-rows .pm-more{color:var(--pm-ink2)}
 .pm-bar{height:7px;display:block;min-width:1px}
-.pm-key{display:flex;flex-wrap:wrap;gap:4px 14px;font-size:11px;color:var(--pm-ink2);margin-top:6px;align-items:center}
+.pm-flame{margin-top:8px;font-size:11px}
+.pm-crumbs{color:var(--pm-ink2);white-space:nowrap;overflow:hidden;margin:4px 0 3px}
+.pm-crumbs button{max-width:30%;overflow:hidden;text-overflow:ellipsis;vertical-align:bottom}
+.pm-tree{position:relative;overflow:auto;max-height:336px}
+.pm-tree>*{position:absolute;height:15px;line-height:15px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+.pm .pm-tree>*{color:var(--pm-hostink);text-indent:3px;box-shadow:inset -1px 0 var(--pm-ground)}
+.pm-tree>i{background:var(--pm-launch);font-style:normal}
+.pm .pm-tree>button:hover{box-shadow:inset 0 0 0 1px var(--pm-accent)}
+.pm .pm-tree>button:focus-visible{outline-offset:-2px}
+.pm-key,.pm-linekey{display:flex;flex-wrap:wrap;gap:4px 14px;font-size:11px;color:var(--pm-ink2);margin-top:6px;align-items:center}
 .pm-hints{margin-left:auto;display:flex;flex-wrap:wrap;gap:2px 12px}.pm-hints span{white-space:nowrap}
 .pm-key button{display:inline-flex;align-items:center}
 .pm-key button.pm-off{opacity:.45;text-decoration:line-through}
@@ -141,7 +150,6 @@ export const STYLE = `
 .pm.pm tr.pm-forward{outline:1.5px dashed var(--pm-comp);outline-offset:-1px}
 .pm.pm tr.pm-pinned th:first-child{color:var(--pm-accent);font-weight:600;box-shadow:inset 3px 0 var(--pm-accent)}
 .pm.pm tr:focus-visible{outline:2px solid var(--pm-accent);outline-offset:-2px}
-.pm-linekey{display:flex;flex-wrap:wrap;gap:4px 14px;font-size:11px;color:var(--pm-ink2);margin-top:6px}
 .pm-note{font-size:11px;line-height:15px;color:var(--pm-ink2);margin-top:3px}
 .pm-error{padding:8px 0;color:var(--pm-wait)}
 .pm-narrow .pm-finding{grid-template-columns:82px minmax(0,1fr) auto}
@@ -151,7 +159,7 @@ export const STYLE = `
 .pm-slim .pm-rest{flex-wrap:wrap}
 .pm-slim .pm-figures{grid-column:2;display:flex;flex-direction:row;gap:0 10px;padding:0}
 .pm-spoken{position:absolute;width:1px;height:1px;overflow:hidden}
-@media(forced-colors:active){.pm i{forced-color-adjust:none}
+@media(forced-colors:active){.pm :is(i,[role=treeitem]){forced-color-adjust:none}
 .pm button.pm-button[aria-selected=true],.pm-findings .pm-on,.pm.pm tr.pm-told,.pm.pm tr.pm-caller{outline:1px solid Highlight;outline-offset:-1px}}
 `;
 

@@ -1,6 +1,7 @@
 // From decoded columns to the model: tracks, piles and unions.
 import { CLASSES, COMM, COMPUTE, DTOD, DTOH, HTOD, MATRIX, PTOP } from "./classes.ts";
 import type { Columns, Decoded } from "./decode.ts";
+import { Flame } from "./flame.ts";
 import { Lines } from "./lines.ts";
 import { MemoryStack } from "./memory_stack.ts";
 import { meetsOf, messagesOf } from "./meets.ts";
@@ -51,6 +52,7 @@ export function buildModel(header: Header, decoded: Decoded): Model {
     meets: meetsOf(header.kinds ?? [], columns),
     messages: messagesOf(columns),
     stack: header.memory_stack ? new MemoryStack(header.memory_stack, columns) : null,
+    flame: header.flame ? new Flame(header.flame, columns, decoded.labels) : null,
     path: path(columns["path"]),
     lines: header.lines && new Lines(header.lines, columns, decoded.codes, decoded.chains, streams),
   };

@@ -1,5 +1,5 @@
 // From the payload's bytes back to columns of numbers.
-import type { ChainRows, ColumnLayout } from "./wire.ts";
+import type { ChainRows, ColumnLayout, LabelRow } from "./wire.ts";
 
 export type Columns = Record<string, Record<string, Float64Array>>;
 
@@ -10,6 +10,8 @@ export interface Decoded {
   /** Of lines: their code, and the chains that ops lie on. */
   codes: string[];
   chains: ChainRows;
+  /** What a flame graph names. */
+  labels: LabelRow[];
 }
 
 type Texts = Omit<Decoded, "columns">;
@@ -29,7 +31,7 @@ export async function inflate(payload: Uint8Array): Promise<Uint8Array> {
 /** All columns of an unpacked payload. Throws when the bytes are fewer than the layout says. */
 export function decode(bytes: Uint8Array, layout: ColumnLayout[]): Decoded {
   const columns: Columns = {};
-  const texts: Texts = { names: [], origins: [], codes: [], chains: [[], []] };
+  const texts: Texts = { names: [], origins: [], codes: [], chains: [[], []], labels: [] };
   for (const column of layout) {
     const size = column.width * column.rows;
     if (column.at + size > bytes.length) {

@@ -28,6 +28,8 @@ export interface State {
   readonly ranks: readonly number[];
   /** What of the critical path is lit: a row of the header's path, ALL_OF_PATH, or -1 for nothing. */
   readonly path: number;
+  /** Whether the flame graph of the selection is open. */
+  readonly flame: boolean;
   /** Which tab is open. */
   readonly tab: string;
   /** Of the lines tab: the row that is pointed at or has the keyboard's focus, and the pinned one; -1 for none. */
@@ -56,6 +58,7 @@ export type Action =
   | { do: "more" }
   | { do: "rank"; rank: number }
   | { do: "path"; share: number }
+  | { do: "flame" }
   | { do: "tab"; tab: string }
   | { do: "row"; row: number }
   | { do: "pin"; row: number }
@@ -66,7 +69,7 @@ export function initial(span: number): State {
   return {
     ...{ whole, view: whole, selection: null, hover: null, focus: null, query: "", searching: false },
     ...{ line: 0, shown: -1, off: 0, help: false, open: [], unfolded: -1, streams: FIRST_STREAMS, ranks: [] },
-    ...{ path: -1, tab: "timeline", lineRow: -1, pinnedRow: -1 },
+    ...{ path: -1, flame: false, tab: "timeline", lineRow: -1, pinnedRow: -1 },
   };
 }
 
@@ -110,6 +113,8 @@ export function reduce(state: State, action: Action): State {
       return { ...state, ranks: toggled(state.ranks, action.rank) };
     case "path":
       return state.path === action.share ? state : { ...state, path: action.share };
+    case "flame":
+      return { ...state, flame: !state.flame };
     case "tab":
       return state.tab === action.tab ? state : { ...state, tab: action.tab, hover: null, lineRow: -1, help: false };
     case "row":

@@ -1,6 +1,7 @@
 // The model of a timeline: what was sent, as tracks, piles and unions. Immutable once built; every view reads it.
 import type { MemoryStack } from "./memory_stack.ts";
 import type { NameRow, OriginRow } from "./decode.ts";
+import type { Flame } from "./flame.ts";
 import type { Lines } from "./lines.ts";
 import type { Meets, Messages } from "./meets.ts";
 import type { Pile, Run } from "./pile.ts";
@@ -162,6 +163,8 @@ export interface Model {
   /** Null where the record knows no lines. */
   lines: Lines | null;
   stack: MemoryStack | null;
+  /** Null where nothing was recorded of the host. */
+  flame: Flame | null;
   /** Null where it is not known, or too long to be sent. */
   path: CriticalPath | null;
 }

@@ -134,6 +134,19 @@ export interface MemoryStackWire {
   more: [number, number];
 }
 
+/** [name, row of FlameWire's kinds] */
+export type LabelRow = [string, number];
+
+/** Where Python was: its paths and calls are the tables paths and frames, and columns of the operators. */
+export interface FlameWire {
+  /** What was recorded of the host, in ns since the origin. */
+  start: number;
+  end: number;
+  /** [token, words]; "" for threads. */
+  kinds: [string, string][];
+  note: string;
+}
+
 export interface Header {
   schema: number;
   origin_ns: number;
@@ -167,6 +180,7 @@ export interface Header {
   stream_lanes: StreamWire[];
   lines: LinesWire | null;
   memory_stack?: MemoryStackWire;
+  flame?: FlameWire;
   memory_lanes: { device: number; reserved_max: number }[];
   /** Of kernels: their blocks, and what each block has. */
   shapes: [string, string][];

@@ -15,7 +15,6 @@ export const TONES: Record<string, readonly [string, string]> = {
   mem_parameters: ["#483d82", "#8477ca"], mem_optimizer: ["#6b5ea9", "#6250a0"], mem_before: ["#9d9eda", "#524a78"],
   mem_gradients: ["#8e82c4", "#9f97de"], mem_held: ["#9dbcd2", "#63808d"], mem_graph: ["#a7507b", "#b280b3"],
   mem_kept: ["#c48da7", "#785979"], mem_backward: ["#d2cbfc", "#7d62a2"], mem_passing: ["#dfe3e8", "#3f464f"],
-  on_mem_dark: ["#ffffff", "#0a0d12"], on_mem_middle: ["#1b1f24", "#ffffff"],
   memory: ["#7d72a8", "#9d93c9"], accent: ["#0b63c5", "#6cb0ff"], soft: ["#f5f6f8", "#1a1c1f"], raise: ["#ffffff", "#1c1f23"],
 };
 
