@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from perfmagic.analysis import verdict as kinds
 from perfmagic.analysis.findings.facts import THE_CELL, CellTime, Facts, first_gap
 from perfmagic.analysis.findings.finding import by_place, name_place, time_on_paths
 from perfmagic.analysis.replay.critical_path import DECIDES_FRAC, PART_FRAC, Judgement, judge
@@ -15,21 +16,7 @@ from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
-from perfmagic.analysis.verdict import (
-    COMMUNICATION_BOUND,
-    COPY_BOUND,
-    DEVICE_BOUND,
-    DEVICE_BOUND_FRAC,
-    HOST_BOUND,
-    HOST_TAIL,
-    LATENCY_BOUND,
-    MIXED,
-    NO_RECORDS,
-    NO_VERDICT,
-    STALLED,
-    START_UP,
-    Verdict,
-)
+from perfmagic.analysis.verdict import Verdict
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, listing, phrase, sentences
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, complement, covered_ns, intersect, total_ns, union
@@ -116,7 +103,7 @@ def _annotated(trace: Trace, inside: Intervals) -> str:
 
 # A verdict turns on a tenth of the time: lengths that the reader had to make up could turn it alone if they are that
 # share of what the device executed
-REPAIRED_FRAC = 1 - DEVICE_BOUND_FRAC
+REPAIRED_FRAC = 1 - kinds.DEVICE_BOUND_FRAC
 EXPOSED_FRAC = 0.05  # of the window, as of the longest gap: less is left to its finding
 DECIDES_RATIO = 2  # times as long as anything else, at least: what decides without a path
 STARVED_FRAC = 0.2  # of the cell; a device that waited less for Python is fed well enough not to blame Python
@@ -132,9 +119,9 @@ def verdict(trace: Trace) -> Verdict:
 def verdict_of(facts: Facts) -> Verdict:
     """The verdict, from analyses that are at hand."""
     if lacks := no_verdict(facts):
-        return Verdict(NO_VERDICT, 0.0, lacks)
+        return Verdict(kinds.NO_VERDICT, 0.0, lacks)
     if not len(facts.trace.ops):
-        return Verdict(NO_RECORDS, 0.0, *host_only(facts.trace))
+        return Verdict(kinds.NO_RECORDS, 0.0, *host_only(facts.trace))
     judged = _of_times(facts)
     repaired = describe_repairs(facts)
     return replace(judged, detail=sentences(judged.detail, repaired)) if repaired else judged
@@ -163,11 +150,11 @@ def failed(trace: Trace) -> bool:
 def claimed_by_verdict(facts: Facts, judged: Verdict) -> Intervals:
     """The time that the verdict is about, as far as it could be won: its cost is the sum."""
     time = facts.cell_time
-    if judged.kind == HOST_BOUND:
+    if judged.kind == kinds.HOST_BOUND:
         return time.waited_for_host
-    if judged.kind == HOST_TAIL:
+    if judged.kind == kinds.HOST_TAIL:
         return time.tail
-    return time.not_busy if judged.kind in (MIXED, LATENCY_BOUND, STALLED) else EMPTY
+    return time.not_busy if judged.kind in (kinds.MIXED, kinds.LATENCY_BOUND, kinds.STALLED) else EMPTY
 
 
 def judged_by_path(facts: Facts) -> Judgement | None:
@@ -183,52 +170,52 @@ def kind_of(facts: Facts) -> str:
         meta, before_ns = facts.trace.meta, facts.first_queued_ns - facts.trace.meta.start_ns
         started_up = meta.returned_ns is None and before_ns >= PART_FRAC * (meta.end_ns - meta.start_ns)
         if started_up:
-            return START_UP
+            return kinds.START_UP
         exposed, least_ns = facts.breakdown, PART_FRAC * facts.window_ns
         exposed_ns = {
-            COMMUNICATION_BOUND: exposed.exposed_communication_ns,
-            COPY_BOUND: exposed.exposed_copy_ns,
+            kinds.COMMUNICATION_BOUND: exposed.exposed_communication_ns,
+            kinds.COPY_BOUND: exposed.exposed_copy_ns,
         }
         most = max(exposed_ns, key=exposed_ns.__getitem__)
         if exposed_ns[most] >= least_ns:
             return most
         kind, run_ns = _kind_without_path(facts), meta.end_ns - meta.start_ns
         idle = meta.returned_ns is None and facts.cell_time.busy_ns < DECIDES_FRAC * run_ns
-        return STALLED if idle and kind == DEVICE_BOUND else kind
+        return kinds.STALLED if idle and kind == kinds.DEVICE_BOUND else kind
     decided = judgement.kind
-    return LATENCY_BOUND if judgement.run_ns < SHORT_CELL_NS and decided != DEVICE_BOUND else decided
+    return kinds.LATENCY_BOUND if judgement.run_ns < SHORT_CELL_NS and decided != kinds.DEVICE_BOUND else decided
 
 
 def _kind_without_path(facts: Facts) -> str:
     time = facts.cell_time
     decides = _decides(time)
-    if time.busy_frac >= DEVICE_BOUND_FRAC or decides == DEVICE_BOUND:
-        return DEVICE_BOUND
+    if time.busy_frac >= kinds.DEVICE_BOUND_FRAC or decides == kinds.DEVICE_BOUND:
+        return kinds.DEVICE_BOUND
     if time.window.length_ns < SHORT_CELL_NS:
-        return LATENCY_BOUND
-    python_decides = decides == HOST_BOUND or (decides == MIXED and _python_never_waits(facts))
+        return kinds.LATENCY_BOUND
+    python_decides = decides == kinds.HOST_BOUND or (decides == kinds.MIXED and _python_never_waits(facts))
     if python_decides and _starved(time):
-        return HOST_BOUND
-    return MIXED if python_decides else decides
+        return kinds.HOST_BOUND
+    return kinds.MIXED if python_decides else decides
 
 
 def _decides(time: CellTime) -> str:
-    """Whose part is more than half of the cell and at least twice as long as any other; MIXED where none is."""
+    """Whose part is more than half of the cell and at least twice as long as any other; kinds.MIXED where none is."""
     shares = {
-        DEVICE_BOUND: time.device_ns,
-        HOST_BOUND: time.host_ns,
-        LATENCY_BOUND: time.latency_ns,
-        STALLED: time.stalled_ns,
-        HOST_TAIL: time.tail_ns,
+        kinds.DEVICE_BOUND: time.device_ns,
+        kinds.HOST_BOUND: time.host_ns,
+        kinds.LATENCY_BOUND: time.latency_ns,
+        kinds.STALLED: time.stalled_ns,
+        kinds.HOST_TAIL: time.tail_ns,
     }
     (second_ns, _), (ns, kind) = sorted((ns, kind) for kind, ns in shares.items())[-2:]
-    return kind if ns > DECIDES_FRAC * time.window.length_ns and ns >= DECIDES_RATIO * second_ns else MIXED
+    return kind if ns > DECIDES_FRAC * time.window.length_ns and ns >= DECIDES_RATIO * second_ns else kinds.MIXED
 
 
 def _python_never_waits(facts: Facts) -> bool:
     """Whether the run takes as long as Python does; a file, which ends with the device, may lack Python's end."""
     time = facts.cell_time
-    little_ns = (1 - DEVICE_BOUND_FRAC) * time.window.length_ns
+    little_ns = (1 - kinds.DEVICE_BOUND_FRAC) * time.window.length_ns
     unseen_ns = 0
     if time.window.name != THE_CELL:
         unseen_ns = facts.breakdown.extent_end_ns - int(facts.trace.launch_start_ns().max())
@@ -311,7 +298,7 @@ def _transfers(facts: Facts, time: CellTime) -> Described:
     parts, lines, _ = _between(facts, time)
     if (judgement := judged_by_path(facts)) is None:
         return parts, lines, None
-    if judgement.kind == COPY_BOUND:
+    if judgement.kind == kinds.COPY_BOUND:
         first = _of_path(judgement.copies_ns, judgement, phrase("copies"))
     else:
         first = _of_path(judgement.communication_ns, judgement, phrase("communication"))
@@ -381,15 +368,15 @@ def _between(facts: Facts, time: CellTime) -> Described:
 
 
 _DESCRIBED: dict[str, Callable[[Facts, CellTime], Described]] = {
-    DEVICE_BOUND: _device_bound,
-    COPY_BOUND: _transfers,
-    COMMUNICATION_BOUND: _transfers,
-    START_UP: _start_up,
-    HOST_BOUND: _host_bound,
-    LATENCY_BOUND: _between,
-    STALLED: _between,
-    HOST_TAIL: _host_tail,
-    MIXED: _between,
+    kinds.DEVICE_BOUND: _device_bound,
+    kinds.COPY_BOUND: _transfers,
+    kinds.COMMUNICATION_BOUND: _transfers,
+    kinds.START_UP: _start_up,
+    kinds.HOST_BOUND: _host_bound,
+    kinds.LATENCY_BOUND: _between,
+    kinds.STALLED: _between,
+    kinds.HOST_TAIL: _host_tail,
+    kinds.MIXED: _between,
 }
 
 
