@@ -72,7 +72,7 @@ def test_json_is_stored_an_item_a_line() -> None:
 
 def test_jobs_enter_no_more_files_than_agreed() -> None:
     assert measure_job("open_trace(FILE).text()")["files"] <= 75
-    assert measure_job("view FILE --html PAGE")["files"] <= 93
+    assert measure_job("view FILE --html PAGE")["files"] <= 97
     assert measure_job("report FILE --json")["files"] <= 76
     assert measure_job("explain(TRACE, 'pageable')")["files"] <= 22
 

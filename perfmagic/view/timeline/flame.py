@@ -7,27 +7,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from perfmagic.analysis.timeline.flame.call_paths import ANNOTATION, LINE, OPERATOR, OTHER, OWN, THREAD, CallPath, Flame
+from perfmagic.analysis.timeline.flame.call_paths import LINE, THREAD, CallPath, Flame
 from perfmagic.base import units
 from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.view.html import framed, image
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas, in_row
 from perfmagic.view.svg.layouts import FEWER_WIDTHS_PX, MAX_BYTES, WIDTHS_PX, Picture, alone, first_fit, laid_out
 from perfmagic.view.svg.metrics import fitted, in_lines, width_px
+from perfmagic.view.timeline.flame_kinds import KEY, TONES
 
 ROW_PX, GAP_PX = 15, 1
 LABELLED_PX = 30  # a narrower box has no name
 LEAST_PX = 0.5
 MOST_LEVELS = 64  # code that calls itself can be a thousand deep
-TONES = {THREAD: "rule", OWN: "host1", LINE: "host1", OTHER: "host3", OPERATOR: "host2", ANNOTATION: "host2"}
 MERGED_TONE = "launch"
-KEY = (
-    (OWN, "your code and libraries"),
-    (LINE, "lines"),
-    (OTHER, "torch, Python and what is built in"),
-    (OPERATOR, "operators"),
-    (ANNOTATION, "annotations"),
-)
 _PLACE = re.compile(r"^(?P<function>.+) \((?:.*[\\/])?(?P<place>[^()]*:\d+)\)")
 
 

@@ -15,7 +15,7 @@ from perfmagic.base import units
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.model import Trace
 from perfmagic.view.timeline.doc import TimelineDoc
-from perfmagic.view.timeline.flame import KEY, TONES
+from perfmagic.view.timeline.flame_kinds import KEY, TONES
 from perfmagic.view.timeline.live_columns import ColumnWriter, cut
 
 MOST_FRAMES = 30_000  # some 100 kB

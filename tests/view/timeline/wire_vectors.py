@@ -15,7 +15,7 @@ from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, clip, total_ns
 from perfmagic.trace.model import Trace
 from perfmagic.view.timeline.doc import TimelineDoc, timeline_doc
-from perfmagic.view.timeline.flame import KEY
+from perfmagic.view.timeline.flame_kinds import KEY
 from perfmagic.view.timeline.host_lanes import frame_lanes
 from perfmagic.view.timeline.lines.doc import lines_doc
 from perfmagic.view.timeline.live_columns import cut
@@ -26,7 +26,7 @@ from tests.view.timeline.build import HOSTILE, noisy, queue_of
 from tests.view.timeline.lines.build import with_backward
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "wire"
-KINDS, FIRST_PATHS = dict(KEY), 24
+KINDS, FIRST_PATHS = dict(KEY), 8
 AMOUNTS = (
     0,
     1,
