@@ -97,7 +97,9 @@ def test_the_page_on_findings_has_every_rule_and_table() -> None:
     assert sorted(rule for rule in rules if f"`{rule}`" not in page) == []
     named = set(re.findall(r"`([a-z_]+)`", page))
     assert {"race", "straggler"} <= named & rules
-    titles = set(re.findall(r'(?:Table|named_table)\(\s*f?"([A-Z][a-z]+(?: [a-z]+)*)', report_source()))
+    titles = set(
+        re.findall(r'(?:Table|named_table)\(\s*(?:translate_term\()?f?"([A-Z][a-z]+(?: [a-z]+)*)', report_source())
+    )
     assert len(titles) > 10
     assert sorted(title for title in titles if title.removesuffix(" the") not in page) == []
 
