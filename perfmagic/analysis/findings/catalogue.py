@@ -16,7 +16,7 @@ DECIDES = {
     "communication-bound": "Communication decides: {time} of {total}",
     "host-bound": "Python decides: the device waited for it {share} of the time",
     "host-bound, queue": "Python decides: no next op was queued for {share} of the time",
-    "host-bound, path": "Python decides: {time} of {total} on the critical path",
+    "host-bound, path": "Python decides: with its calls, {time} of {total} on the critical path",
     "start-up": "Start-up decides: the device got nothing for {time} of {total}",
     "host tail": "Python decides: it worked on for {time} of {total} after the last op",
     "latency-bound": "Launch latency decides: ops are too short to hide it",

@@ -362,7 +362,7 @@ def _for_gaps(facts: Facts, rows: Int64, was: PythonWas) -> Remedy:
         unseen = trace.meta.returned_ns is None and trace.has_host_rows and not len(trace.python_frames)
         return Remedy(_STACKS_ADVICE, action("record_stacks")) if unseen else Remedy()
     name = shortest_name(was)
-    return Remedy("Do this work ahead of time, or queue other ops before it", action("ahead_of_time", name=name))
+    return Remedy("Do this work ahead of time", action("ahead_of_time", name=name))
 
 
 def _launched_already(facts: Facts, rows: Int64, was: PythonWas) -> Remedy | None:
