@@ -137,7 +137,7 @@ def say(template: str, /, **values: object) -> str:
 
 
 def translate_term(text: str) -> str:
-    """A heading or a label in the language in force; one that perfmagic.base.terms lacks stays as it is."""
+    """A heading or a label in the language in force; one that the catalogue lacks stays as it is."""
     if isinstance(text, Words):
         return text.in_language()
     return _translations(language()).gettext(text) if text else text

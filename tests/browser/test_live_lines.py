@@ -84,7 +84,7 @@ def test_pointing_at_a_line_lights_its_ops_without_a_click(tab: Any, tmp_path: P
     assert lit != before
     assert ink(tab, ".pm-linebox canvas") == strips  # the table's strips stay as they are
     assert rows_that_are(tab, "pm-told") == [STEP_2]
-    said = tab.locator(".pm-say").inner_text()
+    said = tab.locator(".pm-say[aria-live]").inner_text()
     assert said.startswith(
         "step line 2 · Python 20.0\u00a0ms · 2 ops, 4.00\u00a0ms on the device · its backward 2.00\u00a0ms"
     )
@@ -105,12 +105,12 @@ def test_pointing_at_an_op_fills_its_line_tints_the_callers_and_dashes_the_forwa
     assert rows_that_are(tab, "pm-told") == [STEP_2]
     assert rows_that_are(tab, "pm-caller") == [CELL_2, STEP_3]
     assert rows_that_are(tab, "pm-forward") == []
-    assert "step line 2, called from step line 3, line 2" in tab.locator(".pm-say").inner_text()
+    assert "step line 2, called from step line 3, line 2" in tab.locator(".pm-say[aria-live]").inner_text()
     assert tab.locator(".pm-card").count() == 0  # it would lie over the rows
     point_at(tab, MS_OF_OPS[3] + 1)
     assert rows_that_are(tab, "pm-told") == [CELL_2]
     assert rows_that_are(tab, "pm-forward") == [STEP_2]
-    assert "backward of step line 2" in tab.locator(".pm-say").inner_text()
+    assert "backward of step line 2" in tab.locator(".pm-say[aria-live]").inner_text()
     assert told == []
 
 

@@ -30,7 +30,7 @@ def test_the_column_of_memory_is_closed_by_the_peak(tab: Any, tmp_path: Path) ->
     assert [cells[-2] for cells in sums[1:]] == ["before the cell", "the peak"]
     row(tab, "y = x @ x").hover()
     tab.wait_for_timeout(150)
-    assert "10.0 kB at the peak" in tab.locator(".pm-say").inner_text().replace("\u00a0", " ")
+    assert "10.0 kB at the peak" in tab.locator(".pm-say[aria-live]").inner_text().replace("\u00a0", " ")
     assert told == []
 
 

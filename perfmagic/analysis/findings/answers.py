@@ -34,6 +34,8 @@ from perfmagic.trace.once import once_per_trace
 
 MOST_ANSWERS = 3
 LEAST_FRAC = 0.02  # of the run: what wins less is no answer
+LEAST_OPEN_FRAC = 0.1  # of a run that the record does not explain
+_BETWEEN_OPS = frozenset({"many_gaps", "repeated_gap", "one_by_one"})
 _GRAPHS = {action(key) for key in ("graphs", "compile_or_graphs", "fuse_by_inductor")}
 _NOT_REPLAYED = {action(key) for key in ("smaller_batches", "bucket")}
 
@@ -53,14 +55,16 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
     nodes, head = tree(outcomes, gains)
     groups = _by_remedy([*_with_headline(head.parts), *_with_headline(nodes)])
     every = [_answer(facts, gains, group) for group in groups]
-    worth = sorted((answer for answer in every if answer.action and is_worth(answer)), key=place)
+    is_open = decider.startswith("Open")
+    least_frac = LEAST_OPEN_FRAC if is_open else LEAST_FRAC
+    worth = sorted((answer for answer in every if answer.action and is_worth(answer, least_frac)), key=place)
     first = tuple(worth[:MOST_ANSWERS])
-    little = [answer for answer in every if answer.action and not is_worth(answer)]
+    little = [answer for answer in every if answer.action and answer not in worth]
     rest = [answer for answer in every if answer not in first and answer not in little]
     if not first:
         verdict = replace(_as_answer(facts, None, "", "", [head.finding]), cost_ns=None)
-        is_open = decider.startswith("Open") and kind != NO_VERDICT
-        first = (answer_otherwise(facts, STALLED if is_open else kind, verdict, rest),)
+        open_kind = STALLED if is_open and kind != NO_VERDICT else kind
+        first = (answer_otherwise(facts, open_kind, verdict, rest),)
         rest = [answer for answer in rest if answer.rules != first[0].rules]
     return Answers(
         decider,
@@ -130,8 +134,10 @@ def _answer(facts: Facts, gains: Gains, group: Sequence[Finding]) -> Answer:
         start_up = finding.rule == "alone" and finding.cause == "start-up"  # which lies before what a cost is a part of
         return finding.end_ns - finding.start_ns if start_up else gains.worth_ns(finding) or 0
 
-    first = max(group, key=weight_ns)
-    return _as_answer(facts, _predict(facts, gains, group), first.headline, first.action, group)
+    first, prediction = max(group, key=weight_ns), _predict(facts, gains, group)
+    several = prediction is not None and len(_BETWEEN_OPS & {finding.rule for finding in group}) > 1
+    fact = headline("between_ops") if several else first.headline  # a number of gaps is of one finding alone
+    return _as_answer(facts, prediction, fact, first.action, group)
 
 
 def _as_answer(
@@ -254,10 +260,10 @@ def name_together(answers: Sequence[Answer], numbers: Sequence[str]) -> str:
     return phrase("answers {first} and {second} together", first=first, second=others[0])
 
 
-def is_worth(answer: Answer) -> bool:
+def is_worth(answer: Answer, least_frac: float = LEAST_FRAC) -> bool:
     """Whether an answer wins enough to be one, or nobody knows; a wrong result always is."""
     worth_ns = answer.cost_ns if answer.gain_ns is None else answer.gain_ns
-    return "race" in answer.rules or worth_ns is None or worth_ns >= LEAST_FRAC * answer.before_ns
+    return "race" in answer.rules or worth_ns is None or worth_ns >= least_frac * answer.before_ns
 
 
 def place(answer: Answer) -> tuple[bool, bool, int]:

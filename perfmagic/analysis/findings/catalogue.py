@@ -15,7 +15,7 @@ DECIDES = {
     "copy-bound": "Copies decide: {time} of {total}",
     "communication-bound": "Communication decides: {time} of {total}",
     "host-bound": "Python decides: the device waited for it {share} of the time",
-    "host-bound, queue": "Python decides: no next op was queued for {share} of the time",
+    "host-bound, queue": "Python decides: nothing was queued ahead for {share} of the time",
     "host-bound, path": "Python decides: with its calls, {time} of {total} on the critical path",
     "start-up": "Start-up decides: the device got nothing for {time} of {total}",
     "host tail": "Python decides: it worked on for {time} of {total} after the last op",
@@ -65,6 +65,7 @@ HEADLINES = {
     "many_gaps_in": "Python in {name} leaves {n} gaps, {time}",
     "longest_gap": "The device stood idle for {time}",
     "longest_gap_in": "The device stood idle for {time}: {name}",
+    "between_ops": "The device waits for Python between ops",
     "zero_grad": "Gradients are filled with zeros: {n}",
     "data_loading": "Loading data kept the device waiting for {time}",
     "sync": "{call} stops Python {n} times",
@@ -96,13 +97,14 @@ WITHOUT_TIME = {
     "many_gaps_in": "Python in {name} leaves {n} gaps",
     "data_loading": "The device waits for data to be loaded",
     "slow_copies": "Copies from pageable memory are slow",
-    "exposed_copy": "Copies overlap no compute",
-    "exposed_communication": "Communication overlaps no compute",
+    "exposed_copy": "Exposed copies lengthen the run",
+    "exposed_communication": "Exposed communication lengthens the run",
     "eager_attention": "Attention runs in separate kernels",
     "tensor_cores": "Tensor cores are not used by {what}",
     "unaligned_gemm": "Unaligned sizes slow matrix products",
     "fusible": "Elementwise kernels run one after another",
-    "transfer": "Data transfer overlaps no compute",
+    "transfer": "Exposed data transfer lengthens the run",
+    "waits_for_rank": "Collectives wait for another rank",
 }
 _COLD = "The record is cold: a warm run would take {after}"
 WITHOUT_TIME |= dict.fromkeys(("cold", "cold_in", "first_launches", "first_call", "first_calls"), _COLD)
@@ -126,7 +128,7 @@ HEADLINES |= {
 # What to do, in the imperative. Answers with the same action are one answer.
 ACTIONS = {
     "wait_stream": "Call wait_stream() on stream {a}: it waits for stream {b}",
-    "warm_up": "Record a warm run: run the code once before",
+    "warm_up": "Record a warm run: run the code once before recording",
     "expandable_segments": "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or keep shapes constant",
     "keep_pinned": "Keep pinned buffers, and use them again",
     "smaller_batches": "Use smaller batches, or PYTORCH_ALLOC_CONF=expandable_segments:True",

@@ -21,7 +21,6 @@ from perfmagic.analysis.timeline.collectives import (
 )
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import (
-    EMPTY,
     Intervals,
     covered_ns,
     distinct,
@@ -151,13 +150,12 @@ def _exposed(
     share = f"all {units.duration(all_ns)}" if exposed_ns == all_ns else _part(exposed_ns, all_ns)
     if rule == "exposed_copy":
         share += _by_direction(facts)
-    if rule == "exposed_copy":
         more, advice = [_why_copies_are_exposed(facts)], ""
     else:
         pieces, advice = describe_pieces(facts)
         alone = _alone(facts)
-        n_alone = units.plural(len(alone), "collective")
-        tail = f"{n_alone} of DDP, {units.duration(total_ns(alone))}, overlapped nothing" if len(alone) else ""
+        length = units.duration(total_ns(_where(facts, alone)))
+        tail = f"{units.plural(len(alone), 'collective')} of DDP, {length}, overlapped nothing" if len(alone) else ""
         more = [_nothing_queued(facts, parts.intervals[rule]), tail, pieces, describe_traffic(facts)]
     return [
         Finding(
@@ -182,7 +180,7 @@ def _action(facts: Facts, rule: str, in_pieces: bool) -> str:
     if rule == "exposed_communication":
         if in_pieces:
             return action("bucket")
-        alone_ns, in_all_ns = total_ns(_alone(facts)), facts.breakdown.exposed_communication_ns
+        alone_ns, in_all_ns = total_ns(_where(facts, _alone(facts))), facts.breakdown.exposed_communication_ns
         return action("last_bucket") if 2 * alone_ns >= in_all_ns else ""
     pageable, pinned = facts.pageable_copies, facts.pinned_copies
     exposed_ns = _exposed_by_direction(facts)
@@ -194,17 +192,21 @@ def _action(facts: Facts, rule: str, in_pieces: bool) -> str:
     return action("prefetch" if most == OpClass.HTOD else "read_on_stream")
 
 
-def _alone(facts: Facts) -> Intervals:
-    """When reductions of DistributedDataParallel ran that overlap no compute, two or more: backward has ended."""
+def _alone(facts: Facts) -> Int64:
+    """Reductions of DistributedDataParallel that overlap no compute, two or more: backward has ended.  Rows of ops."""
+    if FORWARD not in facts.trace.names:
+        return np.zeros(0, np.int64)
     ops, rows = facts.trace.ops, communication_rows(facts)
     start_ns, end_ns = ops.start_ns[rows], ops.end_ns[rows]
     exposed_ns = covered_ns(facts.breakdown.intervals["exposed_communication"], start_ns, end_ns)
     alone = end_ns - start_ns >= LONG_FRAC * facts.breakdown.extent_ns
     alone &= exposed_ns >= WHOLE_FRAC * (end_ns - start_ns)
-    alone &= np.array([_reduces(facts, row) for row in rows.tolist()], bool)
-    if FORWARD not in facts.trace.names or alone.sum() < 2:
-        return EMPTY
-    return union(start_ns[alone], end_ns[alone])
+    reductions = np.array([row for row in rows[alone].tolist() if _reduces(facts, row)], np.int64)
+    return reductions if len(reductions) > 1 else reductions[:0]
+
+
+def _where(facts: Facts, rows: Int64) -> Intervals:
+    return union(facts.trace.ops.start_ns[rows], facts.trace.ops.end_ns[rows])
 
 
 def _reduces(facts: Facts, row: int) -> bool:

@@ -14,7 +14,7 @@ from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, PART_FRAC, J
 from perfmagic.analysis.replay.prediction import in_passing, why_no_path
 from perfmagic.analysis.timeline.activity import busy_intervals, recorded_span
 from perfmagic.analysis.timeline.device_operators import device_operators
-from perfmagic.analysis.timeline.trust import incomplete_graphs, sample
+from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import total_ns as sum_ns
 from perfmagic.base.terminal import squeezed
@@ -172,9 +172,11 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
     kind: of the verdict.  verdict: an answer about all of its time.  known: facts without a remedy.
     """
     if kind == kinds.NO_RECORDS:
-        of_cell = facts.trace.meta.returned_ns is not None
+        launched = not facts.trace.simulated and bool((facts.trace.calls.kind == CallKind.LAUNCH).any())
+        of_cell = facts.trace.meta.returned_ns is not None and not launched
         fact, remedy = ("cpu_alone", "use_device") if of_cell else ("host_alone", "record_device")
         return replace(verdict, headline=headline(fact), action=action(remedy))
+    kind = _refine(facts, kind)
     if kind == kinds.DEVICE_BOUND:
         return _less_work(facts, verdict)
     rules, fact, remedy = _BY_KIND[kind]
@@ -183,6 +185,19 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
     if kind == kinds.STALLED and (held_ns := facts.cell_time.stalled_ns) >= facts.notable_ns:
         spoken = replace(spoken, headline=headline("queued_idle", time=units.duration(held_ns)), cost_ns=held_ns)
     return replace(spoken, action=action(remedy))
+
+
+def _refine(facts: Facts, kind: str) -> str:
+    """Which kind of verdict the remedy is of: who takes turns, and whether the record itself is to blame."""
+    if kind == kinds.STALLED and len(missing_calls(facts.trace).where):
+        return kinds.NO_VERDICT
+    judgement = judged_by_path(facts) if kind == kinds.MIXED else None
+    if judgement is None:
+        return kind
+    if judgement.busy_ns >= KEPT_BUSY_FRAC * judgement.run_ns:
+        return kinds.DEVICE_BOUND
+    on_device_ns = judgement.device_ns + judgement.copies_ns + judgement.communication_ns
+    return kinds.LATENCY_BOUND if judgement.latency_ns > min(judgement.host_ns, on_device_ns) else kind
 
 
 def _less_work(facts: Facts, verdict: Answer) -> Answer:

@@ -168,7 +168,7 @@ _TORCH = frozenset({"aten", "prim", "prims", "autograd", "torch", "c10d", "_c10d
 _COMPILED_ADVICE = 'torch.compile(mode="reduce-overhead") runs it as CUDA graphs, without this Python work'
 _UNCOMPILED_ADVICE = "torch.compile or CUDA graphs remove this Python work"
 _GRAPHS_ADVICE = "CUDA graphs remove this Python work"
-_STACKS_ADVICE = "Nothing of the host is in the record then: torch.profiler with with_stack=True names the Python code"
+_STACKS_ADVICE = "No operator is recorded then: torch.profiler with with_stack=True names the Python code"
 
 
 # DDP's _sync_buffers: broadcast_coalesced puts them into one tensor and copies them back from slices of it

@@ -15,8 +15,9 @@ from perfmagic.base import units
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, clip, intersect, total_ns, union
 from perfmagic.base.units import listed, sentences
-from perfmagic.trace.columns import NO_LINE, NONE, CallKind, Hazard
+from perfmagic.trace.columns import NO_LINE, NONE, CallKind, Hazard, HostKind
 from perfmagic.trace.correlate import lines_at
+from perfmagic.trace.model import Trace
 from perfmagic.trace.names import kernel_short_names
 
 
@@ -208,7 +209,7 @@ def start_up(facts: Facts) -> Outcome:
     before = np.flatnonzero(before_ns > 0)
     in_calls_ns = total_ns(clip(union(calls.start_ns[before], calls.end_ns[before]), begun_ns, first_ns))
     if in_calls_ns < max(1, ALONE_FRAC * facts.window_ns):
-        return _prepared(facts)
+        return _prepared(facts, in_calls_ns)
     longest = int(before[before_ns[before].argmax()])
     name, passed_ns = trace.names[calls.name[longest]], first_ns - begun_ns
     inside = f"{units.duration(int(before_ns[longest]))} of it in one {name}"
@@ -229,23 +230,17 @@ def start_up(facts: Facts) -> Outcome:
     ]
 
 
-PREPARED_FRAC = 0.05  # of a file, which begins where the profiler did
-
-
-def _prepared(facts: Facts) -> Outcome:
+def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
     """What Python did before the first op of a file, where that was not in calls into the driver."""
     begun_ns, first_ns = facts.trace.meta.start_ns, facts.first_queued_ns
     passed_ns = first_ns - begun_ns
-    least_ns = PREPARED_FRAC * (facts.trace.meta.end_ns - begun_ns)
-    if passed_ns < least_ns:
-        share = f"{units.percent(PREPARED_FRAC)} of the record"
-        return too_short(f"before the first op{facts.on_device} passed", passed_ns, max(1, round(least_ns)), share)
+    if passed_ns < ALONE_FRAC * (facts.trace.meta.end_ns - begun_ns):
+        return _too_little(facts, "calls before the first op took", in_calls_ns)
     was = python_was(facts.trace, np.array([main_thread(facts.trace)]), np.array([[begun_ns, first_ns]]))
     loads = any("DataLoader" in name for name in was.names)
     name = phrase("the DataLoader") if loads else shortest_name(was)
     operator, _, frame = was.names
-    # an operator without a Python frame is the first of its kind: it initializes a library
-    cold = bool(operator) and not frame and not loads
+    cold = not frame and not loads and _is_cold(facts.trace, operator, first_ns)
     of_cold, of_start = ("cold_in", "start_up_in") if name else ("cold", "start_up")
     prepare = action("warm_up") if cold else action("prepare")
     passed = f"{units.duration(passed_ns)} of the record passed before the first op{facts.on_device}"
@@ -264,6 +259,18 @@ def _prepared(facts: Facts) -> Outcome:
             action=action("workers") if loads else prepare,
         )
     ]
+
+
+COLD_RATIO = 4  # of the first to the later ones
+
+
+def _is_cold(trace: Trace, operator: str, first_ns: int) -> bool:
+    """Whether an operator took far longer before the first op than ever after: then it initialized a library."""
+    host = trace.host_ops
+    rows = (host.kind == HostKind.OP) & np.array([name == operator for name in trace.names], bool)[host.name]
+    length_ns, early = host.end_ns - host.start_ns, host.start_ns < first_ns
+    later_ns = length_ns[rows & ~early]
+    return bool(len(later_ns)) and bool(length_ns[rows & early].max(initial=0) > COLD_RATIO * later_ns.max())
 
 
 def went_on_alone(facts: Facts, free: Intervals) -> Outcome:

@@ -85,7 +85,11 @@ class _Answers:
             same = [wait for wait in self._delays.waits if (wait.line, wait.function, wait.name) == here]
             call = _at(name, line, function)
             n, blocked = len(same), units.duration(sum(wait.end_ns - wait.start_ns for wait in same))
-            said = headline("sync", call=call, n=n) if n > 1 else headline("sync_once", call=call, time=blocked)
+            said = (
+                headline("sync", call=call, n=units.count(n))
+                if n > 1
+                else headline("sync_once", call=call, time=blocked)
+            )
             yield self._proposal(said, self._instead(same, delays), line, function, sum(delay.ns for delay in delays))
 
     def _instead(self, waits: Sequence[Wait], delays: Sequence[Delay]) -> str:

@@ -13,7 +13,7 @@ from perfmagic.analysis.graph.graph import Graph
 from perfmagic.analysis.replay.device_ops import Queues, heads, stream_waits
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.base.numerics.intervals import covered_ns, union
-from perfmagic.trace.columns import NONE
+from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.model import Trace
 
 _MOST_OF = 0.5  # of a delay: Python waited for so much of it
@@ -111,6 +111,11 @@ class Delays:
         return sorted(waits, key=lambda wait: wait.start_ns)
 
     @cached_property
+    def _wait_times(self) -> tuple[Int64, Int64]:
+        starts, ends = ([getattr(wait, at) for wait in self.waits] for at in ("start_ns", "end_ns"))
+        return np.array(starts, np.int64), np.array(ends, np.int64)
+
+    @cached_property
     def _before(self) -> list[set[int]]:
         """Of each node those of its lane and its streams that ran before it, and those that its stream waited for."""
         graph, ops = self._graph, self._trace.ops
@@ -147,7 +152,9 @@ class Delays:
     def _python(self, number: int, ready_ns: int, queued_ns: int) -> Delay:
         """What Python did until it queued a node: it waited, where that took most of the time."""
         called_ns = self._graph.nodes[number].called_ns
-        waits = [wait for wait in self.waits if wait.end_ns > ready_ns and wait.start_ns < min(called_ns, queued_ns)]
+        start_ns, end_ns = self._wait_times
+        near = np.flatnonzero((end_ns > ready_ns) & (start_ns < min(called_ns, queued_ns)))
+        waits = [self.waits[i] for i in near.tolist()]
         # without a wait Python would have come so much earlier
         waited_ns = sum(wait.end_ns - wait.start_ns for wait in waits)
         if waited_ns < _MOST_OF * (queued_ns - ready_ns):

@@ -268,12 +268,13 @@ def late_collectives(trace: Trace, device: int, comm_names: str | None = None) -
     """The collectives of a device that took far longer than their bytes need."""
     ops = trace.ops
     asked, size_bytes = asked_collectives(trace, comm_names), op_bytes(trace, comm_names)
-    kinds: dict[tuple[str, int | None], list[int]] = {}
+    kinds: dict[tuple[str, str, int | None], list[int]] = {}
     for row in sorted(size_bytes):
         recorded = ops.collective[row]
         collective = trace.collectives[recorded] if recorded != NONE else asked[row]
         if ops.device[row] == device and collective.group_size != 1:
-            kinds.setdefault((collective.name, collective.group_size), []).append(row)
+            kind = collective_name(collective.name), collective.group, collective.group_size
+            kinds.setdefault(kind, []).append(row)
     late, usual = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for of_kind in kinds.values():
         rows = np.array(of_kind, np.int64)

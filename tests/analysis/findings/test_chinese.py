@@ -164,6 +164,6 @@ def test_the_text_of_an_answer_in_chinese() -> None:
         "441 ms   Python 决定耗时：设备有 76 % 的时间在等它",
         "         NVIDIA A100-PG509-200 · 2,516 个设备算子 · 忙碌时间占全部记录的 22 %，首末算子之间的 23 % ·",
         "         队列 ≤ 10 · 时间为全部 2 步之和",
-        "  1  Python 在算子之间留下 992 处空闲" + " " * 39 + "最好情况 441 ms → 186 ms",
+        "  1  设备在算子之间等待 Python" + " " * 46 + "最好情况 441 ms → 186 ms",
     ]
     assert lines[-1] == "  .text(details=True): 8 条发现、2 条流"

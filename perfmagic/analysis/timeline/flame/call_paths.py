@@ -208,6 +208,7 @@ def python_thread(trace: Trace) -> int:
     return main_thread(trace)
 
 
+@once_per_trace
 def _is_step(trace: Trace) -> Bool:
     """Which names are torch.profiler's marks of steps; shape of trace.names."""
     return np.array([name.startswith(STEP_NAME) for name in trace.names], bool)
