@@ -37,6 +37,7 @@ LEAST_FRAC = 0.02  # of the run: what wins less is no answer
 LEAST_OPEN_FRAC = 0.1  # of a run that the record does not explain
 _BETWEEN_OPS = frozenset({"many_gaps", "repeated_gap", "one_by_one"})
 _GRAPHS = {action(key) for key in ("graphs", "compile_or_graphs", "fuse_by_inductor")}
+_FEWER_LAUNCHES = _GRAPHS | {action("reduce_overhead")}
 _NOT_REPLAYED = {action(key) for key in ("smaller_batches", "bucket")}
 
 
@@ -135,7 +136,8 @@ def _answer(facts: Facts, gains: Gains, group: Sequence[Finding]) -> Answer:
         return finding.end_ns - finding.start_ns if start_up else gains.worth_ns(finding) or 0
 
     first, prediction = max(group, key=weight_ns), _predict(facts, gains, group)
-    several = prediction is not None and len(_BETWEEN_OPS & {finding.rule for finding in group}) > 1
+    rules = {finding.rule for finding in group}
+    several = prediction is not None and first.action in _FEWER_LAUNCHES and len(_BETWEEN_OPS & rules) > 1
     fact = headline("between_ops") if several else first.headline  # a number of gaps is of one finding alone
     return _as_answer(facts, prediction, fact, first.action, group)
 
