@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -138,7 +138,8 @@ class GraphResult(Result):
         """What decides how long it took, and what to do about it, in English."""
         from perfmagic.analysis.graph.answers import conclude
 
-        return conclude(self.trace, self._graph, self._late)
+        concluded = conclude(self.trace, self._graph, self._late)
+        return replace(concluded, warnings=(*concluded.warnings, *self._left_out()))
 
     @property
     def sentence(self) -> str:
@@ -209,17 +210,24 @@ class GraphResult(Result):
         return f"{n} used tensors that do not say which memory they have, and are left out"
 
     def _notes(self) -> list[str]:
-        notes = [remark.words for remark in self.trace.meta.notes]
+        return [*self._remarks(), *self._left_out()]
+
+    def _remarks(self) -> list[str]:
+        return [remark.words for remark in self.trace.meta.notes]
+
+    def _left_out(self) -> list[str]:
+        """What the graph lacks, which may change what it says."""
+        lacks = []
         if self.seen.dropped:
-            notes.append(
+            lacks.append(
                 f"{units.plural(self.seen.dropped, 'further operator')} came after the limit, and are left out"
             )
         if self.seen.unread:
-            notes.append(self._unread())
+            lacks.append(self._unread())
         if self._found.n_unseen:
             n = units.plural(self._found.n_unseen, "device op")
-            notes.append(f"{n} came from no operator that was seen (another thread, a graph), and are left out")
-        return notes
+            lacks.append(f"{n} came from no operator that was seen (another thread, a graph), and are left out")
+        return lacks
 
     def _doc(self) -> GraphDoc:
         from perfmagic.analysis.graph.groups import drawn
@@ -236,7 +244,7 @@ class GraphResult(Result):
             graph=graph,
             drawn=drawn(graph),
             late=self.late(),
-            notes=tuple(self._notes()),
+            notes=tuple(self._remarks()),
         )
 
     def __repr__(self) -> str:
