@@ -62,6 +62,6 @@ def test_the_comparison_sees_a_lost_number_or_tint_and_passes_over_other_smoothi
 
     assert other_pixels(tab, png, png) == 0
     assert other_pixels(tab, png, changed(0.5)) <= MOST_OTHER
-    assert other_pixels(tab, png, changed(0, [764, 146, 50, 12])) > MOST_OTHER  # of the words "11 launches"
-    assert other_pixels(tab, png, changed(0, [340, 216, 36, 8])) > MOST_OTHER  # of the palest queued layer
+    assert other_pixels(tab, png, changed(0, [764, 185, 50, 12])) > MOST_OTHER  # of the words "11 launches"
+    assert other_pixels(tab, png, changed(0, [340, 255, 36, 8])) > MOST_OTHER  # of the palest queued layer
     assert other_pixels(tab, png, (FOLDER / "cell-dark.png").read_bytes()) != 0
