@@ -405,7 +405,7 @@ class FirstGap(NamedTuple):
 def first_gap(facts: Facts) -> FirstGap | None:
     """The gap near the beginning that is most of the idle time; None where there is none."""
     gaps, parts = facts.gaps, facts.breakdown
-    if not len(gaps) or len(gaps) < FEW_GAPS:
+    if len(gaps) < FEW_GAPS:
         return None
     row = int(gaps.length_ns.argmax())
     gap_ns, end_ns = int(gaps.length_ns[row]), int(gaps.end_ns[row])
