@@ -13,8 +13,7 @@ const MOST_THREADS = 6;
 const MOST_CRUMBS = 4;
 const BOX = "[role=treeitem]";
 const FOLDER = /\([^()]*[\\/](?=[^()\\/]*:\d+\))/; // of "step (/home/me/train.py:12)"
-const HINT =
-  "Callers stand above what they called. Width is time. Click to zoom, arrow keys to move, Esc to show all.";
+const HINT = "Callers stand above what they called. Width is time. Click to zoom, arrow keys to move, Esc to show all.";
 
 /** What opens and closes the flame graph of the selection. */
 export function flameButton(act: (action: Action) => void, signal: AbortSignal): Part {
