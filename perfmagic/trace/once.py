@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, update_wrapper
+from inspect import Parameter, signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -26,12 +27,16 @@ def once_per_trace(function: Callable[Concatenate[K, P], R]) -> Callable[Concate
 
     For results that are small beside the trace, or asked for by several readers: they share the one object, so they
     must not write to it. Results may refer to the trace, so they are kept on it: a mapping from weak references to
-    results would keep such a trace for ever.
+    results would keep such a trace for ever. An option left out and its default are one key.
     """
+    options_of = list(signature(function).parameters.values())[1:]
+    names = [option.name for option in options_of]
+    defaults = {option.name: option.default for option in options_of if option.default is not Parameter.empty}
 
     def remembered(trace: K, /, *args: P.args, **options: P.kwargs) -> R:
         cached = vars(trace).setdefault(_KEPT, _Kept()).setdefault(function, {})
-        key = (args, tuple(sorted(options.items())))
+        given = defaults | dict(zip(names, args, strict=False)) | options
+        key = tuple(map(given.get, names))
         if key not in cached:
             cached[key] = function(trace, *args, **options)
         result: R = cached[key]

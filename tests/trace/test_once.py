@@ -32,8 +32,9 @@ def test_a_result_is_worked_out_once_for_each_trace_and_its_options(trace: Trace
         return of, option
 
     assert pair(trace, 1) is pair(trace, 1)
-    assert pair(trace, option=2) is pair(trace, option=2)
-    assert asked == [1, 2]
+    assert pair(trace, option=2) is pair(trace, 2)
+    assert pair(trace) is pair(trace, 0) is pair(trace, option=0)
+    assert asked == [1, 2, 0]
 
 
 @pytest.mark.parametrize("of", ["trace", "ops"])
