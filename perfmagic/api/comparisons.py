@@ -211,11 +211,7 @@ def compare(first: SweepResult, *others: SweepResult, quantity: str | None = Non
 
 @overload
 def compare(
-    first: TimelineResult | RanksResult,
-    second: TimelineResult | RanksResult | Path,
-    /,
-    *,
-    names: Sequence[str] = (),
+    first: TimelineResult | RanksResult, second: TimelineResult | RanksResult | Path, /, *, names: Sequence[str] = ()
 ) -> TraceComparison: ...
 
 

@@ -170,8 +170,7 @@ def _check_timelines(given: object) -> None:
         return
     what = "one timeline alone" if isinstance(given, TimelineResult) else f"{given!r} ({type(given).__name__})"
     raise OptionError(
-        f"rank_findings: timelines are needed, one for each rank, not {what}",
-        hint="rank_findings(open_traces(FOLDER))",
+        f"rank_findings: timelines are needed, one for each rank, not {what}", hint="rank_findings(open_traces(FOLDER))"
     )
 
 

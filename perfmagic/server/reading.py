@@ -199,8 +199,7 @@ class Reading:
                 turn.step_aside()
             if time.monotonic() - self._began_s > self.limits.seconds:
                 raise UnreadableError(
-                    f"{self.source.name}: reading took more than {self.limits.seconds:g} s",
-                    limit_hint("seconds"),
+                    f"{self.source.name}: reading took more than {self.limits.seconds:g} s", limit_hint("seconds")
                 )
             if self._idle():
                 raise UnreadableError("nobody waited for it any more", "open it again")

@@ -32,13 +32,7 @@ from perfmagic.sim.launch import launch_lane, queue_op
 from perfmagic.sim.log import LOG
 from perfmagic.sim.operators import Operator, map_tree, operator_of
 from perfmagic.sim.pace import Pace
-from perfmagic.sim.refusals import (
-    TORCH_ARITHMETIC,
-    check_layout,
-    is_refused,
-    refuse_address,
-    refuse_name,
-)
+from perfmagic.sim.refusals import TORCH_ARITHMETIC, check_layout, is_refused, refuse_address, refuse_name
 from perfmagic.sim.results import (
     check_apart,
     check_bounds,

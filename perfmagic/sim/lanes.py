@@ -30,8 +30,7 @@ class NotComputedError(DeviceError):
 
     def __init__(self, origin: BaseException) -> None:
         super().__init__(
-            f"this tensor was never computed: {first_line(origin)}",
-            hint="run again the lines that make it",
+            f"this tensor was never computed: {first_line(origin)}", hint="run again the lines that make it"
         )
         self.origin = origin
 

@@ -43,12 +43,7 @@ def lstm_cell_backward(
     grad_c = hy * o * (1 - through * through)
     if grad_cy is not None:
         grad_c = grad_c + grad_cy
-    parts = (
-        grad_c * g * i * (1 - i),
-        grad_c * cx * f * (1 - f),
-        grad_c * i * (1 - g * g),
-        hy * through * o * (1 - o),
-    )
+    parts = (grad_c * g * i * (1 - i), grad_c * cx * f * (1 - f), grad_c * i * (1 - g * g), hy * through * o * (1 - o))
     gates = torch.cat(parts, 1)
     return gates, grad_c * f, gates.sum(0) if has_bias else None
 

@@ -163,9 +163,7 @@ _installed: dict[str, Callable[..., Any]] = {}
 
 
 def install(
-    dispatch: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any],
-    to: Callable[..., Any],
-    rebuild: Callable[..., Any],
+    dispatch: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any], to: Callable[..., Any], rebuild: Callable[..., Any]
 ) -> None:
     """Set the functions behind SimTensor: for operators, for moves, and for unpickling."""
     _installed.update(dispatch=dispatch, to=to, rebuild=rebuild)

@@ -231,12 +231,7 @@ class Ranks:
         return self._session.device
 
     def run_cell(
-        self,
-        source: str,
-        *,
-        on: Sequence[int] | None = None,
-        record: dict[str, Any] | None = None,
-        show: bool = True,
+        self, source: str, *, on: Sequence[int] | None = None, record: dict[str, Any] | None = None, show: bool = True
     ) -> CellEnd:
         """Run a cell whose first line is its magic. Shows values; failures are in the CellEnd."""
         shell = running_shell()

@@ -26,18 +26,7 @@ from typing import Any
 from perfmagic.base.errors import TorchMissingError
 from perfmagic.sim.groups.ledger import HostLog, PendingOperation
 
-__all__ = [
-    "NAMES",
-    "HostLog",
-    "PendingOperation",
-    "failed",
-    "forget",
-    "free",
-    "leave",
-    "pending",
-    "register",
-    "renew",
-]
+__all__ = ["NAMES", "HostLog", "PendingOperation", "failed", "forget", "free", "leave", "pending", "register", "renew"]
 
 NAMES = ("sim", "perfmagic")  # both name one backend; the second for ranks that compute on the CPU
 

@@ -23,9 +23,7 @@ from typing import IO, Any, Protocol
 
 from perfmagic.base.errors import OptionError
 from perfmagic.trace.kineto.decode import UNSOUND, Chunk, decoded
-from perfmagic.trace.kineto.gathered import (
-    Gathered,
-)
+from perfmagic.trace.kineto.gathered import Gathered
 
 VARIABLE = "PERFMAGIC_HELPER"  # 0: none, for batch systems that count processes or give each one core
 ALONE_BYTES = 24 << 20  # of text that is read before a helper pays: it takes about as long to start

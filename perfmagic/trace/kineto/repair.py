@@ -106,10 +106,7 @@ _WORDS = {
     "comma": ("trailing comma was removed", "trailing commas were removed"),
     "control": ("event with raw control characters was read", "events with raw control characters were read"),
     "lost": ("damaged event was left out", "damaged events were left out"),
-    "surrogate": (
-        "text had a lone surrogate, now “\ufffd”",
-        "texts had lone surrogates, now “\ufffd”",
-    ),
+    "surrogate": ("text had a lone surrogate, now “\ufffd”", "texts had lone surrogates, now “\ufffd”"),
     "text": ("number written as text was read", "numbers written as text were read"),
     "name": ("event without a name is shown as “(no name)”", "events without a name are shown as “(no name)”"),
     "number": ("field that is no number was ignored", "fields that are no numbers were ignored"),
