@@ -19,21 +19,9 @@ from perfmagic.base.options import documented
 from perfmagic.trace.names import OpClass
 
 __all__ = [
-    "Change",
-    "faster",
-    "faster_python",
-    "fused",
-    "no_item",
-    "no_python",
-    "no_waits",
-    "on_time",
-    "one_graph",
-    "overlap_communication",
-    "overlap_copies",
-    "own_stream",
-    "pin",
-    "prefetch",
-]
+    "Change", "faster", "faster_python", "fused", "no_item", "no_python", "no_waits", "on_time", "one_graph",
+    "overlap_communication", "overlap_copies", "own_stream", "pin", "prefetch",
+]  # fmt: skip
 
 LEAST_FACTOR = 0.001  # a thousand times as slow: beyond that times would not fit
 

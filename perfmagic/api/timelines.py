@@ -43,20 +43,9 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 __all__ = [
-    "Benchmark",
-    "Pace",
-    "device",
-    "devices",
-    "explain",
-    "last",
-    "open_snapshot",
-    "open_trace",
-    "open_traces",
-    "rank_findings",
-    "synchronize",
-    "timeline",
-    "trace_handler",
-]
+    "Benchmark", "Pace", "device", "devices", "explain", "last", "open_snapshot", "open_trace", "open_traces",
+    "rank_findings", "synchronize", "timeline", "trace_handler",
+]  # fmt: skip
 
 
 @keywords(ReadOptions)

@@ -413,55 +413,10 @@ _COUNTED: dict[str, Callable[[Inputs], Work]] = {
 _READ = {"mm": 2, "_int_mm": 2, "addmm": 3, "bmm": 2, "baddbmm": 3, "add": 2, "sub": 2, "mul": 2, "div": 2}
 _WRITE_ONLY = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})  # the first input is not read
 # Whose result has the broadcast shape of the inputs and the type of the first; in place too
-_ELEMENTWISE = frozenset(
-    (
-        *(
-            "add",
-            "sub",
-            "rsub",
-            "mul",
-            "div",
-            "neg",
-            "abs",
-            "exp",
-            "log",
-            "sqrt",
-            "rsqrt",
-            "pow",
-            "square",
-            "reciprocal",
-            "sin",
-            "cos",
-            "erf",
-        ),
-        *(
-            "addcmul",
-            "addcdiv",
-            "lerp",
-            "minimum",
-            "maximum",
-            "clamp",
-            "clamp_min",
-            "clamp_max",
-            "copy",
-            "fill",
-            "zero",
-            "masked_fill",
-        ),
-        *(
-            "sigmoid",
-            "tanh",
-            "relu",
-            "gelu",
-            "silu",
-            "mish",
-            "elu",
-            "hardswish",
-            "leaky_relu",
-            "_softmax",
-            "_log_softmax",
-        ),
-        *("threshold", "threshold_backward", "gelu_backward", "silu_backward", "sigmoid_backward", "tanh_backward"),
-        *("_softmax_backward_data",),
-    )
-)
+_ELEMENTWISE = frozenset({
+    "add", "sub", "rsub", "mul", "div", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "pow", "square", "reciprocal",
+    "sin", "cos", "erf", "addcmul", "addcdiv", "lerp", "minimum", "maximum", "clamp", "clamp_min", "clamp_max",
+    "copy", "fill", "zero", "masked_fill", "sigmoid", "tanh", "relu", "gelu", "silu", "mish", "elu", "hardswish",
+    "leaky_relu", "_softmax", "_log_softmax", "threshold", "threshold_backward", "gelu_backward", "silu_backward",
+    "sigmoid_backward", "tanh_backward", "_softmax_backward_data",
+})  # fmt: skip

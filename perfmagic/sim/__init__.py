@@ -33,17 +33,9 @@ if TYPE_CHECKING:
     from perfmagic.sim.device import SimDevice
 
 __all__ = [
-    "Pace",
-    "SimRecording",
-    "SimRecords",
-    "devices_in_use",
-    "found_accelerator",
-    "groups",
-    "load",
-    "loaded",
-    "prepare",
-    "torch_module",
-]
+    "Pace", "SimRecording", "SimRecords", "devices_in_use", "found_accelerator", "groups", "load", "loaded",
+    "prepare", "torch_module",
+]  # fmt: skip
 
 _paces = PaceLog()
 _kept: list[Any] = []  # torch's registrations: gone with this list

@@ -66,26 +66,9 @@ class Job:
     """
 
     __slots__ = (
-        "after",
-        "body",
-        "correlation",
-        "direct",
-        "done",
-        "done_ns",
-        "ends_future",
-        "error",
-        "in_backward",
-        "kind",
-        "lane",
-        "least_s",
-        "meets_ranks",
-        "name",
-        "raced",
-        "seen",
-        "size_bytes",
-        "skipped_ns",
-        "waiters",
-    )
+        "after", "body", "correlation", "direct", "done", "done_ns", "ends_future", "error", "in_backward", "kind",
+        "lane", "least_s", "meets_ranks", "name", "raced", "seen", "size_bytes", "skipped_ns", "waiters",
+    )  # fmt: skip
 
     def __init__(self, lane: Lane, name: str, body: Body | None, kind: OpKind | None = None) -> None:
         self.lane = lane

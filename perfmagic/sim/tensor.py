@@ -88,17 +88,8 @@ class Buffer:
     """
 
     __slots__ = (
-        "__weakref__",
-        "_held",
-        "base",
-        "device_index",
-        "error",
-        "odd",
-        "readers",
-        "spec",
-        "unplaced",
-        "writer",
-    )
+        "__weakref__", "_held", "base", "device_index", "error", "odd", "readers", "spec", "unplaced", "writer",
+    )  # fmt: skip
 
     def __init__(self, device_index: int, spec: Spec, stream: int, base: torch.Tensor | None = None) -> None:
         __tracebackhide__ = True

@@ -13,15 +13,9 @@ from typing import Any
 
 # daemons that never run the user's code, by the module of what they run; whatever is not here may do anything
 _SERVANTS = (
-    "perfmagic.capture.",
-    "perfmagic.sim.",
-    "perfmagic.trace.",
-    "multiprocessing.queues",
-    "tensorboard.",
-    "torch._inductor.",
-    "torch.utils.data._utils.",
-    "tqdm._monitor",
-)
+    "perfmagic.capture.", "perfmagic.sim.", "perfmagic.trace.", "multiprocessing.queues", "tensorboard.",
+    "torch._inductor.", "torch.utils.data._utils.", "tqdm._monitor",
+)  # fmt: skip
 _WAITS = ("perfmagic.sim.groups.posting", "wait")  # for an operation between ranks
 _IDLE = ("concurrent.futures.thread", "_worker")  # for work that a thread which runs would have to give
 

@@ -315,17 +315,9 @@ def _concatenate_unlike(old: dict[str, Any], new: dict[str, Any]) -> dict[str, A
     """Rows of two column sets; a column one of them lacks is filled with its default."""
     n_old, n_new = len(next(iter(old.values()))), len(next(iter(new.values())))
     optional = (
-        "address",
-        "correlation",
-        "size_bytes",
-        "shape",
-        "dtype",
-        "value",
-        "collective",
-        "sequence",
-        "on_device",
+        "address", "correlation", "size_bytes", "shape", "dtype", "value", "collective", "sequence", "on_device",
         "forward_ns",
-    )
+    )  # fmt: skip
     defaults = dict.fromkeys(optional, NONE)
     out = {}
     for key in {**old, **new}:
