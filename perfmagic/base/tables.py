@@ -148,19 +148,15 @@ def in_words(name: str, value: Any) -> str:
     if _is_word(value):
         return value.name.lower() if isinstance(value, enum.Enum) else "yes" if value else "no"
     if isinstance(value, (int, float)):
-        return _number_in_words(name, value)
+        if name in _INSTANTS:
+            return units.duration_like(value, 1e3)
+        unit = next((words for ending, words in _UNITS if f"_{name}".endswith(ending)), None)
+        if unit is not None or name.startswith("frac_"):
+            return (unit or units.percent)(value)
+        if name in _NUMBERS_OF:
+            return str(value)
+        return units.count(value) if isinstance(value, int) else units.significant(value)
     return printable(", ".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value))
-
-
-def _number_in_words(name: str, value: float) -> str:
-    if name in _INSTANTS:
-        return units.duration_like(value, 1e3)
-    unit = next((words for ending, words in _UNITS if f"_{name}".endswith(ending)), None)
-    if unit is not None or name.startswith("frac_"):
-        return (unit or units.percent)(value)
-    if name in _NUMBERS_OF:
-        return str(value)
-    return units.count(value) if isinstance(value, int) else units.significant(value)
 
 
 # As text, as wide as the terminal. A table of few columns stacks them where it is narrow; one of rows drops the last.

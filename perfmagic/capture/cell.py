@@ -218,11 +218,6 @@ def _separators(lines: Sequence[str]) -> set[int]:
     return separators
 
 
-def is_separator(text: str) -> bool:
-    """Whether a line, or the literal made of it, parts variants."""
-    return bool(_SEPARATOR.match(text))
-
-
 def as_typed(line: str) -> str:
     """A separator's literal as the comment it was; other lines as they are."""
     text = line.strip()
@@ -271,7 +266,9 @@ def wrap(tree: ast.Module, *, repeated: bool, interactivity: str = "last_expr", 
     Raises OptionError for variants that are fewer than two, or empty.
     """
     literal, body = tree.body[0], list(tree.body[1:])
-    _refuse_loose_jumps(body)
+    # let the compiler find what is illegal outside a loop, at the user's own line
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    compile(ast.Module(_copies(body), []), "<cell>", "exec", flags=flags, dont_inherit=True)
     parts = _parted(body) if variants else [body]
     body = [statement for part in parts for statement in part]
     future = [s for s in body if isinstance(s, ast.ImportFrom) and s.module == "__future__"]
@@ -315,7 +312,7 @@ def _parted(body: list[ast.stmt]) -> list[list[ast.stmt]]:
 def _is_separator(statement: ast.stmt) -> bool:
     value = getattr(statement, "value", None)
     is_text = isinstance(statement, ast.Expr) and isinstance(value, ast.Constant) and isinstance(value.value, str)
-    return is_text and is_separator(value.value)  # type: ignore[union-attr]
+    return is_text and bool(_SEPARATOR.match(value.value))  # type: ignore[union-attr]
 
 
 def _interleaved(
@@ -326,7 +323,7 @@ def _interleaved(
     firsts = [*map(_last_seen, parts[:-1]), stored[n_before_last:]]
     again = [_copies(part) for part in parts]
     if show_all:
-        again = [_without_display(part) for part in again]
+        again = [[_park(s.value, s) if isinstance(s, ast.Expr) else s for s in part] for part in again]
     repeated: list[ast.stmt] = [_loop("repetitions", part, where, number) for number, part in enumerate(again)]
     test = call_at(where, "more").value
     loop = ast.copy_location(ast.While(test, repeated, []), where)
@@ -366,12 +363,6 @@ def _copied(node: Any) -> Any:
     return ast.copy_location(type(node)(**{name: _copied(value) for name, value in ast.iter_fields(node)}), node)
 
 
-def _refuse_loose_jumps(body: list[ast.stmt]) -> None:
-    """Let the compiler find what is illegal outside a loop, at the user's own line."""
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    compile(ast.Module(_copies(body), []), "<cell>", "exec", flags=flags, dont_inherit=True)
-
-
 def _store_last(body: list[ast.stmt], interactivity: str) -> tuple[list[ast.stmt], bool]:
     """The body with its last value parked on the runtime instead of shown, and whether there is one."""
     last = body[-1] if body else None
@@ -408,11 +399,6 @@ def _assigned_name(statement: ast.stmt | None) -> str | None:
 def _park(value: ast.expr, where: ast.stmt) -> ast.stmt:
     target = located(ast.Attribute(ast.Name(RUNTIME, ast.Load()), "value", ast.Store()), where)
     return ast.copy_location(ast.Assign([target], value), where)
-
-
-def _without_display(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Under interactivity "all" every bare expression is shown; repetitions park theirs instead."""
-    return [_park(s.value, s) if isinstance(s, ast.Expr) else s for s in body]
 
 
 def _loop(method: str, body: list[ast.stmt], where: ast.stmt, *args: int) -> ast.stmt:

@@ -56,7 +56,13 @@ def run(shell: Any, line: str) -> AnyComparison | PredictionCheck | None:
         raise OptionError(f"%compare: {len(names)} named, at least two are needed", hint="%compare before after")
     given = [_named(shell, name) for name in names]
     if isinstance(given[0], Predicted):
-        return _check_prediction(shell, options.variable, given)
+        # compare a prediction with the run of the changed cell
+        if len(given) != 2:
+            raise OptionError(f"%compare: a prediction is checked against one timeline, not {len(given) - 1}")
+        check: PredictionCheck = given[0].check(given[1])
+        show(check)
+        bind(shell, options.variable, check)
+        return check
     timelines = any(isinstance(value, (*RECORDED, Path)) for value in given)
     functions = not timelines and any(not isinstance(value, (BenchResult, SweepResult)) for value in given)
     labels = _labels(names, given) if timelines else names if functions else ()
@@ -73,16 +79,6 @@ def run(shell: Any, line: str) -> AnyComparison | PredictionCheck | None:
     show(comparison)
     bind(shell, options.variable, comparison)
     return comparison
-
-
-def _check_prediction(shell: Any, variable: str, given: list[Any]) -> PredictionCheck:
-    """Compare a prediction with the run of the changed cell."""
-    if len(given) != 2:
-        raise OptionError(f"%compare: a prediction is checked against one timeline, not {len(given) - 1}")
-    check: PredictionCheck = given[0].check(given[1])
-    show(check)
-    bind(shell, variable, check)
-    return check
 
 
 def _labels(names: list[str], given: list[Any]) -> list[str]:

@@ -77,20 +77,16 @@ def make_body(
         try:
             result = run()
         except BaseException as error:
-            _spoil(fresh, written, error)
+            # mark new results as failed; also memory to be changed, if the op was not run at all
+            skipped = isinstance(error, NotComputedError)
+            origin = error.origin if isinstance(error, NotComputedError) else error
+            for buffer in (*fresh, *(written if skipped else ())):
+                buffer.error = origin
             raise
         if fresh:
             _fill(fresh, result)
 
     return body
-
-
-def _spoil(fresh: list[Buffer], written: list[Buffer], error: BaseException) -> None:
-    """Mark new results as failed; also memory to be changed, if the op was not run at all."""
-    skipped = isinstance(error, NotComputedError)
-    origin = error.origin if isinstance(error, NotComputedError) else error
-    for buffer in (*fresh, *(written if skipped else ())):
-        buffer.error = origin
 
 
 def _fill(fresh: list[Buffer], result: Any) -> None:

@@ -177,7 +177,11 @@ def typed(name: str, stars: str, args: tuple[Term, ...], *, function: bool = Fal
     """A type or a function with its arguments.  stars: of a pointer.  function: whether it is known to be one."""
     name = _DTYPES.get(name, name)
     if name in _WRAPPERS and args:
-        return _wrapper(name, args)
+        # A wrapper is what it wraps; the rest is there to tell namesakes apart
+        own = [i for i, arg in enumerate(args) if arg.kind != Kind.DETAIL]
+        at = own[_WRAPPERS[name]] if len(own) > max(0, _WRAPPERS[name]) else 0
+        rest = [replace(arg, kind=max(arg.kind, Kind.PLUMBING)) for i, arg in enumerate(args) if i != at]
+        return replace(args[at], args=(*args[at].args, Term(name, kind=Kind.FLAG), *rest))
     if _DTYPE.fullmatch(name):
         return Term(name + stars, args, Kind.DTYPE)
     if function or _FUNCTION.search(name):
@@ -185,14 +189,6 @@ def typed(name: str, stars: str, args: tuple[Term, ...], *, function: bool = Fal
     if _PLUMBING.search(name):
         return Term(name + stars, args, Kind.PLUMBING)
     return Term(name + stars, args, Kind.TYPE, silent=bool(_SILENT.search(name)))
-
-
-def _wrapper(name: str, args: tuple[Term, ...]) -> Term:
-    """A wrapper is what it wraps; the rest is there to tell namesakes apart."""
-    own = [i for i, arg in enumerate(args) if arg.kind != Kind.DETAIL]
-    at = own[_WRAPPERS[name]] if len(own) > max(0, _WRAPPERS[name]) else 0
-    rest = [replace(arg, kind=max(arg.kind, Kind.PLUMBING)) for i, arg in enumerate(args) if i != at]
-    return replace(args[at], args=(*args[at].args, Term(name, kind=Kind.FLAG), *rest))
 
 
 @dataclass(frozen=True)

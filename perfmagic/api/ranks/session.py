@@ -76,15 +76,6 @@ def outputs() -> Outputs:
     return Outputs(lines=_print_lines, display=_display, tell=_print_message)
 
 
-def show_values(end: CellEnd) -> None:
-    """The values of the cell's last expression; equal ones once."""
-    same: dict[str, list[int]] = {}
-    for rank, bundle in sorted(end.values.items()):
-        same.setdefault(str(bundle.get("text/plain", "")), []).append(rank)
-    for ranks in same.values():
-        _show_bundle(f"[{span_words(ranks)}] ", end.values[ranks[0]])
-
-
 def _print_lines(rank: int, stream: str, text: str) -> None:
     label = f"[{rank}] "
     labelled = label + text.replace("\n", f"\n{label}")
@@ -239,7 +230,12 @@ class Ranks:
         interactivity = str(getattr(shell, "ast_node_interactivity", ""))
         end = self._session.run(source, on=on, record=record, count=count, interactivity=interactivity)
         if show:
-            show_values(end)
+            # the values of the cell's last expression; equal ones once
+            same: dict[str, list[int]] = {}
+            for rank, bundle in sorted(end.values.items()):
+                same.setdefault(str(bundle.get("text/plain", "")), []).append(rank)
+            for ranks in same.values():
+                _show_bundle(f"[{span_words(ranks)}] ", end.values[ranks[0]])
         return end
 
     def keep_result(self, end: CellEnd) -> RanksResult | None:

@@ -93,7 +93,9 @@ def autocorrelation(samples: Samples) -> float:
     """
     if len(samples) < 3:
         return 0.0
-    rank = _mean_ranks(samples)
+    # rank of each sample, equal ones sharing the mean of theirs
+    _, group, size = np.unique(samples, return_inverse=True, return_counts=True)
+    rank = np.asarray((np.cumsum(size) - (size - 1) / 2)[group], np.float64)
     centred = rank - rank.mean()
     spread = float(centred @ centred)
     return float(centred[:-1] @ centred[1:]) / spread if spread > 0 else 0.0
@@ -201,12 +203,6 @@ def _range_of_median(samples: Samples) -> tuple[float, float]:
 
 def _overlap(a: tuple[float, float], b: tuple[float, float]) -> bool:
     return a[0] <= b[1] and b[0] <= a[1]
-
-
-def _mean_ranks(samples: Samples) -> Float64:
-    """Rank of each sample, equal ones sharing the mean of theirs."""
-    _, group, size = np.unique(samples, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(size) - (size - 1) / 2)[group], np.float64)
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -164,7 +164,19 @@ class Phases:
         """The first call, whose output is seen.  round_id: of the benchmarks that this one is interleaved with."""
         self.outcome.begin(round_id)
         self.watchers.interleaved = bool(round_id)
-        self._make_ready()
+        # devices idle, set-up code run; an older error of a device is not this body's
+        if (load := self.host.load()) > 0:
+            self.notes.note("load", load=load, cores=os.cpu_count() or 1)
+        self.use.devices.refresh()
+        try:
+            self.use.devices.synchronize()
+        except Exception as error:
+            raise CaptureError(
+                f"an error of work that was queued earlier came up, not from this cell: {error}",
+                hint="look at the cells run before; after a CUDA error the kernel usually has to be restarted",
+            ) from error
+        if self.plan.setup is not None:
+            self.plan.setup()
         yield from self._time_first_call()
         work = self.outcome.work = self.plan.spec.asked_work()
         if work.bytes is not None:
@@ -197,21 +209,6 @@ class Phases:
             yield from self.passes.take_spans(returns_s, done_s)
             yield from self.passes.take_recorded(done_s)
         self.outcome.complete = True
-
-    def _make_ready(self) -> None:
-        """Devices idle, set-up code run; an older error of a device is not this body's."""
-        if (load := self.host.load()) > 0:
-            self.notes.note("load", load=load, cores=os.cpu_count() or 1)
-        self.use.devices.refresh()
-        try:
-            self.use.devices.synchronize()
-        except Exception as error:
-            raise CaptureError(
-                f"an error of work that was queued earlier came up, not from this cell: {error}",
-                hint="look at the cells run before; after a CUDA error the kernel usually has to be restarted",
-            ) from error
-        if self.plan.setup is not None:
-            self.plan.setup()
 
     def _time_first_call(self) -> Phase[None]:
         clock_ns = self.host.clock_ns

@@ -76,22 +76,6 @@ class PerfmagicMagics(Configurable):
         self.loaded = True
 
 
-def add_settings(shell: Any) -> None:
-    """Let `%config` list and set them."""
-    shell.configurables.append(PerfmagicMagics(shell))
-
-
-def remove_settings(shell: Any) -> None:
-    """Let `%config` know none of it."""
-    shell.configurables[:] = [
-        configurable
-        for configurable in shell.configurables
-        if type(configurable).__name__ != PerfmagicMagics.__name__  # by name: a reload makes another class
-    ]
-    base_display.configure("auto")
-    base_language.configure("en")
-
-
 # The magics as IPython knows them: for `?`, completion, run_cell_magic and the line form.
 
 _VARIABLE = re.compile(r"\{\w+\}|\$\w+")  # other magics fill these in
@@ -288,7 +272,8 @@ def load(shell: Any) -> None:
         raise UsageError(str(error)) from None
     if any(isinstance(t, HeadTransformer) for t in shell.input_transformers_cleanup):
         return
-    add_settings(shell)
+    # let `%config` list and set them
+    shell.configurables.append(PerfmagicMagics(shell))
     runtime = getattr(builtins, RUNTIME, None)
     if runtime is None or not runtime.running:  # a reload inside a measured cell keeps that cell's runtime
         runtime = Runtime(shell, Hints(shell))
@@ -319,7 +304,14 @@ def _register(shell: Any, magic: Callable[..., object], kind: str, name: str) ->
 
 def unload(shell: Any) -> None:
     """Remove everything, and restore the magics that had our names before."""
-    remove_settings(shell)
+    # let `%config` know none of it
+    shell.configurables[:] = [
+        configurable
+        for configurable in shell.configurables
+        if type(configurable).__name__ != PerfmagicMagics.__name__  # by name: a reload makes another class
+    ]
+    base_display.configure("auto")
+    base_language.configure("en")
     cleanup, trees = shell.input_transformers_cleanup, shell.ast_transformers
     cleanup[:] = [t for t in cleanup if not isinstance(t, HeadTransformer)]
     trees[:] = [t for t in trees if not isinstance(t, BodyTransformer)]

@@ -126,7 +126,9 @@ def repair(data: bytes, origin: str, repairs: list[Remark]) -> tuple[Chunk, Head
         header = _header(text, start, end, done)
     except RecursionError:
         raise TraceError(f"{origin} nests too deep to be a trace") from None
-    chunk = _coerced(rows, done)
+    ts_us = [_number(row.get("ts"), done) for row in rows]
+    dur_us = [_number(row.get("dur"), done) for row in rows]
+    chunk = Chunk([_event(row, done) for row in rows], True, ts_us=ts_us, dur_us=dur_us)
     repairs.extend(done.remarks())
     return chunk, header
 
@@ -176,7 +178,9 @@ def _scan(text: str, at: int, done: _Repairs) -> tuple[list[Any], int]:
         try:
             row, at = _STRICT.raw_decode(text, at)
         except json.JSONDecodeError:
-            end = _chunk_end(text, at)
+            # where the damaged event that starts at `at` ends: before the next event, or before the end of the list
+            match = _BOUNDARY.search(text, at) or _LAST_END.search(text, at)
+            end = match.end() if match else None
             if end is None:
                 words = f"the file ends in the middle of event {count(len(rows) + 1)}; {_whole(rows)}"
                 done.once.append(Remark("cut_in_event", words, {"n_events": len(rows)}))
@@ -190,12 +194,6 @@ def _scan(text: str, at: int, done: _Repairs) -> tuple[list[Any], int]:
 
 def _whole(rows: list[Any]) -> str:
     return plural(len(rows), "whole event was read", "whole events were read")
-
-
-def _chunk_end(text: str, at: int) -> int | None:
-    """Where the damaged event that starts at `at` ends: before the next event, or before the end of the list."""
-    match = _BOUNDARY.search(text, at) or _LAST_END.search(text, at)
-    return match.end() if match else None
 
 
 def _repaired(chunk: str, done: _Repairs) -> Any:
@@ -244,12 +242,6 @@ def _header_part(part: str, where: str, done: _Repairs) -> dict[str, Any]:
         return done.printable(row) if isinstance(row, dict) else {}
     done.once.append(Remark("header_damaged", f"the part {where} the events is damaged and was left out"))
     return {}
-
-
-def _coerced(rows: list[dict[str, Any]], done: _Repairs) -> Chunk:
-    ts_us = [_number(row.get("ts"), done) for row in rows]
-    dur_us = [_number(row.get("dur"), done) for row in rows]
-    return Chunk([_event(row, done) for row in rows], True, ts_us=ts_us, dur_us=dur_us)
 
 
 def _event(row: dict[str, Any], done: _Repairs) -> Event:
