@@ -132,10 +132,7 @@ class NamedFile(Protocol):
 
 
 def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) -> Trace:
-    """The trace that write_npz saved, equal in every column.  path: also an open file.
-
-    Raises TraceError where the file is damaged, larger than the limit, or written by another version of this format.
-    """
+    """The trace that write_npz saved, equal in every column. Raises TraceError for damage, size or another version."""
     source: Any = Path(path) if isinstance(path, (str, os.PathLike)) else path
     try:
         with (
