@@ -54,10 +54,7 @@ def _checked(name: str, where: str) -> str:
 
 
 class Words(str):
-    """A text that can be translated: it equals its English, and knows template and values.
-
-    Analyses compare and sort the English. What is shown goes through translated().
-    """
+    """A text that can be translated: equals its English, and knows template and values for translated()."""
 
     __slots__ = ("is_sentence", "many", "n", "template", "values")
 

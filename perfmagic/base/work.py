@@ -59,10 +59,7 @@ DTYPE_WORDS = {
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of one call: of each its shape and type, () and "" where it is no tensor or the record does not say.
-
-    values: of each plain input its value as the record writes it ("[2, 2]", "False"), () where it has none.
-    """
+    """Shape and type of each input, () and "" for no tensor; values of plain inputs as the record writes them."""
 
     shapes: tuple[Shape, ...]
     dtypes: tuple[str, ...]
@@ -197,10 +194,7 @@ def inner(lengths: int, causal_at: int) -> Callable[[Inputs], Work]:
 
 
 def _by_heads(inputs: Inputs, first: int, lengths: int) -> list[Shape]:
-    """Queries, keys and values of the inner operators, which have (batch, length, heads, dimension).
-
-    lengths: where those of packed sequences stand; with them the shapes do not tell how long each sequence is.
-    """
+    """Queries, keys and values of inner operators, (batch, length, heads, dimension); none of packed sequences."""
     must(lengths >= len(inputs.shapes) or not inputs.shapes[lengths])
     turned: list[Shape] = []
     for batch, length, heads, d in inputs.shapes[first : first + 3]:  # ValueError for another number of dimensions

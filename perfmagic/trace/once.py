@@ -22,12 +22,7 @@ class _Kept(dict[Any, dict[Any, Any]]):
 
 
 def once_per_trace(function: Callable[Concatenate[K, P], R]) -> Callable[Concatenate[K, P], R]:
-    """Keep what a pure function of a trace (or a table) and hashable options gave, for as long as the trace lives.
-
-    For results that are small beside the trace, or asked for by several readers: they share the one object, so they
-    must not write to it. Results may refer to the trace, so they are kept on it: a mapping from weak references to
-    results would keep such a trace for ever.
-    """
+    """Keep what a pure function of a trace or table gave on that trace; callers share the result, and only read."""
 
     def remembered(trace: K, /, *args: P.args, **options: P.kwargs) -> R:
         cached = vars(trace).setdefault(_KEPT, _Kept()).setdefault(function, {})
