@@ -119,9 +119,8 @@ def _line(what: str, line: int | None) -> int | None:
     if line is None:
         return None
     if type(line) is not int or line < 1:
-        raise OptionError(
-            f"{what}: line={line!r} is no line of a cell", hint="lines count from 1, the magic's own included"
-        )
+        message = f"{what}: line={line!r} is no line of a cell"
+        raise OptionError(message, hint="lines count from 1, the magic's own included")
     return line
 
 

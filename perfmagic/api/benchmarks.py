@@ -203,9 +203,8 @@ def sweep(
         )
     values = list(values)
     if len(values) < 2:
-        raise OptionError(
-            f"sweep: {plural(len(values), 'value')} given, at least two are needed", hint="sweep(body, [256, 512])"
-        )
+        message = f"sweep: {plural(len(values), 'value')} given, at least two are needed"
+        raise OptionError(message, hint="sweep(body, [256, 512])")
     measured: list[BenchResult] = []
     try:
         for value in values:  # those before an exception are kept

@@ -64,9 +64,8 @@ def _named(benchmark: BenchResult | SweepResult) -> list[tuple[str, BenchResult]
 def _operator(name: str, result: BenchResult, peaks: Peaks, dtype: str) -> DeviceOperator:
     if result.flop is None or not result.moved_bytes or not result.work_s:
         what = name or "a benchmark"
-        raise OptionError(
-            f"{what} does not say what it computes and moves", hint="%%bench --flops 2*n**3 --bytes 12*n*n"
-        )
+        message = f"{what} does not say what it computes and moves"
+        raise OptionError(message, hint="%%bench --flops 2*n**3 --bytes 12*n*n")
     return DeviceOperator(
         device=0,
         name=(name or "benchmark") + (" (simulated)" if result.simulated else ""),

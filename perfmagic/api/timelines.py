@@ -155,9 +155,8 @@ def _check_timelines(given: object) -> None:
     if isinstance(given, Sequence) and all(isinstance(result, TimelineResult) for result in given):
         return
     what = "one timeline alone" if isinstance(given, TimelineResult) else f"{given!r} ({type(given).__name__})"
-    raise OptionError(
-        f"rank_findings: timelines are needed, one for each rank, not {what}", hint="rank_findings(open_traces(FOLDER))"
-    )
+    message = f"rank_findings: timelines are needed, one for each rank, not {what}"
+    raise OptionError(message, hint="rank_findings(open_traces(FOLDER))")
 
 
 class timeline:  # noqa: N801  a context manager that is used as a function, like torch.no_grad
@@ -209,10 +208,8 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
     def result(self) -> TimelineResult:
         """What was recorded. Raises CaptureError while the recording is not finished."""
         if self._result is None:
-            raise CaptureError(
-                f"nothing is recorded yet: {self._steps} steps have passed, {self._skip} are to be skipped first",
-                hint="leave the with-block first, or call step() at the end of each step",
-            )
+            message = f"nothing is recorded yet: {self._steps} steps have passed, {self._skip} are to be skipped first"
+            raise CaptureError(message, hint="leave the with-block first, or call step() at the end of each step")
         return self._result
 
     def start(self) -> timeline:
@@ -242,10 +239,8 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
                 hint="@perfmagic.timeline() above the function",
             )
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise OptionError(
-                f"timeline: {function.__qualname__}() is a generator, and its call runs none of its code",
-                hint="record the loop over it: with perfmagic.timeline() as t: …",
-            )
+            message = f"timeline: {function.__qualname__}() is a generator, and its call runs none of its code"
+            raise OptionError(message, hint="record the loop over it: with perfmagic.timeline() as t: …")
         return cast("F", _recorded_calls(function, self._again))
 
     def __enter__(self) -> timeline:
@@ -352,10 +347,8 @@ def _steps(keyword: str, given: int, least: int) -> int:
     with suppress(TypeError):
         if (steps := index(given)) >= least:
             return steps
-    raise OptionError(
-        f"timeline({keyword}={given!r}): a whole number of training steps is needed, {least} or more",
-        hint=f"timeline({keyword}={least + 1})",
-    )
+    message = f"timeline({keyword}={given!r}): a whole number of training steps is needed, {least} or more"
+    raise OptionError(message, hint=f"timeline({keyword}={least + 1})")
 
 
 def describe(error: BaseException | None) -> str:

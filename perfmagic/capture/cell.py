@@ -288,10 +288,8 @@ def _parted(body: list[ast.stmt]) -> list[list[ast.stmt]]:
     if not parts[0] and len(parts) > 1:  # the first variant has a separator of its own, with its name
         del parts[0]
     if len(parts) < 2:
-        raise OptionError(
-            "--vs: the cell has one variant, two or more are compared",
-            hint="part them by a line such as  # --- B  at the left edge",
-        )
+        message = "--vs: the cell has one variant, two or more are compared"
+        raise OptionError(message, hint="part them by a line such as  # --- B  at the left edge")
     empty = next((i for i, part in enumerate(parts) if not part), None)
     if empty is not None:
         raise OptionError(f"--vs: variant {empty + 1} of {len(parts)} has no code", hint="remove its separator")

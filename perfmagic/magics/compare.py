@@ -95,10 +95,8 @@ def _named(shell: Any, name: str) -> Any:
             return value.named(name)
         if callable(value) or isinstance(value, (*RECORDED, WhatIfResult)):
             return value
-        raise OptionError(
-            f"%compare: {name} is of type {type(value).__name__}",
-            hint="name results of %%bench, %%timeline or %%ranks with -o NAME, or functions",
-        )
+        message = f"%compare: {name} is of type {type(value).__name__}"
+        raise OptionError(message, hint="name results of %%bench, %%timeline or %%ranks with -o NAME, or functions")
     path = file_path(name)
     if is_trace_path(path):
         return path

@@ -123,9 +123,8 @@ class GraphResult(Result):
         try:
             import networkx as nx  # type: ignore[import-untyped]  # it has no stubs of its own
         except ImportError:
-            raise CaptureError(
-                "to_networkx() needs networkx, which is not installed", hint="pip install networkx"
-            ) from None
+            message = "to_networkx() needs networkx, which is not installed"
+            raise CaptureError(message, hint="pip install networkx") from None
         made = nx.DiGraph()
         for node in self.nodes().to_dict():
             made.add_node(node["number"], **node)

@@ -44,10 +44,8 @@ def _check_written(op: Operator, given: tuple[Any, Any], real: tuple[Any, Any]) 
     for place in op.writes:
         for ref, t in zip(flat(argument(place, *given)), flat(argument(place, *real)), strict=True):
             if isinstance(ref, Ref) and not ref.buffer.odd and tuple(t.shape) != ref.spec.size:
-                raise DeviceError(
-                    f"{op.name} gave its {place[1]} the shape {tuple(t.shape)} where {ref.spec.size} was expected",
-                    hint=f"give it a tensor of the shape {tuple(t.shape)}",
-                )
+                message = f"{op.name} gave its {place[1]} the shape {tuple(t.shape)} where {ref.spec.size} was expected"
+                raise DeviceError(message, hint=f"give it a tensor of the shape {tuple(t.shape)}")
 
 
 def _seeding(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], index: int) -> Callable[[], Any]:

@@ -305,10 +305,8 @@ def check_code(where: str, what: str, code: object) -> None:
     """Raise OptionError for code that is no text: ranks have variables of their own, so a function cannot be sent."""
     if not isinstance(code, str):
         calls = {"run": 'perfmagic.ranks(4).run("step()")', "sweep_ranks": 'perfmagic.sweep_ranks("step()", [1, 2, 4])'}
-        raise OptionError(
-            f"{where}: {what} is needed as text, not {code!r} ({type(code).__name__})",
-            hint=f"{calls[where]}, where a %%ranks --setup cell has defined step",
-        )
+        message = f"{where}: {what} is needed as text, not {code!r} ({type(code).__name__})"
+        raise OptionError(message, hint=f"{calls[where]}, where a %%ranks --setup cell has defined step")
 
 
 def keep_as_setup(cell: str, source: str) -> None:

@@ -151,17 +151,14 @@ def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) 
         about = plain_json(arrays.pop(_ABOUT).tobytes())
         schema = typed(about, _Schema).schema
         if schema not in READ:
-            raise TraceError(
-                f"{source.name} has schema {schema}, this version of perfmagic reads {READ[0]} to {SCHEMA}",
-                hint="update perfmagic, or save the trace again as Chrome JSON",
-            )
+            message = f"{source.name} has schema {schema}, this version of perfmagic reads {READ[0]} to {SCHEMA}"
+            raise TraceError(message, hint="update perfmagic, or save the trace again as Chrome JSON")
         return _trace(typed(about, npz_checks.About), arrays, schema)
     except TraceError:
         raise
     except _DAMAGE as error:
-        raise TraceError(
-            f"{source.name} is damaged: {type(error).__name__}: {error}", hint="copy the file again"
-        ) from error
+        message = f"{source.name} is damaged: {type(error).__name__}: {error}"
+        raise TraceError(message, hint="copy the file again") from error
 
 
 def _array(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> Any:

@@ -55,9 +55,8 @@ def remote_files(source: str | os.PathLike[str], named: Named, options: Mapping[
 
     urls = _tried(url, options, listed)
     if not urls:
-        raise TraceError(
-            f"{shown_url(url)} has no .json, .json.gz or .npz files", hint="name another folder or pattern"
-        )
+        message = f"{shown_url(url)} has no .json, .json.gz or .npz files"
+        raise TraceError(message, hint="name another folder or pattern")
     return urls
 
 

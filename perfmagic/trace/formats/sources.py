@@ -128,10 +128,8 @@ def read_one(
         raise problem
     if len(files) > 1:
         names = ", ".join(_path(file).name for file in files[:_NAMED]) + (", …" if len(files) > _NAMED else "")
-        raise TraceError(
-            f"{_path(at).name} is a folder with {plural(len(files), 'trace file')}: {names}",
-            hint="name one of them, or take all with perfmagic.open_traces(folder)",
-        )
+        message = f"{_path(at).name} is a folder with {plural(len(files), 'trace file')}: {names}"
+        raise TraceError(message, hint="name one of them, or take all with perfmagic.open_traces(folder)")
     return _read(files[0], max_unpacked_bytes, storage_options), _path(files[0]).name
 
 
