@@ -21,12 +21,8 @@ from perfmagic.results.what_if import Predicted, PredictionCheck
 RECORDED = (TimelineResult, RanksResult, RanksSweep)
 _QUANTITY = Option(
     "what to compare: *done*, *span*, *returns* or *queued*, for functions only with `-n`",
-    unset="*done*, else *returns*",
-    choices=QUANTITIES,
-    metavar="Q",
-    name="quantity",
-    type=str,
-)
+    unset="*done*, else *returns*", choices=QUANTITIES, metavar="Q", name="quantity", type=str,
+)  # fmt: skip
 
 
 def parser() -> Parser:
