@@ -19,42 +19,16 @@ from typing import Any
 
 Shape = tuple[int, ...]
 
-# Bytes of an element, by the names that the profiler writes for C++ types
-DTYPE_BYTES = {
-    "double": 8,
-    "float": 4,
-    "c10::Half": 2,
-    "c10::BFloat16": 2,
-    "c10::Float8_e4m3fn": 1,
-    "c10::Float8_e5m2": 1,
-    "c10::Float8_e4m3fnuz": 1,
-    "c10::Float8_e5m2fnuz": 1,
-    "long int": 8,
-    "long": 8,
-    "int": 4,
-    "short": 2,
-    "short int": 2,
-    "signed char": 1,
-    "unsigned char": 1,
-    "bool": 1,
-    "c10::complex<float>": 8,
-    "c10::complex<double>": 16,
-}
-DTYPE_WORDS = {
-    "double": "fp64",
-    "float": "fp32",
-    "c10::Half": "fp16",
-    "c10::BFloat16": "bf16",
-    **{name: "fp8" for name in DTYPE_BYTES if name.startswith("c10::Float8")},
-    "long int": "int64",
-    "long": "int64",
-    "int": "int32",
-    "short": "int16",
-    "short int": "int16",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "bool": "bool",
-}
+# Bytes of an element, and what people call the type, by the names that the profiler writes for C++ types
+_DTYPES = {
+    "double": (8, "fp64"), "float": (4, "fp32"), "c10::Half": (2, "fp16"), "c10::BFloat16": (2, "bf16"),
+    "c10::Float8_e4m3fn": (1, "fp8"), "c10::Float8_e5m2": (1, "fp8"), "c10::Float8_e4m3fnuz": (1, "fp8"),
+    "c10::Float8_e5m2fnuz": (1, "fp8"), "long int": (8, "int64"), "long": (8, "int64"), "int": (4, "int32"),
+    "short": (2, "int16"), "short int": (2, "int16"), "signed char": (1, "int8"), "unsigned char": (1, "uint8"),
+    "bool": (1, "bool"), "c10::complex<float>": (8, ""), "c10::complex<double>": (16, ""),
+}  # fmt: skip
+DTYPE_BYTES = {dtype: size_bytes for dtype, (size_bytes, _) in _DTYPES.items()}
+DTYPE_WORDS = {dtype: words for dtype, (_, words) in _DTYPES.items() if words}
 
 
 @dataclass(frozen=True)

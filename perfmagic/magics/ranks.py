@@ -39,25 +39,16 @@ _CELL_OPTIONS = (
 )
 _N = Option(
     "how many processes, or a variable with that number; another number replaces the running ones",
-    unset="as many as run, else 2",
-    short="-n",
-    metavar="N",
-    type=str,
-)
+    unset="as many as run, else 2", short="-n", metavar="N", type=str,
+)  # fmt: skip
 _SWEEP = Option(
     "run the cell on each number of ranks, in new processes; text after the options is set-up code, which "
-    "runs first and is not measured",
-    name="sweep",
-    metavar="n=A,B,C",
-    type=str,
-)
+    "runs first and is not measured", name="sweep", metavar="n=A,B,C", type=str,
+)  # fmt: skip
 _SAVE = Option(
-    "also save each rank's trace there as Chrome JSON, `rank0.json.gz` and so on",
-    name="save",
-    metavar="DIR",
-    type=str,
-    more="; for a sweep, files that `perfmagic.load(DIR)` opens",
-)
+    "also save each rank's trace there as Chrome JSON, `rank0.json.gz` and so on", name="save", metavar="DIR",
+    type=str, more="; for a sweep, files that `perfmagic.load(DIR)` opens",
+)  # fmt: skip
 
 
 def parser() -> Parser:

@@ -115,26 +115,13 @@ class Term:
 # ATen's wrappers around the function that is computed (aten/src/ATen/native/cuda: Loops.cuh, CUDALoops.cuh, Reduce.cuh,
 # IndexKernel.cu), and which of their arguments that is.
 _WRAPPERS = {
-    "gpu_kernel_impl": 0,
-    "gpu_kernel_impl_nocast": 0,
-    "gpu_index_kernel": 0,
-    "apply": 0,
-    "BinaryFunctor": -1,
-    "AUnaryFunctor": -1,
-    "BUnaryFunctor": -1,
-    "ReduceOp": 1,
-    "func_wrapper_t": 1,
+    **dict.fromkeys(("gpu_kernel_impl", "gpu_kernel_impl_nocast", "gpu_index_kernel", "apply"), 0),
+    **dict.fromkeys(("BinaryFunctor", "AUnaryFunctor", "BUnaryFunctor"), -1),
+    **dict.fromkeys(("ReduceOp", "func_wrapper_t"), 1),
 }
 _DTYPES = {
-    "BFloat16": "bf16",
-    "__nv_bfloat16": "bf16",
-    "__hip_bfloat16": "bf16",
-    "hip_bfloat16": "bf16",
-    "bfloat16_t": "bf16",
-    "Half": "half",
-    "__half": "half",
-    "half_t": "half",
-    "_Float16": "half",
+    **dict.fromkeys(("BFloat16", "__nv_bfloat16", "__hip_bfloat16", "hip_bfloat16", "bfloat16_t"), "bf16"),
+    **dict.fromkeys(("Half", "__half", "half_t", "_Float16"), "half"),
 }
 _DTYPE = re.compile(
     r"(?:unsigned |signed )?(?:bool|char|short|int|long|long long)|unsigned|float|double|long double|bf16|half"

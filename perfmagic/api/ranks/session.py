@@ -49,13 +49,10 @@ def settings_for(world: int, device: str, backend: str) -> Settings:
     """Settings of ranks that this notebook or script starts."""
     shell = running_shell()
     return Settings(
-        world,
-        PROGRAM,
-        device=device,
-        backend=backend,
+        world, PROGRAM, device=device, backend=backend,
         colors=str(getattr(shell, "colors", "")) if shell is not None else "nocolor",
         grace_s=float(os.environ.get(GRACE, "3")),
-    )
+    )  # fmt: skip
 
 
 def cluster_from(name: str) -> Cluster:

@@ -108,12 +108,9 @@ class Helper:
         program = _PROGRAM.format(path=[os.fspath(Path(entry).resolve()) for entry in sys.path])
         try:
             self._process = subprocess.Popen(
-                [str(_interpreter()), "-c", program],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-            )
+                [str(_interpreter()), "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+            )  # fmt: skip
         except OSError:  # too many processes, too little memory: not forbidden, only slower
             self._wanted = False
             return False
