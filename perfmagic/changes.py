@@ -19,21 +19,9 @@ from perfmagic.base.options import documented
 from perfmagic.trace.names import OpClass
 
 __all__ = [
-    "Change",
-    "faster",
-    "faster_python",
-    "fused",
-    "no_item",
-    "no_python",
-    "no_waits",
-    "on_time",
-    "one_graph",
-    "overlap_communication",
-    "overlap_copies",
-    "own_stream",
-    "pin",
-    "prefetch",
-]
+    "Change", "faster", "faster_python", "fused", "no_item", "no_python", "no_waits", "on_time", "one_graph",
+    "overlap_communication", "overlap_copies", "own_stream", "pin", "prefetch",
+]  # fmt: skip
 
 LEAST_FACTOR = 0.001  # a thousand times as slow: beyond that times would not fit
 
@@ -131,9 +119,8 @@ def _line(what: str, line: int | None) -> int | None:
     if line is None:
         return None
     if type(line) is not int or line < 1:
-        raise OptionError(
-            f"{what}: line={line!r} is no line of a cell", hint="lines count from 1, the magic's own included"
-        )
+        message = f"{what}: line={line!r} is no line of a cell"
+        raise OptionError(message, hint="lines count from 1, the magic's own included")
     return line
 
 

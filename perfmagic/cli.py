@@ -78,12 +78,9 @@ def _parser() -> argparse.ArgumentParser:
         "--html", action="store_const", dest="form", const="html", help="a self-contained page with the timelines"
     )
     report.add_argument(
-        "--workers",
-        type=int,
-        default=1,
-        metavar="N",
+        "--workers", type=int, default=1, metavar="N",
         help="processes that read the files of many ranks, for --html (default 1)",
-    )
+    )  # fmt: skip
     report.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
     report.set_defaults(run=_report)
     view = commands.add_parser("view", help="draw saved traces into one self-contained page, or one into a picture")
@@ -158,12 +155,9 @@ def _reading(parser: argparse.ArgumentParser) -> None:
     """How files are read."""
     add_flag(parser, described(ReadOptions)["comm_names"])
     parser.add_argument(
-        "--max-gb",
-        type=_gigabytes,
-        default=4.3,
-        metavar="GB",
+        "--max-gb", type=_gigabytes, default=4.3, metavar="GB",
         help="refuse files larger than this when unpacked (default 4.3)",
-    )
+    )  # fmt: skip
 
 
 def _gigabytes(text: str) -> float:

@@ -109,9 +109,8 @@ def no_growth(body: Callable[[], object], *, rounds: int = 5) -> int:
     """
     __tracebackhide__ = True
     if index(rounds) < 2:
-        raise OptionError(
-            f"no_growth(rounds={rounds!r}): 2 rounds or more are needed", hint="no_growth(step, rounds=5)"
-        )
+        message = f"no_growth(rounds={rounds!r}): 2 rounds or more are needed"
+        raise OptionError(message, hint="no_growth(step, rounds=5)")
     refuse_async("no_growth", body)
     ends = []
     for _ in range(rounds + 1):

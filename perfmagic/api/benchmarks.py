@@ -40,16 +40,10 @@ _FIELDS = {option: field for field, option in RENAMED.items()}  # of BenchSpec, 
 class SamplingOptions(TypedDict, total=False):
     """How a benchmark is measured: fields of BenchSpec, under the names that options have."""
 
-    samples: Annotated[
-        int | None,
-        Option(
-            "take exactly this many samples",
-            _USUAL.samples,
-            unset="until the confidence interval is narrow enough or time is up",
-            short="-r",
-            metavar="R",
-        ),
-    ]
+    samples: Annotated[int | None, Option(
+        "take exactly this many samples", _USUAL.samples,
+        unset="until the confidence interval is narrow enough or time is up", short="-r", metavar="R",
+    )]  # fmt: skip
     min_samples: Annotated[
         int | None,
         Option(
@@ -59,17 +53,11 @@ class SamplingOptions(TypedDict, total=False):
         ),
     ]
     max_samples: Annotated[int, Option("the most samples where samples is None", _USUAL.max_samples)]
-    time: Annotated[
-        float,
-        Option(
-            "how long to sample",
-            _USUAL.time_s,
-            unit="seconds",
-            metavar="S",
-            flag="how long to sample each variant and value; at least 20 samples are taken, 10 of calls above 50 ms, "
-            "3 above 0.5 s",
-        ),
-    ]
+    time: Annotated[float, Option(
+        "how long to sample", _USUAL.time_s, unit="seconds", metavar="S",
+        flag="how long to sample each variant and value; at least 20 samples are taken, 10 of calls above 50 ms, "
+        "3 above 0.5 s",
+    )]  # fmt: skip
     rel: Annotated[
         float | str,
         Option(
@@ -78,27 +66,15 @@ class SamplingOptions(TypedDict, total=False):
             metavar="P",
         ),
     ]
-    calls: Annotated[
-        int | None,
-        Option(
-            "calls back to back in one sample. Where a device works, a sample of *returns* and *done* stays one call, "
-            "and calls above 1 add the quantity *per call, queued*",
-            _USUAL.calls,
-            unset="as many as the clock needs",
-            short="-n",
-            metavar="N",
-            flag="calls back to back in one sample; with a device they add *per call, queued*",
-        ),
-    ]
-    warmup: Annotated[
-        int | None,
-        Option(
-            "calls before the samples, after the very first call; 0 for none",
-            _USUAL.warmup,
-            unset="until the times settle",
-            metavar="N",
-        ),
-    ]
+    calls: Annotated[int | None, Option(
+        "calls back to back in one sample. Where a device works, a sample of *returns* and *done* stays one call, "
+        "and calls above 1 add the quantity *per call, queued*", _USUAL.calls, unset="as many as the clock needs",
+        short="-n", metavar="N", flag="calls back to back in one sample; with a device they add *per call, queued*",
+    )]  # fmt: skip
+    warmup: Annotated[int | None, Option(
+        "calls before the samples, after the very first call; 0 for none", _USUAL.warmup,
+        unset="until the times settle", metavar="N",
+    )]  # fmt: skip
     cold: Annotated[bool, Option("overwrite the caches before each sample", _USUAL.cold)]
     cooldown: Annotated[float, Option("pause before each sample", _USUAL.cooldown_s, unit="seconds", metavar="S")]
     runs: Annotated[
@@ -109,24 +85,14 @@ class SamplingOptions(TypedDict, total=False):
             metavar="N",
         ),
     ]
-    flops: Annotated[
-        float | None,
-        Option(
-            "floating-point operations of one call, for the rate in FLOP/s",
-            _USUAL.flop,
-            metavar="EXPR",
-            flag="floating-point operations of one call, such as `2*n**3`: shows FLOP/s",
-        ),
-    ]
-    bytes: Annotated[
-        float | None,
-        Option(
-            "bytes that one call moves, for the bandwidth",
-            _USUAL.moved_bytes,
-            metavar="EXPR",
-            flag="bytes that one call moves: shows the bandwidth",
-        ),
-    ]
+    flops: Annotated[float | None, Option(
+        "floating-point operations of one call, for the rate in FLOP/s", _USUAL.flop, metavar="EXPR",
+        flag="floating-point operations of one call, such as `2*n**3`: shows FLOP/s",
+    )]  # fmt: skip
+    bytes: Annotated[float | None, Option(
+        "bytes that one call moves, for the bandwidth", _USUAL.moved_bytes, metavar="EXPR",
+        flag="bytes that one call moves: shows the bandwidth",
+    )]  # fmt: skip
     work: Annotated[
         Callable[[], Work] | None,
         Option(
@@ -203,9 +169,8 @@ def sweep(
         )
     values = list(values)
     if len(values) < 2:
-        raise OptionError(
-            f"sweep: {plural(len(values), 'value')} given, at least two are needed", hint="sweep(body, [256, 512])"
-        )
+        message = f"sweep: {plural(len(values), 'value')} given, at least two are needed"
+        raise OptionError(message, hint="sweep(body, [256, 512])")
     measured: list[BenchResult] = []
     try:
         for value in values:  # those before an exception are kept
@@ -249,13 +214,9 @@ def measurement(result: BenchResult, quantity: str | None = None) -> Any:
         raise OptionError(f"measurement: {name} was not measured", hint=f"there is {have}")
     calls = {"span": 1, "queued": result.queued_calls}.get(name, result.calls_per_sample)
     return torch_measurement(
-        result.quantities[name].samples_s,
-        calls_per_sample=calls,
-        code=result.code,
-        setup=result.setup,
-        label=name,
+        result.quantities[name].samples_s, calls_per_sample=calls, code=result.code, setup=result.setup, label=name,
         description=result.name or f"taken {_time_of_day(result.taken_unix_ns)}",
-    )
+    )  # fmt: skip
 
 
 def load(path: str | os.PathLike[str]) -> BenchResult | SweepResult | CompareResult:
@@ -313,10 +274,7 @@ def _measure(body: Callable[[], object], settings: Mapping[str, Any], where: str
 def new_engine(
     spec: BenchSpec, *, synced: bool, on_sample: Callable[[Callable[[], str]], None] | None = None
 ) -> Engine:
-    """The engine that magics and functions use; a synced one ends with one recorded run, for the verdict.
-
-    on_sample: called before every sample with a function that describes the progress.
-    """
+    """The engine of magics and functions; a synced one ends with a recorded run.  on_sample: gets the progress."""
     return Engine(spec, synced=synced, profile=Recorder if synced else None, on_sample=on_sample)
 
 

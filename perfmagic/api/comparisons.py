@@ -133,10 +133,8 @@ def _compare_jobs(
     common = sorted(by_rank[0].keys() & by_rank[1].keys())
     if not common:
         ranks = [", ".join(map(str, sorted(ranks))) for ranks in by_rank]
-        raise OptionError(
-            f"compare: {names[0]} has the ranks {ranks[0]}, {names[1]} has {ranks[1]}: none is in both",
-            hint="compare two files, or folders with traces of the same ranks",
-        )
+        message = f"compare: {names[0]} has the ranks {ranks[0]}, {names[1]} has {ranks[1]}: none is in both"
+        raise OptionError(message, hint="compare two files, or folders with traces of the same ranks")
     pairs = {
         rank: sides(a.trace, b.trace, names=names, titles=(a.title, b.title), comm_names=(a.comm_names, b.comm_names))
         for rank in common
@@ -159,10 +157,8 @@ def _by_rank(results: Sequence[TimelineResult], name: str) -> dict[int, Timeline
         rank = result.trace.meta.rank
         if rank is None or rank in by_rank:
             which = "does not name its rank" if rank is None else f"is rank {rank}, as another one is"
-            raise OptionError(
-                f"compare: {name} has {plural(len(results), 'trace')}, and {result.title} {which}",
-                hint="name one file of each, or folders with one trace of each rank",
-            )
+            message = f"compare: {name} has {plural(len(results), 'trace')}, and {result.title} {which}"
+            raise OptionError(message, hint="name one file of each, or folders with one trace of each rank")
         by_rank[rank] = result
     return by_rank
 
@@ -211,11 +207,7 @@ def compare(first: SweepResult, *others: SweepResult, quantity: str | None = Non
 
 @overload
 def compare(
-    first: TimelineResult | RanksResult,
-    second: TimelineResult | RanksResult | Path,
-    /,
-    *,
-    names: Sequence[str] = (),
+    first: TimelineResult | RanksResult, second: TimelineResult | RanksResult | Path, /, *, names: Sequence[str] = ()
 ) -> TraceComparison: ...
 
 
@@ -338,10 +330,8 @@ def _timelines(
     n = sum(map(_is_timeline, given))
     if n < len(given):
         other = next(source for source in given if not _is_timeline(source))
-        raise OptionError(
-            f"compare: {plural(n, 'timeline')} and {_describe_kind(other)}",
-            hint="give two timelines or trace files, or only benchmarks, or only functions",
-        )
+        message = f"compare: {plural(n, 'timeline')} and {_describe_kind(other)}"
+        raise OptionError(message, hint="give two timelines or trace files, or only benchmarks, or only functions")
     if n != 2:
         raise OptionError(f"compare: {plural(n, 'timeline')}, two are compared", hint="%compare before after")
     _refuse_options({**settings, **({} if quantity is None else {"quantity": quantity})}, (), magic)
@@ -384,10 +374,8 @@ def _refuse_options(settings: Mapping[str, Any], names: Sequence[str], magic: st
     asked = [option(magic, name) for name, value in settings.items() if name not in usual or value != usual[name]]
     asked += ["names"] if names else []
     if asked:
-        raise OptionError(
-            f"compare: results are compared as they were measured; {', '.join(asked)} cannot be set any more",
-            hint="set options where the benchmark is measured, or give functions",
-        )
+        message = f"compare: results are compared as they were measured; {', '.join(asked)} cannot be set any more"
+        raise OptionError(message, hint="set options where the benchmark is measured, or give functions")
 
 
 def _measured_in_turns(
@@ -399,10 +387,8 @@ def _measured_in_turns(
             f"{called(magic, 'syncbench')}"
         )
     if quantity == "queued" and (settings.get("calls") or 1) < 2:
-        raise OptionError(
-            "compare: queued is the time of one of several calls in a row, and 1 call is made at a time",
-            hint=f"{option(magic, 'calls', 50)} makes 50, where a device works",
-        )
+        message = "compare: queued is the time of one of several calls in a row, and 1 call is made at a time"
+        raise OptionError(message, hint=f"{option(magic, 'calls', 50)} makes 50, where a device works")
     _check_names(names)
     body_names = list(names) or [getattr(body, "__name__", "") for body in bodies]
     if len(body_names) != len(bodies):

@@ -43,20 +43,9 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 __all__ = [
-    "Benchmark",
-    "Pace",
-    "device",
-    "devices",
-    "explain",
-    "last",
-    "open_snapshot",
-    "open_trace",
-    "open_traces",
-    "rank_findings",
-    "synchronize",
-    "timeline",
-    "trace_handler",
-]
+    "Benchmark", "Pace", "device", "devices", "explain", "last", "open_snapshot", "open_trace", "open_traces",
+    "rank_findings", "synchronize", "timeline", "trace_handler",
+]  # fmt: skip
 
 
 @keywords(ReadOptions)
@@ -129,10 +118,7 @@ def open_traces(*sources: str | os.PathLike[str], **options: Unpack[ReadOptions]
 def open_each(
     sources: Iterable[str | os.PathLike[str]], **options: Unpack[ReadOptions]
 ) -> Iterator[tuple[FileRead, TimelineResult | TraceError]]:
-    """Every file that some paths name, one by one, with its timeline or the reason why it cannot be read.
-
-    After the last one, OptionError where comm_names matched no kernel of any of them.
-    """
+    """Every file that paths name, with its timeline or the reason why not; OptionError if comm_names match none."""
     comm_names = options.get("comm_names")
     checked_pattern(comm_names)
     opened: list[Trace] = []
@@ -169,10 +155,8 @@ def _check_timelines(given: object) -> None:
     if isinstance(given, Sequence) and all(isinstance(result, TimelineResult) for result in given):
         return
     what = "one timeline alone" if isinstance(given, TimelineResult) else f"{given!r} ({type(given).__name__})"
-    raise OptionError(
-        f"rank_findings: timelines are needed, one for each rank, not {what}",
-        hint="rank_findings(open_traces(FOLDER))",
-    )
+    message = f"rank_findings: timelines are needed, one for each rank, not {what}"
+    raise OptionError(message, hint="rank_findings(open_traces(FOLDER))")
 
 
 class timeline:  # noqa: N801  a context manager that is used as a function, like torch.no_grad
@@ -206,14 +190,10 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         self._active = None if options["active"] is None else _steps("active", options["active"], 1)
         self._out = options["out"]
         self._recorder = Recorder(
-            origin="block",
-            device=options["device"],
-            memory=options["memory"],
-            shapes=options["shapes"],
+            origin="block", device=options["device"], memory=options["memory"], shapes=options["shapes"],
             lines=True if options["packages"] and options["lines"] is None else options["lines"],
-            packages=tuple(options["packages"]),
-            keeps_interrupted=True,
-        )
+            packages=tuple(options["packages"]), keeps_interrupted=True,
+        )  # fmt: skip
         self._signals = BlockSignals(leaving=timeline.__exit__.__code__, hearing=timeline._end.__code__)
         self._steps = 0
         self._step_start_ns = 0
@@ -224,10 +204,8 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
     def result(self) -> TimelineResult:
         """What was recorded. Raises CaptureError while the recording is not finished."""
         if self._result is None:
-            raise CaptureError(
-                f"nothing is recorded yet: {self._steps} steps have passed, {self._skip} are to be skipped first",
-                hint="leave the with-block first, or call step() at the end of each step",
-            )
+            message = f"nothing is recorded yet: {self._steps} steps have passed, {self._skip} are to be skipped first"
+            raise CaptureError(message, hint="leave the with-block first, or call step() at the end of each step")
         return self._result
 
     def start(self) -> timeline:
@@ -257,10 +235,8 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
                 hint="@perfmagic.timeline() above the function",
             )
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise OptionError(
-                f"timeline: {function.__qualname__}() is a generator, and its call runs none of its code",
-                hint="record the loop over it: with perfmagic.timeline() as t: …",
-            )
+            message = f"timeline: {function.__qualname__}() is a generator, and its call runs none of its code"
+            raise OptionError(message, hint="record the loop over it: with perfmagic.timeline() as t: …")
         return cast("F", _recorded_calls(function, self._again))
 
     def __enter__(self) -> timeline:
@@ -367,10 +343,8 @@ def _steps(keyword: str, given: int, least: int) -> int:
     with suppress(TypeError):
         if (steps := index(given)) >= least:
             return steps
-    raise OptionError(
-        f"timeline({keyword}={given!r}): a whole number of training steps is needed, {least} or more",
-        hint=f"timeline({keyword}={least + 1})",
-    )
+    message = f"timeline({keyword}={given!r}): a whole number of training steps is needed, {least} or more"
+    raise OptionError(message, hint=f"timeline({keyword}={least + 1})")
 
 
 def describe(error: BaseException | None) -> str:
@@ -400,13 +374,9 @@ def graph(body: Callable[[], object], **options: Unpack[DeviceOptions]) -> Graph
     refuse_async("graph", body)
     require_torch("graph")
     recorder = Recorder(
-        origin="block",
-        device=options["device"],
-        lines=True,
-        packages=tuple(options["packages"]),
-        needs=True,
+        origin="block", device=options["device"], lines=True, packages=tuple(options["packages"]), needs=True,
         keeps_interrupted=True,
-    )
+    )  # fmt: skip
     owner = Owner()
     with owner, owner:
         owner.acquire(recorder)

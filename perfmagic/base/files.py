@@ -17,26 +17,20 @@ from perfmagic.base.urls import shown_url
 
 
 def file_path(path: str | os.PathLike[str]) -> Path:
-    """Expand ~ in a path; ~name of an unknown user stays unchanged.
-
-    Raises OptionError for what is no path.
-    """
+    """Expand ~ in a path; ~name of an unknown user stays. Raises OptionError for what is no path."""
     try:
         return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises RuntimeError for an unknown name
     except TypeError:
-        raise OptionError(
-            f"a path is needed, not {path!r} ({type(path).__name__})", hint="give the name of a file, as text or a Path"
-        ) from None
+        message = f"a path is needed, not {path!r} ({type(path).__name__})"
+        raise OptionError(message, hint="give the name of a file, as text or a Path") from None
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
     """The path as file_path() gives it. Raises OptionError for a URL, which none of our local readers opens."""
     file = file_path(path)
     if "://" in os.fspath(path):
-        raise OptionError(
-            f"{shown_url(os.fspath(path))} is a URL, and only files on this machine can be opened here",
-            hint="fetch the file and give its path; perfmagic.open_trace(URL) opens traces",
-        )
+        message = f"{shown_url(os.fspath(path))} is a URL, and only files on this machine can be opened here"
+        raise OptionError(message, hint="fetch the file and give its path; perfmagic.open_trace(URL) opens traces")
     return file
 
 

@@ -54,10 +54,7 @@ def _checked(name: str, where: str) -> str:
 
 
 class Words(str):
-    """A text that can be translated: it equals its English, and knows template and values.
-
-    Analyses compare and sort the English. What is shown goes through translated().
-    """
+    """A text that can be translated: equals its English, and knows template and values for translated()."""
 
     __slots__ = ("is_sentence", "many", "n", "template", "values")
 
@@ -79,14 +76,9 @@ class Words(str):
 
 
 def _words(
-    translations: gettext.NullTranslations,
-    template: str,
-    many: str,
-    n: int,
-    values: dict[str, object],
-    *,
+    translations: gettext.NullTranslations, template: str, many: str, n: int, values: dict[str, object], *,
     is_sentence: bool = False,
-) -> Words:
+) -> Words:  # fmt: skip
     # gettext of "" is the catalogue's header
     form = translations.ngettext(template, many, n) if many else template and translations.gettext(template)
     text = form.format(**values)

@@ -120,10 +120,7 @@ class Table:
 
 
 def table_of_fields(names: Sequence[str], rows: Sequence[object]) -> Table:
-    """A column for each of these attributes of some rows, without those that are empty in all of them.
-
-    Rows that have a `short_name` show it for their `name`.
-    """
+    """A column for each of these attributes of some rows, unless empty in all; `short_name` stands for `name`."""
     names = [name for name in names if name != "short_name"]
     plain = [_heading(name) for name in names]
     head: list[Column] = []
@@ -148,19 +145,15 @@ def in_words(name: str, value: Any) -> str:
     if _is_word(value):
         return value.name.lower() if isinstance(value, enum.Enum) else "yes" if value else "no"
     if isinstance(value, (int, float)):
-        return _number_in_words(name, value)
+        if name in _INSTANTS:
+            return units.duration_like(value, 1e3)
+        unit = next((words for ending, words in _UNITS if f"_{name}".endswith(ending)), None)
+        if unit is not None or name.startswith("frac_"):
+            return (unit or units.percent)(value)
+        if name in _NUMBERS_OF:
+            return str(value)
+        return units.count(value) if isinstance(value, int) else units.significant(value)
     return printable(", ".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value))
-
-
-def _number_in_words(name: str, value: float) -> str:
-    if name in _INSTANTS:
-        return units.duration_like(value, 1e3)
-    unit = next((words for ending, words in _UNITS if f"_{name}".endswith(ending)), None)
-    if unit is not None or name.startswith("frac_"):
-        return (unit or units.percent)(value)
-    if name in _NUMBERS_OF:
-        return str(value)
-    return units.count(value) if isinstance(value, int) else units.significant(value)
 
 
 # As text, as wide as the terminal. A table of few columns stacks them where it is narrow; one of rows drops the last.
@@ -217,10 +210,7 @@ def _padded(text: str, max_columns: int, *, numeric: bool) -> str:
 
 
 def text_rows(table: Table, shorten: ShortenColumn) -> tuple[list[str], int]:
-    """The lines of a table of fields, and how many columns it has no room for.
-
-    shorten: makes the names of a column fit into so many columns: its name, the names, how many columns.
-    """
+    """The lines of a table of fields, and how many columns it has no room for.  shorten: fits names of a column."""
     width, shown = terminal.width(), table.columns
     natural = [_natural(table, i, width) for i in range(len(shown))]
     widths = _fitting(natural, [_least(column, width) for column in shown], width)

@@ -19,50 +19,21 @@ from typing import Any
 
 Shape = tuple[int, ...]
 
-# Bytes of an element, by the names that the profiler writes for C++ types
-DTYPE_BYTES = {
-    "double": 8,
-    "float": 4,
-    "c10::Half": 2,
-    "c10::BFloat16": 2,
-    "c10::Float8_e4m3fn": 1,
-    "c10::Float8_e5m2": 1,
-    "c10::Float8_e4m3fnuz": 1,
-    "c10::Float8_e5m2fnuz": 1,
-    "long int": 8,
-    "long": 8,
-    "int": 4,
-    "short": 2,
-    "short int": 2,
-    "signed char": 1,
-    "unsigned char": 1,
-    "bool": 1,
-    "c10::complex<float>": 8,
-    "c10::complex<double>": 16,
-}
-DTYPE_WORDS = {
-    "double": "fp64",
-    "float": "fp32",
-    "c10::Half": "fp16",
-    "c10::BFloat16": "bf16",
-    **{name: "fp8" for name in DTYPE_BYTES if name.startswith("c10::Float8")},
-    "long int": "int64",
-    "long": "int64",
-    "int": "int32",
-    "short": "int16",
-    "short int": "int16",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "bool": "bool",
-}
+# Bytes of an element, and what people call the type, by the names that the profiler writes for C++ types
+_DTYPES = {
+    "double": (8, "fp64"), "float": (4, "fp32"), "c10::Half": (2, "fp16"), "c10::BFloat16": (2, "bf16"),
+    "c10::Float8_e4m3fn": (1, "fp8"), "c10::Float8_e5m2": (1, "fp8"), "c10::Float8_e4m3fnuz": (1, "fp8"),
+    "c10::Float8_e5m2fnuz": (1, "fp8"), "long int": (8, "int64"), "long": (8, "int64"), "int": (4, "int32"),
+    "short": (2, "int16"), "short int": (2, "int16"), "signed char": (1, "int8"), "unsigned char": (1, "uint8"),
+    "bool": (1, "bool"), "c10::complex<float>": (8, ""), "c10::complex<double>": (16, ""),
+}  # fmt: skip
+DTYPE_BYTES = {dtype: size_bytes for dtype, (size_bytes, _) in _DTYPES.items()}
+DTYPE_WORDS = {dtype: words for dtype, (_, words) in _DTYPES.items() if words}
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of one call: of each its shape and type, () and "" where it is no tensor or the record does not say.
-
-    values: of each plain input its value as the record writes it ("[2, 2]", "False"), () where it has none.
-    """
+    """Shape and type of each input, () and "" for no tensor; values of plain inputs as the record writes them."""
 
     shapes: tuple[Shape, ...]
     dtypes: tuple[str, ...]
@@ -197,10 +168,7 @@ def inner(lengths: int, causal_at: int) -> Callable[[Inputs], Work]:
 
 
 def _by_heads(inputs: Inputs, first: int, lengths: int) -> list[Shape]:
-    """Queries, keys and values of the inner operators, which have (batch, length, heads, dimension).
-
-    lengths: where those of packed sequences stand; with them the shapes do not tell how long each sequence is.
-    """
+    """Queries, keys and values of inner operators, (batch, length, heads, dimension); none of packed sequences."""
     must(lengths >= len(inputs.shapes) or not inputs.shapes[lengths])
     turned: list[Shape] = []
     for batch, length, heads, d in inputs.shapes[first : first + 3]:  # ValueError for another number of dimensions
@@ -413,55 +381,10 @@ _COUNTED: dict[str, Callable[[Inputs], Work]] = {
 _READ = {"mm": 2, "_int_mm": 2, "addmm": 3, "bmm": 2, "baddbmm": 3, "add": 2, "sub": 2, "mul": 2, "div": 2}
 _WRITE_ONLY = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})  # the first input is not read
 # Whose result has the broadcast shape of the inputs and the type of the first; in place too
-_ELEMENTWISE = frozenset(
-    (
-        *(
-            "add",
-            "sub",
-            "rsub",
-            "mul",
-            "div",
-            "neg",
-            "abs",
-            "exp",
-            "log",
-            "sqrt",
-            "rsqrt",
-            "pow",
-            "square",
-            "reciprocal",
-            "sin",
-            "cos",
-            "erf",
-        ),
-        *(
-            "addcmul",
-            "addcdiv",
-            "lerp",
-            "minimum",
-            "maximum",
-            "clamp",
-            "clamp_min",
-            "clamp_max",
-            "copy",
-            "fill",
-            "zero",
-            "masked_fill",
-        ),
-        *(
-            "sigmoid",
-            "tanh",
-            "relu",
-            "gelu",
-            "silu",
-            "mish",
-            "elu",
-            "hardswish",
-            "leaky_relu",
-            "_softmax",
-            "_log_softmax",
-        ),
-        *("threshold", "threshold_backward", "gelu_backward", "silu_backward", "sigmoid_backward", "tanh_backward"),
-        *("_softmax_backward_data",),
-    )
-)
+_ELEMENTWISE = frozenset({
+    "add", "sub", "rsub", "mul", "div", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "pow", "square", "reciprocal",
+    "sin", "cos", "erf", "addcmul", "addcdiv", "lerp", "minimum", "maximum", "clamp", "clamp_min", "clamp_max",
+    "copy", "fill", "zero", "masked_fill", "sigmoid", "tanh", "relu", "gelu", "silu", "mish", "elu", "hardswish",
+    "leaky_relu", "_softmax", "_log_softmax", "threshold", "threshold_backward", "gelu_backward", "silu_backward",
+    "sigmoid_backward", "tanh_backward", "_softmax_backward_data",
+})  # fmt: skip

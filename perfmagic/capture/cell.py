@@ -73,11 +73,7 @@ def call_at(where: ast.stmt, method: str, *args: int | str) -> ast.Expr:
 
 
 def located(new: Any, where: ast.stmt | ast.expr) -> Any:
-    """Give a new node and all below it the place of an existing one's first line, for tracebacks.
-
-    Not its last line, too: CPython counts a call that spans lines to the last one, and a line tracer would see
-    a loop go from its first line to its last and back.
-    """
+    """Give new nodes the place of a node's first line; a last line would send a line tracer back and forth."""
     node: Any
     for node in ast.walk(new):
         ast.copy_location(node, where)
@@ -170,11 +166,7 @@ class Head:
 
 
 def replace_head(lines: Sequence[str], names: Collection[str]) -> list[str]:
-    """Turn the `%%name …` line of a cell into its literal; other cells come back unchanged.
-
-    lines: the cell's lines with their ends.  names: the magics that measure.
-    A second cell magic right below is refused: the cell then says so when it runs, and runs nothing else.
-    """
+    """Turn the `%%name …` line of a cell into its literal; a second cell magic below is refused when it runs."""
     first = next((i for i, line in enumerate(lines) if line.strip()), None)
     head = Head.parse(lines[first], names) if first is not None else None
     if first is None or head is None:
@@ -191,10 +183,7 @@ def replace_head(lines: Sequence[str], names: Collection[str]) -> list[str]:
 
 
 def _separators(lines: Sequence[str]) -> set[int]:
-    """Which lines part variants: a comment `# --- name` at the left edge, between two statements.
-
-    Not one in a string, in brackets or in a block. Below something that Python cannot read every such line counts.
-    """
+    """Which lines part variants: a comment `# --- name` at the left edge, between two statements."""
     looks_so = {i for i, line in enumerate(lines) if _SEPARATOR.match(line.rstrip())}
     if not looks_so:
         return looks_so
@@ -216,11 +205,6 @@ def _separators(lines: Sequence[str]) -> set[int]:
     except (tokenize.TokenError, SyntaxError):
         separators |= waiting | {i for i in looks_so if i > row}
     return separators
-
-
-def is_separator(text: str) -> bool:
-    """Whether a line, or the literal made of it, parts variants."""
-    return bool(_SEPARATOR.match(text))
 
 
 def as_typed(line: str) -> str:
@@ -271,7 +255,9 @@ def wrap(tree: ast.Module, *, repeated: bool, interactivity: str = "last_expr", 
     Raises OptionError for variants that are fewer than two, or empty.
     """
     literal, body = tree.body[0], list(tree.body[1:])
-    _refuse_loose_jumps(body)
+    # let the compiler find what is illegal outside a loop, at the user's own line
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    compile(ast.Module(_copies(body), []), "<cell>", "exec", flags=flags, dont_inherit=True)
     parts = _parted(body) if variants else [body]
     body = [statement for part in parts for statement in part]
     future = [s for s in body if isinstance(s, ast.ImportFrom) and s.module == "__future__"]
@@ -302,10 +288,8 @@ def _parted(body: list[ast.stmt]) -> list[list[ast.stmt]]:
     if not parts[0] and len(parts) > 1:  # the first variant has a separator of its own, with its name
         del parts[0]
     if len(parts) < 2:
-        raise OptionError(
-            "--vs: the cell has one variant, two or more are compared",
-            hint="part them by a line such as  # --- B  at the left edge",
-        )
+        message = "--vs: the cell has one variant, two or more are compared"
+        raise OptionError(message, hint="part them by a line such as  # --- B  at the left edge")
     empty = next((i for i, part in enumerate(parts) if not part), None)
     if empty is not None:
         raise OptionError(f"--vs: variant {empty + 1} of {len(parts)} has no code", hint="remove its separator")
@@ -315,7 +299,7 @@ def _parted(body: list[ast.stmt]) -> list[list[ast.stmt]]:
 def _is_separator(statement: ast.stmt) -> bool:
     value = getattr(statement, "value", None)
     is_text = isinstance(statement, ast.Expr) and isinstance(value, ast.Constant) and isinstance(value.value, str)
-    return is_text and is_separator(value.value)  # type: ignore[union-attr]
+    return is_text and bool(_SEPARATOR.match(value.value))  # type: ignore[union-attr]
 
 
 def _interleaved(
@@ -326,7 +310,7 @@ def _interleaved(
     firsts = [*map(_last_seen, parts[:-1]), stored[n_before_last:]]
     again = [_copies(part) for part in parts]
     if show_all:
-        again = [_without_display(part) for part in again]
+        again = [[_park(s.value, s) if isinstance(s, ast.Expr) else s for s in part] for part in again]
     repeated: list[ast.stmt] = [_loop("repetitions", part, where, number) for number, part in enumerate(again)]
     test = call_at(where, "more").value
     loop = ast.copy_location(ast.While(test, repeated, []), where)
@@ -366,12 +350,6 @@ def _copied(node: Any) -> Any:
     return ast.copy_location(type(node)(**{name: _copied(value) for name, value in ast.iter_fields(node)}), node)
 
 
-def _refuse_loose_jumps(body: list[ast.stmt]) -> None:
-    """Let the compiler find what is illegal outside a loop, at the user's own line."""
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    compile(ast.Module(_copies(body), []), "<cell>", "exec", flags=flags, dont_inherit=True)
-
-
 def _store_last(body: list[ast.stmt], interactivity: str) -> tuple[list[ast.stmt], bool]:
     """The body with its last value parked on the runtime instead of shown, and whether there is one."""
     last = body[-1] if body else None
@@ -408,11 +386,6 @@ def _assigned_name(statement: ast.stmt | None) -> str | None:
 def _park(value: ast.expr, where: ast.stmt) -> ast.stmt:
     target = located(ast.Attribute(ast.Name(RUNTIME, ast.Load()), "value", ast.Store()), where)
     return ast.copy_location(ast.Assign([target], value), where)
-
-
-def _without_display(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Under interactivity "all" every bare expression is shown; repetitions park theirs instead."""
-    return [_park(s.value, s) if isinstance(s, ast.Expr) else s for s in body]
 
 
 def _loop(method: str, body: list[ast.stmt], where: ast.stmt, *args: int) -> ast.stmt:

@@ -71,9 +71,8 @@ class BenchRun:
         self._magic, self._synced = name, name == "syncbench"
         self._setup_code, self._setup = rest, compiled_setup(shell, rest)
         if options.setup_each and self._setup is None:
-            raise OptionError(
-                "--setup-each needs set-up code after the options", hint="%%bench --setup-each x = x0.clone()"
-            )
+            message = "--setup-each needs set-up code after the options"
+            raise OptionError(message, hint="%%bench --setup-each x = x0.clone()")
         self._names = variant_names(cell.source, options.name) if options.vs else [options.name]
         self._progress = Progress(shell, f"%%{name}", quiet=options.quiet)
         self._sweep: Sweep | None = options.sweep

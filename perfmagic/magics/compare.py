@@ -21,12 +21,8 @@ from perfmagic.results.what_if import Predicted, PredictionCheck
 RECORDED = (TimelineResult, RanksResult, RanksSweep)
 _QUANTITY = Option(
     "what to compare: *done*, *span*, *returns* or *queued*, for functions only with `-n`",
-    unset="*done*, else *returns*",
-    choices=QUANTITIES,
-    metavar="Q",
-    name="quantity",
-    type=str,
-)
+    unset="*done*, else *returns*", choices=QUANTITIES, metavar="Q", name="quantity", type=str,
+)  # fmt: skip
 
 
 def parser() -> Parser:
@@ -56,7 +52,13 @@ def run(shell: Any, line: str) -> AnyComparison | PredictionCheck | None:
         raise OptionError(f"%compare: {len(names)} named, at least two are needed", hint="%compare before after")
     given = [_named(shell, name) for name in names]
     if isinstance(given[0], Predicted):
-        return _check_prediction(shell, options.variable, given)
+        # compare a prediction with the run of the changed cell
+        if len(given) != 2:
+            raise OptionError(f"%compare: a prediction is checked against one timeline, not {len(given) - 1}")
+        check: PredictionCheck = given[0].check(given[1])
+        show(check)
+        bind(shell, options.variable, check)
+        return check
     timelines = any(isinstance(value, (*RECORDED, Path)) for value in given)
     functions = not timelines and any(not isinstance(value, (BenchResult, SweepResult)) for value in given)
     labels = _labels(names, given) if timelines else names if functions else ()
@@ -75,16 +77,6 @@ def run(shell: Any, line: str) -> AnyComparison | PredictionCheck | None:
     return comparison
 
 
-def _check_prediction(shell: Any, variable: str, given: list[Any]) -> PredictionCheck:
-    """Compare a prediction with the run of the changed cell."""
-    if len(given) != 2:
-        raise OptionError(f"%compare: a prediction is checked against one timeline, not {len(given) - 1}")
-    check: PredictionCheck = given[0].check(given[1])
-    show(check)
-    bind(shell, variable, check)
-    return check
-
-
 def _labels(names: list[str], given: list[Any]) -> list[str]:
     """What to call timelines: a variable's name; a letter for a file, whose name is long."""
     pairs = enumerate(zip(names, given, strict=True))
@@ -99,10 +91,8 @@ def _named(shell: Any, name: str) -> Any:
             return value.named(name)
         if callable(value) or isinstance(value, (*RECORDED, WhatIfResult)):
             return value
-        raise OptionError(
-            f"%compare: {name} is of type {type(value).__name__}",
-            hint="name results of %%bench, %%timeline or %%ranks with -o NAME, or functions",
-        )
+        message = f"%compare: {name} is of type {type(value).__name__}"
+        raise OptionError(message, hint="name results of %%bench, %%timeline or %%ranks with -o NAME, or functions")
     path = file_path(name)
     if is_trace_path(path):
         return path

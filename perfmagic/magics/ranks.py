@@ -39,25 +39,16 @@ _CELL_OPTIONS = (
 )
 _N = Option(
     "how many processes, or a variable with that number; another number replaces the running ones",
-    unset="as many as run, else 2",
-    short="-n",
-    metavar="N",
-    type=str,
-)
+    unset="as many as run, else 2", short="-n", metavar="N", type=str,
+)  # fmt: skip
 _SWEEP = Option(
     "run the cell on each number of ranks, in new processes; text after the options is set-up code, which "
-    "runs first and is not measured",
-    name="sweep",
-    metavar="n=A,B,C",
-    type=str,
-)
+    "runs first and is not measured", name="sweep", metavar="n=A,B,C", type=str,
+)  # fmt: skip
 _SAVE = Option(
-    "also save each rank's trace there as Chrome JSON, `rank0.json.gz` and so on",
-    name="save",
-    metavar="DIR",
-    type=str,
-    more="; for a sweep, files that `perfmagic.load(DIR)` opens",
-)
+    "also save each rank's trace there as Chrome JSON, `rank0.json.gz` and so on", name="save", metavar="DIR",
+    type=str, more="; for a sweep, files that `perfmagic.load(DIR)` opens",
+)  # fmt: skip
 
 
 def parser() -> Parser:
@@ -186,9 +177,8 @@ def parse_count(text: str | None, variables: Mapping[str, object]) -> int | None
     try:
         return int(text) if value is text else operator.index(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise OptionError(
-            f"%%ranks -n {text}: neither a whole number nor a variable with one", hint="%%ranks -n 4, or n = 4"
-        ) from None
+        message = f"%%ranks -n {text}: neither a whole number nor a variable with one"
+        raise OptionError(message, hint="%%ranks -n 4, or n = 4") from None
 
 
 def run(shell: Any, line: str, source: str) -> None:
@@ -209,9 +199,8 @@ def run(shell: Any, line: str, source: str) -> None:
     check_no_record_options(options)
     on = parse_ranks(options.on)
     if options.setup and on is not None:
-        raise OptionError(
-            "%%ranks --setup --on: set-up code runs on all ranks", hint="omit --on, and test the rank in the code"
-        )
+        message = "%%ranks --setup --on: set-up code runs on all ranks"
+        raise OptionError(message, hint="omit --on, and test the rank in the code")
     request = Request.for_options(
         parse_count(options.n, shell.user_ns),
         {"device": options.device, "backend": options.backend, "cluster": options.cluster},
@@ -267,10 +256,8 @@ def _run_sweep(shell: Any, options: argparse.Namespace, setup: str, source: str)
         message = f"%%ranks --sweep --cluster {options.cluster}: a sweep starts processes of this machine"
         raise OptionError(message, hint="run the cell with -n and --cluster for each number of ranks")
     if options.sweep.name != "n":
-        raise OptionError(
-            f"%%ranks --sweep {options.sweep.name}={options.sweep.text}: the number of ranks is called n",
-            hint="%%ranks --sweep n=1,2,4; set-up code behind it may use world_size",
-        )
+        message = f"%%ranks --sweep {options.sweep.name}={options.sweep.text}: the number of ranks is called n"
+        raise OptionError(message, hint="%%ranks --sweep n=1,2,4; set-up code behind it may use world_size")
     plan = SweepPlan(
         source=source,
         setup="\n" * (len(source) - len(source.lstrip("\n"))) + setup,  # on the magic's line, as the editor counts

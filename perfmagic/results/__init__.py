@@ -18,23 +18,10 @@ if TYPE_CHECKING:
     from perfmagic.results.what_if import WhatIfResult
 
 __all__ = [
-    "BenchResult",
-    "CompareResult",
-    "FlameResult",
-    "GraphResult",
-    "MemoryResult",
-    "RanksResult",
-    "RanksSweep",
-    "RanksSweepComparison",
-    "RanksWhatIf",
-    "Result",
-    "RooflineResult",
-    "SweepResult",
-    "TimelineResult",
-    "TraceComparison",
-    "Traces",
-    "WhatIfResult",
-]
+    "BenchResult", "CompareResult", "FlameResult", "GraphResult", "MemoryResult", "RanksResult", "RanksSweep",
+    "RanksSweepComparison", "RanksWhatIf", "Result", "RooflineResult", "SweepResult", "TimelineResult",
+    "TraceComparison", "Traces", "WhatIfResult",
+]  # fmt: skip
 _NAMES = {
     "bench": "BenchResult CompareResult SweepResult",
     "flame": "FlameResult",

@@ -123,9 +123,8 @@ class GraphResult(Result):
         try:
             import networkx as nx  # type: ignore[import-untyped]  # it has no stubs of its own
         except ImportError:
-            raise CaptureError(
-                "to_networkx() needs networkx, which is not installed", hint="pip install networkx"
-            ) from None
+            message = "to_networkx() needs networkx, which is not installed"
+            raise CaptureError(message, hint="pip install networkx") from None
         made = nx.DiGraph()
         for node in self.nodes().to_dict():
             made.add_node(node["number"], **node)
@@ -237,15 +236,9 @@ class GraphResult(Result):
         used = {int(self.trace.ops.device[row]) for node in graph.placed for row in node.rows}
         infos = [info for info in self.trace.meta.devices if info.index in used]
         return GraphDoc(
-            device=devices_label(infos) or _ON_HOST,
-            failed=self.trace.meta.failed,
-            conclusion=self.conclusion,
-            about=self._about,
-            graph=graph,
-            drawn=drawn(graph),
-            late=self.late(),
-            notes=tuple(self._remarks()),
-        )
+            device=devices_label(infos) or _ON_HOST, failed=self.trace.meta.failed, conclusion=self.conclusion,
+            about=self._about, graph=graph, drawn=drawn(graph), late=self.late(), notes=tuple(self._remarks()),
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return self._nothing() if self.is_empty else f"Graph: {self.sentence} · {self._about}"

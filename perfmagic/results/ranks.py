@@ -187,9 +187,8 @@ class RanksResult(Result):
         """
         known = {timeline.trace.meta.rank: host_as_device(timeline.trace) for timeline in timelines}
         if not known or None in known:
-            raise OptionError(
-                "RanksResult.of: timelines of ranks are needed", hint="perfmagic.open_traces(folder).ranks"
-            )
+            message = "RanksResult.of: timelines of ranks are needed"
+            raise OptionError(message, hint="perfmagic.open_traces(folder).ranks")
         ranks = Ranks({rank: trace for rank, trace in known.items() if rank is not None}, timelines[0].comm_names)
         return cls(tuple(sorted(timelines, key=lambda timeline: timeline.trace.meta.rank or 0)), ranks)
 
@@ -278,10 +277,8 @@ class RanksResult(Result):
 
     def _job(self, what: str) -> JobReplay:
         if len(self.ranks.traces) != len(self.ranks.ranks):
-            raise OptionError(
-                f"ranks.{what}: the records of {len(self.ranks.ranks)} ranks were not kept",
-                hint="perfmagic.open_traces(folder).ranks keeps them",
-            )
+            message = f"ranks.{what}: the records of {len(self.ranks.ranks)} ranks were not kept"
+            raise OptionError(message, hint="perfmagic.open_traces(folder).ranks keeps them")
         return job_replay(self.ranks)
 
     def messages(self) -> Rows[Message]:
@@ -509,10 +506,8 @@ class Traces(tuple[TimelineResult, ...]):  # noqa: SLOT001  it keeps what was wo
     def ranks(self) -> RanksResult:
         """The ranks of the largest job on one axis. Raises OptionError where there are none."""
         if not self.jobs:
-            raise OptionError(
-                f"{units.plural(len(self), 'trace')}, and no two of them are ranks of one job",
-                hint=self.mixed or "open the files of several ranks",
-            )
+            message = f"{units.plural(len(self), 'trace')}, and no two of them are ranks of one job"
+            raise OptionError(message, hint=self.mixed or "open the files of several ranks")
         return self.jobs[0]
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:

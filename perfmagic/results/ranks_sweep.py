@@ -225,18 +225,14 @@ class RanksSweepComparison(Result):
     def of(cls, first: RanksSweep, second: RanksSweep, names: tuple[str, str]) -> RanksSweepComparison:
         """What changed from the first sweep to the second. Raises OptionError where they have nothing in common."""
         if first.scaling != second.scaling:
-            raise OptionError(
-                f"compare: {names[0]} has {first.scaling} scaling, {names[1]} has {second.scaling}",
-                hint="sweep both with --strong, or both without",
-            )
+            message = f"compare: {names[0]} has {first.scaling} scaling, {names[1]} has {second.scaling}"
+            raise OptionError(message, hint="sweep both with --strong, or both without")
         times_ns = [dict(zip(sweep.n, sweep.times_ns, strict=True)) for sweep in (first, second)]
         table = scaling_changes(first.table, second.table, (times_ns[0], times_ns[1]))
         if not len(table):
             numbers = [", ".join(map(str, sweep.n)) for sweep in (first, second)]
-            raise OptionError(
-                f"compare: {names[0]} has {numbers[0]} ranks, {names[1]} has {numbers[1]}: none is in both",
-                hint="sweep both over the same numbers of ranks",
-            )
+            message = f"compare: {names[0]} has {numbers[0]} ranks, {names[1]} has {numbers[1]}: none is in both"
+            raise OptionError(message, hint="sweep both over the same numbers of ranks")
         labels = first.device_label, second.device_label
         no_verdict = f"{names[0]} ran on {labels[0]}, {names[1]} on {labels[1]}" if labels[0] != labels[1] else ""
         return cls(names, table, first.scaling, no_verdict, _notes(first, second, names))

@@ -37,9 +37,8 @@ class Result(ABC):
         live = self.live()
         if live is None:
             what = type(self).__name__
-            raise OptionError(
-                f"a {what} has no live view", hint="its picture is .html(), timelines and ranks have both"
-            )
+            message = f"a {what} has no live view"
+            raise OptionError(message, hint="its picture is .html(), timelines and ranks have both")
         from perfmagic.widget.timeline import timeline_widget
 
         return timeline_widget(live)

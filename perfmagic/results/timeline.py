@@ -381,17 +381,10 @@ class TimelineResult(Result):
         return python_during(self.trace, start, end, _thread_number("python_during", thread))
 
     def flame(
-        self,
-        start_ns: float | None = None,
-        end_ns: float | None = None,
-        *,
-        step: int | None = None,
-        line: int | None = None,
-        answer: int | None = None,
-        thread: int | None = None,
-        by_thread: bool = False,
+        self, start_ns: float | None = None, end_ns: float | None = None, *, step: int | None = None,
+        line: int | None = None, answer: int | None = None, thread: int | None = None, by_thread: bool = False,
         weight: str = "time",
-    ) -> FlameResult:
+    ) -> FlameResult:  # fmt: skip
         """Where was Python during this time? A flame graph of its frames or lines with operators, or of these alone.
 
         start_ns, end_ns: as of a finding.  step: a step's number.  line: of the cell.  answer: its number, from 1.
@@ -403,14 +396,9 @@ class TimelineResult(Result):
 
         window_ns = None if start_ns is None and end_ns is None else _window_ns("flame", start_ns, end_ns)
         return flame_of(
-            self.trace,
-            self.comm_names,
-            lambda: self.answers,
-            Selection(window_ns, step, line, answer),
-            thread=_thread_number("flame", thread),
-            by_thread=bool(by_thread),
-            weight=weight,
-        )
+            self.trace, self.comm_names, lambda: self.answers, Selection(window_ns, step, line, answer),
+            thread=_thread_number("flame", thread), by_thread=bool(by_thread), weight=weight,
+        )  # fmt: skip
 
     def overlap(self, device: int | None = None) -> Rows[ClassOverlap]:
         """How long (ns) each two classes of ops overlapped: compute, copies by direction, communication, memset."""

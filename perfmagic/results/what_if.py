@@ -82,9 +82,8 @@ class Predicted(Result):
         self._check()
         measured_ns = self._measured_ns(measured)
         if measured_ns is None:
-            raise OptionError(
-                f"a prediction is checked against {self.checked_against}, not {measured!r}", hint=self.to_check
-            )
+            message = f"a prediction is checked against {self.checked_against}, not {measured!r}"
+            raise OptionError(message, hint=self.to_check)
         return PredictionCheck(self.prediction, measured_ns)
 
     def to_dict(self) -> dict[str, Any]:

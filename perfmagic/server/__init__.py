@@ -1,7 +1,4 @@
-"""Traces opened from the file browser: a Jupyter server has them read in a process and sends the timeline.
-
-Nothing heavy is imported here: a server without a trace to open does not pay for it.
-"""
+"""Traces opened from the file browser: a Jupyter server has a process read them. Nothing heavy is imported here."""
 
 from __future__ import annotations
 

@@ -115,17 +115,10 @@ def to_peer(source: SimTensor, target: SimTensor) -> SimTensor:
         destination.real().copy_(origin.real())
 
     queue_op(
-        lane,
-        "Memcpy PtoP (Device -> Device)",
-        OpKind.MEMCPY,
-        body,
-        [origin.buffer, destination.buffer],
-        [destination.buffer],
-        call="simMemcpyPeerAsync",
-        size_bytes=_bytes(source),
-        in_backward=in_backward,
+        lane, "Memcpy PtoP (Device -> Device)", OpKind.MEMCPY, body, [origin.buffer, destination.buffer],
+        [destination.buffer], call="simMemcpyPeerAsync", size_bytes=_bytes(source), in_backward=in_backward,
         start_ns=begin_ns,
-    )
+    )  # fmt: skip
     there.wait_stream(here)
     return target
 
@@ -146,34 +139,18 @@ def item(source: SimTensor) -> Any:
 
 
 def _queue(
-    tensor: SimTensor,
-    name: str,
-    body: Body,
-    size_bytes: int,
-    begin_ns: int,
-    free: bool,
-    *,
-    reads: bool,
+    tensor: SimTensor, name: str, body: Body, size_bytes: int, begin_ns: int, free: bool, *, reads: bool,
     writes: bool = True,
-) -> Job:
+) -> Job:  # fmt: skip
     """Launch a copy.  free: the host stages nothing, so the call ends when the copy is queued."""
     ref = tensor._ref
     lane, in_backward = launch_lane(ref.buffer.device_index, [ref])
     pace = lane.device.pace
     hold_s = pace(name, OpKind.MEMCPY, size_bytes) if pace and not free else 0.0
     return queue_op(
-        lane,
-        name,
-        OpKind.MEMCPY,
-        body,
-        [ref.buffer] if reads else [],
-        [ref.buffer] if writes else [],
-        call="simMemcpyAsync",
-        size_bytes=size_bytes,
-        in_backward=in_backward,
-        start_ns=begin_ns,
-        hold_s=hold_s,
-    )
+        lane, name, OpKind.MEMCPY, body, [ref.buffer] if reads else [], [ref.buffer] if writes else [],
+        call="simMemcpyAsync", size_bytes=size_bytes, in_backward=in_backward, start_ns=begin_ns, hold_s=hold_s,
+    )  # fmt: skip
 
 
 def _bytes(t: torch.Tensor) -> int:

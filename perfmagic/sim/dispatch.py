@@ -32,13 +32,7 @@ from perfmagic.sim.launch import launch_lane, queue_op
 from perfmagic.sim.log import LOG
 from perfmagic.sim.operators import Operator, map_tree, operator_of
 from perfmagic.sim.pace import Pace
-from perfmagic.sim.refusals import (
-    TORCH_ARITHMETIC,
-    check_layout,
-    is_refused,
-    refuse_address,
-    refuse_name,
-)
+from perfmagic.sim.refusals import TORCH_ARITHMETIC, check_layout, is_refused, refuse_address, refuse_name
 from perfmagic.sim.results import (
     check_apart,
     check_bounds,
@@ -354,32 +348,17 @@ def _run_and_wait(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def _launch(
-    op: Operator,
-    taken: Arguments,
-    body: Callable[[], None],
-    lane: Lane,
-    in_backward: bool,
-    writes: list[Buffer],
-    fresh: Sequence[Buffer] = (),
-    *,
-    direct: bool = False,
-) -> Job:
+    op: Operator, taken: Arguments, body: Callable[[], None], lane: Lane, in_backward: bool, writes: list[Buffer],
+    fresh: Sequence[Buffer] = (), *, direct: bool = False,
+) -> Job:  # fmt: skip
     kind, name, call = _identity(op, taken)
     pace = lane.device.pace
     by_work = pace if isinstance(pace, Pace) and pace.by_work and kind == OpKind.KERNEL else None
     return queue_op(
-        lane,
-        name,
-        kind,
-        body,
-        [ref.buffer for ref in taken.refs],
-        writes,
-        call=call,
+        lane, name, kind, body, [ref.buffer for ref in taken.refs], writes, call=call,
         size_bytes=_moved_bytes(taken) if kind != OpKind.KERNEL else -1,
-        least_s=least_s(by_work, op, taken, fresh) if by_work else None,
-        direct=direct,
-        in_backward=in_backward,
-    )
+        least_s=least_s(by_work, op, taken, fresh) if by_work else None, direct=direct, in_backward=in_backward,
+    )  # fmt: skip
 
 
 def _identity(op: Operator, taken: Arguments) -> tuple[OpKind, str, str]:

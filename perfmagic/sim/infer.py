@@ -94,11 +94,7 @@ def _named_meta(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 class Arguments:
-    """The arguments of one call, taken apart in one pass.
-
-    args, kwargs: as a job holds them, with Refs for tensors on the device.  refs: those.  host: other tensors.
-    key: all that the result's shape depends on.
-    """
+    """The arguments of one call in one pass: as a job holds them, with Refs, and all that the shape depends on."""
 
     __slots__ = ("args", "host", "key", "kwargs", "refs")
 
@@ -124,15 +120,12 @@ class Arguments:
             self.key.append((kind, len(value)))
             return kind([self._convert(v) for v in value])
         if isinstance(value, torch.Tensor):
-            return self._convert_host(value)
+            self.key.append((tuple(value.shape), value.stride(), value.dtype))
+            self.host.append(value)
+            return value.detach().clone()  # as it is now: the op runs later
         # the value of a factor never decides a shape, and some change at every step (Adam's bias correction)
         self.key.append(kind if kind is torch.Generator or (kind is float and self.refs) else (kind, value))
         return value
-
-    def _convert_host(self, value: torch.Tensor) -> torch.Tensor:
-        self.key.append((tuple(value.shape), value.stride(), value.dtype))
-        self.host.append(value)
-        return value.detach().clone()  # as it is now: the op runs later
 
 
 def check_devices(op: Operator, taken: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

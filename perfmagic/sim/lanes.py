@@ -30,8 +30,7 @@ class NotComputedError(DeviceError):
 
     def __init__(self, origin: BaseException) -> None:
         super().__init__(
-            f"this tensor was never computed: {first_line(origin)}",
-            hint="run again the lines that make it",
+            f"this tensor was never computed: {first_line(origin)}", hint="run again the lines that make it"
         )
         self.origin = origin
 
@@ -67,26 +66,9 @@ class Job:
     """
 
     __slots__ = (
-        "after",
-        "body",
-        "correlation",
-        "direct",
-        "done",
-        "done_ns",
-        "ends_future",
-        "error",
-        "in_backward",
-        "kind",
-        "lane",
-        "least_s",
-        "meets_ranks",
-        "name",
-        "raced",
-        "seen",
-        "size_bytes",
-        "skipped_ns",
-        "waiters",
-    )
+        "after", "body", "correlation", "direct", "done", "done_ns", "ends_future", "error", "in_backward", "kind",
+        "lane", "least_s", "meets_ranks", "name", "raced", "seen", "size_bytes", "skipped_ns", "waiters",
+    )  # fmt: skip
 
     def __init__(self, lane: Lane, name: str, body: Body | None, kind: OpKind | None = None) -> None:
         self.lane = lane

@@ -15,10 +15,7 @@ from perfmagic.sim.tensor import Buffer, Ref
 
 
 def launch_lane(device_index: int, refs: Sequence[Ref]) -> tuple[Lane, bool]:
-    """The lane an op goes to, and whether it belongs to a backward pass.
-
-    torch runs backward on threads of its own, each op on the stream of its forward op: here, of what it reads first.
-    """
+    """The lane an op goes to, and whether it is of a backward pass: those go to the stream of what they read first."""
     if not torch_private.in_backward():
         return current_lane(device_index), False
     writer = refs[0].buffer.writer if refs else None
@@ -34,22 +31,10 @@ def sleep(seconds: float) -> None:
 
 
 def queue_op(
-    lane: Lane,
-    name: str,
-    kind: OpKind,
-    body: Body | None,
-    reads: Sequence[Buffer],
-    writes: Sequence[Buffer],
-    *,
-    call: str = "simLaunchKernel",
-    size_bytes: int = -1,
-    least_s: float | None = None,
-    direct: bool = False,
-    in_backward: bool = False,
-    meets_ranks: bool = False,
-    start_ns: int = 0,
-    hold_s: float = 0.0,
-) -> Job:
+    lane: Lane, name: str, kind: OpKind, body: Body | None, reads: Sequence[Buffer], writes: Sequence[Buffer], *,
+    call: str = "simLaunchKernel", size_bytes: int = -1, least_s: float | None = None, direct: bool = False,
+    in_backward: bool = False, meets_ranks: bool = False, start_ns: int = 0, hold_s: float = 0.0,
+) -> Job:  # fmt: skip
     """Launch: queue an op behind the writers of what it uses and the readers of what it writes.
 
     reads: buffers used, those written in place among them.  least_s: instead of the device's pace.

@@ -209,36 +209,15 @@ class SimLog:
         for key in ("node", "free_node"):
             blocks[key] = [names.setdefault(name, len(names)) if name else NONE for name in blocks.get(key, ())]
         return SimRecords(
-            tuple(names),
-            ops,
-            calls,
-            host_ops,
-            waits,
-            counters,
-            host_waits,
-            self._races[at.races :],
-            collectives,
-            blocks,
-            self._nodes[at.nodes :],
-            self._paced[at.paced :],
-            dropped=len(dropped),
-            full_ns=min(dropped, default=None),
-            limit_ops=self.limit,
-        )
+            tuple(names), ops, calls, host_ops, waits, counters, host_waits, self._races[at.races :], collectives,
+            blocks, self._nodes[at.nodes :], self._paced[at.paced :], dropped=len(dropped),
+            full_ns=min(dropped, default=None), limit_ops=self.limit,
+        )  # fmt: skip
 
     def add_op(
-        self,
-        start_ns: int,
-        end_ns: int,
-        kind: OpKind,
-        device: int,
-        stream: int,
-        name: str,
-        correlation: int,
-        size_bytes: int,
-        *,
-        raced: tuple[int, Hazard] | None,
-    ) -> None:
+        self, start_ns: int, end_ns: int, kind: OpKind, device: int, stream: int, name: str, correlation: int,
+        size_bytes: int, *, raced: tuple[int, Hazard] | None,
+    ) -> None:  # fmt: skip
         """One device op, from the stream's thread.  raced: see Job."""
         if len(self._ops) >= self._ops_end:
             self._dropped.append(start_ns)
@@ -281,15 +260,9 @@ class SimLog:
         self._host_ops.append((start_ns, end_ns, int(HostKind.OP), name, threading.get_native_id()))
 
     def add_wait(
-        self,
-        at_ns: int,
-        correlation: int,
-        device: int,
-        stream: int,
-        on_stream: int,
-        on_correlation: int,
+        self, at_ns: int, correlation: int, device: int, stream: int, on_stream: int, on_correlation: int,
         on_device: int,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """stream waits until on_stream, of on_device, has done its launches up to on_correlation."""
         if len(self._waits) < self._calls_end:
             self._waits.append((at_ns, correlation, device, stream, on_stream, on_correlation, on_device))
@@ -324,19 +297,8 @@ class SimLog:
         return ledger.block(held, device)
 
     def _tables(self) -> tuple[list[Any], ...]:
-        return (
-            self._ops,
-            self._calls,
-            self._host_ops,
-            self._waits,
-            self._counters,
-            self._host_waits,
-            self._races,
-            self._dropped,
-            self._collectives,
-            self._nodes,
-            self._paced,
-        )
+        rows = self._ops, self._calls, self._host_ops, self._waits, self._counters, self._host_waits
+        return *rows, self._races, self._dropped, self._collectives, self._nodes, self._paced
 
     def _set_ends(self, ops: int, calls: int, host_ops: int) -> None:
         self._ops_end = ops + self.limit

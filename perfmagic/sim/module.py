@@ -161,10 +161,8 @@ def _no_memory_zeros(size: Any, **options: Any) -> Any:
 def _refuse_storage(_storage: Any, location: str) -> None:
     """torch.load(…, map_location="sim") would make torch allocate memory that the device does not have, and crash."""
     if location.split(":", maxsplit=1)[0] == devices.NAME:
-        raise DeviceError(
-            "torch.load cannot place tensors on the simulated device",
-            hint='load with map_location="cpu" and move the model or tensors with .to(device)',
-        )
+        message = "torch.load cannot place tensors on the simulated device"
+        raise DeviceError(message, hint='load with map_location="cpu" and move the model or tensors with .to(device)')
 
 
 def register(rebuild: Callable[..., Any]) -> list[Any]:

@@ -216,7 +216,10 @@ class Pace:
             raise OptionError(
                 f"pace: flop_per_s is a dict of rates by op, not {self.flop_per_s!r}", hint="{'mm': 5e10}"
             )
-        _check_times([*self.by_name.values(), self.kernel_s, self.link_latency_s])
+        given = [*self.by_name.values(), self.kernel_s, self.link_latency_s]
+        times = [_number(seconds) for seconds in given if seconds is not None]
+        if any(not 0 <= t < 1e6 for t in times):
+            raise OptionError(f"pace: a least time must be 0 s or more, got {min(times)}")
         _check_rates([self.copy_bytes_per_s, self.link_bytes_per_s, self.kernel_bytes_per_s], "a bandwidth", "B/s")
         _check_rates([*self.flop_per_s.values()], "a rate", "FLOP/s")
         for name in self.flop_per_s:
@@ -336,12 +339,6 @@ def _check_speedup(given: Any) -> None:
             raise OptionError(f"pace: {name!r} is no type with a speed of its own", hint=f"one of {known}: half=2x")
         if not _number(factor) > 0:
             raise OptionError(f"pace: a factor must be above 0, got {factor}", hint="half=2x")
-
-
-def _check_times(given: list[Any]) -> None:
-    times = [_number(seconds) for seconds in given if seconds is not None]
-    if any(not 0 <= t < 1e6 for t in times):
-        raise OptionError(f"pace: a least time must be 0 s or more, got {min(times)}")
 
 
 def _check_rates(given: list[Any], what: str, unit: str) -> None:

@@ -43,10 +43,8 @@ def refuse_unknown_operator(name: str) -> NoReturn:
 
 def refuse_address(what: str) -> NoReturn:
     """Refuse access from the host to memory of the device."""
-    raise DeviceError(
-        f"{what}: memory of the simulated device has no address that the host can use",
-        hint="copy the tensor to host memory with .cpu() first",
-    )
+    message = f"{what}: memory of the simulated device has no address that the host can use"
+    raise DeviceError(message, hint="copy the tensor to host memory with .cpu() first")
 
 
 def refuse_compiling() -> None:
@@ -95,10 +93,8 @@ def check_layout(name: str, kwargs: dict[str, Any]) -> None:
 
 
 def _refuse_layout(kind: str, name: str) -> NoReturn:
-    raise DeviceError(
-        f"{name}: the simulated device holds dense tensors only, not {kind} ones",
-        hint="keep the tensor on the CPU, or make it dense there before it is moved",
-    )
+    message = f"{name}: the simulated device holds dense tensors only, not {kind} ones"
+    raise DeviceError(message, hint="keep the tensor on the CPU, or make it dense there before it is moved")
 
 
 def register_refusals() -> list[Any]:

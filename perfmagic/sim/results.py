@@ -20,10 +20,7 @@ _NESTED = {list, tuple}
 
 
 def real_call(op: Operator, taken: Arguments, index: int, *, fixed: bool) -> Callable[[], Any]:
-    """The call on real memory. Random ops get their seed here, at the launch.
-
-    fixed: what the op writes has to keep its shape, as the host knows it already.
-    """
+    """The call on real memory; random ops get their seed here.  fixed: what is written has to keep its shape."""
     args, kwargs = taken.args, _named_cpu(taken.kwargs)
     call = op.runs
     seeded = _seeding(op, args, kwargs, index) if op.seeded else None
@@ -47,10 +44,8 @@ def _check_written(op: Operator, given: tuple[Any, Any], real: tuple[Any, Any]) 
     for place in op.writes:
         for ref, t in zip(flat(argument(place, *given)), flat(argument(place, *real)), strict=True):
             if isinstance(ref, Ref) and not ref.buffer.odd and tuple(t.shape) != ref.spec.size:
-                raise DeviceError(
-                    f"{op.name} gave its {place[1]} the shape {tuple(t.shape)} where {ref.spec.size} was expected",
-                    hint=f"give it a tensor of the shape {tuple(t.shape)}",
-                )
+                message = f"{op.name} gave its {place[1]} the shape {tuple(t.shape)} where {ref.spec.size} was expected"
+                raise DeviceError(message, hint=f"give it a tensor of the shape {tuple(t.shape)}")
 
 
 def _seeding(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], index: int) -> Callable[[], Any]:
@@ -77,20 +72,16 @@ def make_body(
         try:
             result = run()
         except BaseException as error:
-            _spoil(fresh, written, error)
+            # mark new results as failed; also memory to be changed, if the op was not run at all
+            skipped = isinstance(error, NotComputedError)
+            origin = error.origin if isinstance(error, NotComputedError) else error
+            for buffer in (*fresh, *(written if skipped else ())):
+                buffer.error = origin
             raise
         if fresh:
             _fill(fresh, result)
 
     return body
-
-
-def _spoil(fresh: list[Buffer], written: list[Buffer], error: BaseException) -> None:
-    """Mark new results as failed; also memory to be changed, if the op was not run at all."""
-    skipped = isinstance(error, NotComputedError)
-    origin = error.origin if isinstance(error, NotComputedError) else error
-    for buffer in (*fresh, *(written if skipped else ())):
-        buffer.error = origin
 
 
 def _fill(fresh: list[Buffer], result: Any) -> None:

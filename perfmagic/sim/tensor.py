@@ -88,17 +88,8 @@ class Buffer:
     """
 
     __slots__ = (
-        "__weakref__",
-        "_held",
-        "base",
-        "device_index",
-        "error",
-        "odd",
-        "readers",
-        "spec",
-        "unplaced",
-        "writer",
-    )
+        "__weakref__", "_held", "base", "device_index", "error", "odd", "readers", "spec", "unplaced", "writer",
+    )  # fmt: skip
 
     def __init__(self, device_index: int, spec: Spec, stream: int, base: torch.Tensor | None = None) -> None:
         __tracebackhide__ = True
@@ -163,9 +154,7 @@ _installed: dict[str, Callable[..., Any]] = {}
 
 
 def install(
-    dispatch: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any],
-    to: Callable[..., Any],
-    rebuild: Callable[..., Any],
+    dispatch: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any], to: Callable[..., Any], rebuild: Callable[..., Any]
 ) -> None:
     """Set the functions behind SimTensor: for operators, for moves, and for unpickling."""
     _installed.update(dispatch=dispatch, to=to, rebuild=rebuild)

@@ -37,10 +37,8 @@ def register_python_backend(name: str, module: object) -> None:
         )
     taken = private_device_name()
     if taken not in ("privateuseone", name):
-        raise DeviceError(
-            f"torch holds one device of its own making, and {taken!r} is already that device",
-            hint="restart the kernel and load the simulated device without the other extension",
-        )
+        message = f"torch holds one device of its own making, and {taken!r} is already that device"
+        raise DeviceError(message, hint="restart the kernel and load the simulated device without the other extension")
     _accelerator.append(accelerator_kind())
     setup(name, backend_module=module, device_guard=_make_guard())
 

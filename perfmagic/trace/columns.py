@@ -151,10 +151,7 @@ class HostCalls(Table):
 
 @dataclass(frozen=True, eq=False)
 class HostOps(Table):
-    """Operators and annotations on the host's threads; rows of one thread nest.
-
-    Python frames are rows of this kind, too, in a table of their own: perfmagic.trace.frames.
-    """
+    """Operators and annotations on the host's threads; rows of one thread nest. Python frames are a table apart."""
 
     start_ns: Int64 = _time()
     end_ns: Int64 = _time()
@@ -290,10 +287,7 @@ class SeenOp:
 
 @dataclass(frozen=True)
 class SeenOps:
-    """The operators of a recording by their start.
-
-    dropped: how many more there were beyond the limit.  unread: of how many it is not known which memory they used.
-    """
+    """The operators of a recording by their start.  dropped: beyond the limit.  unread: of unknown memory."""
 
     ops: tuple[SeenOp, ...] = ()
     dropped: int = 0

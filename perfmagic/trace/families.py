@@ -74,11 +74,7 @@ FAMILIES = (
         "vllm/csrc/moe: topk_softmax_kernels.cu, moe_align_sum_kernels.cu",
     ),
     _op(Category.ELEMENTWISE, r"_foreach_copy|_amp_|rotary_embedding", f"{_YAML}; vllm recorded"),
-    _op(
-        Category.EMBEDDING,
-        r"embedding|SplitLookup|sparse_features|sparse_data|index_select",
-        "recorded: FBGEMM",
-    ),
+    _op(Category.EMBEDDING, r"embedding|SplitLookup|sparse_features|sparse_data|index_select", "recorded: FBGEMM"),
     _op(
         Category.SORTING,
         r"^aten::_?(?:sort|argsort|msort|topk|kthvalue|median|nanmedian|mode|nonzero|unique|masked_select|randperm"
@@ -227,11 +223,7 @@ FAMILIES = (
         r"|copy_kernel|copy_async|quant|arange|tri[lu]_|convertTensor|scalePackedTensor",
         f"{_CUDA}: CUDALoops.cuh, DistributionTemplates.h; recorded",
     ),
-    _kernel(
-        Category.ELEMENTWISE,
-        r"op_?tensor|SubTensorOp",
-        "MIOpen/src/kernels/MIOpenSubTensorOpWithScalarKernel.cl",
-    ),
+    _kernel(Category.ELEMENTWISE, r"op_?tensor|SubTensorOp", "MIOpen/src/kernels/MIOpenSubTensorOpWithScalarKernel.cl"),
     _kernel(
         Category.ELEMENTWISE,
         r"act_and_mul|swiglu|geglu|FP8rowwise|FP8_qparam",

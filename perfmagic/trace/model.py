@@ -270,26 +270,14 @@ class Trace:
 
 
 def make_trace(
-    names: Sequence[str],
-    meta: TraceMeta,
-    *,
-    ops: Mapping[str, Any] | None = None,
-    calls: Mapping[str, Any] | None = None,
-    host_ops: Mapping[str, Any] | None = None,
-    python_frames: Mapping[str, Any] | None = None,
-    waits: Mapping[str, Any] | None = None,
-    counters: Mapping[str, Any] | None = None,
-    marks: Mapping[str, Any] | None = None,
-    cell: Cell | None = None,
-    shapes: Sequence[LaunchShape] = (),
-    input_shapes: Sequence[str] = (),
-    input_dtypes: Sequence[str] = (),
-    input_values: Sequence[str] = (),
-    collectives: Sequence[Collective] = (),
-    paths: Paths | None = None,
-    blocks: Mapping[str, Any] | None = None,
-    host_waits: Mapping[str, Any] | None = None,
-) -> Trace:
+    names: Sequence[str], meta: TraceMeta, *, ops: Mapping[str, Any] | None = None,
+    calls: Mapping[str, Any] | None = None, host_ops: Mapping[str, Any] | None = None,
+    python_frames: Mapping[str, Any] | None = None, waits: Mapping[str, Any] | None = None,
+    counters: Mapping[str, Any] | None = None, marks: Mapping[str, Any] | None = None, cell: Cell | None = None,
+    shapes: Sequence[LaunchShape] = (), input_shapes: Sequence[str] = (), input_dtypes: Sequence[str] = (),
+    input_values: Sequence[str] = (), collectives: Sequence[Collective] = (), paths: Paths | None = None,
+    blocks: Mapping[str, Any] | None = None, host_waits: Mapping[str, Any] | None = None,
+) -> Trace:  # fmt: skip
     """Build a trace from unsorted columns (see perfmagic.trace.columns), joined and frozen.
 
     `launch` and `line` columns are computed here and must not be given. Python frames may be among host_ops, or apart
@@ -310,25 +298,12 @@ def make_trace(
     launch = launch_rows(op_table.correlation, call_table.correlation, call_table.kind)
     line = np.where(launch != NONE, call_table.line[launch], 0).astype(np.int32) if len(call_table) else op_table.line
     return Trace(
-        names=tuple(names),
-        ops=replace(op_table, launch=launch, line=line),
-        calls=call_table,
-        host_ops=host_table,
-        python_frames=frames,
-        waits=StreamWaits.make(waits),
-        counters=Counters.make(counters),
-        marks=mark_table,
-        meta=meta,
-        cell=cell,
-        shapes=tuple(shapes),
-        input_shapes=tuple(input_shapes),
-        input_dtypes=tuple(input_dtypes),
-        input_values=tuple(input_values),
-        collectives=tuple(collectives),
-        paths=paths,
-        blocks=Blocks.make(blocks),
-        host_waits=HostWaits.make(host_waits),
-    )
+        names=tuple(names), ops=replace(op_table, launch=launch, line=line), calls=call_table, host_ops=host_table,
+        python_frames=frames, waits=StreamWaits.make(waits), counters=Counters.make(counters), marks=mark_table,
+        meta=meta, cell=cell, shapes=tuple(shapes), input_shapes=tuple(input_shapes),
+        input_dtypes=tuple(input_dtypes), input_values=tuple(input_values), collectives=tuple(collectives),
+        paths=paths, blocks=Blocks.make(blocks), host_waits=HostWaits.make(host_waits),
+    )  # fmt: skip
 
 
 def _call_lines(marks: LineMarks, paths: Paths | None, calls: HostCalls) -> Int32:

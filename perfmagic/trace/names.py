@@ -218,10 +218,8 @@ def check_matches(comm_names: str | None, traces: Sequence[Trace]) -> None:
     known = kernel_names(traces)
     if not known or any(comm_kernel_names(trace, comm_names) for trace in traces):
         return
-    raise OptionError(
-        f"comm names {comm_names!r} match none of {plural(len(known), 'kernel name')}",
-        hint="; ".join(_names_near(comm_names, known)),
-    )
+    message = f"comm names {comm_names!r} match none of {plural(len(known), 'kernel name')}"
+    raise OptionError(message, hint="; ".join(_names_near(comm_names, known)))
 
 
 def _names_near(comm_names: str, known: Mapping[str, int]) -> list[str]:
@@ -278,10 +276,7 @@ _WAITS_FOR_ALL = re.compile(r"^(?:cuda|hip)DeviceSynchronize|^(?:cu|hip)CtxSynch
 
 
 def is_blocking_copy(name: str) -> bool:
-    """Whether a runtime or driver call is a copy between host and device that returns only when it is done.
-
-    cudaMemcpy, cuMemcpyDtoH, and HIP's hipMemcpyWithStream, which is what .item() calls there.
-    """
+    """Whether a call is a copy between host and device that returns when done, as cudaMemcpy, cuMemcpyDtoH."""
     return _BLOCKING_COPY.match(name) is not None
 
 

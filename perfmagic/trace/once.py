@@ -23,11 +23,9 @@ class _Kept(dict[Any, dict[Any, Any]]):
 
 
 def once_per_trace(function: Callable[Concatenate[K, P], R]) -> Callable[Concatenate[K, P], R]:
-    """Keep what a pure function of a trace (or a table) and hashable options gave, for as long as the trace lives.
+    """Keep what a pure function of a trace or table gave on that trace; callers share the result, and only read.
 
-    For results that are small beside the trace, or asked for by several readers: they share the one object, so they
-    must not write to it. Results may refer to the trace, so they are kept on it: a mapping from weak references to
-    results would keep such a trace for ever. An option left out and its default are one key.
+    An option left out and its default are one key.
     """
     options_of = list(signature(function).parameters.values())[1:]
     names = [option.name for option in options_of]
@@ -47,10 +45,7 @@ def once_per_trace(function: Callable[Concatenate[K, P], R]) -> Callable[Concate
 
 
 def once_per_name(function: Callable[[str], R]) -> Callable[[str], R]:
-    """Keep what a pure function of a kernel's name gave, for the names asked for last.
-
-    Several analyses ask the same of each name, and traces of one program have the same names.
-    """
+    """Keep what a pure function of a kernel's name gave, for the names asked for last: many analyses ask."""
     known = lru_cache(maxsize=MOST_NAMES)(function)
 
     def remembered(name: str) -> R:

@@ -104,10 +104,7 @@ class Kind(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Term:
-    """A function, type or value.
-
-    head: its name alone.  args: template arguments, then parameters of a lambda.  silent: the arguments say it all.
-    """
+    """A function, type or value.  head: its name alone.  args: of templates and lambdas.  silent: they say it all."""
 
     head: str
     args: tuple[Term, ...] = ()
@@ -118,26 +115,13 @@ class Term:
 # ATen's wrappers around the function that is computed (aten/src/ATen/native/cuda: Loops.cuh, CUDALoops.cuh, Reduce.cuh,
 # IndexKernel.cu), and which of their arguments that is.
 _WRAPPERS = {
-    "gpu_kernel_impl": 0,
-    "gpu_kernel_impl_nocast": 0,
-    "gpu_index_kernel": 0,
-    "apply": 0,
-    "BinaryFunctor": -1,
-    "AUnaryFunctor": -1,
-    "BUnaryFunctor": -1,
-    "ReduceOp": 1,
-    "func_wrapper_t": 1,
+    **dict.fromkeys(("gpu_kernel_impl", "gpu_kernel_impl_nocast", "gpu_index_kernel", "apply"), 0),
+    **dict.fromkeys(("BinaryFunctor", "AUnaryFunctor", "BUnaryFunctor"), -1),
+    **dict.fromkeys(("ReduceOp", "func_wrapper_t"), 1),
 }
 _DTYPES = {
-    "BFloat16": "bf16",
-    "__nv_bfloat16": "bf16",
-    "__hip_bfloat16": "bf16",
-    "hip_bfloat16": "bf16",
-    "bfloat16_t": "bf16",
-    "Half": "half",
-    "__half": "half",
-    "half_t": "half",
-    "_Float16": "half",
+    **dict.fromkeys(("BFloat16", "__nv_bfloat16", "__hip_bfloat16", "hip_bfloat16", "bfloat16_t"), "bf16"),
+    **dict.fromkeys(("Half", "__half", "half_t", "_Float16"), "half"),
 }
 _DTYPE = re.compile(
     r"(?:unsigned |signed )?(?:bool|char|short|int|long|long long)|unsigned|float|double|long double|bf16|half"
@@ -177,7 +161,11 @@ def typed(name: str, stars: str, args: tuple[Term, ...], *, function: bool = Fal
     """A type or a function with its arguments.  stars: of a pointer.  function: whether it is known to be one."""
     name = _DTYPES.get(name, name)
     if name in _WRAPPERS and args:
-        return _wrapper(name, args)
+        # A wrapper is what it wraps; the rest is there to tell namesakes apart
+        own = [i for i, arg in enumerate(args) if arg.kind != Kind.DETAIL]
+        at = own[_WRAPPERS[name]] if len(own) > max(0, _WRAPPERS[name]) else 0
+        rest = [replace(arg, kind=max(arg.kind, Kind.PLUMBING)) for i, arg in enumerate(args) if i != at]
+        return replace(args[at], args=(*args[at].args, Term(name, kind=Kind.FLAG), *rest))
     if _DTYPE.fullmatch(name):
         return Term(name + stars, args, Kind.DTYPE)
     if function or _FUNCTION.search(name):
@@ -185,14 +173,6 @@ def typed(name: str, stars: str, args: tuple[Term, ...], *, function: bool = Fal
     if _PLUMBING.search(name):
         return Term(name + stars, args, Kind.PLUMBING)
     return Term(name + stars, args, Kind.TYPE, silent=bool(_SILENT.search(name)))
-
-
-def _wrapper(name: str, args: tuple[Term, ...]) -> Term:
-    """A wrapper is what it wraps; the rest is there to tell namesakes apart."""
-    own = [i for i, arg in enumerate(args) if arg.kind != Kind.DETAIL]
-    at = own[_WRAPPERS[name]] if len(own) > max(0, _WRAPPERS[name]) else 0
-    rest = [replace(arg, kind=max(arg.kind, Kind.PLUMBING)) for i, arg in enumerate(args) if i != at]
-    return replace(args[at], args=(*args[at].args, Term(name, kind=Kind.FLAG), *rest))
 
 
 @dataclass(frozen=True)

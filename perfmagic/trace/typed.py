@@ -1,7 +1,4 @@
-"""Values from saved files: of their type and in their range, checked once, where a file is opened.
-
-Dataclasses that are saved declare the ranges of their fields with the types below; msgspec checks them.
-"""
+"""Values from saved files: of their type and in their range (see the types below), checked once, by msgspec."""
 
 from __future__ import annotations
 

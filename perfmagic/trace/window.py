@@ -37,17 +37,14 @@ def window(trace: Trace, start_ns: int, end_ns: int) -> Trace:
         ops["launch"] = np.where(launches != NONE, new_row[launches], NONE)
     host_rows = touches(trace.host_ops.start_ns, trace.host_ops.end_ns, start_ns, end_ns)
     return replace(
-        trace,
-        ops=DeviceOps.make(cut(ops, start_ns, end_ns)),
-        calls=calls,
+        trace, ops=DeviceOps.make(cut(ops, start_ns, end_ns)), calls=calls,
         host_ops=HostOps.make(cut(trace.host_ops.select(host_rows).to_dict(), start_ns, end_ns)),
         python_frames=trace.python_frames.window(start_ns, end_ns),
         waits=trace.waits.select(trace.waits.at_ns < end_ns),
         host_waits=trace.host_waits.select(trace.host_waits.at_ns < end_ns),
-        counters=_counters(trace.counters, start_ns, end_ns),
-        blocks=_blocks(trace.blocks, start_ns, end_ns),
+        counters=_counters(trace.counters, start_ns, end_ns), blocks=_blocks(trace.blocks, start_ns, end_ns),
         meta=replace(trace.meta, start_ns=start_ns, end_ns=end_ns),
-    )
+    )  # fmt: skip
 
 
 def _cut_calls(trace: Trace, rows: Int64, whole: Bool, start_ns: int, end_ns: int) -> tuple[HostCalls, Int64]:

@@ -51,9 +51,8 @@ def open_ranks(
     comm_names = options["comm_names"]
     checked_pattern(comm_names)
     if executor is not None and not callable(getattr(executor, "map", None)):
-        raise OptionError(
-            f"open_ranks(executor={executor!r}): no Executor", hint="ProcessPoolExecutor(), or None for this process"
-        )
+        message = f"open_ranks(executor={executor!r}): no Executor"
+        raise OptionError(message, hint="ProcessPoolExecutor(), or None for this process")
     storage = dict(options["storage_options"] or {})
     names = list(_listed(source, storage))
     columns = min(MOST, max(FEWEST, CELLS // max(1, len(names))))
@@ -103,10 +102,8 @@ def _one_job(files: Sequence[FileOfRank], answers: Sequence[ReadFile], comm_name
         )
     by_rank = {summaries[i].meta.rank or 0: summaries[i] for i in with_ops}
     if without_match(comm_names, {rank: len(summary.comm["row"]) for rank, summary in by_rank.items()}):
-        raise OptionError(
-            f"comm names {comm_names!r} match no kernel of {units.plural(len(by_rank), 'rank')}",
-            hint="open_trace() of one file says which names are nearest",
-        )
+        message = f"comm names {comm_names!r} match no kernel of {units.plural(len(by_rank), 'rank')}"
+        raise OptionError(message, hint="open_trace() of one file says which names are nearest")
     world_size = next(iter(by_rank.values())).meta.world_size
     of_files = (*unread(problems, len(files)), *missing(by_rank, world_size), *mixed)
     ranks = Ranks({}, comm_names, given=dict(sorted(by_rank.items())), of_files=of_files)

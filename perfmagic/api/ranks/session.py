@@ -1,7 +1,4 @@
-"""perfmagic.ranks(n): several processes of one notebook or script, which %%ranks runs its cells in.
-
-Running ranks end only when their successors have started and are set up.
-"""
+"""perfmagic.ranks(n): several processes of one notebook or script, which %%ranks runs its cells in."""
 
 from __future__ import annotations
 
@@ -52,13 +49,10 @@ def settings_for(world: int, device: str, backend: str) -> Settings:
     """Settings of ranks that this notebook or script starts."""
     shell = running_shell()
     return Settings(
-        world,
-        PROGRAM,
-        device=device,
-        backend=backend,
+        world, PROGRAM, device=device, backend=backend,
         colors=str(getattr(shell, "colors", "")) if shell is not None else "nocolor",
         grace_s=float(os.environ.get(GRACE, "3")),
-    )
+    )  # fmt: skip
 
 
 def cluster_from(name: str) -> Cluster:
@@ -74,15 +68,6 @@ def cluster_from(name: str) -> Cluster:
 def outputs() -> Outputs:
     """Where the output of ranks goes."""
     return Outputs(lines=_print_lines, display=_display, tell=_print_message)
-
-
-def show_values(end: CellEnd) -> None:
-    """The values of the cell's last expression; equal ones once."""
-    same: dict[str, list[int]] = {}
-    for rank, bundle in sorted(end.values.items()):
-        same.setdefault(str(bundle.get("text/plain", "")), []).append(rank)
-    for ranks in same.values():
-        _show_bundle(f"[{span_words(ranks)}] ", end.values[ranks[0]])
 
 
 def _print_lines(rank: int, stream: str, text: str) -> None:
@@ -162,10 +147,7 @@ def _private_memory(pid: int) -> str:
 
 
 def _pickle_together(values: Mapping[str, Any]) -> bytes:
-    """The values as one pickled list, so that objects they share stay shared.
-
-    Raises OptionError that names each value which cannot be pickled.
-    """
+    """The values as one pickled list, so that shared objects stay shared. Raises OptionError that names others."""
     try:
         return pickle.dumps(list(values.values()))
     except Exception:  # noqa: BLE001 - whatever the values' own code raises
@@ -231,12 +213,7 @@ class Ranks:
         return self._session.device
 
     def run_cell(
-        self,
-        source: str,
-        *,
-        on: Sequence[int] | None = None,
-        record: dict[str, Any] | None = None,
-        show: bool = True,
+        self, source: str, *, on: Sequence[int] | None = None, record: dict[str, Any] | None = None, show: bool = True
     ) -> CellEnd:
         """Run a cell whose first line is its magic. Shows values; failures are in the CellEnd."""
         shell = running_shell()
@@ -244,7 +221,12 @@ class Ranks:
         interactivity = str(getattr(shell, "ast_node_interactivity", ""))
         end = self._session.run(source, on=on, record=record, count=count, interactivity=interactivity)
         if show:
-            show_values(end)
+            # the values of the cell's last expression; equal ones once
+            same: dict[str, list[int]] = {}
+            for rank, bundle in sorted(end.values.items()):
+                same.setdefault(str(bundle.get("text/plain", "")), []).append(rank)
+            for ranks in same.values():
+                _show_bundle(f"[{span_words(ranks)}] ", end.values[ranks[0]])
         return end
 
     def keep_result(self, end: CellEnd) -> RanksResult | None:
@@ -320,17 +302,12 @@ def check_code(where: str, what: str, code: object) -> None:
     """Raise OptionError for code that is no text: ranks have variables of their own, so a function cannot be sent."""
     if not isinstance(code, str):
         calls = {"run": 'perfmagic.ranks(4).run("step()")', "sweep_ranks": 'perfmagic.sweep_ranks("step()", [1, 2, 4])'}
-        raise OptionError(
-            f"{where}: {what} is needed as text, not {code!r} ({type(code).__name__})",
-            hint=f"{calls[where]}, where a %%ranks --setup cell has defined step",
-        )
+        message = f"{where}: {what} is needed as text, not {code!r} ({type(code).__name__})"
+        raise OptionError(message, hint=f"{calls[where]}, where a %%ranks --setup cell has defined step")
 
 
 def keep_as_setup(cell: str, source: str) -> None:
-    """Run this source first in all ranks that start from now on.
-
-    cell: its id. A cell that was edited and run again replaces its earlier source.
-    """
+    """Run this source first in all ranks that start from now on, in place of an earlier one of that cell's id."""
     _setup_cells.pop(cell, None)
     _setup_cells[cell] = source
 
@@ -413,10 +390,7 @@ class Request:
 
     @classmethod
     def for_options(cls, n: int | None, options: RanksOptions) -> Request:
-        """What a call or a cell requests. Starts and ends nothing.
-
-        Raises OptionError for a number of ranks or a device that does not exist.
-        """
+        """What a call or a cell requests; starts and ends nothing. Raises OptionError for what does not exist."""
         device, backend, cluster = options["device"], options["backend"], options["cluster"]
         if n is not None and not (type(n) is int and 1 <= n <= MOST_RANKS):
             hint = _FORM if callable(n) else "%%ranks -n 4 or perfmagic.ranks(4)"

@@ -75,10 +75,7 @@ def median_interval(samples: Samples, level: float = 0.95) -> tuple[float, float
 
 
 def relative_half_width(samples: Samples, level: float = 0.95) -> float:
-    """Half the width of the median's interval as a share of the median: how well the median is known.
-
-    Infinite where there is no interval, or where the median is 0 and the interval is not a point.
-    """
+    """Half the median's interval as a share of the median; infinite without an interval, or a median of 0."""
     interval = median_interval(samples, level)
     if interval is None:
         return math.inf
@@ -93,7 +90,9 @@ def autocorrelation(samples: Samples) -> float:
     """
     if len(samples) < 3:
         return 0.0
-    rank = _mean_ranks(samples)
+    # rank of each sample, equal ones sharing the mean of theirs
+    _, group, size = np.unique(samples, return_inverse=True, return_counts=True)
+    rank = np.asarray((np.cumsum(size) - (size - 1) / 2)[group], np.float64)
     centred = rank - rank.mean()
     spread = float(centred @ centred)
     return float(centred[:-1] @ centred[1:]) / spread if spread > 0 else 0.0
@@ -139,10 +138,7 @@ def fences(samples: Samples, fence: float = OUTER_FENCE) -> tuple[float, float]:
 
 
 def outliers(samples: Samples, fence: float = OUTER_FENCE) -> npt.NDArray[np.bool_]:
-    """Which samples lie outside the fences, shape of samples. They are counted and drawn, never removed.
-
-    fence: INNER_FENCE for Tukey's "outside" values, OUTER_FENCE for his "far out" ones.
-    """
+    """Which samples lie outside the fences, shape of samples. They are counted and drawn, never removed."""
     low, high = fences(samples, fence)
     return np.asarray((samples < low) | (samples > high), dtype=np.bool_)
 
@@ -201,12 +197,6 @@ def _range_of_median(samples: Samples) -> tuple[float, float]:
 
 def _overlap(a: tuple[float, float], b: tuple[float, float]) -> bool:
     return a[0] <= b[1] and b[0] <= a[1]
-
-
-def _mean_ranks(samples: Samples) -> Float64:
-    """Rank of each sample, equal ones sharing the mean of theirs."""
-    _, group, size = np.unique(samples, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(size) - (size - 1) / 2)[group], np.float64)
 
 
 def _ratio(part: float, whole: float) -> float:

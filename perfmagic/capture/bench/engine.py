@@ -50,10 +50,7 @@ LONG_CALL_S = 0.5  # two such calls that agree are warm-up enough
 
 
 class Warming:
-    """Makes the calls before the samples, and knows what they took.
-
-    first_s: of the first calls until two agreed.  calls: after those, in all runs.
-    """
+    """Makes the calls before the samples.  first_s: until two agreed.  calls: after those, in all runs."""
 
     def __init__(self, plan: Plan, sampler: Sampler, use: DeviceUse, notes: Notes) -> None:
         self.first_s: list[float] = []
@@ -136,10 +133,7 @@ class Warming:
 
 
 class Phases:
-    """Measures one body, phase by phase; what was taken stays with the part that took it.
-
-    on_sample: called before every sample.
-    """
+    """Measures one body, phase by phase; what was taken stays with the part that took it."""
 
     def __init__(self, plan: Plan, host: Host, *, on_sample: Callable[[], None] | None = None) -> None:
         self.plan, self.host = plan, host
@@ -164,7 +158,19 @@ class Phases:
         """The first call, whose output is seen.  round_id: of the benchmarks that this one is interleaved with."""
         self.outcome.begin(round_id)
         self.watchers.interleaved = bool(round_id)
-        self._make_ready()
+        # devices idle, set-up code run; an older error of a device is not this body's
+        if (load := self.host.load()) > 0:
+            self.notes.note("load", load=load, cores=os.cpu_count() or 1)
+        self.use.devices.refresh()
+        try:
+            self.use.devices.synchronize()
+        except Exception as error:
+            raise CaptureError(
+                f"an error of work that was queued earlier came up, not from this cell: {error}",
+                hint="look at the cells run before; after a CUDA error the kernel usually has to be restarted",
+            ) from error
+        if self.plan.setup is not None:
+            self.plan.setup()
         yield from self._time_first_call()
         work = self.outcome.work = self.plan.spec.asked_work()
         if work.bytes is not None:
@@ -198,21 +204,6 @@ class Phases:
             yield from self.passes.take_recorded(done_s)
         self.outcome.complete = True
 
-    def _make_ready(self) -> None:
-        """Devices idle, set-up code run; an older error of a device is not this body's."""
-        if (load := self.host.load()) > 0:
-            self.notes.note("load", load=load, cores=os.cpu_count() or 1)
-        self.use.devices.refresh()
-        try:
-            self.use.devices.synchronize()
-        except Exception as error:
-            raise CaptureError(
-                f"an error of work that was queued earlier came up, not from this cell: {error}",
-                hint="look at the cells run before; after a CUDA error the kernel usually has to be restarted",
-            ) from error
-        if self.plan.setup is not None:
-            self.plan.setup()
-
     def _time_first_call(self) -> Phase[None]:
         clock_ns = self.host.clock_ns
         self.sampler.before()
@@ -237,43 +228,25 @@ def bench_record(phases: Phases) -> BenchRecord:
     works, caches, clocks = phases.use.works, phases.sampler.caches, watchers.clocks
     samples, starts = sampling.log.samples_s(), sampling.log.run_starts
     return BenchRecord(
-        name=plan.spec.name,
-        synced=plan.synced,
-        returns_s=samples[:, 0],
-        done_s=samples[:, 1] if works else np.empty(0, np.float64),
-        span_s=np.array(passes.spans, np.float64),
-        first_calls_s=np.array(warming.first_s, np.float64),
-        warmup_calls=warming.calls + sampling.probe_calls,
-        body_runs=phases.sampler.watch.runs,
-        loop_overhead_s=sampling.log.loop_ns[0] / 1e9,
+        name=plan.spec.name, synced=plan.synced, returns_s=samples[:, 0],
+        done_s=samples[:, 1] if works else np.empty(0, np.float64), span_s=np.array(passes.spans, np.float64),
+        first_calls_s=np.array(warming.first_s, np.float64), warmup_calls=warming.calls + sampling.probe_calls,
+        body_runs=phases.sampler.watch.runs, loop_overhead_s=sampling.log.loop_ns[0] / 1e9,
         span_calls_per_sample=passes.span_calls,
         stopped_by=f"ended early: {outcome.failed}" if outcome.failed else sampling.stopped_by,
-        devices=_devices(phases) if works else (),
-        trace=passes.trace,
-        failed=outcome.failed,
-        conditions=tuple(phases.notes.conditions),
-        code=plan.spec.code,
-        magic=plan.spec.magic,
-        warmed_up=warming.calls > 0 or len(warming.first_s) > 1,
-        setup=plan.spec.setup,
-        taken_unix_ns=outcome.taken_unix_ns,
-        session=SESSION,
-        calls_per_sample=sampling.size.calls,
-        round_id=outcome.round_id,
-        queued_s=np.array(passes.queued, np.float64),
-        queued_calls=passes.queued_calls,
+        devices=_devices(phases) if works else (), trace=passes.trace, failed=outcome.failed,
+        conditions=tuple(phases.notes.conditions), code=plan.spec.code, magic=plan.spec.magic,
+        warmed_up=warming.calls > 0 or len(warming.first_s) > 1, setup=plan.spec.setup,
+        taken_unix_ns=outcome.taken_unix_ns, session=SESSION, calls_per_sample=sampling.size.calls,
+        round_id=outcome.round_id, queued_s=np.array(passes.queued, np.float64), queued_calls=passes.queued_calls,
         run_starts=tuple(starts) if len(starts) > 1 else (),
         reference_s=tuple(ns / 1e9 for ns in sampling.reference.taken_ns),
-        cold_bytes=caches.size_bytes if caches is not None else 0,
-        cold_of=caches.name if caches is not None else "",
-        flop=outcome.work.flops,
-        moved_bytes=outcome.work.bytes,
-        held_bytes=watchers.peak.held_bytes,
-        peak_bytes=watchers.peak.peak_bytes,
-        clocks=clocks.records() if clocks is not None else (),
+        cold_bytes=caches.size_bytes if caches is not None else 0, cold_of=caches.name if caches is not None else "",
+        flop=outcome.work.flops, moved_bytes=outcome.work.bytes, held_bytes=watchers.peak.held_bytes,
+        peak_bytes=watchers.peak.peak_bytes, clocks=clocks.records() if clocks is not None else (),
         settings=plan.spec.settings(),
         environment=environment() | ({"driver": clocks.driver} if clocks is not None else {}),
-    )
+    )  # fmt: skip
 
 
 def _devices(phases: Phases) -> tuple[DeviceInfo, ...]:
@@ -304,15 +277,10 @@ class Engine:
     """
 
     def __init__(
-        self,
-        spec: BenchSpec,
-        *,
-        synced: bool,
-        setup: Callable[[], object] | None = None,
-        profile: Callable[[], Recording] | None = None,
-        on_sample: Callable[[Callable[[], str]], None] | None = None,
+        self, spec: BenchSpec, *, synced: bool, setup: Callable[[], object] | None = None,
+        profile: Callable[[], Recording] | None = None, on_sample: Callable[[Callable[[], str]], None] | None = None,
         host: Host | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         heard = None if on_sample is None else lambda: on_sample(partial(progress_words, self.phases))
         self.phases: Phases = Phases(Plan(spec, synced, setup, profile), host or Host(), on_sample=heard)
         self._quiet = Quiet()
@@ -348,10 +316,7 @@ class Engine:
             self._quiet.end()
 
     def failed(self, error: BaseException, within: str = "") -> None:
-        """Say what ended the body early; what was measured before is kept.
-
-        within: the name of the body that raised, where several are interleaved.
-        """
+        """Say what ended the body early; what was measured is kept.  within: the name of an interleaved body."""
         self.phases.outcome.fail(error, within)
 
     def note(self, kind: str, **values: Plain) -> None:
@@ -383,11 +348,7 @@ class Engine:
 def measurement(
     samples_s: Sequence[float], *, calls_per_sample: int, code: str, setup: str, label: str, description: str
 ) -> Any:
-    """The Measurement that holds these samples.
-
-    samples_s: seconds a call; torch keeps seconds a sample, so they are multiplied by calls_per_sample again.
-    Raises TorchMissingError without torch.
-    """
+    """The Measurement of samples in seconds a call; torch keeps seconds a sample. TorchMissingError without torch."""
     torch = require_torch("a Measurement")
     from torch.utils.benchmark import Measurement
     from torch.utils.benchmark.utils.common import TaskSpec

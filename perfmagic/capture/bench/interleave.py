@@ -31,14 +31,9 @@ class Interleaved:
     """
 
     def __init__(
-        self,
-        engines: Sequence[Engine],
-        *,
-        band: float = BAND,
-        decide_s: float = DECIDE_S,
-        clock_ns: Callable[[], int] = time.perf_counter_ns,
-        quiet: Quiet | None = None,
-    ) -> None:
+        self, engines: Sequence[Engine], *, band: float = BAND, decide_s: float = DECIDE_S,
+        clock_ns: Callable[[], int] = time.perf_counter_ns, quiet: Quiet | None = None,
+    ) -> None:  # fmt: skip
         self.engines = engines
         self._phases = [engine.phases for engine in engines]
         self._quiet = quiet or Quiet()
@@ -148,10 +143,7 @@ class Interleaved:
 
 
 def share_empty_loops(engines: Sequence[Engine]) -> None:
-    """Subtract the same for the empty loop from all, a call: measured for each by itself, its noise would differ.
-
-    Only for samples of as many calls, as looking at the clock counts where they are few.
-    """
+    """Subtract the same empty loop from all, where samples have as many calls: its noise would differ."""
     shared: dict[int, EmptyLoop | None] = {}
     for engine in engines:
         sampling = engine.phases.sampling
@@ -159,14 +151,10 @@ def share_empty_loops(engines: Sequence[Engine]) -> None:
 
 
 def measure_interleaved(
-    bodies: Sequence[Callable[[], object]],
-    specs: Sequence[BenchSpec],
-    *,
-    band: float = BAND,
-    decide_s: float = DECIDE_S,
-    clock_ns: Callable[[], int] = time.perf_counter_ns,
+    bodies: Sequence[Callable[[], object]], specs: Sequence[BenchSpec], *, band: float = BAND,
+    decide_s: float = DECIDE_S, clock_ns: Callable[[], int] = time.perf_counter_ns,
     kept: Callable[[list[BenchRecord]], None] | None = None,
-) -> list[BenchRecord]:
+) -> list[BenchRecord]:  # fmt: skip
     """The records of some bodies whose samples were interleaved, as many of each (see Interleaved).
 
     An exception of a body ends all of them, an interrupt too: kept is then given what was measured before, and the

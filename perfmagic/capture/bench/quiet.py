@@ -1,7 +1,4 @@
-"""Keeping away from a measurement what would disturb it: garbage collection, trace hooks, output.
-
-Everything is put back in every case, also when the measurement is left in the middle (perfmagic.capture.owner).
-"""
+"""Keeping garbage collection, trace hooks and output away from a measurement; all is put back in every case."""
 
 from __future__ import annotations
 
@@ -82,10 +79,7 @@ def collect_when_due() -> bool:
 
 
 class Muted:
-    """Drops what is printed or displayed; none of it is kept, so a body may print without end.
-
-    Includes display() and the values of expressions where IPython is running.
-    """
+    """Drops what is printed or displayed, also by display() and by IPython; nothing of it is kept."""
 
     def __init__(self) -> None:
         self._before: tuple[Any, Any, Any, Any, Any] | None = None

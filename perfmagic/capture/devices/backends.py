@@ -315,10 +315,8 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
         return torch.device("cpu")
     has_cuda = torch.cuda.is_available()
     if kind == "cuda" and not has_cuda:
-        raise DeviceError(
-            f"cuda was asked for, but torch {torch.__version__} sees no CUDA device here",
-            hint='perfmagic.device("sim") gives a simulated device that behaves like one',
-        )
+        message = f"cuda was asked for, but torch {torch.__version__} sees no CUDA device here"
+        raise DeviceError(message, hint='perfmagic.device("sim") gives a simulated device that behaves like one')
     if has_cuda and kind != "sim":
         return torch.device("cuda")
     importlib.import_module("perfmagic.sim").load(pace, memory_bytes=memory_bytes)
@@ -350,10 +348,8 @@ def devices(n: int, kind: str = "auto", *, pace: Any = None, memory: str | int |
     if not isinstance(given, int) or n < 1:
         raise OptionError(f"devices({n!r}): a whole number is needed, at least 1", hint="devices(2)")
     if kind == "cuda" and torch.cuda.device_count() < n:
-        raise DeviceError(
-            f"{n} CUDA devices were asked for, torch sees {torch.cuda.device_count()}",
-            hint=f"perfmagic.devices({n}) gives simulated devices where there are not enough",
-        )
+        message = f"{n} CUDA devices were asked for, torch sees {torch.cuda.device_count()}"
+        raise DeviceError(message, hint=f"perfmagic.devices({n}) gives simulated devices where there are not enough")
     if kind == "auto" and torch.cuda.device_count() < n:
         kind = "sim"
     first = device(kind, pace=pace, memory=memory)

@@ -97,12 +97,9 @@ def open_profile(*, cuda: bool, memory: bool, shapes: bool = False) -> Any:
         except TypeError:  # noqa: PERF203 - a handful of options, once a session
             continue
     return profiler.profile(
-        use_kineto=True,
-        use_device="cuda" if cuda else None,
-        profile_memory=memory,
-        record_shapes=shapes,
+        use_kineto=True, use_device="cuda" if cuda else None, profile_memory=memory, record_shapes=shapes,
         experimental_config=_ExperimentalConfig(**known),
-    )
+    )  # fmt: skip
 
 
 def end_profile(profile: Any) -> bool:

@@ -93,10 +93,8 @@ def _kind(torch: Any, settings: Settings) -> str:
     """cuda where every rank gets one of its own; else the simulated device."""
     n_cuda, here = torch.cuda.device_count(), int(os.environ["LOCAL_WORLD_SIZE"])  # ranks that share these devices
     if settings.device == "cuda" and n_cuda < here:
-        raise DeviceError(
-            f"{here} ranks on CUDA need as many devices, torch sees {n_cuda}",
-            hint=f"%%ranks -n {n_cuda}" if n_cuda else "%%ranks --device sim",
-        )
+        message = f"{here} ranks on CUDA need as many devices, torch sees {n_cuda}"
+        raise DeviceError(message, hint=f"%%ranks -n {n_cuda}" if n_cuda else "%%ranks --device sim")
     if settings.device == "auto":
         return "cuda" if n_cuda >= here else "sim"
     return settings.device

@@ -29,10 +29,7 @@ class Outputs:
 
 @dataclass
 class _RankOutput:
-    """(stream, lines) of a rank.  new: not shown yet.  held: not shown, beyond the limit.
-
-    chars_left: how many characters may still be shown before the end of the cell.
-    """
+    """(stream, lines) of a rank.  new: not shown yet.  held: beyond the limit of chars_left, not shown."""
 
     whole: list[tuple[str, str]] = field(default_factory=list)
     new: list[tuple[str, str]] = field(default_factory=list)

@@ -138,14 +138,9 @@ class Session:
         return [peer for peer in self.peers if not peer.alive]
 
     def run(
-        self,
-        source: str,
-        *,
-        on: Sequence[int] | None = None,
-        record: dict[str, Any] | None = None,
-        count: int = 0,
+        self, source: str, *, on: Sequence[int] | None = None, record: dict[str, Any] | None = None, count: int = 0,
         interactivity: str = "",
-    ) -> CellEnd:
+    ) -> CellEnd:  # fmt: skip
         """Run a cell in all ranks, or in some.
 
         source: with the line of its magic first.  record: how, None for a plain run.
@@ -252,15 +247,10 @@ class Session:
 
     def _watch(self, who: list[Peer]) -> Watch:
         return Watch(
-            cell=next(self._numbers),
-            ranks=[Watched(peer) for peer in who],
-            world=self.world,
-            grace_s=self.settings.grace_s,
-            say=self.printed,
-            show=self.printed.display,
-            notify=self.printed.tell,
+            cell=next(self._numbers), ranks=[Watched(peer) for peer in who], world=self.world,
+            grace_s=self.settings.grace_s, say=self.printed, show=self.printed.display, notify=self.printed.tell,
             ahead_ns=self._driver.ahead_ns,
-        )
+        )  # fmt: skip
 
     def _follow(self, watch: Watch, interrupts: Interrupts) -> None:
         """Until the cell has ended in every rank."""

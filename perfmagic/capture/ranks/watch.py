@@ -26,10 +26,7 @@ SLOW = 3  # grace times of waiting for a rank that computes, until it is reporte
 
 @dataclass
 class Watched:
-    """One rank and this cell.  failure: how it failed, None where it did not.  payload: what it recorded.
-
-    destroyed: the cell has destroyed torch.distributed's default group.
-    """
+    """One rank and this cell.  failure: how it failed.  payload: its record.  destroyed: the default group is."""
 
     peer: Peer
     armed: bool = False

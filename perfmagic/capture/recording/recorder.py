@@ -279,10 +279,8 @@ class Recorder:
                 hint="leave --device out, or import torch and use perfmagic.device() for a simulated one",
             )
         if self.device == "sim" and not sim_loaded():
-            raise DeviceError(
-                "sim was asked for, but the simulated device is not loaded",
-                hint='load it first: device = perfmagic.device("sim")',
-            )
+            message = "sim was asked for, but the simulated device is not loaded"
+            raise DeviceError(message, hint='load it first: device = perfmagic.device("sim")')
 
     def _limit(self, sim: SimRecords | None) -> Limit | None:
         """What made the recording incomplete first; None where nothing did. Each part has a reason of its own."""

@@ -22,10 +22,7 @@ from perfmagic.trace.model import Cell
 
 
 class RankMagic:
-    """`%%ranks` inside a rank.  record: how the next cell is recorded.  recorded: its trace as .npz.
-
-    pings: exchanges with rank 0 before the cell, none where all ranks read one clock.
-    """
+    """`%%ranks` inside a rank.  record: how.  recorded: its trace as .npz.  pings: exchanged before the cell."""
 
     repeated = False
 

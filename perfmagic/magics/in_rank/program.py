@@ -1,7 +1,4 @@
-"""The program of a rank: an IPython shell without a kernel. Its main thread runs cells, a thread answers the notebook.
-
-Variables stay from cell to cell. Output, displays and values go to the notebook.
-"""
+"""The program of a rank, an IPython shell without a kernel: a thread answers the notebook while cells run."""
 
 from __future__ import annotations
 

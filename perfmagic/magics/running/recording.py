@@ -43,10 +43,7 @@ def compiled_setup(shell: Any, text: str) -> Any:
 
 
 class CellRecording(ABC):
-    """One cell that runs once under the recorder.
-
-    always: what is recorded whatever the options say.
-    """
+    """One cell that runs once under the recorder.  always: what is recorded whatever the options say."""
 
     always: ClassVar[dict[str, bool]] = {}
 
@@ -87,13 +84,8 @@ def _recorder_for(shell: Any, cell: Cell, options: dict[str, Any]) -> Recorder:
     """The recorder for a magic's options. Raises OptionError for a package that is not there."""
     packages = tuple(name.strip() for name in (options["packages"] or "").split(",") if name.strip())
     return Recorder(
-        cell=cell,
-        device=options["device"],
-        memory=options["memory"],
-        names=shell.user_ns if options["memory"] else None,
-        shapes=options["shapes"],
-        lines=True if packages and options["lines"] is None else options["lines"],
-        packages=packages,
-        label=partial(code_label, shell),
-        keeps_interrupted=True,
-    )
+        cell=cell, device=options["device"], memory=options["memory"],
+        names=shell.user_ns if options["memory"] else None, shapes=options["shapes"],
+        lines=True if packages and options["lines"] is None else options["lines"], packages=packages,
+        label=partial(code_label, shell), keeps_interrupted=True,
+    )  # fmt: skip

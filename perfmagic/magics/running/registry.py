@@ -40,10 +40,7 @@ _SETTINGS = described(Settings)
 
 
 class Kept(Enum):  # type: ignore[type-arg]  # the oldest traitlets has no generic one
-    """A setting that a module of base keeps, for scripts and `%perfmagic`, too.
-
-    in_force: the value.  choose: for the session.  configure: for a configuration file.
-    """
+    """A setting that a module of base keeps.  in_force: the value.  choose: for the session.  configure: for a file."""
 
     def __init__(
         self, name: str, in_force: Callable[[], str], choose: Callable[[str], None], configure: Callable[[str], None]
@@ -74,22 +71,6 @@ class PerfmagicMagics(Configurable):
         except TraitError as error:  # a mistyped setting must not cost the magics
             print(f"perfmagic: {error}", file=sys.stderr)
         self.loaded = True
-
-
-def add_settings(shell: Any) -> None:
-    """Let `%config` list and set them."""
-    shell.configurables.append(PerfmagicMagics(shell))
-
-
-def remove_settings(shell: Any) -> None:
-    """Let `%config` know none of it."""
-    shell.configurables[:] = [
-        configurable
-        for configurable in shell.configurables
-        if type(configurable).__name__ != PerfmagicMagics.__name__  # by name: a reload makes another class
-    ]
-    base_display.configure("auto")
-    base_language.configure("en")
 
 
 # The magics as IPython knows them: for `?`, completion, run_cell_magic and the line form.
@@ -288,7 +269,8 @@ def load(shell: Any) -> None:
         raise UsageError(str(error)) from None
     if any(isinstance(t, HeadTransformer) for t in shell.input_transformers_cleanup):
         return
-    add_settings(shell)
+    # let `%config` list and set them
+    shell.configurables.append(PerfmagicMagics(shell))
     runtime = getattr(builtins, RUNTIME, None)
     if runtime is None or not runtime.running:  # a reload inside a measured cell keeps that cell's runtime
         runtime = Runtime(shell, Hints(shell))
@@ -319,7 +301,14 @@ def _register(shell: Any, magic: Callable[..., object], kind: str, name: str) ->
 
 def unload(shell: Any) -> None:
     """Remove everything, and restore the magics that had our names before."""
-    remove_settings(shell)
+    # let `%config` know none of it
+    shell.configurables[:] = [
+        configurable
+        for configurable in shell.configurables
+        if type(configurable).__name__ != PerfmagicMagics.__name__  # by name: a reload makes another class
+    ]
+    base_display.configure("auto")
+    base_language.configure("en")
     cleanup, trees = shell.input_transformers_cleanup, shell.ast_transformers
     cleanup[:] = [t for t in cleanup if not isinstance(t, HeadTransformer)]
     trees[:] = [t for t in trees if not isinstance(t, BodyTransformer)]

@@ -26,27 +26,13 @@ from typing import Any
 from perfmagic.base.errors import TorchMissingError
 from perfmagic.sim.groups.ledger import HostLog, PendingOperation
 
-__all__ = [
-    "NAMES",
-    "HostLog",
-    "PendingOperation",
-    "failed",
-    "forget",
-    "free",
-    "leave",
-    "pending",
-    "register",
-    "renew",
-]
+__all__ = ["NAMES", "HostLog", "PendingOperation", "failed", "forget", "free", "leave", "pending", "register", "renew"]
 
 NAMES = ("sim", "perfmagic")  # both name one backend; the second for ranks that compute on the CPU
 
 
 def register() -> bool:
-    """Make the backend known to torch.distributed; once, whatever the number of calls. False where torch has none.
-
-    Raises TorchMissingError without torch.
-    """
+    """Make the backend known to torch.distributed, once for any number of calls. False where torch has none."""
     try:
         import torch
     except ImportError as error:

@@ -56,10 +56,8 @@ class Gloo:
                 self.host = Side(self._made(f"{name}/host", timeout))
                 self.device = Side(self._made(f"{name}/device", timeout))
         except RuntimeError as error:
-            raise CommunicationError(
-                f"rank {self._rank} of {self._size} could not connect to the others: {plain(error)}",
-                hint="every rank has to make its groups, all in the same order",
-            ) from None
+            message = f"rank {self._rank} of {self._size} could not connect to the others: {plain(error)}"
+            raise CommunicationError(message, hint="every rank has to make its groups, all in the same order") from None
         self.set_timeout(self.timeout)
         if before:  # the end of a group may wait for lost operations: not on a thread of the user's
             threading.Thread(target=before.clear, name=_END, daemon=True).start()
@@ -73,10 +71,7 @@ class Gloo:
             side.group.set_timeout(timeout)
 
     def free(self, reason: str) -> int:
-        """Shut the connections of both groups, which ends what waits on them; returns how many.
-
-        Nothing works until the next connect().
-        """
+        """Shut the connections of both groups, which ends what waits on them, until connect(); returns how many."""
         self.freed = reason
         return shut(self._connections, self._keep_ports)
 

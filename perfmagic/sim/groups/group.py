@@ -170,10 +170,7 @@ class SimGroup(Identity):
         tensors, opts = _list(tensors), opts or new_options("AllreduceCoalesced")
         given = Given(tensors, [], opts)
         return self._start(
-            ops.ALL_REDUCE_COALESCED,
-            given,
-            ops.all_reduce,
-            lambda g: g.allreduce_coalesced(tensors, opts),
+            ops.ALL_REDUCE_COALESCED, given, ops.all_reduce, lambda g: g.allreduce_coalesced(tensors, opts)
         )
 
     def broadcast(self, tensors: Any, opts: Any = None) -> Work:
@@ -198,10 +195,7 @@ class SimGroup(Identity):
         given = Given(outputs, inputs, opts)
         check_parts("all_gather_coalesced", outputs, self._size)
         return self._start(
-            ops.ALL_GATHER,
-            given,
-            ops.all_gather_lists,
-            lambda g: g.allgather_coalesced(outputs, inputs, opts),
+            ops.ALL_GATHER, given, ops.all_gather_lists, lambda g: g.allgather_coalesced(outputs, inputs, opts)
         )
 
     def all_gather_single(self, output: Any, input: Any, opts: Any = None) -> Work:  # noqa: A002 - torch's name
@@ -224,10 +218,7 @@ class SimGroup(Identity):
         for some in inputs:
             check_parts("reduce_scatter", some, self._size)
         return self._start(
-            ops.REDUCE_SCATTER,
-            given,
-            ops.reduce_scatter,
-            lambda g: g.reduce_scatter(outputs, inputs, opts),
+            ops.REDUCE_SCATTER, given, ops.reduce_scatter, lambda g: g.reduce_scatter(outputs, inputs, opts)
         )
 
     def reduce_scatter_single(self, output: Any, input: Any, opts: Any = None) -> Work:  # noqa: A002 - torch's name
@@ -277,19 +268,13 @@ class SimGroup(Identity):
     def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         opts = opts or new_options("Gather")
         return self._start(
-            ops.GATHER,
-            Given(outputs, inputs, opts),
-            ops.gather,
-            lambda g: g.gather(outputs, inputs, opts),
+            ops.GATHER, Given(outputs, inputs, opts), ops.gather, lambda g: g.gather(outputs, inputs, opts)
         )
 
     def scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         opts = opts or new_options("Scatter")
         return self._start(
-            ops.SCATTER,
-            Given(outputs, inputs, opts),
-            ops.scatter,
-            lambda g: g.scatter(outputs, inputs, opts),
+            ops.SCATTER, Given(outputs, inputs, opts), ops.scatter, lambda g: g.scatter(outputs, inputs, opts)
         )
 
     def barrier(self, opts: Any = None) -> Work:

@@ -106,10 +106,7 @@ class Request:
 
 
 class Ledger:
-    """Numbers a group's operations, and keeps those not done. No locks: an interrupt may strike anywhere.
-
-    first_failure: the first request that failed since the group was connected.
-    """
+    """Numbers a group's operations, and keeps those not done. No locks: an interrupt may strike anywhere."""
 
     first_failure: Request | None = None
 

@@ -36,10 +36,7 @@ _META_KEYS = (
 
 
 def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> Path:
-    """Save a trace as Chrome JSON, gzipped where the name ends in .gz; gives the path.
-
-    The file appears whole or not at all. Raises OptionError where it cannot be written.
-    """
+    """Save a trace as Chrome JSON, gzipped where the name ends in .gz, whole or not at all; gives the path."""
     return write_events(path, header(trace), events_of(trace))
 
 

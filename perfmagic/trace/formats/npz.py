@@ -132,10 +132,7 @@ class NamedFile(Protocol):
 
 
 def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) -> Trace:
-    """The trace that write_npz saved, equal in every column.  path: also an open file.
-
-    Raises TraceError where the file is damaged, larger than the limit, or written by another version of this format.
-    """
+    """The trace that write_npz saved, equal in every column. Raises TraceError for damage, size or another version."""
     source: Any = Path(path) if isinstance(path, (str, os.PathLike)) else path
     try:
         with (
@@ -154,17 +151,14 @@ def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) 
         about = plain_json(arrays.pop(_ABOUT).tobytes())
         schema = typed(about, _Schema).schema
         if schema not in READ:
-            raise TraceError(
-                f"{source.name} has schema {schema}, this version of perfmagic reads {READ[0]} to {SCHEMA}",
-                hint="update perfmagic, or save the trace again as Chrome JSON",
-            )
+            message = f"{source.name} has schema {schema}, this version of perfmagic reads {READ[0]} to {SCHEMA}"
+            raise TraceError(message, hint="update perfmagic, or save the trace again as Chrome JSON")
         return _trace(typed(about, npz_checks.About), arrays, schema)
     except TraceError:
         raise
     except _DAMAGE as error:
-        raise TraceError(
-            f"{source.name} is damaged: {type(error).__name__}: {error}", hint="copy the file again"
-        ) from error
+        message = f"{source.name} is damaged: {type(error).__name__}: {error}"
+        raise TraceError(message, hint="copy the file again") from error
 
 
 def _array(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> Any:
@@ -192,17 +186,10 @@ def _trace(about: npz_checks.About, arrays: dict[str, Any], schema: int) -> Trac
     npz_checks.check_inputs(about)
     tables["host_ops"], tables["python_frames"] = apart(tables["host_ops"])
     return Trace(
-        names=about.names,
-        meta=about.meta,
-        cell=None if about.cell is None else Cell(about.cell),
-        shapes=about.shapes,
-        input_shapes=about.input_shapes,
-        input_dtypes=about.input_dtypes,
-        input_values=about.input_values,
-        collectives=about.collectives,
-        paths=paths,
-        **tables,
-    )
+        names=about.names, meta=about.meta, cell=None if about.cell is None else Cell(about.cell),
+        shapes=about.shapes, input_shapes=about.input_shapes, input_dtypes=about.input_dtypes,
+        input_values=about.input_values, collectives=about.collectives, paths=paths, **tables,
+    )  # fmt: skip
 
 
 def _columns(table: str, kind: type[Table], arrays: dict[str, Any], schema: int) -> dict[str, Any]:

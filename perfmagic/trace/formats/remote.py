@@ -1,7 +1,4 @@
-"""Traces that lie elsewhere: in object stores, behind http, inside archives. fsspec opens them.
-
-https://filesystem-spec.readthedocs.io says which protocols there are and what each needs installed.
-"""
+"""Traces in object stores, behind http or inside archives. fsspec opens them; its documentation lists protocols."""
 
 from __future__ import annotations
 
@@ -33,10 +30,7 @@ def _is_archive(source: str | os.PathLike[str]) -> bool:
 
 
 def remote_files(source: str | os.PathLike[str], named: Named, options: Mapping[str, Any]) -> list[str]:
-    """The URLs of the trace files that one URL names: itself, those of a folder, or those that its asterisks match.
-
-    named: which files of a folder are traces.  options: for the file system, as fsspec takes them. Raises TraceError.
-    """
+    """The URLs of trace files that a URL names: itself, those of a folder, or those its asterisks match."""
     text = os.fspath(source)
     url = f"zip://::{os.path.abspath(text)}" if "://" not in text else text  # noqa: PTH100 - a URL is made, no path
     head, _, inner = url.partition("::")
@@ -61,9 +55,8 @@ def remote_files(source: str | os.PathLike[str], named: Named, options: Mapping[
 
     urls = _tried(url, options, listed)
     if not urls:
-        raise TraceError(
-            f"{shown_url(url)} has no .json, .json.gz or .npz files", hint="name another folder or pattern"
-        )
+        message = f"{shown_url(url)} has no .json, .json.gz or .npz files"
+        raise TraceError(message, hint="name another folder or pattern")
     return urls
 
 

@@ -27,10 +27,7 @@ _DIGITS = re.compile(r"(\d+)")
 def read_file(
     path: str | os.PathLike[str], *, max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES, helper: bool = True
 ) -> Trace:
-    """A saved trace: Kineto's Chrome JSON, or perfmagic's own .npz. Raises TraceError as `read_trace` does.
-
-    helper: whether a second process may decode a part of a large file.
-    """
+    """A saved trace, Kineto's Chrome JSON or .npz.  helper: whether a second process may decode a part of it."""
     source = file_path(path)
     if is_npz(source):
         return read_npz(source, max_unpacked_bytes)
@@ -86,11 +83,7 @@ def is_trace_name(name: str) -> bool:
 
 @dataclass(frozen=True)
 class FileRead:
-    """One of several files: its trace, or why it cannot be read.
-
-    path: of a URL its last part.  in_folder: it was found in a folder, not named.  n_files: how many files are
-    read in all.
-    """
+    """One of several files (n_files): its trace, or why it cannot be read.  in_folder: found, and not named."""
 
     path: Path
     in_folder: bool
@@ -129,19 +122,14 @@ def read_each(
 def read_one(
     source: str | os.PathLike[str], max_unpacked_bytes: int, storage_options: Mapping[str, Any]
 ) -> tuple[Trace, str]:
-    """The only trace that a path or a URL names, and the file's name.
-
-    Raises TraceError for a folder with none, or several.
-    """
+    """The only trace that a path or a URL names, and the file's name. Raises TraceError for none, or several."""
     at, files, problem = _listed(source, storage_options)
     if problem is not None:
         raise problem
     if len(files) > 1:
         names = ", ".join(_path(file).name for file in files[:_NAMED]) + (", …" if len(files) > _NAMED else "")
-        raise TraceError(
-            f"{_path(at).name} is a folder with {plural(len(files), 'trace file')}: {names}",
-            hint="name one of them, or take all with perfmagic.open_traces(folder)",
-        )
+        message = f"{_path(at).name} is a folder with {plural(len(files), 'trace file')}: {names}"
+        raise TraceError(message, hint="name one of them, or take all with perfmagic.open_traces(folder)")
     return _read(files[0], max_unpacked_bytes, storage_options), _path(files[0]).name
 
 

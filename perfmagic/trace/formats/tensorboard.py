@@ -65,12 +65,16 @@ def _device_properties(trace: Trace) -> list[dict[str, Any]]:
 
 def _events(trace: Trace) -> Iterator[str]:
     names, host = chrome.json_names(trace), trace.whole_host()
-    made_by = _external_ids(trace, host)
+    # of each call the External id of the innermost operator, data loader or collective around it; shape of calls
+    linked = (host.kind == HostKind.OP) & ~_named(trace, host, re.compile(_STEP))
+    linked |= (host.kind == HostKind.ANNOTATION) & (_named(trace, host, _LOADER) | _named(trace, host, _COLLECTIVE))
+    inside = nested(host, linked).innermost_at(trace.calls.thread, trace.calls.start_ns)
+    made_by = np.where(inside == NONE, NO_OPERATOR, _id_of(inside))
     yield from chrome.metadata(trace)
     yield from _ops(trace, names, made_by)
     yield from _calls(trace, names, made_by)
     yield from _host_ops(trace, host)
-    if not _has_steps(trace):
+    if not bool(_named(trace, trace.host_ops, _WHOLE_STEP).any()):
         yield _window_step(trace, host)
     yield from chrome.flows(trace)
     yield from chrome.counters(trace, names)
@@ -109,21 +113,9 @@ def _category(kind: HostKind, name: str) -> str:
     return chrome.HOST_CATEGORY[kind]
 
 
-def _external_ids(trace: Trace, host: HostOps) -> Int64:
-    """Of each call the External id of the innermost operator, data loader or collective around it; shape of calls."""
-    linked = (host.kind == HostKind.OP) & ~_named(trace, host, re.compile(_STEP))
-    linked |= (host.kind == HostKind.ANNOTATION) & (_named(trace, host, _LOADER) | _named(trace, host, _COLLECTIVE))
-    inside = nested(host, linked).innermost_at(trace.calls.thread, trace.calls.start_ns)
-    return np.where(inside == NONE, NO_OPERATOR, _id_of(inside))
-
-
 def _id_of(row: Any) -> Any:
     """The External id of rows of the host."""
     return row + NO_OPERATOR + 1
-
-
-def _has_steps(trace: Trace) -> bool:
-    return bool(_named(trace, trace.host_ops, _WHOLE_STEP).any())
 
 
 def _named(trace: Trace, host: HostOps, pattern: re.Pattern[str]) -> Bool:

@@ -13,10 +13,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic.trace.columns import HOST_DEVICE, NONE, Int64
-from perfmagic.trace.kineto.gathered import (
-    Columns,
-    around,
-)
+from perfmagic.trace.kineto.gathered import Columns, around
 
 NODE = "autograd::engine::evaluate_function: "  # how the engine's own rows begin
 

@@ -151,11 +151,7 @@ OP_KINDS = {
     "gpu_memset": OpKind.MEMSET,
     "Memset": OpKind.MEMSET,
 }
-HOST_KINDS = {
-    "cpu_op": HostKind.OP,
-    "Operator": HostKind.OP,
-    "user_annotation": HostKind.ANNOTATION,
-}
+HOST_KINDS = {"cpu_op": HostKind.OP, "Operator": HostKind.OP, "user_annotation": HostKind.ANNOTATION}
 # Whose plain inputs are kept: what a convolution computes depends on its stride, and what attention does on whether it
 # is causal. Those of all operators would be many texts: every scalar that changes from call to call is another.
 WITH_VALUES = ("conv", "attention")

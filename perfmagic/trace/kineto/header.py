@@ -64,30 +64,24 @@ def restored(header: Header, repairs: list[Remark]) -> Restored | None:
             words = f"the perfmagic part has schema {schema}, this version reads {EXPORT_SCHEMA}; it was left out"
             repairs.append(Remark("own_part_schema", words))
             return None
-        return _restored(typed(block, _OwnPart))
+        # raises ValueError for what does not fit
+        own = typed(block, _OwnPart)
+        meta = typed(own.meta | {"origin": "", "devices": ()}, TraceMeta)
+        known = own.meta.keys() & TraceMeta.__dataclass_fields__.keys() - {"origin", "devices"}
+        marks = msgspec.structs.asdict(own.marks)
+        if len({len(column) for column in marks.values()}) > 1:
+            raise ValueError("marks of different lengths")
+        return Restored(
+            {key: getattr(meta, key) for key in known}, own.devices, marks, None if own.cell is None else Cell(own.cell)
+        )
     except ValueError as error:
         words = f"the perfmagic part is damaged ({error}) and was left out"
         repairs.append(Remark("own_part_damaged", words))
         return None
 
 
-def _restored(own: _OwnPart) -> Restored:
-    """Raises ValueError for what does not fit."""
-    meta = typed(own.meta | {"origin": "", "devices": ()}, TraceMeta)
-    known = own.meta.keys() & TraceMeta.__dataclass_fields__.keys() - {"origin", "devices"}
-    marks = msgspec.structs.asdict(own.marks)
-    if len({len(column) for column in marks.values()}) > 1:
-        raise ValueError("marks of different lengths")
-    return Restored(
-        {key: getattr(meta, key) for key in known}, own.devices, marks, None if own.cell is None else Cell(own.cell)
-    )
-
-
 def base_unix_ns(header: Header, first_ns: int, saved: Restored | None) -> tuple[int, int]:
-    """The unix time of the trace's instant 0, and that instant in the file's clock.
-
-    Instant 0 is the first record; in perfmagic's own exports it stays where it was. Unix time is 0 where not known.
-    """
+    """The unix time of the trace's instant 0 (0: not known), and that instant in the file's clock."""
     base = _possible(header.baseTimeNanoseconds, FAR_NS) or 0
     if saved:
         return base, 0
@@ -100,7 +94,7 @@ def device_infos(header: Header, used: list[int], names: Iterable[str]) -> tuple
     by_id = {_whole(d.get("id")): d for d in listed if isinstance(d, dict) and d.get("name")}
     guess = _kind_by_calls(names) if used else "unknown"
     if (
-        len({_describe_model(d) for d in by_id.values()}) == 1
+        len({str({key: value for key, value in d.items() if key != "id"}) for d in by_id.values()}) == 1
     ):  # every device the process saw is of this kind, by any number
         by_id |= {index: next(iter(by_id.values())) for index in used if index not in by_id}
     return tuple(
@@ -113,10 +107,6 @@ def _listed_device(index: int, listed: dict[str, Any]) -> DeviceInfo:
     name = str(listed["name"])
     kind = "rocm" if _AMD.search(name) else "cuda"
     return DeviceInfo(index, kind, name, "", *_sizes(listed, "totalGlobalMem", "numSms", "computeMajor"))
-
-
-def _describe_model(listed: dict[str, Any]) -> str:
-    return str({key: value for key, value in listed.items() if key != "id"})
 
 
 def _sizes(saved: dict[str, Any], *keys: str) -> list[int | None]:

@@ -23,9 +23,7 @@ from typing import IO, Any, Protocol
 
 from perfmagic.base.errors import OptionError
 from perfmagic.trace.kineto.decode import UNSOUND, Chunk, decoded
-from perfmagic.trace.kineto.gathered import (
-    Gathered,
-)
+from perfmagic.trace.kineto.gathered import Gathered
 
 VARIABLE = "PERFMAGIC_HELPER"  # 0: none, for batch systems that count processes or give each one core
 ALONE_BYTES = 24 << 20  # of text that is read before a helper pays: it takes about as long to start
@@ -44,10 +42,7 @@ class HelperLostError(Exception):
 
 
 class Helper:
-    """Decodes chunks beside this process, once so much was read that it pays. As a context it never outlives the block.
-
-    wanted: False for one that takes nothing. Raises OptionError where the environment's switch is neither 0 nor 1.
-    """
+    """Decodes chunks beside this process, once so much was read that it pays; as a context it never outlives it."""
 
     def __init__(self, *, wanted: bool = True) -> None:
         self._wanted = _allowed() and wanted and _has_cores() and _interpreter() is not None
@@ -113,12 +108,9 @@ class Helper:
         program = _PROGRAM.format(path=[os.fspath(Path(entry).resolve()) for entry in sys.path])
         try:
             self._process = subprocess.Popen(
-                [str(_interpreter()), "-c", program],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-            )
+                [str(_interpreter()), "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+            )  # fmt: skip
         except OSError:  # too many processes, too little memory: not forbidden, only slower
             self._wanted = False
             return False

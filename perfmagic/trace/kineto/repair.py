@@ -106,10 +106,7 @@ _WORDS = {
     "comma": ("trailing comma was removed", "trailing commas were removed"),
     "control": ("event with raw control characters was read", "events with raw control characters were read"),
     "lost": ("damaged event was left out", "damaged events were left out"),
-    "surrogate": (
-        "text had a lone surrogate, now “\ufffd”",
-        "texts had lone surrogates, now “\ufffd”",
-    ),
+    "surrogate": ("text had a lone surrogate, now “\ufffd”", "texts had lone surrogates, now “\ufffd”"),
     "text": ("number written as text was read", "numbers written as text were read"),
     "name": ("event without a name is shown as “(no name)”", "events without a name are shown as “(no name)”"),
     "number": ("field that is no number was ignored", "fields that are no numbers were ignored"),
@@ -117,10 +114,7 @@ _WORDS = {
 
 
 def repair(data: bytes, origin: str, repairs: list[Remark]) -> tuple[Chunk, Header]:
-    """All events that can be read of a damaged file; adds to repairs what was repaired.
-
-    Raises TraceError where the text is not a trace.
-    """
+    """All events that can be read of a damaged file; adds to repairs. Raises TraceError where it is no trace."""
     text = _as_text(data, repairs)
     start = _events_start(text, origin)
     done = _Repairs()
@@ -129,7 +123,9 @@ def repair(data: bytes, origin: str, repairs: list[Remark]) -> tuple[Chunk, Head
         header = _header(text, start, end, done)
     except RecursionError:
         raise TraceError(f"{origin} nests too deep to be a trace") from None
-    chunk = _coerced(rows, done)
+    ts_us = [_number(row.get("ts"), done) for row in rows]
+    dur_us = [_number(row.get("dur"), done) for row in rows]
+    chunk = Chunk([_event(row, done) for row in rows], True, ts_us=ts_us, dur_us=dur_us)
     repairs.extend(done.remarks())
     return chunk, header
 
@@ -179,7 +175,9 @@ def _scan(text: str, at: int, done: _Repairs) -> tuple[list[Any], int]:
         try:
             row, at = _STRICT.raw_decode(text, at)
         except json.JSONDecodeError:
-            end = _chunk_end(text, at)
+            # where the damaged event that starts at `at` ends: before the next event, or before the end of the list
+            match = _BOUNDARY.search(text, at) or _LAST_END.search(text, at)
+            end = match.end() if match else None
             if end is None:
                 words = f"the file ends in the middle of event {count(len(rows) + 1)}; {_whole(rows)}"
                 done.once.append(Remark("cut_in_event", words, {"n_events": len(rows)}))
@@ -193,12 +191,6 @@ def _scan(text: str, at: int, done: _Repairs) -> tuple[list[Any], int]:
 
 def _whole(rows: list[Any]) -> str:
     return plural(len(rows), "whole event was read", "whole events were read")
-
-
-def _chunk_end(text: str, at: int) -> int | None:
-    """Where the damaged event that starts at `at` ends: before the next event, or before the end of the list."""
-    match = _BOUNDARY.search(text, at) or _LAST_END.search(text, at)
-    return match.end() if match else None
 
 
 def _repaired(chunk: str, done: _Repairs) -> Any:
@@ -247,12 +239,6 @@ def _header_part(part: str, where: str, done: _Repairs) -> dict[str, Any]:
         return done.printable(row) if isinstance(row, dict) else {}
     done.once.append(Remark("header_damaged", f"the part {where} the events is damaged and was left out"))
     return {}
-
-
-def _coerced(rows: list[dict[str, Any]], done: _Repairs) -> Chunk:
-    ts_us = [_number(row.get("ts"), done) for row in rows]
-    dur_us = [_number(row.get("dur"), done) for row in rows]
-    return Chunk([_event(row, done) for row in rows], True, ts_us=ts_us, dur_us=dur_us)
 
 
 def _event(row: dict[str, Any], done: _Repairs) -> Event:

@@ -30,10 +30,7 @@ _CAT = attrgetter("cat")
 
 
 class Tables:
-    """Takes chunks of events with `add`; perfmagic.trace.kineto.finish makes of them the columns of a trace.
-
-    A file's chunks may be spread over several: `take_over` brings them together, with the same result.
-    """
+    """Takes chunks of events with `add`, for `finish`; `take_over` brings together those of several Tables."""
 
     def __init__(self) -> None:
         self.gathered = gathered.Gathered()
@@ -96,7 +93,10 @@ class Tables:
         if self.empty:
             self.gathered.seen.update(map(_kind, events))
         category, table = self._classified(events)
-        self._note_overhead(events, category)
+        times_us = (cast("Span", events[row]).dur for row in self._make.rows_of(_OVERHEAD, category))
+        took_us = [time_us for time_us in times_us if 0 <= time_us * 1000 < gathered.DAY_NS]  # false for NaN
+        self.gathered.overheads += len(took_us)
+        self.gathered.overhead_us += sum(took_us)
         part = gathered.Part(number)
         for code in gathered.SPAN_TABLES:
             matching = np.flatnonzero(table == code)
@@ -114,12 +114,6 @@ class Tables:
     def take_over(self, others: Sequence[gathered.Gathered]) -> None:
         """Add the chunks that other tables took. Nothing can be added after that."""
         self.gathered = gathered.together([self.gathered, *others])
-
-    def _note_overhead(self, events: list[Event], category: Int64) -> None:
-        times_us = (cast("Span", events[row]).dur for row in self._make.rows_of(_OVERHEAD, category))
-        took_us = [time_us for time_us in times_us if 0 <= time_us * 1000 < gathered.DAY_NS]  # false for NaN
-        self.gathered.overheads += len(took_us)
-        self.gathered.overhead_us += sum(took_us)
 
     def _classified(self, events: list[Event]) -> tuple[Int64, Any]:
         """Of each event the number of its category, and which table its span goes to, 0 for none."""

@@ -99,10 +99,7 @@ function pickOp(stream: Stream, row: Row, scale: Scale, x: number, y: number): P
     if (!best || miss < best.miss) best = { ...found, track, miss };
   }
   if (!best) return {};
-  return {
-    ref: { kind: "op", stream: index, row: best.track.rowOf(best.i) },
-    folded: best.folded,
-  };
+  return { ref: { kind: "op", stream: index, row: best.track.rowOf(best.i) }, folded: best.folded };
 }
 
 /** The rank of the layer at a height of the pile, -1 above its surface. */
