@@ -1,7 +1,6 @@
 """Interrupts, pace, copies that wait, threads: what the host sees. tests/conformance asks the rest."""
 
 import gc
-import pickle
 import random
 import signal
 import threading
@@ -14,8 +13,6 @@ import pytest
 torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 
 from perfmagic import sim  # noqa: E402 - after the skip
-from perfmagic.base.errors import OptionError  # noqa: E402
-from perfmagic.trace.columns import OpKind  # noqa: E402
 from tests.sim_gate import in_flight  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -160,46 +157,3 @@ def test_results_are_those_of_one_thread_and_the_hosts_threads_stay() -> None:
     with torch.sim.stream(torch.sim.Stream()):
         assert torch.equal(x.to("sim").sum().cpu(), alone)
     assert torch.get_num_threads() == 2
-
-
-def test_a_pace_reads_as_words_and_survives_pickling() -> None:
-    pace = sim.Pace(by_name={"matmul": 0.003}, copy_bytes_per_s=12e9)
-    sim.set_pace(pace)
-    assert (
-        sim.devices_in_use()[0].pace_words.replace("\u00a0", " ")
-        == "paced: matmul ≥ 3 ms, copies 12 GB/s, pageable half"
-    )
-    assert pickle.loads(pickle.dumps(pace)) == pace
-    assert sim.Pace.parse("matmul=3ms, copy=12GB/s") == pace
-    sim.set_pace(None)
-    assert sim.devices_in_use()[0].pace_words == ""
-
-
-def test_a_pace_gives_each_op_its_least_time() -> None:
-    pace = sim.Pace(kernel_s=0.001, by_name={"matmul": 0.003, "mm": 0.004}, copy_bytes_per_s=1e6)
-    assert pace("bmm", OpKind.KERNEL, -1) == 0.003
-    assert pace("mm", OpKind.KERNEL, -1) == 0.004
-    assert pace("add", OpKind.KERNEL, -1) == 0.001
-    assert pace("Memcpy HtoD (Pinned -> Device)", OpKind.MEMCPY, 1000) == 0.001
-    assert pace("Memcpy HtoD (Pageable -> Device)", OpKind.MEMCPY, 1000) == 0.002
-
-
-def test_a_link_takes_its_latency_and_the_bytes_at_its_bandwidth_and_a_named_time_goes_before_it() -> None:
-    pace = sim.Pace.parse("link=1MB/s, latency=2ms, broadcast=5ms, kernel=1ms")
-    assert pace == sim.Pace(0.001, {"broadcast": 0.005}, link_bytes_per_s=1e6, link_latency_s=0.002)
-    assert pace.link_s("all_reduce", 3000) == pytest.approx(0.005)
-    assert pace.link_s("broadcast", 3000) == 0.005
-    assert sim.Pace(kernel_s=0.001).link_s("all_reduce", 3000) == 0.0  # a collective is no kernel of the device's own
-    assert pickle.loads(pickle.dumps(pace)) == pace
-    assert hash(pace) != hash(sim.Pace(0.001, {"broadcast": 0.005}, link_bytes_per_s=1e6))
-    assert eval(repr(pace), {"Pace": sim.Pace}) == pace
-    expected = "paced: broadcast ≥ 5 ms, other kernels ≥ 1 ms, link 1 MB/s and 2 ms"
-    assert pace.words.replace("\u00a0", " ") == expected
-
-
-@pytest.mark.parametrize(
-    "text", ["matmul", "matmul=3", "copy=3ms", "x=1.2.3ms", "kernel=-1ms", "link=3ms", "latency=1GB/s", "link=0GB/s"]
-)
-def test_a_pace_that_cannot_be_read_is_refused(text: str) -> None:
-    with pytest.raises(OptionError, match="pace"):
-        sim.Pace.parse(text)
