@@ -11,6 +11,7 @@ import pytest
 import perfmagic
 from perfmagic.results import RanksResult, RanksSweep, RanksSweepComparison, TimelineResult, TraceComparison
 from perfmagic.trace.model import DeviceInfo, Trace
+from tests.analysis.findings.build import plain
 from tests.analysis.ranks.test_ranks import rank
 
 pytestmark = pytest.mark.slow
@@ -25,10 +26,6 @@ def job(slow_us: float = 500, n: int = 2, rounds: int = 4, kind: str = "") -> Ra
     """Rounds of 1 ms, in which rank 1 computes so long and the others 500 µs."""
     made = [rank(i, compute_us=slow_us if i == 1 else 500, n=rounds, world_size=n) for i in range(n)]
     return RanksResult.of([TimelineResult(of_host(starts, kind)) for starts in made])
-
-
-def plain(text: str) -> str:
-    return text.replace("\u00a0", " ")
 
 
 def test_two_runs_of_ranks_are_compared_by_rank(tmp_path: Path) -> None:

@@ -179,7 +179,6 @@ def test_beyond_the_limit_ops_are_counted_and_not_kept() -> None:
         log.limit = limit
     assert len(records.ops["start_ns"]) == 5
     assert records.dropped >= 3
-    assert records.full_ns is not None
     # calls and host operators count, too: they may fill the log before the device begins
     assert records.full_ns >= min(table["start_ns"].min() for table in (records.ops, records.calls, records.host_ops))
 

@@ -15,14 +15,9 @@ from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.trace.columns import HostKind
 from perfmagic.trace.model import DeviceInfo, Trace
 from perfmagic.trace.names import OpClass, op_classes
-from tests.analysis.build import Builder
+from tests.analysis.build import US, Builder
 from tests.analysis.diff.pairs import cell, eager, fused, program, with_shapes
-
-US = 1000
-
-
-def plain(text: str) -> str:
-    return text.replace("\u00a0", " ")
+from tests.analysis.findings.build import plain
 
 
 def parts_of(diff: TraceDiff) -> dict[str, tuple[int, int]]:

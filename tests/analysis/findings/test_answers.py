@@ -37,7 +37,6 @@ def test_answers_of_recorded_traces_gain_and_stand_by_their_gain(name: str) -> N
         assert answer.low_ns is None or answer.low_ns <= (answer.after_ns or 0) <= (answer.high_ns or 0)
     assert len({answer.action for answer in answers.answers}) == len(answers.answers)
     if answers.together is not None:
-        assert answers.together.after_ns is not None
         assert all(answers.together.after_ns <= (a.after_ns or answers.together.after_ns) for a in answers.answers)
 
 
@@ -158,7 +157,6 @@ def test_a_collective_far_slower_than_a_larger_one_waits_for_another_rank() -> N
     (answer,) = (answer for answer in answers.answers if answer.action == action("open_ranks"))
     assert answer.at_most
     assert 0 < (answer.gain_ns or 0) <= (6_132 - 542 + 1_021 - 133) * 1_000
-    assert answer.cost_ns is not None
     assert answer.cost_ns <= (6_132 - 542 + 1_021 - 133) * 1_000
 
 

@@ -114,7 +114,6 @@ def test_uploads_that_indexing_makes_cannot_be_pinned_where_it_is_called() -> No
     b.sync(70, 139)
     b.op(150, 1000, launch=141)
     finding = first_finding(b.trace(), "pageable")
-    assert finding is not None
     keep = "are tensors on the CPU that indexing copies to the device: keep indices and values there"
     assert plain(finding.advice) == f"They {keep}"
     b.host_op(200, 300, "aten::to")
@@ -321,8 +320,6 @@ def test_the_longest_gap_is_split_into_its_parts() -> None:
     b.op(400, 500, launch=200)
     b.op(500, 1000, launch=450)
     finding, waited = first_finding(b.trace(), "longest_gap"), first_finding(b.trace(), "sync")
-    assert finding is not None
-    assert waited is not None
     assert plain(finding.detail) == (
         ", 300 µs: the device waited 199 µs with work queued, for reasons that the record does not show, 90.0 µs for "
         "Python, 10.0 µs while Python was in a blocking call and 1.00 µs for launches to arrive on line 2"

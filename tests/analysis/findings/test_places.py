@@ -49,7 +49,6 @@ def test_time_that_is_spread_names_the_line_that_called_it() -> None:
 
 def spread(trace: Trace) -> Trace:
     """The same, but from 10 ms to 18 on as many lines of `work`, which line 3 of `step` called."""
-    assert trace.paths is not None
     known = trace.paths
     rows = np.arange(8, dtype=np.int32)
     at = np.concatenate(([0], 10 + rows, [18])) * MS
@@ -68,7 +67,6 @@ def spread(trace: Trace) -> Trace:
 
 def test_a_hot_loop_is_named_by_its_function() -> None:
     trace = trace_of([(11, MAIN)])
-    assert trace.paths is not None
     trace = replace(trace, paths=replace(trace.paths, unfollowed=(1,)))
     assert on_time_lines(trace, during((10, 20)), [2]) == " on lines of step, called from line 2"
 

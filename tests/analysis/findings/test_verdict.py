@@ -151,7 +151,6 @@ def test_no_kind_stands_over_a_picture_that_says_otherwise(trace: Trace) -> None
     elif judged.kind == HOST_BOUND:
         assert 2 * time.python_waits_ns < time.window.length_ns
         assert time.busy_frac <= 0.8
-        assert judged.cost_ns is not None
         assert judged.cost_ns >= 0.2 * time.window.length_ns
         assert 2 * (time.latency_ns + time.stalled_ns + time.tail_ns) <= time.window.length_ns - time.busy_ns
 

@@ -32,9 +32,7 @@ def rank(number: int, compute: list[Span], comm: list[Span], *more: list[Span], 
 
 
 def job(*traces: Trace) -> Ranks:
-    ranks = ranks_of(traces)
-    assert ranks is not None
-    return ranks
+    return ranks_of(traces)
 
 
 def by_rule(ranks: Ranks) -> dict[str, RankFinding]:

@@ -15,9 +15,7 @@ from tests.trace.recorded import real
 
 
 def two(first: Trace, second: Trace) -> Ranks:
-    ranks = ranks_of([first, second])
-    assert ranks is not None
-    return ranks
+    return ranks_of([first, second])
 
 
 def overlapped(number: int, arrives: float) -> Trace:
@@ -65,9 +63,8 @@ def test_a_clock_that_is_off_is_moved_by_what_the_ends_say() -> None:
 
 def test_ranks_of_one_group_are_joined_through_another() -> None:
     traces = [rank(i, skew_us=1000 * i, world_size=3) for i in range(3)]
-    ranks = ranks_of(traces)
-    assert ranks.alignment.moved_ns == {1: -1000 * US, 2: -2000 * US}
-    assert ranks.alignment.unknown == ()
+    alignment = ranks_of(traces).alignment
+    assert (alignment.moved_ns, alignment.unknown) == ({1: -1000 * US, 2: -2000 * US}, ())
 
 
 def test_without_a_common_collective_clocks_stay_or_begin_together() -> None:
@@ -86,9 +83,7 @@ def test_without_a_common_collective_clocks_stay_or_begin_together() -> None:
 @pytest.fixture(scope="module")
 def eight() -> Ranks:
     paths = sorted(real("dlrm_8ranks/worker0_step_12").parent.glob("*.gz"))
-    ranks = ranks_of([read_trace(path) for path in paths])
-    assert ranks is not None
-    return ranks
+    return ranks_of([read_trace(path) for path in paths])
 
 
 @pytest.mark.slow
