@@ -213,12 +213,10 @@ def dask_executor() -> Any:
         yield client.get_executor(pure=False)
 
 
-@pytest.mark.slow
 def test_a_dask_cluster_reads_the_files(dask_executor: Executor, kept: RanksResult) -> None:
     same(perfmagic.open_ranks(FOLDER, executor=dask_executor), kept)
 
 
-@pytest.mark.slow
 def test_engines_of_ipyparallel_read_the_files(kept: RanksResult, tmp_path: Path) -> None:
     parallel = pytest.importorskip("ipyparallel", reason="the extra [cluster] is not installed")
     with parallel.Cluster(n=2, log_level=40, profile_dir=str(tmp_path / "profile")) as clients:

@@ -197,7 +197,6 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.slow
 def test_two_processes_are_refused_on_both_sides_and_go_on(tmp_path) -> None:
     ranks = [
         subprocess.Popen(

@@ -49,7 +49,6 @@ for _ in range(100):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="this system cannot fork")
 def test_a_fork_gets_one_clear_error_and_a_process_with_queued_work_ends_cleanly() -> None:
     done = _run(_FORK)

@@ -157,7 +157,6 @@ def test_long_bodies_have_the_samples_of_an_interval_whatever_warm_up_took(secon
     assert {one.stopped_by for one in records} == {f"stopped after {spent}\N{NO-BREAK SPACE}s"}
 
 
-@pytest.mark.slow
 def test_the_advice_for_an_unclear_comparison_takes_more_samples(clock: Clock) -> None:
     noise = np.random.default_rng(5)
 
@@ -202,7 +201,6 @@ def test_an_exception_of_one_body_ends_the_comparison(clock: Clock) -> None:
         perfmagic.compare(clock.body("a", 1), fails)
 
 
-@pytest.mark.slow
 def test_functions_are_separated_and_results_and_functions_are_not_mixed(clock: Clock) -> None:
     first, second = clock.body("f", 1), clock.body("f", 3)
     found = perfmagic.compare(first, second, time=0.3)

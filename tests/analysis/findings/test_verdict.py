@@ -155,7 +155,6 @@ def test_no_kind_stands_over_a_picture_that_says_otherwise(trace: Trace) -> None
         assert 2 * (time.latency_ns + time.stalled_ns + time.tail_ns) <= time.window.length_ns - time.busy_ns
 
 
-@pytest.mark.slow
 @given(traces())
 @settings(deadline=None, max_examples=60)
 def test_every_share_of_a_cell_names_what_it_is_a_share_of(trace: Trace) -> None:

@@ -50,7 +50,6 @@ def test_needs_of_memory_that_follow_from_others_are_left_out() -> None:
 _PIECES = st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(1, 5), st.booleans(), st.booleans())
 
 
-@pytest.mark.slow
 @given(st.lists(st.lists(_PIECES, max_size=3), max_size=12))
 def test_needs_are_those_of_every_single_byte(pieces: list[list[tuple[int, int, int, bool, bool]]]) -> None:
     """Reachable through needs is exactly what the last writer and the readers since of each byte ask for."""
