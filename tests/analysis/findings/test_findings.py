@@ -22,15 +22,6 @@ UPLOAD = "Memcpy HtoD (Pageable -> Device)"
 PINNED = "Memcpy HtoD (Pinned -> Device)"
 
 
-def test_a_device_busy_nine_tenths_of_the_time_is_the_bottleneck() -> None:
-    judged = verdict(busy_device(910).trace(end=1000, returned=20))
-    assert (judged.kind, judged.busy_frac, judged.cost_ns) == ("device-bound", 0.9, None)
-    assert plain(judged.sentence) == (
-        "device-bound: the device was busy 90 % of the cell. Python ran up to 1 op and 908 µs ahead. "
-        "The device waited 90.0 µs while Python was in a blocking call"
-    )
-
-
 def test_a_sync_of_the_cell_at_the_end_says_that_the_cell_waits_itself() -> None:
     b = busy_device()
     b.sync(20, 1001)
@@ -126,16 +117,10 @@ def test_uploads_that_indexing_makes_cannot_be_pinned_where_it_is_called() -> No
     )
 
 
-def test_a_pinned_upload_is_none() -> None:
+@pytest.mark.parametrize(("name", "back"), [(PINNED, 130), (UPLOAD, 69)], ids=["pinned", "short"])
+def test_a_pinned_or_short_upload_is_none(name: str, back: float) -> None:
     b = busy_device(20)
-    b.op(100, 140, launch=(60, 130), name=PINNED)
-    b.op(150, 1000, launch=141)
-    assert first_finding(b.trace(), "pageable") is None
-
-
-def test_a_short_pageable_upload_is_not_worth_a_sentence() -> None:
-    b = busy_device(20)
-    b.op(100, 140, launch=(60, 69), name=UPLOAD)
+    b.op(100, 140, launch=(60, back), name=name)
     b.op(150, 1000, launch=141)
     assert first_finding(b.trace(), "pageable") is None
 
@@ -154,20 +139,17 @@ def test_item_in_a_loop_is_counted_once_a_call_and_costs_nothing_while_the_devic
     )
 
 
-def test_a_sync_costs_the_time_in_which_the_device_was_idle() -> None:
+@pytest.mark.parametrize(
+    ("until", "launched", "cost_ns"),
+    [(600, 890, 100 * US), (890, 300, None)],  # with an op queued the device was idle for another reason
+)
+def test_a_sync_costs_the_time_in_which_the_device_was_idle_with_nothing_queued(
+    until: float, launched: float, cost_ns: int | None
+) -> None:
     b = busy_device(500)
-    b.sync(400, 600)
-    b.op(900, 1000, launch=890)
-    finding = first_finding(b.trace(), "sync")
-    assert finding.cost_ns == 100 * US
-
-
-def test_a_sync_costs_nothing_of_the_time_in_which_the_next_op_was_queued() -> None:
-    b = busy_device(500)
-    b.op(900, 1000, launch=300)
-    b.sync(400, 890)
-    finding = first_finding(b.trace(), "sync")
-    assert finding.cost_ns is None  # the device was idle meanwhile: "no time lost" would be wrong, too
+    b.sync(400, until)
+    b.op(900, 1000, launch=launched)
+    assert first_finding(b.trace(), "sync").cost_ns == cost_ns
 
 
 def test_the_syncs_at_the_edges_of_a_file_s_record_are_not_laid_on_the_model() -> None:

@@ -173,6 +173,8 @@ def traces(draw: st.DrawFn) -> Trace:
             b.launch(start, start + draw(st.integers(1, 250)), name="cudaMalloc", kind=CallKind.MEMORY, thread=thread)
     for _ in range(draw(st.integers(0, 2))):
         b.wait(draw(times), 7, 8, draw(st.integers(-1, 5)))
+    for line, at in enumerate(sorted(draw(st.lists(times, max_size=3))), 2):
+        b.line(at, line)
     kind = draw(st.sampled_from(["sim", "cuda"]))
     returned = draw(st.one_of(st.none(), st.integers(0, 900)))
     return b.trace(-50, 900, returned, devices=[DeviceInfo(0, kind, kind), DeviceInfo(1, kind, kind)])
@@ -189,6 +191,9 @@ def check_partition(trace: Trace) -> None:
         sums["in_python"] += sums.pop("one_by_one")
         assert gaps.by_cause_ns == {cause: sums[cause] for cause in CAUSES}
         assert np.array_equal(sum(getattr(gaps, f"{cause}_ns") for cause in CAUSES), gaps.length_ns)
+        assert all((getattr(gaps, f"{cause}_ns") >= 0).all() for cause in CAUSES)
+        on_the_host = ("in_python", "in_call", "blocked", "other_device")
+        assert sum(gaps.by_line_ns.values()) <= sum(gaps.by_cause_ns[cause] for cause in on_the_host)
         time = cell_time(trace, device)
         parts = list(time.parts.values())
         assert sum(map(total_ns, parts)) == time.window.length_ns == total_ns(merge(*parts))

@@ -188,11 +188,8 @@ def test_the_step_of_a_recorded_trace() -> None:
     trace = recorded("v100_4streams_nccl_step")
     (step,) = steps(trace)
     row = trace.host_ops.name.tolist().index(trace.names.index("ProfilerStep#1011"))
-    assert (step.number, step.start_ns, step.end_ns) == (
-        1011,
-        trace.host_ops.start_ns[row],
-        trace.host_ops.end_ns[row],
-    )
+    span_ns = trace.host_ops.start_ns[row], trace.host_ops.end_ns[row]
+    assert (step.number, step.start_ns, step.end_ns) == (1011, *span_ns)
     parts = breakdown(trace, trace.device_ids[0])
     assert 0 < step.communication_ns <= parts.communication_ns
     assert max(step.compute_ns, step.communication_ns, step.copy_ns) <= step.busy_ns
