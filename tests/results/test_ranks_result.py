@@ -88,18 +88,6 @@ def test_a_rank_is_a_timeline_and_one_that_is_not_there_is_named(eight: RanksRes
         eight.rank(9)
 
 
-def test_a_folder_of_columns_gives_everything_back_clocks_too(tmp_path: Path) -> None:
-    traces = [on_one_host(rank(i, compute_us=800 if i == 2 else 300, world_size=4)) for i in range(4)]
-    traces[3] = replace(traces[3], meta=replace(traces[3].meta, waited_for_core_ns=5_000_000, cores=2))
-    found = result_of(*traces)
-    again = open_traces(found.save(tmp_path / "runs" / "one")).ranks
-    assert again.clocks == found.clocks
-    assert again.clocks.how == "one host"
-    assert list(again.meetings()) == list(found.meetings())
-    assert [f.sentence for f in again.findings] == [f.sentence for f in found.findings]
-    assert again.findings[-1].cause.startswith("4 ranks on 2 cores")
-
-
 def test_chrome_json_keeps_what_a_rank_s_host_says(tmp_path: Path) -> None:
     trace = on_one_host(rank(0))
     trace = replace(trace, meta=replace(trace.meta, waited_for_core_ns=7, cores=3))

@@ -32,6 +32,9 @@ else:
 """
 
 
+CORES = {"cores": 2, "waited_for_core_ns": 5_000_000}
+
+
 def tables(one: RanksResult) -> list[Any]:
     rows = [one.table.to_dict(), one.meetings().to_dict(), one.messages().to_dict(), one.kernels().to_dict()]
     return [*rows, [finding.to_dict() for finding in one.findings], str(one.clocks), one.title]
@@ -45,7 +48,7 @@ def in_another_process(folder: Path) -> Any:
 def ranks_of(n: int, **how: Any) -> RanksResult:
     def of_a_host(trace: Trace, number: int) -> Trace:
         boot = how.get("boot", "a")
-        return replace(trace, meta=replace(trace.meta, boot=boot.format(number), monotonic_base_ns=0, cores=2))
+        return replace(trace, meta=replace(trace.meta, boot=boot.format(number), monotonic_base_ns=0, **CORES))
 
     made = [
         of_a_host(rank(i, world_size=n, compute_us=300 + 400 * (i == 1), n=how.get("rounds", 4)), i) for i in range(n)
