@@ -152,9 +152,7 @@ class Builder:
             calls=_columns(self.calls),
             host_ops=_columns(self.host),
             waits=_columns(self.waits),
-            marks=_columns(
-                [{"at_ns": round(at * US), "line": line, "top_line": line} for at, line in self.marks],
-            ),
+            marks=_columns([{"at_ns": round(at * US), "line": line, "top_line": line} for at, line in self.marks]),
             cell=None if cell is None else Cell(cell),
             shapes=self.shapes,
         )

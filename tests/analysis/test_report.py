@@ -70,12 +70,7 @@ def _number(stream: str) -> int:
 
 
 def _streams(device: dict[str, Any]) -> dict[int, dict[str, int]]:
-    keys = {
-        "n": "n_ops",
-        "busy_ns": "busy_ns",
-        "same_stream_overlaps": "n_overlaps",
-        "zero_dur": "n_zero_durations",
-    }
+    keys = {"n": "n_ops", "busy_ns": "busy_ns", "same_stream_overlaps": "n_overlaps", "zero_dur": "n_zero_durations"}
     return {row["stream"]: {theirs: row[ours] for theirs, ours in keys.items()} for row in device["streams"]}
 
 

@@ -75,7 +75,7 @@ def test_the_function_that_held_python_is_named_with_its_place_and_stands_in_jso
     finding = first_finding(pauses([500.0] * 4).trace(), "repeated_gap")
     assert "in zoom (ndimage.py:648) for 1.96 ms of 2.00 ms" in plain(finding.sentence)
     assert finding.to_dict()["frames"] == [
-        {"function": "zoom", "file": "ndimage.py", "line": 648, "share_ns": 1960 * US, "inclusive_ns": 1960 * US},
+        {"function": "zoom", "file": "ndimage.py", "line": 648, "share_ns": 1960 * US, "inclusive_ns": 1960 * US}
     ]
 
 

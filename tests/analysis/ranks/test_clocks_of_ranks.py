@@ -29,10 +29,7 @@ def joint(*traces: Trace, pings: tuple[Ping, ...] = ()) -> Ranks:
 def on_host(trace: Trace, boot: str, *, unix_off_ns: int = 0, monotonic_off_ns: int = 0) -> Trace:
     """The trace as a host records it whose unix clock is off, and whose monotonic clock began at some time."""
     meta = replace(
-        trace.meta,
-        base_unix_ns=UNIX + unix_off_ns,
-        boot=boot,
-        monotonic_base_ns=5_000_000_000 + monotonic_off_ns,
+        trace.meta, base_unix_ns=UNIX + unix_off_ns, boot=boot, monotonic_base_ns=5_000_000_000 + monotonic_off_ns
     )
     return replace(trace, meta=meta)
 

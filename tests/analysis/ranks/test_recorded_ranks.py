@@ -76,9 +76,7 @@ def won_us(late: set[int], theirs: list[int]) -> float:
     return median(less.values())
 
 
-def test_a_real_straggler_that_began_late_is_named_with_the_figures_of_the_files(
-    dlrm: tuple[RankFinding, ...],
-) -> None:
+def test_a_real_straggler_that_began_late_is_named_with_the_figures_of_the_files(dlrm: tuple[RankFinding, ...]) -> None:
     """Of eight DLRM ranks the clocks agree within 7 µs, so that the beginnings of their steps can be compared."""
     recorded = eight_ranks()
     began = {rank: began for rank, (began, _, _) in recorded.items()}

@@ -228,11 +228,7 @@ def test_a_change_works_on_a_copy_of_the_graph() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trace", "why"),
-    [
-        (Builder().trace(end=1), "no device op was recorded"),
-        (steps(3, read=True), ""),
-    ],
+    ("trace", "why"), [(Builder().trace(end=1), "no device op was recorded"), (steps(3, read=True), "")]
 )
 def test_why_nothing_is_predicted_is_said(trace: Trace, why: str) -> None:
     assert predict(Readings.from_trace(trace), [faster()]).refused == why
