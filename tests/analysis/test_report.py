@@ -11,7 +11,6 @@ from tests.trace.recorded import EXPECTED, real_trace
 
 pytestmark = pytest.mark.slow
 
-
 # the reference's keys by ours; what is not listed is called the same, or is looked at apart
 RENAMED = {
     "n_events": "n_ops",

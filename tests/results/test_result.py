@@ -12,7 +12,6 @@ from tests.view.timeline.build import queue_of
 
 pytestmark = pytest.mark.slow
 
-
 FEW = {"samples": 6, "warmup": 0}
 
 

@@ -31,7 +31,6 @@ else:
     print(json.dumps([found.to_dict(), tables(found)]))
 """
 
-
 CORES = {"cores": 2, "waited_for_core_ns": 5_000_000}
 
 

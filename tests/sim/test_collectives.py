@@ -18,7 +18,6 @@ from perfmagic.sim import foreign  # noqa: E402 - after the skip
 
 pytestmark = pytest.mark.slow
 
-
 _WAIT_S = 300  # nothing is timed: only processes that hang get there
 
 
@@ -73,7 +72,6 @@ FORMS: dict[str, Callable[[], Any]] = {
     "the group itself": lambda: dist.group.WORLD.allreduce([_t()]),
     "data parallel": lambda: torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).to("sim")),
 }
-
 
 MODES: dict[str, Callable[[], Any]] = {
     "gradients": nullcontext,

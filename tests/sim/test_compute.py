@@ -10,7 +10,6 @@ from perfmagic.base.errors import DeviceError  # noqa: E402 - after the skip
 
 pytestmark = pytest.mark.slow
 
-
 nn = torch.nn
 F = torch.nn.functional
 

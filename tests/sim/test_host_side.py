@@ -17,9 +17,7 @@ from tests.sim_gate import in_flight  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
-
 Hold = Callable[[], Callable[[], None]]
-
 
 AGAIN_S = 5.0  # until an interrupt is sent once more: what cleans up after the first must not be struck
 

@@ -7,7 +7,6 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-
 pytest.importorskip("torch", reason="the simulated device needs torch")
 
 _WAIT_S = 300  # nothing is timed: only a process that hangs gets there

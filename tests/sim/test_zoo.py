@@ -8,7 +8,6 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-
 torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 
 nn = torch.nn
