@@ -1,11 +1,9 @@
 """What a result of several ranks gives: meetings, messages, one frame, files that give it back."""
 
-import gzip
 import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +17,7 @@ from perfmagic.trace.columns import HostKind
 from perfmagic.trace.model import Collective, DeviceInfo, Trace
 from perfmagic.view.ranks.doc import HEAD, rank_table
 from tests.analysis.build import US, Builder
+from tests.analysis.ranks.raw import collectives, durations
 from tests.analysis.ranks.test_ranks import rank
 from tests.trace.recorded import real
 
@@ -42,26 +41,14 @@ def eight() -> RanksResult:
     return open_traces(FOLDER).ranks
 
 
-@pytest.fixture(scope="module")
-def kernels() -> dict[int, list[dict[str, Any]]]:
-    """By rank the kernels of NCCL in the order of their start, straight from the JSON."""
-    found = {}
-    for path in sorted(FOLDER.glob("*.gz")):
-        data = json.loads(gzip.decompress(path.read_bytes()))
-        mine = [e for e in data["traceEvents"] if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
-        found[data["distributedInfo"]["rank"]] = sorted(mine, key=lambda e: e["ts"])
-    return found
-
-
-def test_meetings_of_recorded_ranks_say_what_the_files_say(
-    eight: RanksResult, kernels: dict[int, list[dict[str, Any]]]
-) -> None:
+def test_meetings_of_recorded_ranks_say_what_the_files_say(eight: RanksResult) -> None:
+    kernels = collectives()
     first = min(e["ts"] for mine in kernels.values() for e in mine)
     seen = sorted(eight.meetings(), key=lambda m: m.number)
     assert [m.kind for m in seen] == ["all_to_all"] * 4 + ["all_reduce", "all_to_all", "all_reduce", "all_reduce"]
     began = seen[0].start_ns[seen[0].ranks.index(1)]  # rank 1 is the first of all to come
     for i, m in enumerate(seen):
-        took = {r: mine[i]["dur"] for r, mine in kernels.items()}
+        took = durations()[i]
         last = min(took, key=lambda r: took[r])
         ends = [mine[i]["ts"] + mine[i]["dur"] for mine in kernels.values()]
         assert m.ranks == tuple(range(8))

@@ -1,7 +1,5 @@
 """The clocks of several ranks: what one host, pings and causality say, and how far the axis may be wrong."""
 
-import gzip
-import json
 from dataclasses import replace
 from itertools import product
 
@@ -16,8 +14,8 @@ from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder
 from tests.analysis.findings.build import plain
+from tests.analysis.ranks.raw import PATHS, collectives
 from tests.analysis.ranks.test_ranks import rank
-from tests.trace.recorded import real
 
 UNIX = 1_700_000_000_000_000_000
 
@@ -164,13 +162,7 @@ def test_messages_there_and_back_bound_two_clocks() -> None:
 @pytest.mark.slow
 def test_the_clocks_of_eight_recorded_ranks_are_as_well_known_as_their_files_say() -> None:
     """Straight from the JSON: the least end less start of any two ranks, joined over all others."""
-    kernels: dict[int, list[tuple[int, int]]] = {}
-    paths = sorted(real("dlrm_8ranks/worker0_step_12").parent.glob("*.gz"))
-    for path in paths:
-        data = json.loads(gzip.decompress(path.read_bytes()))
-        records = [e for e in data["traceEvents"] if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
-        records.sort(key=lambda e: e["ts"])
-        kernels[data["distributedInfo"]["rank"]] = [(e["ts"], e["ts"] + e["dur"]) for e in records]
+    kernels = {rank: [(e["ts"], e["ts"] + e["dur"]) for e in found] for rank, found in collectives().items()}
     most = [
         [0 if i == j else min(a[1] - b[0] for a, b in zip(kernels[i], kernels[j], strict=True)) for j in range(8)]
         for i in range(8)
@@ -178,7 +170,7 @@ def test_the_clocks_of_eight_recorded_ranks_are_as_well_known_as_their_files_say
     for k, i, j in product(range(8), repeat=3):
         most[i][j] = min(most[i][j], most[i][k] + most[k][j])
     farthest = max(most[i][j] for i, j in product(range(8), repeat=2))  # the clocks are as recorded
-    eight = joint(*(read_trace(path) for path in paths)).alignment
+    eight = joint(*(read_trace(path) for path in PATHS)).alignment
     assert eight.moved_ns == {}
     assert eight.bound_ns == farthest * US
     assert f"clocks that do not drift agree within ±{farthest} µs, as" in plain(eight.words)
