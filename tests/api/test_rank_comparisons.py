@@ -109,19 +109,17 @@ def test_the_sentence_names_the_changed_part_only_where_runs_differ() -> None:
 
 
 def test_an_invalid_comparison_suggests_a_valid_one(tmp_path: Path) -> None:
-    with pytest.raises(perfmagic.OptionError, match="A has weak scaling, B has strong"):
-        perfmagic.compare(sweep(), sweep(scaling="strong"))
-    with pytest.raises(perfmagic.OptionError, match="A has 1 ranks, B has 2: none is in both"):
-        perfmagic.compare(sweep(n=(1,)), sweep(n=(2,)))
-    with pytest.raises(perfmagic.OptionError, match="1 sweep over numbers of ranks and ranks of one run") as refused:
-        perfmagic.compare(sweep(), job())
-    assert refused.value.hint == "sweep.on(n) is the run on n ranks"
-    with pytest.raises(perfmagic.OptionError, match="1 sweep over numbers of ranks and a function"):
-        perfmagic.compare(sweep().save(tmp_path), lambda: 1)
-    with pytest.raises(perfmagic.OptionError, match="3 sweeps over ranks, two are compared"):
-        perfmagic.compare(sweep(), sweep(), sweep())
-    with pytest.raises(perfmagic.OptionError, match="samples cannot be set any more"):
-        perfmagic.compare(sweep(), sweep(), samples=3)
+    one = sweep()
+    for given, options, words in (
+        ((one, sweep(scaling="strong")), {}, "A has weak scaling, B has strong"),
+        ((sweep(n=(1,)), sweep(n=(2,))), {}, "A has 1 ranks, B has 2: none is in both"),
+        ((one, job()), {}, r"sweep over numbers of ranks and ranks of one run\nHint: sweep\.on\(n\) is the run on n"),
+        ((one.save(tmp_path), lambda: 1), {}, "1 sweep over numbers of ranks and a function"),
+        ((one, one, one), {}, "3 sweeps over ranks, two are compared"),
+        ((one, one), {"samples": 3}, "samples cannot be set any more"),
+    ):
+        with pytest.raises(perfmagic.OptionError, match=words):
+            perfmagic.compare(*given, **options)
     cpu, other = RanksSweep.of([[job(kind="cpu")]], "weak"), sweep()
     comparison = perfmagic.compare(other, cpu)
     assert comparison.headline == f"No verdict: A ran on {other.device_label}, B on {cpu.device_label}"
