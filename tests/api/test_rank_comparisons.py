@@ -50,8 +50,7 @@ def test_a_run_of_ranks_is_compared_with_the_folder_of_another(tmp_path: Path) -
     folder = job(slow_us=800).save(tmp_path / "later")
     results = perfmagic.compare(job(), job(slow_us=800))
     for comparison in (perfmagic.compare(job(), folder), perfmagic.compare(job().save(tmp_path / "before"), folder)):
-        assert comparison.ranks == results.ranks
-        assert comparison.notes == results.notes
+        assert (comparison.ranks, comparison.notes) == (results.ranks, results.notes)
 
 
 def test_a_change_within_the_clock_error_is_not_reported() -> None:

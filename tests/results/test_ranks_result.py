@@ -51,13 +51,11 @@ def test_meetings_of_recorded_ranks_say_what_the_files_say(eight: RanksResult) -
         took = durations()[i]
         last = min(took, key=lambda r: took[r])
         ends = [mine[i]["ts"] + mine[i]["dur"] for mine in kernels.values()]
-        assert m.ranks == tuple(range(8))
-        assert m.last == last
+        assert (m.ranks, m.last) == (tuple(range(8)), last)
         assert m.waiting_ns == tuple((took[r] - took[last]) * US for r in range(8))
         assert set(m.transfer_ns) == {took[last] * US}
         assert m.met_ns - began == (kernels[last][i]["ts"] - first) * US
-        assert m.bound_ns == (max(ends) - min(ends)) * US
-        assert m.waited_ns == max(m.waiting_ns)
+        assert (m.bound_ns, m.waited_ns) == ((max(ends) - min(ends)) * US, max(m.waiting_ns))
 
 
 def test_one_frame_has_the_ops_of_all_ranks_on_one_axis(eight: RanksResult) -> None:
@@ -126,11 +124,9 @@ def test_sends_meet_their_receives() -> None:
     ]
     rows = {row.rank: row for row in found.table}
     # rank 1 waits 85 µs to receive, of which its own send at 200 hides nothing, and moves 50 + 50
-    assert rows[1].exposed_waiting_ns == 85 * US
-    assert rows[1].exposed_transfer_ns == 100 * US
+    assert (rows[1].exposed_waiting_ns, rows[1].exposed_transfer_ns) == (85 * US, 100 * US)
     # rank 0 sends from 100 to 150 while it waits from 5 to 300 to receive: data move, so that is transfer
-    assert rows[0].exposed_waiting_ns == (295 - 50) * US
-    assert rows[0].exposed_transfer_ns == 100 * US
+    assert (rows[0].exposed_waiting_ns, rows[0].exposed_transfer_ns) == ((295 - 50) * US, 100 * US)
     assert (rows[0].waiting_ns, rows[0].transfer_ns) == (245 * US, 100 * US)  # no instant counts twice
 
 
@@ -172,8 +168,7 @@ def test_gloo_on_its_own_threads_is_the_communication_of_a_rank_on_the_cpu() -> 
     assert found.table[0].waiting_bound_ns == 0
     row = found.table[0]
     assert row.compute_ns == 300 * US  # the inner operator counts once, and asking for a collective is none
-    assert row.communication_ns == 800 * US
-    assert row.exposed_communication_ns == 600 * US
+    assert (row.communication_ns, row.exposed_communication_ns) == (800 * US, 600 * US)
     assert row.exposed_waiting_ns == 400 * US
     assert found.doc.device_label == "CPU"
     assert not len(found.timelines[0].trace.ops)  # the timeline of the rank itself stays what was recorded

@@ -83,11 +83,8 @@ def test_a_quantity_states_median_interval_minimum_spread_and_outliers():
     quantity = summarise(FULL).returns
     assert quantity.median_s == 0.002
     assert (quantity.low_s, quantity.high_s) == (0.001, 0.1)
-    assert quantity.min_s == 0.001
-    assert quantity.iqr_s == pytest.approx(0.0006)
-    assert quantity.n == 7
-    assert quantity.outliers == 1
-    assert quantity.is_outlier == (False,) * 6 + (True,)
+    assert (quantity.min_s, quantity.iqr_s, quantity.n) == (0.001, pytest.approx(0.0006), 7)
+    assert (quantity.outliers, quantity.is_outlier) == (1, (False,) * 6 + (True,))
 
 
 def test_five_samples_have_a_median_and_no_interval():
@@ -108,8 +105,7 @@ def test_json_gives_back_an_equal_result_with_every_sample():
     again = BenchSummary.from_json(result.to_json())
     assert again == result
     assert again.returns.samples_s == tuple(FULL.returns_s.tolist())
-    assert again.verdict == VERDICT
-    assert again.queue_model == result.queue_model
+    assert (again.verdict, again.queue_model) == (VERDICT, result.queue_model)
     assert again.record is None
     assert again != replace(result, n_calls=1)
 
@@ -186,20 +182,16 @@ def test_the_frame_has_one_row_a_sample_in_the_order_taken_with_its_run():
 
 def test_the_queue_model_predicts_from_launches_and_device_time():
     model = queue_model_of(record([30e-9], [100e-9]), trace())
-    assert model.n == 3
-    assert model.t1_s == pytest.approx(10e-9)
-    assert model.t2_s == pytest.approx(20e-9)
+    assert (model.n, model.t1_s, model.t2_s) == (3, pytest.approx(10e-9), pytest.approx(20e-9))
     assert model.t3_s == pytest.approx(30e-9)
     assert model.predicted_s == pytest.approx(100e-9)  # 10 + 2 · 20 + 20 + 30
-    assert model.sequential_s == pytest.approx(180e-9)
-    assert model.measured_s == pytest.approx(100e-9)
+    assert (model.sequential_s, model.measured_s) == (pytest.approx(180e-9), pytest.approx(100e-9))
     assert model.caveat == ""
 
 
 def test_a_model_of_slow_launches_ends_one_op_after_the_last_launch():
     model = queue_model_of(record([90e-9], [140e-9]), trace())
-    assert model.predicted_s == pytest.approx((3 * 30 + 20 + 30) * 1e-9)
-    assert model.caveat == ""
+    assert (model.predicted_s, model.caveat) == (pytest.approx((3 * 30 + 20 + 30) * 1e-9), "")
 
 
 def test_a_model_that_misses_the_measured_time_says_so():
@@ -277,8 +269,7 @@ def test_results_of_earlier_formats_are_read(form: str) -> None:
     if form == "perfmagic bench 1":
         data["options"] = ""
     again = BenchSummary.from_json(json.dumps({**data, "format": form}))
-    assert again.returns == result.returns
-    assert again.queue_model == result.queue_model
+    assert (again.returns, again.queue_model) == (result.returns, result.queue_model)
     assert [warning.sentence for warning in again.warnings] == [warning.sentence for warning in result.warnings]
     assert [warning.kind for warning in again.warnings] == ["", ""]
 
