@@ -126,6 +126,14 @@ class Builder:
         )
 
 
+def queued(*ops: tuple[float, float, float | tuple[float, float]]) -> Builder:
+    """Ops of one stream by start, end and launch, in µs."""
+    b = Builder()
+    for start, end, launch in ops:
+        b.op(start, end, launch=launch)
+    return b
+
+
 def _span(start: float, end: float) -> dict[str, int]:
     return {"start_ns": round(start * US), "end_ns": round(end * US)}
 

@@ -13,7 +13,7 @@ from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.kernels import claim
 from perfmagic.analysis.verdict import STALLED
 from perfmagic.trace.kineto.reader import read_trace
-from tests.analysis.build import Builder
+from tests.analysis.build import Builder, queued
 from tests.analysis.findings.build import plain
 from tests.trace.recorded import ALL, real, real_trace
 
@@ -136,9 +136,7 @@ def test_the_headlines_are_those_of_findings_without_a_time_where_a_gain_is_know
 
 def test_without_device_work_or_after_a_failure_there_is_nothing_to_do() -> None:
     assert find_answers(Builder().trace()) == Answers("No device activity is in the record", 0)
-    builder = Builder()
-    builder.op(0, 10, launch=0)
-    failed = find_answers(builder.trace(failed="ValueError: no"))
+    failed = find_answers(queued((0, 10, 0)).trace(failed="ValueError: no"))
     assert (failed.decides, failed.answers) == ("The code failed before its end", ())
     builder = Builder()
     builder.launch(0, 10)

@@ -14,7 +14,7 @@ from perfmagic.base.numerics.intervals import total_ns
 from perfmagic.trace.columns import CallKind, DeviceOps, Hazard, HostKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import DeviceInfo, Race, Trace
-from tests.analysis.build import US, Builder
+from tests.analysis.build import US, Builder, queued
 from tests.analysis.findings.build import busy_device, first_finding, plain
 from tests.trace.recorded import as_bytes, launch_and_kernel
 
@@ -41,10 +41,7 @@ def test_a_device_that_waits_for_python_is_host_bound_on_the_line_python_was_on(
 
 
 def test_a_device_with_work_queued_that_does_not_run_is_stalled() -> None:
-    b = Builder()
-    b.op(0, 10, launch=0)
-    b.op(900, 1000, launch=1)
-    judged = verdict(b.trace())
+    judged = verdict(queued((0, 10, 0), (900, 1000, 1)).trace())
     assert (judged.kind, judged.cost_ns) == ("stalled", 890 * US)
     assert "waited 890 µs with work queued, for reasons that the record does not show" in plain(judged.sentence)
 

@@ -28,7 +28,7 @@ from perfmagic.changes import (
 )
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import DeviceInfo, Race, Trace
-from tests.analysis.build import US, Builder
+from tests.analysis.build import US, Builder, queued
 from tests.analysis.findings.build import plain
 from tests.trace.recorded import real_trace
 
@@ -235,13 +235,11 @@ def test_why_nothing_is_predicted_is_said(trace: Trace, why: str) -> None:
 
 
 def test_what_the_record_does_not_explain_is_no_ground_for_a_prediction() -> None:
-    b = Builder()
-    b.op(5, 105, launch=0)
+    b = queued((5, 105, 0))
     b.op(905, 1005, launch=2, stream=8)
     prediction = predicted(b.trace(end=1005), faster())
     assert prediction.refused.startswith("89")
-    dropped = Builder()
-    dropped.op(5, 105, launch=0)
+    dropped = queued((5, 105, 0))
     assert predicted(dropped.trace(end=105, dropped_events=7), faster()).refused.startswith("7 events beyond the limit")
     assert predicted(dropped.trace(end=105, failed="ValueError"), faster()).refused == "the cell failed"
     assert "missing" in predicted(dropped.trace(end=105, races=(Race(1, 2),)), faster()).refused

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from perfmagic.analysis.timeline.idle import idle_gaps
 from perfmagic.base.numerics.intervals import covered_ns, union
-from tests.analysis.build import US, Builder
+from tests.analysis.build import US, Builder, queued
 
 
 def causes(b: Builder) -> dict[str, float]:
@@ -13,10 +13,7 @@ def causes(b: Builder) -> dict[str, float]:
 
 
 def test_a_gap_before_the_launch_is_the_hosts_and_the_rest_launch_latency() -> None:
-    b = Builder()
-    b.op(0, 10, launch=0)
-    b.op(30, 40, launch=25)
-    assert causes(b) == {"in_python": 15, "launching": 5}
+    assert causes(queued((0, 10, 0), (30, 40, 25))) == {"in_python": 15, "launching": 5}
 
 
 def test_a_copy_to_pageable_memory_blocks_like_a_sync() -> None:
@@ -27,13 +24,8 @@ def test_a_copy_to_pageable_memory_blocks_like_a_sync() -> None:
 
 
 def test_an_op_is_launching_while_its_call_runs_and_for_less_than_ten_microseconds_after_it() -> None:
-    b = Builder()
-    b.op(0, 10, launch=0)
-    b.op(31.999, 40, launch=(20, 22))
-    assert causes(b) == {"in_python": 10, "launching": 11.999}
-    b = Builder()
-    b.op(0, 10, launch=0)
-    b.op(32, 40, launch=(20, 22))
+    assert causes(queued((0, 10, 0), (31.999, 40, (20, 22)))) == {"in_python": 10, "launching": 11.999}
+    b = queued((0, 10, 0), (32, 40, (20, 22)))
     assert causes(b) == {"in_python": 10, "launching": 2, "unexplained": 10}
 
 
@@ -120,8 +112,7 @@ def test_the_host_op_is_the_innermost_one_on_the_launching_thread() -> None:
 
 
 def test_the_op_that_ended_a_gap_is_the_one_launched_first() -> None:
-    b = Builder()
-    b.op(0, 10, launch=0)
+    b = queued((0, 10, 0))
     b.op(30, 35, launch=28, stream=8)
     late = b.op(30, 40, launch=25)
     gaps = idle_gaps(b.trace(), 0)
@@ -131,9 +122,7 @@ def test_the_op_that_ended_a_gap_is_the_one_launched_first() -> None:
 
 def test_no_gap_no_rows() -> None:
     assert len(idle_gaps(Builder().trace(), 0)) == 0
-    b = Builder()
-    b.op(0, 10, launch=0)
-    gaps = idle_gaps(b.trace(), 0)
+    gaps = idle_gaps(queued((0, 10, 0)).trace(), 0)
     assert (len(gaps), gaps.total_ns, set(gaps.by_cause_ns.values())) == (0, 0, {0})
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.trace.model import Trace
-from tests.analysis.build import US, Builder
+from tests.analysis.build import US, Builder, queued
 
 HTOD = "Memcpy HtoD (Pinned -> Device)"
 DTOH = "Memcpy DtoH (Device -> Pinned)"
@@ -83,8 +83,7 @@ def test_a_memset_beside_it_leaves_no_class_alone(name: str) -> None:
 
 
 def test_concurrency_counts_streams_and_not_ops() -> None:
-    b = Builder()
-    b.op(0, 10, launch=0)
+    b = queued((0, 10, 0))
     b.op(5, 12, launch=0)  # on the same stream
     b.op(8, 20, launch=0, stream=8)
     assert breakdown(b.trace(), 0).concurrency_ns == {1: 16 * US, 2: 4 * US}
@@ -96,8 +95,7 @@ def test_a_device_without_ops_has_nothing_to_report() -> None:
 
 
 def test_other_devices_do_not_count() -> None:
-    b = Builder()
-    b.op(0, 10, launch=0)
+    b = queued((0, 10, 0))
     b.op(50, 60, launch=0, device=1)
     assert breakdown(b.trace(), 1).extent_ns == 10 * US
 
