@@ -28,15 +28,8 @@ class Recorded:
 
     def trace(self) -> Trace:
         r = self.records()
-        return make_trace(
-            r.names,
-            TraceMeta("cell"),
-            ops=r.ops,
-            calls=r.calls,
-            host_ops=r.host_ops,
-            waits=r.waits,
-            counters=r.counters,
-        )
+        tables = {"ops": r.ops, "calls": r.calls, "host_ops": r.host_ops, "waits": r.waits, "counters": r.counters}
+        return make_trace(r.names, TraceMeta("cell"), **tables)
 
 
 def _names(trace: Trace, table: object) -> list[str]:
