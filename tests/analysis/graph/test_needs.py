@@ -40,16 +40,22 @@ def test_needs_of_memory_that_follow_from_others_are_left_out() -> None:
     assert [set(needed) for needed in without_implied(needs)] == [set(), {0}, {1}]
 
 
+Pieces = list[list[tuple[int, int, int, bool, bool]]]
 _PIECES = st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(1, 5), st.booleans(), st.booleans())
 
 
-@given(st.lists(st.lists(_PIECES, max_size=3), max_size=12))
-def test_needs_are_those_of_every_single_byte(pieces: list[list[tuple[int, int, int, bool, bool]]]) -> None:
-    """Reachable through needs is exactly what the last writer and the readers since of each byte ask for."""
-    ops = [
-        SeenOp("f", i, i + 1, 7, tuple(Use(s, low, low + n, reads=r, writes=w) for s, low, n, r, w in needed))
-        for i, needed in enumerate(pieces)
+def using(pieces: Pieces) -> list[SeenOp]:
+    """Operators by what each uses: storage, first byte, length, whether it reads and writes it."""
+    return [
+        SeenOp("f", i, i + 1, 7, tuple(Use(s, low, low + n, reads=r, writes=w) for s, low, n, r, w in used))
+        for i, used in enumerate(pieces)
     ]
+
+
+@given(st.lists(st.lists(_PIECES, max_size=3), max_size=12))
+def test_needs_are_those_of_every_single_byte(pieces: Pieces) -> None:
+    """Reachable through needs is exactly what the last writer and the readers since of each byte ask for."""
+    ops = using(pieces)
     writer: dict[tuple[int, int], int] = {}
     readers: dict[tuple[int, int], set[int]] = {}
     wanted: list[set[int]] = []
@@ -112,13 +118,8 @@ def _simply(ops: list[SeenOp]) -> list[dict[int, tuple[str, int]]]:
 
 
 @given(st.lists(st.lists(_PIECES, max_size=3), max_size=25))
-def test_needs_are_found_by_their_bytes_as_by_a_look_at_all(
-    pieces: list[list[tuple[int, int, int, bool, bool]]],
-) -> None:
-    ops = [
-        SeenOp("x", i, i + 1, 7, tuple(Use(s, low, low + n, reads, writes) for s, low, n, reads, writes in needed))
-        for i, needed in enumerate(pieces)
-    ]
+def test_needs_are_found_by_their_bytes_as_by_a_look_at_all(pieces: Pieces) -> None:
+    ops = using(pieces)
     assert [{k: (n.kind, n.size_bytes) for k, n in needed.items()} for needed in needs_of(ops)] == _simply(ops)
 
 

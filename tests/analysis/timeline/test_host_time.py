@@ -82,6 +82,7 @@ def test_without_a_thread_the_one_with_most_calls_is_asked() -> None:
     assert python_during(Builder().trace(), 0, 10).total_ns == 10
 
 
+Spans = list[tuple[int, int]]
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=4)
 
 
@@ -109,15 +110,12 @@ def put(b: Builder, tree: tuple, start: int, length: int, names: tuple[str, ...]
 
 @settings(deadline=None, max_examples=60)
 @given(TREE, SPANS)
-def test_shares_agree_with_counting_instants_and_add_up(tree: tuple, spans: list[tuple[int, int]]) -> None:  # type: ignore[type-arg]
+def test_shares_agree_with_counting_instants_and_add_up(tree: tuple, spans: Spans) -> None:  # type: ignore[type-arg]
     b = Builder()
     put(b, tree, 3, 40)
     trace = b.trace()
-    where = (
-        union(*(np.array(c, np.int64) * US for c in zip(*((s, s + n) for s, n in spans), strict=True)))
-        if spans
-        else (np.zeros((0, 2), np.int64))
-    )
+    start, length = np.array(spans, np.int64).reshape(-1, 2).T * US
+    where = union(start, start + length)
     found = host_time(trace, np.ones(len(where), np.int64), where)
     asked = [t for start, end in (where // US).tolist() for t in range(start, end)]
     rows = [(row["start_ns"] // US, row["end_ns"] // US, trace.names[row["name"]]) for row in b.host]
@@ -144,9 +142,7 @@ def test_the_longest_operator_of_each_interval_is_the_innermost_for_most_of_it()
 
 @settings(deadline=None, max_examples=60)
 @given(SPANS, SPANS)
-def test_the_parts_of_intervals_agree_with_counting_instants(
-    asked: list[tuple[int, int]], by: list[tuple[int, int]]
-) -> None:
+def test_the_parts_of_intervals_agree_with_counting_instants(asked: Spans, by: Spans) -> None:
     start, length = np.array(asked, np.int64).reshape(-1, 2).T
     covering = union(*(np.array(by, np.int64).reshape(-1, 2) @ np.array([[1, 1], [0, 1]])).T)
     number, parts = parts_of(start, start + length, covering)
@@ -158,7 +154,7 @@ def test_the_parts_of_intervals_agree_with_counting_instants(
 
 @settings(deadline=None, max_examples=60)
 @given(FRAME_TREE, TREE, SPANS)
-def test_time_by_row_is_time_by_piece(frames: tuple, tree: tuple, spans: list[tuple[int, int]]) -> None:  # type: ignore[type-arg]
+def test_time_by_row_is_time_by_piece(frames: tuple, tree: tuple, spans: Spans) -> None:  # type: ignore[type-arg]
     b = Builder()
     put(b, frames, 2, 44, FRAMES)
     put(b, tree, 3, 40)
