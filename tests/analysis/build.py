@@ -46,15 +46,9 @@ class Builder:
     ) -> int:
         """A call on the host; returns its correlation id."""
         correlation = len(self.calls) + 1 if correlation is None else correlation
+        during = _span(start, start + 1 if end is None else end)
         self.calls.append(
-            {
-                "start_ns": round(start * US),
-                "end_ns": round((start + 1 if end is None else end) * US),
-                "kind": int(kind),
-                "name": self._name(name),
-                "thread": thread,
-                "correlation": correlation,
-            }
+            {**during, "kind": int(kind), "name": self._name(name), "thread": thread, "correlation": correlation}
         )
         return correlation
 
@@ -81,48 +75,22 @@ class Builder:
         if launch is not None:
             first, last = launch if isinstance(launch, tuple) else (launch, launch + 1)
             of = self.launch(first, last, name=call, thread=thread)
-        self.ops.append(
-            {
-                "start_ns": round(start * US),
-                "end_ns": round(end * US),
-                "kind": int(kind),
-                "device": device,
-                "stream": stream,
-                "name": self._name(name),
-                "correlation": -1 if of is None else of,
-                "size_bytes": size,
-                "shape": -1 if shape is None else self._shape(shape),
-            }
-        )
-        return -1 if of is None else of
+        of = -1 if of is None else of
+        what = {"kind": int(kind), "name": self._name(name), "shape": -1 if shape is None else self._shape(shape)}
+        where = {"device": device, "stream": stream, "correlation": of, "size_bytes": size}
+        self.ops.append(_span(start, end) | what | where)
+        return of
 
     def host_op(self, start: float, end: float, name: str, thread: int = 1, kind: HostKind = HostKind.OP) -> None:
-        self.host.append(
-            {
-                "start_ns": round(start * US),
-                "end_ns": round(end * US),
-                "kind": int(kind),
-                "name": self._name(name),
-                "thread": thread,
-            }
-        )
+        self.host.append(_span(start, end) | {"kind": int(kind), "name": self._name(name), "thread": thread})
 
     def wait(
         self, at: float, stream: int, on_stream: int, recorded: int, *, device: int = 0, on_device: int = -1
     ) -> int:
         """The stream waits for what was launched on another one up to the correlation id `recorded`."""
         correlation = self.launch(at, name="cudaStreamWaitEvent", kind=CallKind.WAIT)
-        self.waits.append(
-            {
-                "at_ns": round(at * US),
-                "correlation": correlation,
-                "device": device,
-                "stream": stream,
-                "on_stream": on_stream,
-                "on_correlation": recorded,
-                "on_device": on_device,
-            }
-        )
+        what = {"at_ns": round(at * US), "correlation": correlation, "device": device, "stream": stream}
+        self.waits.append(what | {"on_stream": on_stream, "on_correlation": recorded, "on_device": on_device})
         return correlation
 
     def line(self, at: float, line: int) -> None:
@@ -152,12 +120,22 @@ class Builder:
             calls=_columns(self.calls),
             host_ops=_columns(self.host),
             waits=_columns(self.waits),
-            marks=_columns(
-                [{"at_ns": round(at * US), "line": line, "top_line": line} for at, line in self.marks],
-            ),
+            marks=_columns([{"at_ns": round(at * US), "line": line, "top_line": line} for at, line in self.marks]),
             cell=None if cell is None else Cell(cell),
             shapes=self.shapes,
         )
+
+
+def queued(*ops: tuple[float, float, float | tuple[float, float]]) -> Builder:
+    """Ops of one stream by start, end and launch, in µs."""
+    b = Builder()
+    for start, end, launch in ops:
+        b.op(start, end, launch=launch)
+    return b
+
+
+def _span(start: float, end: float) -> dict[str, int]:
+    return {"start_ns": round(start * US), "end_ns": round(end * US)}
 
 
 def _columns(rows: Sequence[dict[str, int | bool]] | Sequence[dict[str, int]]) -> dict[str, list[int | bool]] | None:

@@ -17,21 +17,13 @@ from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Collective, Trace, make_trace
 from tests.analysis.build import Builder
 from tests.analysis.shaped import FLOAT, Shaped
+from tests.schema_checks import never_filled, objects, problems
 from tests.schemas import schema_of
 from tests.trace.recorded import NAMES, as_bytes, event, launch_and_kernel, real_trace, recorded
 
 pytestmark = pytest.mark.slow
 
 SCHEMA: dict[str, Any] = schema_of("report")
-OPTIONAL = {"rank_findings", "rank_table", "rank_answers"}  # in reports on several files only
-# numbers without a unit: places and counts by another name, and JSON's own
-UNITLESS = {
-    *("index", "number", "stream", "thread", "device", "rank", "world_size", "group_size", "batch_size"),
-    *("line", "peak_line", "depth", "ops_max", "ops_mean", "launches_max", "schema_version"),
-}
-UNIT = re.compile(
-    r"^n_|_ns$|_bytes$|_frac$|^frac_of_|^(?:\w+_)?bytes_per_s$|flop$|flop_per_s$|^flop_per_byte$|^tokens_per_s$"
-)
 
 
 def everything() -> Iterator[Trace]:
@@ -91,7 +83,8 @@ def with_memory() -> Trace:
     return make_trace(("mm", "Total Allocated"), meta, ops=kernel, counters=counters)
 
 
-def reports() -> list[dict[str, Any]]:
+@pytest.fixture(scope="module")
+def given() -> list[dict[str, Any]]:
     """As JSON gives them back."""
     found = [json.loads(json.dumps(report(trace))) for trace in everything()]
     found.append(json.loads(json.dumps(report(recorded("v100_4streams_nccl_step"), comm_names="nccl"))))
@@ -115,97 +108,12 @@ def rank_of_two(rank: int, late: int) -> Trace:
     return replace(trace, ops=ops, collectives=(collective,), meta=replace(trace.meta, rank=rank, world_size=2))
 
 
-@pytest.fixture(scope="module")
-def given() -> list[dict[str, Any]]:
-    return reports()
-
-
-def objects(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every object with named keys in the schema, with where it is."""
-    if "properties" in schema:
-        yield path, schema
-    for key, part in schema.items():
-        if isinstance(part, dict):
-            yield from objects(part, f"{path}/{key}")
-        elif isinstance(part, list):
-            for number, item in enumerate(part):
-                if isinstance(item, dict):
-                    yield from objects(item, f"{path}/{key}/{number}")
-
-
-def met(schema: dict[str, Any], value: Any, path: str = "") -> Iterator[str]:
-    """The places of the schema that a value fills with anything but null."""
-    if value is None:
-        return
-    yield path
-    for choice in schema.get("anyOf", ()):
-        if choice.get("type") != "null":
-            yield from met(choice, value, path)
-    if isinstance(value, list) and isinstance(schema.get("items"), dict):
-        for item in value:
-            yield from met(schema["items"], item, f"{path}[]")
-    if isinstance(value, dict):
-        named = schema.get("properties", {})
-        for key, item in value.items():
-            if key in named:
-                yield from met(named[key], item, f"{path}.{key}")
-            elif isinstance(schema.get("additionalProperties"), dict):
-                yield from met(schema["additionalProperties"], item, f"{path}.*")
-
-
-def described(schema: dict[str, Any], path: str = "") -> Iterator[str]:
-    """Every place of the schema."""
-    yield path
-    for choice in schema.get("anyOf", ()):
-        if choice.get("type") != "null":
-            yield from described(choice, path)
-    if isinstance(schema.get("items"), dict):
-        yield from described(schema["items"], f"{path}[]")
-    for key, part in schema.get("properties", {}).items():
-        yield from described(part, f"{path}.{key}")
-    if isinstance(schema.get("additionalProperties"), dict):
-        yield from described(schema["additionalProperties"], f"{path}.*")
-
-
-def problems(value: Any) -> list[str]:
-    from jsonschema import Draft202012Validator  # takes seconds
-
-    found = Draft202012Validator(SCHEMA).iter_errors(value)
-    return [f"{'.'.join(map(str, error.absolute_path))}: {error.message[:200]}" for error in found]
-
-
 def test_every_report_is_what_the_schema_says(given: list[dict[str, Any]]) -> None:
-    from jsonschema import Draft202012Validator
-
-    Draft202012Validator.check_schema(SCHEMA)
-    assert [problem for value in given for problem in problems(value)] == []
+    assert [problem for value in given for problem in problems(SCHEMA, value)] == []
 
 
 def test_everything_the_schema_describes_is_given_by_some_trace(given: list[dict[str, Any]]) -> None:
-    assert sorted(set(described(SCHEMA)) - {place for value in given for place in met(SCHEMA, value)}) == []
-
-
-def test_the_schema_requires_every_key_and_allows_no_other() -> None:
-    for where, schema in objects(SCHEMA):
-        assert schema["additionalProperties"] is False, where
-        assert set(schema["properties"]) - OPTIONAL == set(schema["required"]), where
-
-
-def test_every_key_is_described_and_a_number_says_its_unit() -> None:
-    for where, schema in objects(SCHEMA):
-        for key, part in schema["properties"].items():
-            assert part["description"], f"{where}: {key}"
-            kinds = {choice.get("type") for choice in part.get("anyOf", [part])}
-            if not kinds & {"integer", "number"} or where.endswith("/by_cause_ns"):  # whose name has the unit
-                continue
-            assert key in UNITLESS or UNIT.search(key), f"{where}: {key} has no unit in its name"
-            for ending, words in (
-                ("_ns", "in ns"),
-                ("_bytes", "in bytes"),
-                ("_frac", "0 to 1"),
-                ("_per_s", "per second"),
-            ):
-                assert not key.endswith(ending) or words in part["description"], f"{where}: {key}"
+    assert never_filled(SCHEMA, given) == []
 
 
 @pytest.mark.parametrize(
@@ -222,9 +130,9 @@ def test_a_change_of_a_key_is_seen(change: Any, said: str) -> None:
     b = Builder()
     b.op(10, 20, launch=5)
     value = json.loads(json.dumps(report(b.trace())))
-    assert problems(value) == []
+    assert problems(SCHEMA, value) == []
     change(value)
-    (problem,) = problems(value)
+    (problem,) = problems(SCHEMA, value)
     assert said in problem
 
 

@@ -11,6 +11,7 @@ import pytest
 import perfmagic
 from perfmagic.results import RanksResult, RanksSweep, RanksSweepComparison, TimelineResult, TraceComparison
 from perfmagic.trace.model import DeviceInfo, Trace
+from tests.analysis.findings.build import plain
 from tests.analysis.ranks.test_ranks import rank
 
 pytestmark = pytest.mark.slow
@@ -25,10 +26,6 @@ def job(slow_us: float = 500, n: int = 2, rounds: int = 4, kind: str = "") -> Ra
     """Rounds of 1 ms, in which rank 1 computes so long and the others 500 µs."""
     made = [rank(i, compute_us=slow_us if i == 1 else 500, n=rounds, world_size=n) for i in range(n)]
     return RanksResult.of([TimelineResult(of_host(starts, kind)) for starts in made])
-
-
-def plain(text: str) -> str:
-    return text.replace("\u00a0", " ")
 
 
 def test_two_runs_of_ranks_are_compared_by_rank(tmp_path: Path) -> None:
@@ -53,8 +50,7 @@ def test_a_run_of_ranks_is_compared_with_the_folder_of_another(tmp_path: Path) -
     folder = job(slow_us=800).save(tmp_path / "later")
     results = perfmagic.compare(job(), job(slow_us=800))
     for comparison in (perfmagic.compare(job(), folder), perfmagic.compare(job().save(tmp_path / "before"), folder)):
-        assert comparison.ranks == results.ranks
-        assert comparison.notes == results.notes
+        assert (comparison.ranks, comparison.notes) == (results.ranks, results.notes)
 
 
 def test_a_change_within_the_clock_error_is_not_reported() -> None:
@@ -112,19 +108,17 @@ def test_the_sentence_names_the_changed_part_only_where_runs_differ() -> None:
 
 
 def test_an_invalid_comparison_suggests_a_valid_one(tmp_path: Path) -> None:
-    with pytest.raises(perfmagic.OptionError, match="A has weak scaling, B has strong"):
-        perfmagic.compare(sweep(), sweep(scaling="strong"))
-    with pytest.raises(perfmagic.OptionError, match="A has 1 ranks, B has 2: none is in both"):
-        perfmagic.compare(sweep(n=(1,)), sweep(n=(2,)))
-    with pytest.raises(perfmagic.OptionError, match="1 sweep over numbers of ranks and ranks of one run") as refused:
-        perfmagic.compare(sweep(), job())
-    assert refused.value.hint == "sweep.on(n) is the run on n ranks"
-    with pytest.raises(perfmagic.OptionError, match="1 sweep over numbers of ranks and a function"):
-        perfmagic.compare(sweep().save(tmp_path), lambda: 1)
-    with pytest.raises(perfmagic.OptionError, match="3 sweeps over ranks, two are compared"):
-        perfmagic.compare(sweep(), sweep(), sweep())
-    with pytest.raises(perfmagic.OptionError, match="samples cannot be set any more"):
-        perfmagic.compare(sweep(), sweep(), samples=3)
+    one = sweep()
+    for given, options, words in (
+        ((one, sweep(scaling="strong")), {}, "A has weak scaling, B has strong"),
+        ((sweep(n=(1,)), sweep(n=(2,))), {}, "A has 1 ranks, B has 2: none is in both"),
+        ((one, job()), {}, r"sweep over numbers of ranks and ranks of one run\nHint: sweep\.on\(n\) is the run on n"),
+        ((one.save(tmp_path), lambda: 1), {}, "1 sweep over numbers of ranks and a function"),
+        ((one, one, one), {}, "3 sweeps over ranks, two are compared"),
+        ((one, one), {"samples": 3}, "samples cannot be set any more"),
+    ):
+        with pytest.raises(perfmagic.OptionError, match=words):
+            perfmagic.compare(*given, **options)
     cpu, other = RanksSweep.of([[job(kind="cpu")]], "weak"), sweep()
     comparison = perfmagic.compare(other, cpu)
     assert comparison.headline == f"No verdict: A ran on {other.device_label}, B on {cpu.device_label}"

@@ -48,17 +48,16 @@ def test_benchmarks_are_compared_as_before(tmp_path: Path) -> None:
 
 
 def test_a_mixture_is_an_error(tmp_path: Path) -> None:
-    bench = perfmagic.bench(lambda: None, samples=6, warmup=0)
-    with pytest.raises(perfmagic.OptionError, match="1 timeline and a benchmark"):
-        perfmagic.compare(TimelineResult(eager()), bench)
-    with pytest.raises(perfmagic.OptionError, match=r"1 timeline and nowhere\.json, which is no trace"):
-        perfmagic.compare(TimelineResult(eager()), "nowhere.json")
-    with pytest.raises(perfmagic.OptionError, match="samples cannot be set any more"):
-        perfmagic.compare(TimelineResult(eager()), TimelineResult(eager()), samples=3)
-    with pytest.raises(perfmagic.OptionError, match="1 names given for 2 timelines"):
-        perfmagic.compare(TimelineResult(eager()), TimelineResult(eager()), names=["x"])
-    with pytest.raises(perfmagic.OptionError, match="1 timeline, two are compared"):
-        perfmagic.compare(TimelineResult(eager()))
+    t, bench = TimelineResult(eager()), perfmagic.bench(lambda: None, samples=6, warmup=0)
+    for given, options, words in (
+        ((t, bench), {}, "1 timeline and a benchmark"),
+        ((t, "nowhere.json"), {}, r"1 timeline and nowhere\.json, which is no trace"),
+        ((t, t), {"samples": 3}, "samples cannot be set any more"),
+        ((t, t), {"names": ["x"]}, "1 names given for 2 timelines"),
+        ((t,), {}, "1 timeline, two are compared"),
+    ):
+        with pytest.raises(perfmagic.OptionError, match=words):
+            perfmagic.compare(*given, **options)
 
 
 def job(folder: Path, slow_rank: int | None = None, ranks: int = 4) -> Path:

@@ -34,12 +34,7 @@ OPTIONS = {
     RENAMED.get(one.name, one.name): one.default for one in fields(BenchSpec) if one.name not in ("inputs", "magic")
 }
 # what a function has in place of BenchSpec's own: None in time says that the comparison decides
-INSTEAD = {
-    "sweep": {"name": "n"},
-    "compare": {"time": None},
-    "not_slower": {"time": None},
-    "faster": {"time": None},
-}
+INSTEAD = {"sweep": {"name": "n"}, "compare": {"time": None}, "not_slower": {"time": None}, "faster": {"time": None}}
 
 
 def parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -96,11 +91,7 @@ def test_options_reach_the_benchmark() -> None:
         code="None",
         setup="pass",
     )
-    assert result.returns is not None
-    assert result.settings["samples"] == 7
-    assert result.settings["warmup"] == 2
-    assert result.settings["cooldown_s"] == 0.001
-    assert result.settings["runs"] == 2
+    assert {"samples": 7, "warmup": 2, "cooldown_s": 0.001, "runs": 2}.items() <= result.settings.items()
     assert (result.flop, result.moved_bytes, result.name) == (10.0, 20.0, "named")
     assert (result.code, result.setup) == ("None", "pass")
     assert set_up

@@ -10,6 +10,7 @@ from perfmagic.base.terminal import columns
 from perfmagic.results import TimelineResult
 from perfmagic.trace.names import OpClass
 from perfmagic.trace.rows import HTML_ROWS, TEXT_ROWS, Rows
+from tests.analysis.findings.build import plain
 from tests.trace.recorded import recorded
 
 
@@ -48,10 +49,6 @@ class Part:
     n_ops: int
     busy_ns: int
     busy: str | None = None
-
-
-def plain(text: str) -> str:
-    return text.replace("\u00a0", " ")
 
 
 def test_rows_print_with_headings_and_units() -> None:

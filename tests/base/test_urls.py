@@ -49,12 +49,7 @@ BLANKS = {
     "https:/user:a SECRET@h/x.json": "https:/…",
 }
 OPEN = (
-    *(
-        "s3://bucket/model@v1/x.json",
-        "https://h/a@b/x.json",
-        "http://[::1]:80/x.json",
-        "memory://runs/w[0-3]_*.json.gz",
-    ),
+    *("s3://bucket/model@v1/x.json", "https://h/a@b/x.json", "http://[::1]:80/x.json", "memory://runs/w[0-3]_*.json"),
     *("file:///C:/x/y.json", "C:/Users/ann@home/y.json", "zip://::/tmp/runs.zip", "tcp://10.0.0.1:29500"),
 )
 

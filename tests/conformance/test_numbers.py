@@ -247,7 +247,9 @@ class _Squares(torch.utils.data.Dataset):
 @pytest.mark.parametrize("pinned", [False, True])
 def test_a_loader_with_workers_feeds_the_device(device_module, device, pinned) -> None:
     loader = torch.utils.data.DataLoader(_Squares(), batch_size=4, num_workers=2, pin_memory=pinned)
-    assert [batch.to(device, non_blocking=True).sum().item() for batch in loader] == [28, 252]
+    batches = list(loader)
+    assert [batch.is_pinned() for batch in batches] == [pinned] * 2
+    assert [batch.to(device, non_blocking=True).sum().item() for batch in batches] == [28, 252]
 
 
 def test_setting_a_default_device_puts_new_tensors_there(two_devices, device_module) -> None:

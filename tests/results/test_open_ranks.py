@@ -1,7 +1,5 @@
 """Ranks from files that an executor reads: the same words as from traces, and nothing that one bad file costs."""
 
-import gzip
-import json
 import multiprocessing
 import pickle
 import shutil
@@ -20,6 +18,8 @@ from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.terminal import Progress
 from perfmagic.results import RanksResult, TimelineResult
 from perfmagic.trace.kineto.helper import Helper
+from tests.analysis.build import US
+from tests.analysis.ranks.raw import events
 from tests.analysis.ranks.test_ranks import rank
 from tests.results.not_replayed import not_replayed
 from tests.trace.recorded import real
@@ -43,29 +43,16 @@ def same(found: RanksResult, kept: RanksResult) -> None:
     assert not found.timelines
 
 
-def by_raw_json() -> dict[str, dict[int, list[int]]]:
-    """Durations in ns of each kernel by rank, straight from the files."""
-    found: dict[str, dict[int, list[int]]] = {}
-    for path in FOLDER.glob("*.json.gz"):
-        with gzip.open(path) as file:
-            data = json.load(file)
-        rank_number = data["distributedInfo"]["rank"]
-        for event in data["traceEvents"]:
-            if event.get("cat") == "kernel":
-                found.setdefault(event["name"], {}).setdefault(rank_number, []).append(round(event["dur"] * 1000))
-    return found
-
-
 def test_kernels_of_all_ranks_agree_with_the_files(kept: RanksResult) -> None:
-    table, raw = kept.kernels(), by_raw_json()
+    table = kept.kernels()
     first = table[0]
-    (durations,) = [ranks for name, ranks in raw.items() if "SendRecv" in name]
-    totals = {number: sum(times) for number, times in durations.items()}
+    kernels = {rank: [e for e in found if e.get("cat") == "kernel"] for rank, found in events().items()}
+    totals = {rank: US * sum(e["dur"] for e in of if "SendRecv" in e["name"]) for rank, of in kernels.items()}
     assert "SendRecv" in first.name
     assert (first.n_ranks, first.most_ns, first.least_ns) == (8, max(totals.values()), min(totals.values()))
     assert (totals[first.most_rank], totals[first.least_rank]) == (first.most_ns, first.least_ns)
     assert first.total_ns == statistics.median(totals.values())
-    everything = sum(sum(times) for ranks in raw.values() for times in ranks.values())
+    everything = US * sum(e["dur"] for found in kernels.values() for e in found)
     assert first.share_frac == pytest.approx(sum(totals.values()) / everything)
     assert table[-1].name == "all others"
     assert sum(row.share_frac for row in table) == pytest.approx(1)
@@ -213,12 +200,10 @@ def dask_executor() -> Any:
         yield client.get_executor(pure=False)
 
 
-@pytest.mark.slow
 def test_a_dask_cluster_reads_the_files(dask_executor: Executor, kept: RanksResult) -> None:
     same(perfmagic.open_ranks(FOLDER, executor=dask_executor), kept)
 
 
-@pytest.mark.slow
 def test_engines_of_ipyparallel_read_the_files(kept: RanksResult, tmp_path: Path) -> None:
     parallel = pytest.importorskip("ipyparallel", reason="the extra [cluster] is not installed")
     with parallel.Cluster(n=2, log_level=40, profile_dir=str(tmp_path / "profile")) as clients:

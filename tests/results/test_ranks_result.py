@@ -1,11 +1,9 @@
 """What a result of several ranks gives: meetings, messages, one frame, files that give it back."""
 
-import gzip
 import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +17,7 @@ from perfmagic.trace.columns import HostKind
 from perfmagic.trace.model import Collective, DeviceInfo, Trace
 from perfmagic.view.ranks.doc import HEAD, rank_table
 from tests.analysis.build import US, Builder
+from tests.analysis.ranks.raw import collectives, durations
 from tests.analysis.ranks.test_ranks import rank
 from tests.trace.recorded import real
 
@@ -42,35 +41,21 @@ def eight() -> RanksResult:
     return open_traces(FOLDER).ranks
 
 
-@pytest.fixture(scope="module")
-def kernels() -> dict[int, list[dict[str, Any]]]:
-    """By rank the kernels of NCCL in the order of their start, straight from the JSON."""
-    found = {}
-    for path in sorted(FOLDER.glob("*.gz")):
-        data = json.loads(gzip.decompress(path.read_bytes()))
-        mine = [e for e in data["traceEvents"] if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
-        found[data["distributedInfo"]["rank"]] = sorted(mine, key=lambda e: e["ts"])
-    return found
-
-
-def test_meetings_of_recorded_ranks_say_what_the_files_say(
-    eight: RanksResult, kernels: dict[int, list[dict[str, Any]]]
-) -> None:
+def test_meetings_of_recorded_ranks_say_what_the_files_say(eight: RanksResult) -> None:
+    kernels = collectives()
     first = min(e["ts"] for mine in kernels.values() for e in mine)
     seen = sorted(eight.meetings(), key=lambda m: m.number)
     assert [m.kind for m in seen] == ["all_to_all"] * 4 + ["all_reduce", "all_to_all", "all_reduce", "all_reduce"]
     began = seen[0].start_ns[seen[0].ranks.index(1)]  # rank 1 is the first of all to come
     for i, m in enumerate(seen):
-        took = {r: mine[i]["dur"] for r, mine in kernels.items()}
+        took = durations()[i]
         last = min(took, key=lambda r: took[r])
         ends = [mine[i]["ts"] + mine[i]["dur"] for mine in kernels.values()]
-        assert m.ranks == tuple(range(8))
-        assert m.last == last
+        assert (m.ranks, m.last) == (tuple(range(8)), last)
         assert m.waiting_ns == tuple((took[r] - took[last]) * US for r in range(8))
         assert set(m.transfer_ns) == {took[last] * US}
         assert m.met_ns - began == (kernels[last][i]["ts"] - first) * US
-        assert m.bound_ns == (max(ends) - min(ends)) * US
-        assert m.waited_ns == max(m.waiting_ns)
+        assert (m.bound_ns, m.waited_ns) == ((max(ends) - min(ends)) * US, max(m.waiting_ns))
 
 
 def test_one_frame_has_the_ops_of_all_ranks_on_one_axis(eight: RanksResult) -> None:
@@ -86,18 +71,6 @@ def test_a_rank_is_a_timeline_and_one_that_is_not_there_is_named(eight: RanksRes
     assert eight.rank(5) is eight.timelines[5]
     with pytest.raises(OptionError, match="rank 9 is not here"):
         eight.rank(9)
-
-
-def test_a_folder_of_columns_gives_everything_back_clocks_too(tmp_path: Path) -> None:
-    traces = [on_one_host(rank(i, compute_us=800 if i == 2 else 300, world_size=4)) for i in range(4)]
-    traces[3] = replace(traces[3], meta=replace(traces[3].meta, waited_for_core_ns=5_000_000, cores=2))
-    found = result_of(*traces)
-    again = open_traces(found.save(tmp_path / "runs" / "one")).ranks
-    assert again.clocks == found.clocks
-    assert again.clocks.how == "one host"
-    assert list(again.meetings()) == list(found.meetings())
-    assert [f.sentence for f in again.findings] == [f.sentence for f in found.findings]
-    assert again.findings[-1].cause.startswith("4 ranks on 2 cores")
 
 
 def test_chrome_json_keeps_what_a_rank_s_host_says(tmp_path: Path) -> None:
@@ -151,11 +124,9 @@ def test_sends_meet_their_receives() -> None:
     ]
     rows = {row.rank: row for row in found.table}
     # rank 1 waits 85 µs to receive, of which its own send at 200 hides nothing, and moves 50 + 50
-    assert rows[1].exposed_waiting_ns == 85 * US
-    assert rows[1].exposed_transfer_ns == 100 * US
+    assert (rows[1].exposed_waiting_ns, rows[1].exposed_transfer_ns) == (85 * US, 100 * US)
     # rank 0 sends from 100 to 150 while it waits from 5 to 300 to receive: data move, so that is transfer
-    assert rows[0].exposed_waiting_ns == (295 - 50) * US
-    assert rows[0].exposed_transfer_ns == 100 * US
+    assert (rows[0].exposed_waiting_ns, rows[0].exposed_transfer_ns) == ((295 - 50) * US, 100 * US)
     assert (rows[0].waiting_ns, rows[0].transfer_ns) == (245 * US, 100 * US)  # no instant counts twice
 
 
@@ -197,8 +168,7 @@ def test_gloo_on_its_own_threads_is_the_communication_of_a_rank_on_the_cpu() -> 
     assert found.table[0].waiting_bound_ns == 0
     row = found.table[0]
     assert row.compute_ns == 300 * US  # the inner operator counts once, and asking for a collective is none
-    assert row.communication_ns == 800 * US
-    assert row.exposed_communication_ns == 600 * US
+    assert (row.communication_ns, row.exposed_communication_ns) == (800 * US, 600 * US)
     assert row.exposed_waiting_ns == 400 * US
     assert found.doc.device_label == "CPU"
     assert not len(found.timelines[0].trace.ops)  # the timeline of the rank itself stays what was recorded

@@ -1,18 +1,16 @@
 """Every result shows itself, wherever it came from: as text, as HTML, and where it can as a live view."""
 
-import pickle
 from pathlib import Path
 
 import pytest
 
 import perfmagic
-from perfmagic.results import BenchResult, CompareResult, Result, SweepResult, TimelineResult
+from perfmagic.results import BenchResult, Result, SweepResult, TimelineResult
 from tests.analysis.findings.build import plain
 from tests.trace.recorded import ALL, real_trace, recorded
 from tests.view.timeline.build import queue_of
 
 pytestmark = pytest.mark.slow
-
 
 FEW = {"samples": 6, "warmup": 0}
 
@@ -60,13 +58,6 @@ def test_what_a_function_returns_is_of_the_class_that_perfmagic_names(result: Re
     assert all(isinstance(one, perfmagic.BenchResult) for one in parts(result))
 
 
-def test_a_result_survives_a_pickle_with_its_picture(result: Result) -> None:
-    again = pickle.loads(pickle.dumps(result))
-    assert type(again) is type(result)
-    assert again.text() == result.text()
-    assert [type(one) for one in parts(again)] == [type(one) for one in parts(result)]
-
-
 @pytest.mark.parametrize("kind", ["bench", "compare", "sweep"])
 def test_a_saved_result_comes_back_with_its_picture(kind: str, tmp_path: Path) -> None:
     result = RESULTS[kind]()
@@ -111,13 +102,6 @@ def test_a_widget_is_there_to_be_placed_where_there_is_a_live_view() -> None:
         widget.close()
     with pytest.raises(perfmagic.OptionError, match="a BenchResult has no live view"):
         bench().widget()
-
-
-def test_a_comparison_of_comparisons_is_refused() -> None:
-    found = RESULTS["compare"]()
-    assert isinstance(found, CompareResult)
-    with pytest.raises(perfmagic.OptionError, match="one of them is a comparison already"):
-        perfmagic.compare(found, found)
 
 
 @pytest.mark.parametrize("name", ALL)

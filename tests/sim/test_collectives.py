@@ -1,7 +1,5 @@
 """torch.distributed on tensors of the device: gloo reads host memory and waits for no stream. Each form is refused."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -17,9 +15,6 @@ from perfmagic.base.errors import DeviceError  # noqa: E402
 from perfmagic.sim import foreign  # noqa: E402 - after the skip
 
 pytestmark = pytest.mark.slow
-
-
-_WAIT_S = 300  # nothing is timed: only processes that hang get there
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,6 +33,13 @@ def _coalesced() -> None:
         dist.all_reduce(_t())
 
 
+def _distributed() -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    distribute_tensor(_t(), init_device_mesh("sim", (1,)), [Shard(0)])
+
+
 def _message(op: Any, t: Any) -> Any:
     return dist.P2POp(op=op, tensor=t, peer=0)
 
@@ -46,6 +48,7 @@ FORMS: dict[str, Callable[[], Any]] = {
     "all_reduce": lambda: dist.all_reduce(_t()),
     "all_reduce async": lambda: dist.all_reduce(_t(), async_op=True),
     "coalesced": _coalesced,
+    "a distributed tensor": _distributed,
     "reduce": lambda: dist.reduce(_t(), 0),
     "broadcast": lambda: dist.broadcast(_t(), 0),
     "all_gather": lambda: dist.all_gather([_t()], _t()),
@@ -73,7 +76,6 @@ FORMS: dict[str, Callable[[], Any]] = {
     "the group itself": lambda: dist.group.WORLD.allreduce([_t()]),
     "data parallel": lambda: torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).to("sim")),
 }
-
 
 MODES: dict[str, Callable[[], Any]] = {
     "gradients": nullcontext,
@@ -147,68 +149,3 @@ def test_a_group_that_knows_the_device_can_handle_its_operators() -> None:
     finally:
         foreign.set_handler("c10d", None)
     assert taken == ["c10d::allreduce_"]
-
-
-_RANK = """
-import sys
-from perfmagic import sim
-sim.load()
-import torch, torch.distributed as dist  # after the device
-from perfmagic.base.errors import DeviceError
-rank = int(sys.argv[1])
-dist.init_process_group("gloo", rank=rank, world_size=2, init_method="file://" + sys.argv[2])
-def new(device="sim"):
-    return torch.full((3,), float(rank + 1), device=device)
-def distribute():
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import Shard, distribute_tensor
-    return distribute_tensor(new(), init_device_mesh("sim", (2,)), [Shard(0)])
-for call in (
-    lambda: dist.all_reduce(new()),
-    lambda: dist.all_gather([new(), new()], new()),
-    lambda: dist.broadcast(new(), 1),
-    lambda: dist.send(new(), 1) if rank == 0 else dist.recv(new(), 0),
-    lambda: dist.isend(new(), 1) if rank == 0 else dist.irecv(new(), 0),
-    lambda: dist.batch_isend_irecv(
-        [dist.P2POp(dist.isend, new("cpu"), 1 - rank), dist.P2POp(dist.irecv, new(), 1 - rank)]
-    ),
-    distribute,
-):
-    try:
-        call()
-    except DeviceError as error:
-        assert "cannot use tensors on the simulated device" in str(error) and error.hint
-    else:
-        raise SystemExit("not refused")
-host = new().cpu()
-dist.all_reduce(host)
-got, own = [new("cpu"), new("cpu")], new("cpu")
-with torch.inference_mode():
-    dist.all_gather(got, own)
-assert [t.tolist() for t in got] == [[1.0] * 3, [2.0] * 3], got
-for request in dist.batch_isend_irecv(
-    [dist.P2POp(dist.isend, own, 1 - rank), dist.P2POp(dist.irecv, got[rank], 1 - rank)]
-):
-    request.wait()
-assert got[rank].tolist() == [2.0 - rank] * 3, got
-print(host.to("sim").tolist())
-dist.barrier()
-dist.destroy_process_group()
-"""
-
-
-@pytest.mark.slow
-def test_two_processes_are_refused_on_both_sides_and_go_on(tmp_path) -> None:
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", _RANK, str(rank), str(tmp_path / "meeting")],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for rank in range(2)
-    ]  # fmt: skip
-    try:
-        said = [rank.communicate(timeout=_WAIT_S) for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    assert [out for out, _ in said] == ["[3.0, 3.0, 3.0]\n"] * 2, said

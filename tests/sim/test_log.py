@@ -28,15 +28,8 @@ class Recorded:
 
     def trace(self) -> Trace:
         r = self.records()
-        return make_trace(
-            r.names,
-            TraceMeta("cell"),
-            ops=r.ops,
-            calls=r.calls,
-            host_ops=r.host_ops,
-            waits=r.waits,
-            counters=r.counters,
-        )
+        tables = {"ops": r.ops, "calls": r.calls, "host_ops": r.host_ops, "waits": r.waits, "counters": r.counters}
+        return make_trace(r.names, TraceMeta("cell"), **tables)
 
 
 def _names(trace: Trace, table: object) -> list[str]:
@@ -179,7 +172,6 @@ def test_beyond_the_limit_ops_are_counted_and_not_kept() -> None:
         log.limit = limit
     assert len(records.ops["start_ns"]) == 5
     assert records.dropped >= 3
-    assert records.full_ns is not None
     # calls and host operators count, too: they may fill the log before the device begins
     assert records.full_ns >= min(table["start_ns"].min() for table in (records.ops, records.calls, records.host_ops))
 

@@ -1,4 +1,4 @@
-"""A pace that is a rate, and links by name: the least time that is computed, never the time that is taken."""
+"""Paces: times, rates, links by name. The least time that is computed is tested, never the time that is taken."""
 
 import pickle
 from pathlib import Path
@@ -152,20 +152,56 @@ def test_the_page_on_the_simulated_device_lists_every_link_with_its_figures() ->
     assert listed == {name: (rate, pytest.approx(latency)) for name, (rate, latency) in known.items()}
 
 
-def test_a_pace_with_rates_and_links_reads_as_words_and_survives_pickling() -> None:
-    pace = sim.Pace.parse("matmul=50GFLOP/s, kernels=200GB/s, half=2x, copies=pcie4, link=nvlink4")
-    assert pace.words.replace("\u00a0", " ") == (
-        "paced: matmul 50 GFLOP/s, other kernels 200 GB/s, half 2 ×, copies pcie4: 31.5 GB/s, pageable half, "
+PACES = {
+    "matmul=3ms, copy=12GB/s": "matmul ≥ 3 ms, copies 12 GB/s, pageable half",
+    "link=1MB/s, latency=2ms, mm=5ms, kernel=1ms": "mm ≥ 5 ms, other kernels ≥ 1 ms, link 1 MB/s and 2 ms",
+    "matmul=50GFLOP/s, kernels=200GB/s, half=2x, copies=pcie4, link=nvlink4": (
+        "matmul 50 GFLOP/s, other kernels 200 GB/s, half 2 ×, copies pcie4: 31.5 GB/s, pageable half, "
         "link nvlink4: 450 GB/s and 3.4 µs"
-    )
-    assert pickle.loads(pickle.dumps(pace)) == pace
-    assert eval(repr(pace), {"Pace": sim.Pace}) == pace
-    assert hash(pace) != hash(sim.Pace.parse("matmul=51GFLOP/s, kernels=200GB/s, copies=pcie4, link=nvlink4"))
+    ),
+}
+
+
+def test_a_pace_reads_as_words_and_survives_pickling() -> None:
+    for text, words in PACES.items():
+        pace = sim.Pace.parse(text)
+        assert pace.words.replace("\u00a0", " ") == f"paced: {words}"
+        assert pickle.loads(pickle.dumps(pace)) == eval(repr(pace), {"Pace": sim.Pace}) == pace
+    assert len({hash(sim.Pace.parse(text)) for text in (*PACES, "matmul=4ms", "link=1MB/s")}) == len(PACES) + 2
+
+
+def test_a_device_says_its_pace() -> None:
+    sim.set_pace(pace := sim.Pace(by_name={"matmul": 0.003}, copy_bytes_per_s=12e9))
+    assert pace == sim.Pace.parse("matmul=3ms, copy=12GB/s")
+    assert sim.devices_in_use()[0].pace_words == pace.words
+    sim.set_pace(None)
+    assert sim.devices_in_use()[0].pace_words == ""
+
+
+def test_a_pace_gives_each_op_its_least_time() -> None:
+    pace = sim.Pace(kernel_s=0.001, by_name={"matmul": 0.003, "mm": 0.004}, copy_bytes_per_s=1e6)
+    assert pace("bmm", OpKind.KERNEL, -1) == 0.003
+    assert pace("mm", OpKind.KERNEL, -1) == 0.004
+    assert pace("add", OpKind.KERNEL, -1) == 0.001
+    assert pace("Memcpy HtoD (Pinned -> Device)", OpKind.MEMCPY, 1000) == 0.001
+    assert pace("Memcpy HtoD (Pageable -> Device)", OpKind.MEMCPY, 1000) == 0.002
+
+
+def test_a_link_takes_its_latency_and_the_bytes_at_its_bandwidth_and_a_named_time_goes_before_it() -> None:
+    pace = sim.Pace.parse("link=1MB/s, latency=2ms, broadcast=5ms, kernel=1ms")
+    assert pace == sim.Pace(0.001, {"broadcast": 0.005}, link_bytes_per_s=1e6, link_latency_s=0.002)
+    assert pace.link_s("all_reduce", 3000) == pytest.approx(0.005)
+    assert pace.link_s("broadcast", 3000) == 0.005
+    assert sim.Pace(kernel_s=0.001).link_s("all_reduce", 3000) == 0.0  # a collective is no kernel of the device's own
+
+
+UNREADABLE = ("matmul", "matmul=3", "copy=3ms", "x=1.2.3ms", "kernel=-1ms", "link=3ms", "latency=1GB/s", "link=0GB/s")
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        *((text, "pace") for text in UNREADABLE),
         ("add=5GFLOP/s", "the operations of 'add' are not counted"),
         ("matmul=200GB/s", "'matmul' takes a time or FLOP/s"),
         ("link=nvlink9", "no link is named 'nvlink9'"),

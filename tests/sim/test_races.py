@@ -14,12 +14,14 @@ torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 from perfmagic import sim  # noqa: E402 - after the skip
 from perfmagic.trace.columns import Hazard  # noqa: E402
 from perfmagic.trace.model import Race  # noqa: E402
+from tests.sim.test_log import Recorded  # noqa: E402
 
 N_STREAMS, N_BUFFERS = 3, 2
 _stream, _buffer = st.integers(0, N_STREAMS - 1), st.integers(0, N_BUFFERS - 1)
 _launches = st.tuples(st.sampled_from(["read", "fill", "add_"]), _stream, _buffer)
 _waits = st.tuples(st.sampled_from(["wait_stream", "wait_event"]), _stream, _stream)
 _host = st.tuples(st.sampled_from(["synchronize", "record_stream"]), _stream, _buffer)
+Program = list[tuple[str, int, int]]  # what is done, the stream, the buffer or the other stream
 PROGRAMS = st.lists(st.one_of(_launches, _launches, _waits, _host), max_size=14)
 
 
@@ -44,7 +46,7 @@ class Graph:
             self.host |= {node} | self.before[node]
 
 
-def expected_races(program: list[tuple[str, int, int]]) -> list[list[tuple[int, Hazard]]]:
+def expected_races(program: Program) -> list[list[tuple[int, Hazard]]]:
     """For each launch what it races with: with the last writer of its buffer, and with readers since, each the number
     of its launch."""
     graph, races = Graph(), []
@@ -76,38 +78,30 @@ def side_streams() -> list[Any]:
     return [torch.sim.Stream() for _ in range(N_STREAMS - 1)]
 
 
-def run(program: list[tuple[str, int, int]]) -> tuple[list[int], list[Race], list[list[float]]]:
+def run(program: Program) -> tuple[list[int], list[Race], list[list[float]]]:
     """The launches' numbers, the races among them, what was read and what is left."""
     streams = [torch.sim.current_stream(), *side_streams()]
     buffers = [torch.zeros(2, device="sim") for _ in range(N_BUFFERS)]
-    sim.synchronize()
-    log, read = sim.log(), []
-    log.start()
-    mark = log.mark()
-    for step, (what, stream, other) in enumerate(program):
-        with torch.sim.stream(streams[stream]):
-            if what == "read":
-                read.append(buffers[other] * 1)
-            elif what == "fill":
-                buffers[other].fill_(step)
-            elif what == "add_":
-                buffers[other].add_(1)
-            elif what == "wait_stream":
-                streams[stream].wait_stream(streams[other])
-            elif what == "wait_event":
-                streams[stream].wait_event(streams[other].record_event())
-            elif what == "synchronize":
-                streams[stream].synchronize()
-            else:
-                buffers[other].record_stream(streams[stream])
-    sim.synchronize()
-    log.stop()
-    records = log.since(mark)
+    read = []
+    do = {
+        "read": lambda _step, _stream, other: read.append(buffers[other] * 1),
+        "fill": lambda step, _stream, other: buffers[other].fill_(step),
+        "add_": lambda _step, _stream, other: buffers[other].add_(1),
+        "wait_stream": lambda _step, stream, other: streams[stream].wait_stream(streams[other]),
+        "wait_event": lambda _step, stream, other: streams[stream].wait_event(streams[other].record_event()),
+        "synchronize": lambda _step, stream, _other: streams[stream].synchronize(),
+        "record_stream": lambda _step, stream, other: buffers[other].record_stream(streams[stream]),
+    }
+    with Recorded() as recorded:
+        for step, (what, stream, other) in enumerate(program):
+            with torch.sim.stream(streams[stream]):
+                do[what](step, stream, other)
+    records = recorded.records()
     values = [t.tolist() for t in (*read, *buffers)]
     return sorted(records.ops["correlation"].tolist()), records.races, values
 
 
-def in_order(program: list[tuple[str, int, int]]) -> list[list[float]]:
+def in_order(program: Program) -> list[list[float]]:
     """What is read and left where the steps are done one after the other."""
     buffers, read = [0.0] * N_BUFFERS, []
     for step, (what, _, other) in enumerate(program):
@@ -123,9 +117,7 @@ def in_order(program: list[tuple[str, int, int]]) -> list[list[float]]:
 @pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(PROGRAMS)
-def test_a_launch_races_with_what_no_wait_orders_it_behind_and_with_nothing_else(
-    program: list[tuple[str, int, int]],
-) -> None:
+def test_a_launch_races_with_what_no_wait_orders_it_behind_and_with_nothing_else(program: Program) -> None:
     correlations, races, values = run(program)
     expected = expected_races(program)
     reported = {race.later: (race.earlier, race.kind) for race in races}
@@ -160,13 +152,9 @@ def test_what_another_stream_still_reads_is_overwritten_after_it(hold: Callable[
 
 @pytest.mark.parametrize("overwrite", ["x.copy_(torch.zeros(4))", "torch.mul(x, 2, out=x)", "x[:2].add_(1)"])
 def test_every_way_to_overwrite_what_another_stream_reads_is_a_race(overwrite: str) -> None:
-    x, side, log = torch.ones(4, device="sim"), torch.sim.Stream(), sim.log()
-    sim.synchronize()
-    log.start()
-    mark = log.mark()
-    with torch.sim.stream(side):
-        x + 1
-    eval(overwrite, {"torch": torch, "x": x})
-    sim.synchronize()
-    log.stop()
-    assert [race.kind for race in log.since(mark).races] == [Hazard.WRITE_AFTER_READ]
+    x, side = torch.ones(4, device="sim"), torch.sim.Stream()
+    with Recorded() as recorded:
+        with torch.sim.stream(side):
+            x + 1
+        eval(overwrite, {"torch": torch, "x": x})
+    assert [race.kind for race in recorded.records().races] == [Hazard.WRITE_AFTER_READ]

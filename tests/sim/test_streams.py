@@ -9,33 +9,19 @@ torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 
 from perfmagic import sim  # noqa: E402 - after the skip
 from perfmagic.sim.lanes import QUEUE_LAUNCHES  # noqa: E402
+from tests.sim.test_log import Recorded  # noqa: E402
 from tests.sim_gate import in_flight  # noqa: E402
 
 Hold = Callable[[], Callable[[], None]]
 
 
-def test_a_launch_returns_before_its_op_has_run(hold: Hold) -> None:
-    release = hold()
-    done = torch.sim.Event()
-    done.record()
-    assert not done.query()
-    assert in_flight() == 2
-    release()
-    done.synchronize()
-    assert done.query()
-
-
-def test_events_measure_what_lies_between_them_on_the_device(hold: Hold) -> None:
+def test_no_time_lies_between_events_that_are_not_reached_or_do_not_measure(hold: Hold) -> None:
     first, last = torch.sim.Event(enable_timing=True), torch.sim.Event(enable_timing=True)
-    release = hold()
+    hold()
     first.record()
-    torch.sim._sleep(0.02)
     last.record()
     with pytest.raises(RuntimeError, match="not reached"):
         first.elapsed_time(last)
-    release()
-    last.synchronize()
-    assert first.elapsed_time(last) >= 20
     with pytest.raises(RuntimeError, match="enable_timing"):
         torch.sim.Event().elapsed_time(last)
 
@@ -52,18 +38,6 @@ def test_nothing_is_in_flight_after_synchronize(hold: Hold) -> None:
     assert side.query()
 
 
-def test_each_thread_has_its_own_current_stream() -> None:
-    side = torch.sim.Stream()
-    seen: list[object] = []
-    with torch.sim.stream(side):
-        other = threading.Thread(target=lambda: seen.append(torch.sim.current_stream()))
-        other.start()
-        other.join()
-        assert torch.sim.current_stream() == side
-    assert seen == [torch.sim.default_stream()]
-    assert torch.sim.current_stream() == torch.sim.default_stream()
-
-
 def test_the_host_blocks_when_the_queue_is_full(hold: Hold) -> None:
     release = hold()
     a = torch.empty(1, device="sim")
@@ -77,13 +51,6 @@ def test_the_host_blocks_when_the_queue_is_full(hold: Hold) -> None:
     release()
     one_more.join()
     assert a.item() == 2
-
-
-def test_a_wrong_shape_is_an_error_at_the_call() -> None:
-    a = torch.zeros(3, 4, device="sim")
-    with pytest.raises(RuntimeError, match="cannot be multiplied"):
-        a @ a
-    sim.synchronize()
 
 
 def test_a_wrong_index_is_an_error_at_the_next_wait_and_only_there() -> None:
@@ -122,19 +89,14 @@ def test_threads_that_launch_together_lose_nothing() -> None:
 
 def test_backward_under_a_stream_runs_there_and_races_with_nobody() -> None:
     side = torch.sim.Stream()
-    log = sim.log()
     w = torch.ones(3, device="sim", requires_grad=True)
-    sim.synchronize()
-    log.start()
-    mark = log.mark()
-    with torch.sim.stream(side):
-        (w * 2).sum().backward()
-    w.grad.add_(1)
-    sim.synchronize()
-    log.stop()
+    with Recorded() as recorded:
+        with torch.sim.stream(side):
+            (w * 2).sum().backward()
+        w.grad.add_(1)
     assert w.grad.tolist() == [3, 3, 3]
-    assert log.since(mark).races == []
-    assert side.stream_id in log.since(mark).ops["stream"][-3:]
+    assert recorded.records().races == []
+    assert side.stream_id in recorded.records().ops["stream"][-3:]
 
 
 def test_recorded_memory_stays_taken_until_the_other_stream_is_done(hold: Hold) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-
 torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 
 nn = torch.nn
@@ -60,6 +59,7 @@ RANDOM = {"dropout", "transformer with dropout"}
 OPTIMISERS = {
     "sgd": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9),
     "adam": lambda p: torch.optim.Adam(p, 0.01),
+    "adamw": lambda p: torch.optim.AdamW(p, 0.01, foreach=False),
 }
 
 

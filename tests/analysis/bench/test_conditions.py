@@ -15,11 +15,12 @@ from perfmagic.capture.bench.spec import BenchSpec
 from perfmagic.trace.model import DeviceInfo
 from perfmagic.trace.samples import ClockRecord, Condition
 from tests.analysis.bench.test_result import record
-from tests.capture.bench.machine import MS, Machine
+from tests.capture.bench.machine import Machine
 
 from .clock import Clock
 
 STEADY = [1e-3] * 40
+GREW = Condition("memory grew", {"bytes_per_call": 4e6, "where": "the device"})
 
 
 def said(*found: Condition, settings: dict | None = None, samples=STEADY, **more) -> str:
@@ -42,11 +43,7 @@ def test_every_condition_the_engine_notes_has_a_sentence() -> None:
     ("found", "setting", "advice"),
     [
         (Condition("did not settle", {"seconds": 2.0}), {"setup_each": True}, "setup_each="),
-        (
-            Condition("memory grew", {"bytes_per_call": 4e6, "where": "the device"}),
-            {"setup_each": True},
-            "setup_each=",
-        ),
+        (GREW, {"setup_each": True}, "setup_each="),
         (Condition("recompiled", {"times": 2}), {"warmup": 30}, "warmup="),
     ],
 )
@@ -57,10 +54,9 @@ def test_no_sentence_advises_what_was_done(found: Condition, setting: dict, advi
 
 
 def test_advice_is_written_as_the_benchmark_was_asked_for() -> None:
-    grew = Condition("memory grew", {"bytes_per_call": 4e6, "where": "the device"})
-    assert ": --setup-each gives each call a fresh start" in said(grew, magic="%%bench", code="x = 1")
-    assert ": setup_each=reset, a function of yours, gives each call a fresh start" in said(grew)
-    assert "fresh start" not in said(grew, magic="%compare", round_id="1")
+    assert ": --setup-each gives each call a fresh start" in said(GREW, magic="%%bench", code="x = 1")
+    assert ": setup_each=reset, a function of yours, gives each call a fresh start" in said(GREW)
+    assert "fresh start" not in said(GREW, magic="%compare", round_id="1")
 
 
 def test_other_ways_to_measure_are_named_as_the_benchmark_was_asked_for() -> None:
@@ -86,22 +82,7 @@ def test_what_fits_in_warm_caches_is_said(monkeypatch: pytest.MonkeyPatch, clock
 
 
 def test_memory_that_grows_is_said_with_its_amount_and_place() -> None:
-    assert "every call leaves 4.10 MB more on the device" in said(
-        Condition("memory grew", {"bytes_per_call": 4.1e6, "where": "the device"})
-    )
-    machine = Machine(started=True)
-    machine.held = 0
-    engine = machine.engine(BenchSpec(samples=10, warmup=0))
-    for () in engine.calls():
-        machine.body(1 * MS, 1 * MS)
-        machine.held += 4096
-    grown = [c for c in engine.record().conditions if c.kind == "memory grew"]
-    assert [c.values["bytes_per_call"] for c in grown] == [4096]
-    machine = Machine(started=True)
-    machine.held = 10_000
-    record_ = machine.measure(1 * MS, 1 * MS, BenchSpec(samples=10, warmup=0))
-    assert record_.conditions == ()
-    assert (record_.held_bytes, record_.peak_bytes) == (10_000, 10_000)
+    assert "every call leaves 4.00 MB more on the device" in said(GREW)
 
 
 def test_bimodal_samples_are_reported_as_such() -> None:
@@ -119,12 +100,10 @@ def test_bimodal_samples_are_reported_as_such() -> None:
 def test_a_span_with_the_cells_own_waits_does_not_contradict_the_recorded_run() -> None:
     """`.item()` in a loop: its device span contains the time Python takes in between."""
     waits = Condition("backlog outlasted", {"why": "synchronises", "host_s": 4e-3})
-    given = {"samples": [3.9e-3] * 20, "done_s": np.full(20, 4e-3), "span_s": np.full(20, 3.7e-3)}
+    times_s = [3.9e-3] * 20, [4e-3] * 20, [3.7e-3] * 20
     host_bound = Verdict("host-bound", 0.11, "the device waited 3.00 ms for Python")
-    plain = summarise(record(given["samples"], done_s=given["done_s"], span_s=given["span_s"]), host_bound)
-    waiting = summarise(
-        record(given["samples"], done_s=given["done_s"], span_s=given["span_s"], conditions=(waits,)), host_bound
-    )
+    plain = summarise(record(*times_s), host_bound)
+    waiting = summarise(record(*times_s, conditions=(waits,)), host_bound)
     assert (plain.supported_verdict, waiting.supported_verdict) == ("", "host-bound")
     assert waiting.span_waits
 
@@ -139,11 +118,12 @@ def test_runs_that_differ_say_by_how_much() -> None:
 def test_a_clock_that_fell_is_said_with_its_numbers() -> None:
     steady = ClockRecord(0, (1980, 1980, 1970), 50, 300.0)
     slowed = ClockRecord(1, (1980, 1500, 1700), 84, 690.0, ("software power cap",), 2)
-    assert said(clocks=(steady,)) == ""
+    assert said(clocks=(steady,)) == said() == ""
     words = said(clocks=(slowed,))
     assert "the clock of GPU 1 went from 1980 to 1500 MHz (software power cap, 84 °C): cooldown=0.5" in words
     assert "2 other processes used GPU 1" in words
     assert "cooldown" not in said(clocks=(slowed,), settings={"cooldown_s": 0.5})
+    assert "°C" not in said(clocks=(ClockRecord(0, (1980, 1500), 0, 0.0),))  # an unknown temperature
 
 
 def test_a_body_of_nothing_takes_no_time_and_no_number_is_missing() -> None:
@@ -165,18 +145,10 @@ def test_variants_on_a_simulated_device_without_a_pace_are_not_those_of_a_gpu() 
     assert words not in said(Condition("no device"), devices=(unpaced,), round_id="together")
 
 
-def test_nothing_odd_says_nothing() -> None:
-    assert said() == ""
-
-
 def test_interleaved_benchmarks_get_no_advice_to_take_whole_runs() -> None:
     drift = Condition("drift", {"quantity": "returns", "first_s": 1e-3, "last_s": 2e-3})
     assert "runs=5" in said(drift)
     assert "runs=" not in said(drift, round_id="a1")
-
-
-def test_an_unknown_temperature_is_not_shown() -> None:
-    assert "°C" not in said(clocks=(ClockRecord(0, (1980, 1500), 0, 0.0),))
 
 
 @pytest.mark.parametrize(
@@ -201,10 +173,7 @@ def test_what_the_compiler_worked_out_is_said(body: str, nothing: bool) -> None:
 def test_a_device_that_is_kept_busy_by_calls_in_a_row_is_said(kind: str, queued_s: float, said_so: bool) -> None:
     taken = record([3e-4] * 20, [1e-3] * 20, [5e-4] * 20, queued_s=np.full(20, queued_s), queued_calls=50)
     words = " ".join(map(str, summarise(taken, Verdict(kind, 0.5, "")).warnings)).replace("\u00a0", " ")
-    sentence = (
-        "the verdict is for one call; of 50 in a row each takes 520 µs, hardly more than its device span (500 µs)"
-    )
-    assert (sentence in words) is said_so
+    assert ("of 50 in a row each takes 520 µs, hardly more than its device span (500 µs)" in words) is said_so
 
 
 def test_a_warning_is_data_with_a_sentence() -> None:
@@ -224,21 +193,9 @@ def test_a_warning_is_data_with_a_sentence() -> None:
         ("host-bound", 0.05, 1.09, 1.0, "the recorded run was host-bound; in the samples the device is idle for only"),
         ("host-bound", 0.1, 1.1, 0.9, "in the samples Python waits for the device for 1.00 ms of 1.10 ms"),
         ("device-bound", 0.1, 10.0, 9.5, ""),
-        (
-            "device-bound",
-            9.9,
-            10.0,
-            5.0,
-            "the recorded run was device-bound; in the samples the device is idle for 5.00",
-        ),
+        ("device-bound", 9.9, 10.0, 5.0, "run was device-bound; in the samples the device is idle for 5.00"),
         ("mixed", 0.1, 10.0, 5.0, ""),
-        (
-            "host-bound",
-            1.0,
-            1.0,
-            1.2,
-            "the device span (1.20 ms) is longer than done (1.00 ms): the machine was slower",
-        ),
+        ("host-bound", 1.0, 1.0, 1.2, "the device span (1.20 ms) is longer than done (1.00 ms): the machine was"),
     ],
 )
 def test_samples_that_contradict_the_recorded_run_say_by_how_much(

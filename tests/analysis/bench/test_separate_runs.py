@@ -13,7 +13,7 @@ from perfmagic.capture.bench.engine import BenchSpec
 from perfmagic.capture.bench.interleave import measure_interleaved
 from perfmagic.capture.bench.sampling import MOST_FRAC, ReferenceLoop
 from perfmagic.trace.model import DeviceInfo
-from perfmagic.trace.samples import BenchRecord
+from tests.analysis.bench.test_result import record
 
 pytestmark = pytest.mark.slow
 
@@ -24,16 +24,10 @@ def series(median: float, seed: int = 0, n: int = N) -> np.ndarray:
     return median * (1 + 0.01 * np.random.default_rng(seed).standard_normal(n))
 
 
-def result(samples: np.ndarray, loop_s: float = 0.0, name: str = "", **fields: Any) -> BenchSummary:
+def result(samples: np.ndarray, loop_s: float = 0.0, **fields: Any) -> BenchSummary:
     """loop_s: what the fixed loop took beside each sample, 0 where it was not measured."""
-    empty = np.zeros(0)
     reference_s = tuple(series(loop_s, seed=9, n=len(samples))) if loop_s else ()
-    given: dict[str, Any] = {"done_s": empty, "reference_s": reference_s, **fields}
-    record = BenchRecord(
-        name=name, synced=False, returns_s=samples, span_s=empty, first_calls_s=empty, warmup_calls=1,
-        body_runs=len(samples), loop_overhead_s=0.0, span_calls_per_sample=0, stopped_by="", **given,
-    )  # fmt: skip
-    return summarise(record)
+    return summarise(record(samples, reference_s=reference_s, **fields))
 
 
 def compared(first: BenchSummary, second: BenchSummary, quantity: str | None = None) -> Comparison:
@@ -158,10 +152,8 @@ def test_a_loop_that_was_interrupted_counts_neither_long_nor_often() -> None:
 
 
 def test_a_benchmark_carries_its_readings_into_its_file_and_back() -> None:
-    record = measure_interleaved(
-        [lambda: None, lambda: None], [BenchSpec(samples=12), BenchSpec(samples=12)], decide_s=0
-    )[0]
-    found = summarise(record)
+    specs = [BenchSpec(samples=12), BenchSpec(samples=12)]
+    found = summarise(measure_interleaved([lambda: None] * 2, specs, decide_s=0)[0])
     assert len(found.reference_s) == len(found.returns.samples_s) == 12
     assert all(1e-6 < s < 10 for s in found.reference_s)
     assert BenchSummary.from_json(found.to_json()).reference_s == found.reference_s

@@ -15,14 +15,9 @@ from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.trace.columns import HostKind
 from perfmagic.trace.model import DeviceInfo, Trace
 from perfmagic.trace.names import OpClass, op_classes
-from tests.analysis.build import Builder
+from tests.analysis.build import US, Builder
 from tests.analysis.diff.pairs import cell, eager, fused, program, with_shapes
-
-US = 1000
-
-
-def plain(text: str) -> str:
-    return text.replace("\u00a0", " ")
+from tests.analysis.findings.build import plain
 
 
 def parts_of(diff: TraceDiff) -> dict[str, tuple[int, int]]:
@@ -48,6 +43,7 @@ def test_an_instant_with_several_ops_belongs_to_compute_then_to_what_started_fir
     }
 
 
+Ops = list[tuple[int, int, str]]  # start, length, name
 ops = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 15), st.sampled_from(["gemm", "ncclX", "Memcpy DtoH", "Memset"])),
     min_size=1,
@@ -57,7 +53,7 @@ ops = st.lists(
 
 @pytest.mark.slow
 @given(ops)
-def test_charged_time_is_that_of_a_walk_through_the_instants(rows: list[tuple[int, int, str]]) -> None:
+def test_charged_time_is_that_of_a_walk_through_the_instants(rows: Ops) -> None:
     b = Builder()
     for i, (start, length, name) in enumerate(rows):
         b.op(start, start + length, name=name, stream=i)
@@ -76,7 +72,7 @@ def test_charged_time_is_that_of_a_walk_through_the_instants(rows: list[tuple[in
 @pytest.mark.slow
 @given(ops, ops, st.integers(1, 4), st.integers(1, 4))
 def test_the_parts_add_up_whatever_ran_and_however_many_steps(
-    first: list[tuple[int, int, str]], second: list[tuple[int, int, str]], steps_a: int, steps_b: int
+    first: Ops, second: Ops, steps_a: int, steps_b: int
 ) -> None:
     traces = []
     for rows, steps in ((first, steps_a), (second, steps_b)):

@@ -14,21 +14,12 @@ from perfmagic.base.numerics.intervals import total_ns
 from perfmagic.trace.columns import CallKind, DeviceOps, Hazard, HostKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import DeviceInfo, Race, Trace
-from tests.analysis.build import US, Builder
+from tests.analysis.build import US, Builder, queued
 from tests.analysis.findings.build import busy_device, first_finding, plain
 from tests.trace.recorded import as_bytes, launch_and_kernel
 
 UPLOAD = "Memcpy HtoD (Pageable -> Device)"
 PINNED = "Memcpy HtoD (Pinned -> Device)"
-
-
-def test_a_device_busy_nine_tenths_of_the_time_is_the_bottleneck() -> None:
-    judged = verdict(busy_device(910).trace(end=1000, returned=20))
-    assert (judged.kind, judged.busy_frac, judged.cost_ns) == ("device-bound", 0.9, None)
-    assert plain(judged.sentence) == (
-        "device-bound: the device was busy 90 % of the cell. Python ran up to 1 op and 908 µs ahead. "
-        "The device waited 90.0 µs while Python was in a blocking call"
-    )
 
 
 def test_a_sync_of_the_cell_at_the_end_says_that_the_cell_waits_itself() -> None:
@@ -50,10 +41,7 @@ def test_a_device_that_waits_for_python_is_host_bound_on_the_line_python_was_on(
 
 
 def test_a_device_with_work_queued_that_does_not_run_is_stalled() -> None:
-    b = Builder()
-    b.op(0, 10, launch=0)
-    b.op(900, 1000, launch=1)
-    judged = verdict(b.trace())
+    judged = verdict(queued((0, 10, 0), (900, 1000, 1)).trace())
     assert (judged.kind, judged.cost_ns) == ("stalled", 890 * US)
     assert "waited 890 µs with work queued, for reasons that the record does not show" in plain(judged.sentence)
 
@@ -114,7 +102,6 @@ def test_uploads_that_indexing_makes_cannot_be_pinned_where_it_is_called() -> No
     b.sync(70, 139)
     b.op(150, 1000, launch=141)
     finding = first_finding(b.trace(), "pageable")
-    assert finding is not None
     keep = "are tensors on the CPU that indexing copies to the device: keep indices and values there"
     assert plain(finding.advice) == f"They {keep}"
     b.host_op(200, 300, "aten::to")
@@ -127,16 +114,10 @@ def test_uploads_that_indexing_makes_cannot_be_pinned_where_it_is_called() -> No
     )
 
 
-def test_a_pinned_upload_is_none() -> None:
+@pytest.mark.parametrize(("name", "back"), [(PINNED, 130), (UPLOAD, 69)], ids=["pinned", "short"])
+def test_a_pinned_or_short_upload_is_none(name: str, back: float) -> None:
     b = busy_device(20)
-    b.op(100, 140, launch=(60, 130), name=PINNED)
-    b.op(150, 1000, launch=141)
-    assert first_finding(b.trace(), "pageable") is None
-
-
-def test_a_short_pageable_upload_is_not_worth_a_sentence() -> None:
-    b = busy_device(20)
-    b.op(100, 140, launch=(60, 69), name=UPLOAD)
+    b.op(100, 140, launch=(60, back), name=name)
     b.op(150, 1000, launch=141)
     assert first_finding(b.trace(), "pageable") is None
 
@@ -155,20 +136,17 @@ def test_item_in_a_loop_is_counted_once_a_call_and_costs_nothing_while_the_devic
     )
 
 
-def test_a_sync_costs_the_time_in_which_the_device_was_idle() -> None:
+@pytest.mark.parametrize(
+    ("until", "launched", "cost_ns"),
+    [(600, 890, 100 * US), (890, 300, None)],  # with an op queued the device was idle for another reason
+)
+def test_a_sync_costs_the_time_in_which_the_device_was_idle_with_nothing_queued(
+    until: float, launched: float, cost_ns: int | None
+) -> None:
     b = busy_device(500)
-    b.sync(400, 600)
-    b.op(900, 1000, launch=890)
-    finding = first_finding(b.trace(), "sync")
-    assert finding.cost_ns == 100 * US
-
-
-def test_a_sync_costs_nothing_of_the_time_in_which_the_next_op_was_queued() -> None:
-    b = busy_device(500)
-    b.op(900, 1000, launch=300)
-    b.sync(400, 890)
-    finding = first_finding(b.trace(), "sync")
-    assert finding.cost_ns is None  # the device was idle meanwhile: "no time lost" would be wrong, too
+    b.sync(400, until)
+    b.op(900, 1000, launch=launched)
+    assert first_finding(b.trace(), "sync").cost_ns == cost_ns
 
 
 def test_the_syncs_at_the_edges_of_a_file_s_record_are_not_laid_on_the_model() -> None:
@@ -321,8 +299,6 @@ def test_the_longest_gap_is_split_into_its_parts() -> None:
     b.op(400, 500, launch=200)
     b.op(500, 1000, launch=450)
     finding, waited = first_finding(b.trace(), "longest_gap"), first_finding(b.trace(), "sync")
-    assert finding is not None
-    assert waited is not None
     assert plain(finding.detail) == (
         ", 300 µs: the device waited 199 µs with work queued, for reasons that the record does not show, 90.0 µs for "
         "Python, 10.0 µs while Python was in a blocking call and 1.00 µs for launches to arrive on line 2"

@@ -32,8 +32,6 @@ def test_one_gap_far_longer_than_the_others_is_a_finding_of_its_own() -> None:
 def test_the_other_gaps_have_their_median_and_spread_and_share_no_time_with_it() -> None:
     trace = pauses([500.0] * 15 + [5_000.0] + [520.0] * 14).trace()
     group, longest = first_finding(trace, "repeated_gap"), first_finding(trace, "longest_gap")
-    assert group is not None
-    assert longest is not None
     assert plain(group.cause) == "recurring gap ×29"
     assert "median 500 µs (500 µs to 520 µs)" in plain(group.sentence)
     assert group.cost_ns == (15 * 500 + 14 * 520) * US
@@ -77,7 +75,7 @@ def test_the_function_that_held_python_is_named_with_its_place_and_stands_in_jso
     finding = first_finding(pauses([500.0] * 4).trace(), "repeated_gap")
     assert "in zoom (ndimage.py:648) for 1.96 ms of 2.00 ms" in plain(finding.sentence)
     assert finding.to_dict()["frames"] == [
-        {"function": "zoom", "file": "ndimage.py", "line": 648, "share_ns": 1960 * US, "inclusive_ns": 1960 * US},
+        {"function": "zoom", "file": "ndimage.py", "line": 648, "share_ns": 1960 * US, "inclusive_ns": 1960 * US}
     ]
 
 
@@ -111,6 +109,5 @@ def test_few_gaps_or_little_time_in_them_is_no_finding(n: int, length_us: float)
 def test_gaps_of_several_operators_add_up_and_leave_those_with_a_finding_of_their_own() -> None:
     trace = pauses([40.0] * 40 + [500.0] * 4).trace()
     many, again = first_finding(trace, "many_gaps"), first_finding(trace, "repeated_gap")
-    assert many is not None
     assert not total_ns(intersect(many.where, again.where))
     assert many.cost_ns == 40 * 40 * US

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from perfmagic.analysis.findings.finding import on_call_lines, on_sync_lines, on_time_lines
 from perfmagic.base.numerics.intervals import Intervals
@@ -14,20 +15,16 @@ def during(*spans_ms: tuple[int, int]) -> Intervals:
     return np.array(spans_ms, np.int64).reshape(-1, 2) * MS
 
 
-def test_time_in_a_function_is_on_its_line_and_the_cells_line_called_it() -> None:
-    trace = trace_of([(11, MAIN)])
-    assert on_time_lines(trace, during((10, 20)), [2]) == " on line 2 of step, called from line 2"
-
-
-def test_time_on_the_cells_own_line_names_that_line() -> None:
-    trace = trace_of([(11, MAIN)])
-    assert on_time_lines(trace, during((50, 60)), [2]) == " on line 2"
-
-
-def test_two_lines_with_a_share_each_are_both_named() -> None:
-    trace = trace_of([(11, MAIN)])
-    words = on_time_lines(trace, during((14, 26)), [2])
-    assert words == " on line 2 of step and line 3 of step, called from line 2"
+@pytest.mark.parametrize(
+    ("start", "end", "words"),
+    [
+        (10, 20, " on line 2 of step, called from line 2"),
+        (50, 60, " on line 2"),  # the cell's own
+        (14, 26, " on line 2 of step and line 3 of step, called from line 2"),
+    ],
+)
+def test_time_in_a_function_is_on_its_lines_and_the_cells_line_called_it(start: int, end: int, words: str) -> None:
+    assert on_time_lines(trace_of([(11, MAIN)]), during((start, end)), [2]) == words
 
 
 def test_the_line_of_a_call_is_that_of_its_own_thread() -> None:
@@ -49,7 +46,6 @@ def test_time_that_is_spread_names_the_line_that_called_it() -> None:
 
 def spread(trace: Trace) -> Trace:
     """The same, but from 10 ms to 18 on as many lines of `work`, which line 3 of `step` called."""
-    assert trace.paths is not None
     known = trace.paths
     rows = np.arange(8, dtype=np.int32)
     at = np.concatenate(([0], 10 + rows, [18])) * MS
@@ -68,7 +64,6 @@ def spread(trace: Trace) -> Trace:
 
 def test_a_hot_loop_is_named_by_its_function() -> None:
     trace = trace_of([(11, MAIN)])
-    assert trace.paths is not None
     trace = replace(trace, paths=replace(trace.paths, unfollowed=(1,)))
     assert on_time_lines(trace, during((10, 20)), [2]) == " on lines of step, called from line 2"
 

@@ -17,7 +17,7 @@ from perfmagic.base.numerics.intervals import intersect, merge, subtract, total_
 from perfmagic.base.units import duration
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
-from tests.analysis.build import US, Builder
+from tests.analysis.build import US, queued
 from tests.analysis.findings.build import plain
 from tests.analysis.timeline.test_pauses import traces
 from tests.trace.recorded import ALL, real
@@ -96,8 +96,7 @@ def test_findings_of_recorded_traces_tell_no_instant_twice(name: str) -> None:
 
 
 def test_parts_follow_the_finding_they_are_part_of_and_the_dearest_comes_first() -> None:
-    b = Builder()
-    b.op(10, 110, launch=2)
+    b = queued((10, 110, 2))
     b.launch(120, 320, name="cudaMalloc")
     b.op(340, 350, launch=330)
     b.host_op(360, 800, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
@@ -108,13 +107,11 @@ def test_parts_follow_the_finding_they_are_part_of_and_the_dearest_comes_first()
 
 
 def test_a_wait_that_cost_nothing_comes_last() -> None:
-    b = Builder()
-    b.op(10, 900, launch=2)
+    b = queued((10, 900, 2))
     b.op(10, 480, launch=3, stream=8)
     b.sync(20, 490)
     b.op(902, 1300, launch=590)
     found = findings(b.trace())
-    assert found[-1].rule == "sync"
-    assert found[-1].cost_ns == 0
+    assert (found[-1].rule, found[-1].cost_ns) == ("sync", 0)
     assert found[-1].gain_ns is not None
     assert not found[-1].gain_text  # "no time lost" says it

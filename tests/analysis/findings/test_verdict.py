@@ -19,7 +19,7 @@ from perfmagic.base.numerics.intervals import intersect, merge, total_ns
 from perfmagic.base.units import percent
 from perfmagic.trace.model import DeviceInfo, Trace
 from perfmagic.view.timeline.doc import timeline_doc
-from tests.analysis.build import US, Builder
+from tests.analysis.build import US, Builder, queued
 from tests.analysis.findings.build import plain
 
 pytestmark = pytest.mark.slow
@@ -151,12 +151,10 @@ def test_no_kind_stands_over_a_picture_that_says_otherwise(trace: Trace) -> None
     elif judged.kind == HOST_BOUND:
         assert 2 * time.python_waits_ns < time.window.length_ns
         assert time.busy_frac <= 0.8
-        assert judged.cost_ns is not None
         assert judged.cost_ns >= 0.2 * time.window.length_ns
         assert 2 * (time.latency_ns + time.stalled_ns + time.tail_ns) <= time.window.length_ns - time.busy_ns
 
 
-@pytest.mark.slow
 @given(traces())
 @settings(deadline=None, max_examples=60)
 def test_every_share_of_a_cell_names_what_it_is_a_share_of(trace: Trace) -> None:
@@ -211,8 +209,7 @@ def test_of_two_devices_one_after_the_other_the_first_waits_for_the_second_and_n
 
 
 def test_one_op_of_a_file_has_nobody_to_wait_for_and_no_verdict() -> None:
-    b = Builder()
-    b.op(10, 1000, launch=4)
+    b = queued((10, 1000, 4))
     assert plain(verdict(b.trace(end=1000)).sentence) == "no verdict: one op of 990 µs is too little for one"
     assert verdict(b.trace(end=1000, returned=6)).kind == DEVICE_BOUND  # a cell has a beginning and an end besides
 
@@ -243,9 +240,7 @@ def test_calls_that_a_file_lacks_are_named_where_the_device_waited_for_python() 
 
 
 def test_of_a_file_python_behind_the_last_op_is_the_tail_of_the_path() -> None:
-    b = Builder()
-    b.op(10, 20, launch=5)
-    b.op(30, 300, launch=25)
+    b = queued((10, 20, 5), (30, 300, 25))
     b.host_op(310, 1000, "aten::sort")
     judged = verdict(b.trace())
     assert (judged.kind, judged.cost_ns) == (HOST_TAIL, None)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from perfmagic.results import GraphResult
+from tests.analysis.findings.build import plain
 
 from .made import DTOH, KERNEL, chain, op, recorded, two_devices
 
@@ -12,10 +13,6 @@ def said(made: Any) -> tuple[str, list[tuple[str, str]]]:
     conclusion = GraphResult(*made).conclusion
     answers = [(answer.headline, answer.action) for answer in conclusion.proposals]
     return plain(conclusion.decides), [(plain(fact), plain(do)) for fact, do in answers]
-
-
-def plain(words: str) -> str:
-    return words.replace("\xa0", " ")
 
 
 def test_a_read_between_two_devices_decides_and_its_line_is_named() -> None:

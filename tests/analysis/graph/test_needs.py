@@ -12,28 +12,21 @@ from .made import op
 pytestmark = pytest.mark.slow
 
 
-def _kinds(ops: list[SeenOp]) -> list[dict[int, str]]:
-    return [{before: need.kind for before, need in needed.items()} for needed in needs_of(ops)]
+A, B = op("a", 0, 1, writes=[1]), op("b", 1, 2, reads=[1])
 
 
-def test_a_reader_needs_the_last_writer() -> None:
-    ops = [op("a", 0, 1, writes=[1]), op("b", 1, 2, writes=[1]), op("c", 2, 3, reads=[1], writes=[2])]
-    assert _kinds(ops) == [{}, {0: MEMORY}, {1: DATA}]
-
-
-def test_two_readers_need_nothing_of_each_other() -> None:
-    ops = [op("a", 0, 1, writes=[1]), op("b", 1, 2, reads=[1]), op("c", 2, 3, reads=[1])]
-    assert _kinds(ops) == [{}, {0: DATA}, {0: DATA}]
-
-
-def test_a_writer_needs_the_readers_of_what_it_overwrites() -> None:
-    ops = [op("a", 0, 1, writes=[1]), op("b", 1, 2, reads=[1]), op("c", 2, 3, writes=[1])]
-    assert _kinds(ops) == [{}, {0: DATA}, {0: MEMORY, 1: MEMORY}]
-
-
-def test_in_place_is_a_need_of_data() -> None:
-    ops = [op("a", 0, 1, writes=[1]), op("b", 1, 2, reads=[1], writes=[1])]
-    assert _kinds(ops) == [{}, {0: DATA}]
+@pytest.mark.parametrize(
+    ("ops", "kinds"),
+    [
+        ([A, op("b", 1, 2, writes=[1]), op("c", 2, 3, reads=[1], writes=[2])], [{}, {0: MEMORY}, {1: DATA}]),
+        ([A, B, op("c", 2, 3, reads=[1])], [{}, {0: DATA}, {0: DATA}]),
+        ([A, B, op("c", 2, 3, writes=[1])], [{}, {0: DATA}, {0: MEMORY, 1: MEMORY}]),
+        ([A, op("b", 1, 2, reads=[1], writes=[1])], [{}, {0: DATA}]),
+    ],
+    ids=["a reader needs the last writer", "two readers", "a writer needs the readers", "in place"],
+)
+def test_who_needs_whom_for_data_or_memory(ops: list[SeenOp], kinds: list[dict[int, str]]) -> None:
+    assert [{before: need.kind for before, need in needed.items()} for needed in needs_of(ops)] == kinds
 
 
 def test_the_size_of_a_need_is_that_of_the_common_piece() -> None:
@@ -43,21 +36,26 @@ def test_the_size_of_a_need_is_that_of_the_common_piece() -> None:
 
 
 def test_needs_of_memory_that_follow_from_others_are_left_out() -> None:
-    ops = [op("a", 0, 1, writes=[1]), op("b", 1, 2, reads=[1]), op("c", 2, 3, writes=[1])]
-    assert [set(needed) for needed in without_implied(needs_of(ops))] == [set(), {0}, {1}]
+    needs = needs_of([A, B, op("c", 2, 3, writes=[1])])
+    assert [set(needed) for needed in without_implied(needs)] == [set(), {0}, {1}]
 
 
+Pieces = list[list[tuple[int, int, int, bool, bool]]]
 _PIECES = st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(1, 5), st.booleans(), st.booleans())
 
 
-@pytest.mark.slow
-@given(st.lists(st.lists(_PIECES, max_size=3), max_size=12))
-def test_needs_are_those_of_every_single_byte(pieces: list[list[tuple[int, int, int, bool, bool]]]) -> None:
-    """Reachable through needs is exactly what the last writer and the readers since of each byte ask for."""
-    ops = [
-        SeenOp("f", i, i + 1, 7, tuple(Use(s, low, low + n, reads=r, writes=w) for s, low, n, r, w in needed))
-        for i, needed in enumerate(pieces)
+def using(pieces: Pieces) -> list[SeenOp]:
+    """Operators by what each uses: storage, first byte, length, whether it reads and writes it."""
+    return [
+        SeenOp("f", i, i + 1, 7, tuple(Use(s, low, low + n, reads=r, writes=w) for s, low, n, r, w in used))
+        for i, used in enumerate(pieces)
     ]
+
+
+@given(st.lists(st.lists(_PIECES, max_size=3), max_size=12))
+def test_needs_are_those_of_every_single_byte(pieces: Pieces) -> None:
+    """Reachable through needs is exactly what the last writer and the readers since of each byte ask for."""
+    ops = using(pieces)
     writer: dict[tuple[int, int], int] = {}
     readers: dict[tuple[int, int], set[int]] = {}
     wanted: list[set[int]] = []
@@ -120,13 +118,8 @@ def _simply(ops: list[SeenOp]) -> list[dict[int, tuple[str, int]]]:
 
 
 @given(st.lists(st.lists(_PIECES, max_size=3), max_size=25))
-def test_needs_are_found_by_their_bytes_as_by_a_look_at_all(
-    pieces: list[list[tuple[int, int, int, bool, bool]]],
-) -> None:
-    ops = [
-        SeenOp("x", i, i + 1, 7, tuple(Use(s, low, low + n, reads, writes) for s, low, n, reads, writes in needed))
-        for i, needed in enumerate(pieces)
-    ]
+def test_needs_are_found_by_their_bytes_as_by_a_look_at_all(pieces: Pieces) -> None:
+    ops = using(pieces)
     assert [{k: (n.kind, n.size_bytes) for k, n in needed.items()} for needed in needs_of(ops)] == _simply(ops)
 
 

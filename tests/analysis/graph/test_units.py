@@ -1,14 +1,31 @@
 """What a picture draws: operators, or groups where there are too many."""
 
+from collections.abc import Callable, Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmagic.analysis.graph import groups
 from perfmagic.analysis.graph.groups import MIXED, MOST_UNITS, Drawn, drawn
-from perfmagic.trace.columns import SeenOp
+from perfmagic.trace.columns import SeenOp, SeenOps
+from perfmagic.trace.model import Trace
 
 from .made import DTOH, HTOD, KERNEL, chain, graph, op, recorded, two_devices
+
+Calls = list[tuple[SeenOp, tuple[str, int, int, int] | None]]
+Marks = Sequence[tuple[int, int, int]]
+Made = tuple[Trace, SeenOps]
+
+
+def in_lanes(n: int, lane: Callable[[int], str | None], *, apart: int = 1, lines: Marks = ((0, 2, 2),)) -> Made:
+    """n operators, each needs the one `apart` before it. lane: what one launches; None: nothing."""
+    calls: Calls = []
+    for i in range(n):
+        at, what = 10 * i, lane(i)
+        launched = (what, 0, at + 1, at + 9) if what else None
+        calls.append((op("f", at, at + 1, reads=[i], writes=[i + apart]), launched))
+    return recorded(calls, [*lines, (10 * n, 0, 0)])
 
 
 def test_few_operators_are_boxes_of_their_own() -> None:
@@ -47,60 +64,39 @@ def test_a_cell_of_very_many_statements_has_several_in_a_box() -> None:
 @pytest.mark.slow
 def test_very_many_operators_that_take_turns_in_two_lanes_are_stretches_of_time() -> None:
     """Each would be a group of its own: 20,000 groups of which each needs all before it were hours."""
-    calls: list[tuple[SeenOp, tuple[str, int, int, int] | None]] = []
-    for i in range(20_000):
-        at = 10 * i
-        on_device = (KERNEL, 0, at + 1, at + 9) if i % 2 else None
-        calls.append((op("f", at, at + 1, reads=[i], writes=[i + 1]), on_device))
-    picture = drawn(graph(recorded(calls, [(0, 2, 2), (200_000, 0, 0)])))
+    picture = drawn(graph(in_lanes(20_000, lambda i: KERNEL if i % 2 else None)))
     assert len(picture.units) <= MOST_UNITS
     assert sum(len(unit.nodes) for unit in picture.units) == 20_000
 
 
 def test_sizes_of_groups_are_bisected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each try reads all nodes, and where lanes take turns late it reads nearly all before it fails."""
-    calls: list[tuple[SeenOp, tuple[str, int, int, int] | None]] = []
-    for i in range(2000):
-        on_device = (KERNEL, 0, 10 * i + 1, 10 * i + 9) if i > 1800 and i % 2 else None
-        calls.append((op("f", 10 * i, 10 * i + 1, reads=[i], writes=[i + 1]), on_device))
+    made = in_lanes(2000, lambda i: KERNEL if i > 1800 and i % 2 else None)
     tried = []
     by_lane = groups._by_lane  # what a try costs is this
     monkeypatch.setattr(groups, "_by_lane", lambda *given: tried.append(given) or by_lane(*given))
-    picture = drawn(graph(recorded(calls, [(0, 2, 2), (20_000, 0, 0)])))
+    picture = drawn(graph(made))
     assert picture.by == MIXED
     assert len(tried) <= 8
 
 
 def test_groups_of_operators_are_about_as_small_as_they_can_be() -> None:
     """Two lanes that need nothing of each other: each size makes two groups of a stretch, so half as many fit."""
-    calls: list[tuple[SeenOp, tuple[str, int, int, int] | None]] = []
-    for i in range(1200):
-        on_device = (KERNEL, 0, 10 * i + 1, 10 * i + 9) if i % 2 else None
-        calls.append((op("f", 10 * i, 10 * i + 1, reads=[i], writes=[i + 2]), on_device))
-    picture = drawn(graph(recorded(calls, [(0, 2, 2), (12_000, 0, 0)])))
+    picture = drawn(graph(in_lanes(1200, lambda i: KERNEL if i % 2 else None, apart=2)))
     assert picture.by == "few operators"
     assert MOST_UNITS * 7 // 8 <= len(picture.units) <= MOST_UNITS  # the smallest size makes twice as many
 
 
 def test_a_line_that_comes_back_to_a_lane_gets_two_boxes() -> None:
     """Else the boxes of its two lanes would need each other."""
-    calls: list[tuple[SeenOp, tuple[str, int, int, int] | None]] = []
-    for i in range(70):
-        name = (KERNEL, DTOH, HTOD)[i % 3]
-        at = 10 * i
-        calls.append((op("f", at, at + 1, reads=[i], writes=[i + 1]), (name, 0, at + 1, at + 9)))
     lines = [(100 * i, 2 + i, 2 + i) for i in range(10)]
-    picture = drawn(graph(recorded(calls, [*lines, (700, 0, 0)])))
+    picture = drawn(graph(in_lanes(70, lambda i: (KERNEL, DTOH, HTOD)[i % 3], lines=lines)))
     assert len(picture.units) > 10
     _check_order(picture)
 
 
 def test_data_that_goes_back_and_forth_in_one_statement_is_grouped_by_time() -> None:
-    calls: list[tuple[SeenOp, tuple[str, int, int, int] | None]] = []
-    for i in range(240):
-        at = 10 * i
-        calls.append((op("f", at, at + 1, reads=[i], writes=[i + 1]), ((KERNEL, DTOH)[i % 2], 0, at + 1, at + 9)))
-    picture = drawn(graph(recorded(calls, [(0, 2, 2), (2400, 0, 0)])))
+    picture = drawn(graph(in_lanes(240, lambda i: (KERNEL, DTOH)[i % 2])))
     assert (picture.by, len(picture.units)) == (MIXED, MOST_UNITS)
     assert not any(picture.matters(unit) for unit in picture.units)
     _check_order(picture)
@@ -117,7 +113,7 @@ def _check_order(picture: Drawn) -> None:
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 8)), min_size=13, max_size=40))
 def test_groups_never_need_each_other(calls: list[tuple[int, int, int]]) -> None:
-    made: list[tuple[SeenOp, tuple[str, int, int, int] | None]] = []
+    made: Calls = []
     marks = []
     for i, (line, lane, back) in enumerate(calls):
         at, what = 10 * i, (KERNEL, HTOD, DTOH)[lane]

@@ -46,7 +46,6 @@ def _trace(**changed: Any) -> Trace:
 
 def _ledger(trace: Trace) -> tuple[Ledger, Descriptions]:
     blocks_ledger = ledger(trace, 0)
-    assert blocks_ledger is not None
     return blocks_ledger, Descriptions(blocks_ledger, reasons(blocks_ledger))
 
 

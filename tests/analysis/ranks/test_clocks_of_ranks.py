@@ -1,7 +1,5 @@
 """The clocks of several ranks: what one host, pings and causality say, and how far the axis may be wrong."""
 
-import gzip
-import json
 from dataclasses import replace
 from itertools import product
 
@@ -10,33 +8,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmagic.analysis.ranks.alignment import Ping
+from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder
+from tests.analysis.findings.build import plain
+from tests.analysis.ranks.raw import PATHS, collectives
 from tests.analysis.ranks.test_ranks import rank
-from tests.trace.recorded import real
 
 UNIX = 1_700_000_000_000_000_000
 
 
-def plain(text: str) -> str:
-    return text.replace("\u00a0", " ")
-
-
 def joint(*traces: Trace, pings: tuple[Ping, ...] = ()) -> Ranks:
-    ranks = ranks_of(traces, pings=pings)
-    assert ranks is not None
-    return ranks
+    return ranks_of(traces, pings=pings)
 
 
 def on_host(trace: Trace, boot: str, *, unix_off_ns: int = 0, monotonic_off_ns: int = 0) -> Trace:
     """The trace as a host records it whose unix clock is off, and whose monotonic clock began at some time."""
     meta = replace(
-        trace.meta,
-        base_unix_ns=UNIX + unix_off_ns,
-        boot=boot,
-        monotonic_base_ns=5_000_000_000 + monotonic_off_ns,
+        trace.meta, base_unix_ns=UNIX + unix_off_ns, boot=boot, monotonic_base_ns=5_000_000_000 + monotonic_off_ns
     )
     return replace(trace, meta=meta)
 
@@ -102,7 +93,6 @@ def test_a_bound_by_causality_is_said_to_hold_for_clocks_that_do_not_drift() -> 
     alignment = joint(*traces).alignment
     last_us = [trace.ops.end_ns[-1] / US for trace in traces]
     assert abs(last_us[1] - last_us[0] - 14_000) < 1
-    assert alignment.bound_ns is not None
     assert alignment.bound_ns < 14_000 * US
     assert "clocks that do not drift agree within" in alignment.words
     assert "for certain" not in alignment.words
@@ -140,7 +130,6 @@ def test_causality_of_collectives_holds_the_true_clocks(
     assert alignment.how == "causality"
     assert alignment.contradiction is None
     bound = alignment.bound_ns
-    assert bound is not None
     for i, j in product(range(3), repeat=2):
         true = (skews[i] - skews[j]) * US
         assert abs(alignment.offset_ns[j] - alignment.offset_ns[i] - true) <= bound
@@ -173,13 +162,7 @@ def test_messages_there_and_back_bound_two_clocks() -> None:
 @pytest.mark.slow
 def test_the_clocks_of_eight_recorded_ranks_are_as_well_known_as_their_files_say() -> None:
     """Straight from the JSON: the least end less start of any two ranks, joined over all others."""
-    kernels: dict[int, list[tuple[int, int]]] = {}
-    paths = sorted(real("dlrm_8ranks/worker0_step_12").parent.glob("*.gz"))
-    for path in paths:
-        data = json.loads(gzip.decompress(path.read_bytes()))
-        records = [e for e in data["traceEvents"] if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
-        records.sort(key=lambda e: e["ts"])
-        kernels[data["distributedInfo"]["rank"]] = [(e["ts"], e["ts"] + e["dur"]) for e in records]
+    kernels = {rank: [(e["ts"], e["ts"] + e["dur"]) for e in found] for rank, found in collectives().items()}
     most = [
         [0 if i == j else min(a[1] - b[0] for a, b in zip(kernels[i], kernels[j], strict=True)) for j in range(8)]
         for i in range(8)
@@ -187,9 +170,8 @@ def test_the_clocks_of_eight_recorded_ranks_are_as_well_known_as_their_files_say
     for k, i, j in product(range(8), repeat=3):
         most[i][j] = min(most[i][j], most[i][k] + most[k][j])
     farthest = max(most[i][j] for i, j in product(range(8), repeat=2))  # the clocks are as recorded
-    eight = joint(*(read_trace(path) for path in paths)).alignment
-    assert eight.moved_ns == {}
-    assert eight.bound_ns == farthest * US
+    eight = joint(*(read_trace(path) for path in PATHS)).alignment
+    assert (eight.moved_ns, eight.bound_ns) == ({}, farthest * US)
     assert f"clocks that do not drift agree within ±{farthest} µs, as" in plain(eight.words)
 
 
@@ -202,8 +184,6 @@ def test_waits_shorter_than_the_bound_are_no_findings_and_longer_ones_name_it() 
         assert job.alignment.bound_ns == trip_us // 2 * US
         assert job.table[0].waiting_bound_ns == 4 * (trip_us // 2) * US
         assert [m.last for m in job.meetings] == ([None] * 4 if trip_us // 2 > 300 else [1] * 4)
-        from perfmagic.analysis.ranks.findings import findings_of
-
         return [plain(f.sentence) for f in findings_of(job) if f.rule == "straggler"]
 
     assert described(800) == []
@@ -212,8 +192,6 @@ def test_waits_shorter_than_the_bound_are_no_findings_and_longer_ones_name_it() 
 
 
 def test_a_wait_for_a_core_that_is_shorter_than_what_others_wait_for_the_late_rank_comes_last() -> None:
-    from perfmagic.analysis.ranks.findings import findings_of
-
     def late(of_rank_1_ns: int, of_rank_0_ns: int) -> list[str]:
         traces = (on_host(rank(i, compute_us=800 if i else 300), "a") for i in range(2))  # rank 0 waits 4 × 500 µs
         ns = {0: of_rank_0_ns, 1: of_rank_1_ns}
@@ -232,8 +210,6 @@ def test_a_wait_for_a_core_that_is_shorter_than_what_others_wait_for_the_late_ra
 
 
 def test_where_no_rank_is_late_a_wait_for_a_core_comes_first_only_if_it_is_long() -> None:
-    from perfmagic.analysis.ranks.findings import findings_of
-
     def described(frac: float) -> list[str]:
         traces = [on_host(rank(i, compute_us=300), "a") for i in range(2)]
         extent_ns = max(int(t.ops.end_ns.max() - t.ops.start_ns.min()) for t in traces)
@@ -251,8 +227,6 @@ def test_where_no_rank_is_late_a_wait_for_a_core_comes_first_only_if_it_is_long(
 
 @pytest.mark.parametrize("n_cores", [2, None])
 def test_a_rank_that_waited_for_a_core_is_named_before_any_code(n_cores: int | None) -> None:
-    from perfmagic.analysis.ranks.findings import findings_of
-
     def waited(number: int, ns: int) -> Trace:
         trace = on_host(rank(number, compute_us=800 if number == 2 else 300, world_size=4), "a")
         return replace(trace, meta=replace(trace.meta, waited_for_core_ns=ns, cores=n_cores))

@@ -11,12 +11,13 @@ from perfmagic.analysis.findings.answers import LEAST_FRAC, MOST_ANSWERS
 from perfmagic.analysis.findings.catalogue import ACTION_CHARS, HEADLINE_CHARS
 from perfmagic.analysis.ranks.answers import find_job_answers
 from perfmagic.analysis.ranks.findings import findings_of
-from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
+from perfmagic.analysis.ranks.ranks import ranks_of
 from perfmagic.api.timelines import open_traces
 from perfmagic.changes import no_python, on_time, overlap_communication
 from perfmagic.results import RanksResult, TimelineResult
 from perfmagic.trace.model import Cell, Trace
 from tests.analysis.build import US, Builder
+from tests.analysis.findings.build import plain
 from tests.analysis.ranks.test_job import steps
 from tests.analysis.ranks.test_ranks import REDUCE, rank
 from tests.trace.recorded import real
@@ -25,18 +26,8 @@ MOST_LINES = 14
 EIGHT = real("dlrm_8ranks/worker0_step_12").parent
 
 
-def plain(text: str) -> str:
-    return text.replace("\u00a0", " ")
-
-
-def job(traces: Sequence[Trace]) -> Ranks:
-    ranks = ranks_of(traces)
-    assert ranks is not None
-    return ranks
-
-
 def answered(traces: Sequence[Trace]) -> Answers:
-    return find_job_answers(job(traces))
+    return find_job_answers(ranks_of(traces))
 
 
 def result(traces: Sequence[Trace]) -> RanksResult:
@@ -103,7 +94,7 @@ def test_the_text_is_short_and_the_details_begin_with_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", GENERATED)
 def test_headlines_and_actions_are_short_and_whole(name: str) -> None:
-    for finding in findings_of(job(GENERATED[name])):
+    for finding in findings_of(ranks_of(GENERATED[name])):
         assert len(finding.headline) <= HEADLINE_CHARS
         assert len(finding.action) <= ACTION_CHARS
         assert not re.search(r"[{}]|\bNone\b|  ", finding.headline + finding.action)
@@ -118,7 +109,9 @@ def test_one_remedy_is_one_answer_of_all_its_rules_and_says_what_the_findings_sa
         "Compare the kernels of rank 2 with those of another rank",
     )
     assert first.rules == ("straggler", "rank_compute")
-    assert first.evidence == tuple(f.sentence for f in findings_of(job(GENERATED["late"])) if f.rule in first.rules)
+    assert first.evidence == tuple(
+        f.sentence for f in findings_of(ranks_of(GENERATED["late"])) if f.rule in first.rules
+    )
 
 
 def test_the_number_of_a_late_rank_is_that_of_the_replay_with_all_in_time() -> None:
@@ -148,7 +141,6 @@ def test_the_line_of_a_late_rank_is_quoted_and_replayed_without_its_excess() -> 
     assert (finding.line, finding.action) == (2, "Look at line 2 on rank 1: if rank == 1: time.sleep(0.3)")
     answer = next(a for a in ranks.answers.answers if a.lines == (2,))
     without = ranks.what_if(no_python(line=2), ranks=1).prediction
-    assert answer.after_ns is not None
     assert without.expected_ns <= answer.after_ns < answer.before_ns
     # three quarters of the 400 µs are more than the other rank takes; the record begins behind those of the first round
     assert answer.before_ns - answer.after_ns == 3 * 300 * US
@@ -164,7 +156,7 @@ def test_ranks_that_waited_for_a_core_are_a_warning_and_take_the_cause_from_the_
     answers = answered(waited)
     assert answers.decides.startswith("Rank 1 is late")
     assert plain(answers.warnings[-1]).startswith("2 ranks on 1 core: rank 1 waited 9.00 ms for a core")
-    late = next(finding for finding in findings_of(job(waited)) if finding.rule == "straggler")
+    late = next(finding for finding in findings_of(ranks_of(waited)) if finding.rule == "straggler")
     assert late.action == ""
     assert late.headline in answers.also_seen
     assert {rule for answer in answers.answers for rule in answer.rules} == {"rank_exposed"}
@@ -201,7 +193,6 @@ def test_of_eight_recorded_ranks_python_decides_and_what_most_ask_for_comes_firs
     assert {rule for answer in others for rule in answer.rules} == {"straggler", "late_too"}
     assert len(answers.answers) <= MOST_ANSWERS
     assert all((a.gain_ns or a.cost_ns or 0) >= LEAST_FRAC * a.before_ns for a in answers.answers)
-    assert answers.together is not None
     assert first.at_most
     assert (first.after_ns or 0) < (answers.together.after_ns or 0) < answers.total_ns  # which has no bound
     assert len(ranks.text().splitlines()) <= MOST_LINES

@@ -13,9 +13,7 @@ def asked(*traces: Trace) -> list[RankFinding]:
 
 
 def won(*traces: Trace) -> list[int]:
-    ranks = ranks_of(traces)
-    assert ranks is not None
-    return won_by_rank_ns(ranks)
+    return won_by_rank_ns(ranks_of(traces))
 
 
 def job(*compute_us: float) -> list[Trace]:

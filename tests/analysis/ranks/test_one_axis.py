@@ -1,7 +1,5 @@
 """Ranks on one axis: clocks put right by the ends of collectives, exposed communication split into its parts."""
 
-import gzip
-import json
 from dataclasses import replace
 
 import pytest
@@ -10,14 +8,12 @@ from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder
+from tests.analysis.ranks.raw import PATHS
 from tests.analysis.ranks.test_ranks import rank
-from tests.trace.recorded import real
 
 
 def two(first: Trace, second: Trace) -> Ranks:
-    ranks = ranks_of([first, second])
-    assert ranks is not None
-    return ranks
+    return ranks_of([first, second])
 
 
 def overlapped(number: int, arrives: float) -> Trace:
@@ -65,9 +61,8 @@ def test_a_clock_that_is_off_is_moved_by_what_the_ends_say() -> None:
 
 def test_ranks_of_one_group_are_joined_through_another() -> None:
     traces = [rank(i, skew_us=1000 * i, world_size=3) for i in range(3)]
-    ranks = ranks_of(traces)
-    assert ranks.alignment.moved_ns == {1: -1000 * US, 2: -2000 * US}
-    assert ranks.alignment.unknown == ()
+    alignment = ranks_of(traces).alignment
+    assert (alignment.moved_ns, alignment.unknown) == ({1: -1000 * US, 2: -2000 * US}, ())
 
 
 def test_without_a_common_collective_clocks_stay_or_begin_together() -> None:
@@ -83,35 +78,9 @@ def test_without_a_common_collective_clocks_stay_or_begin_together() -> None:
     assert max(alignment.offset_ns.values()) - min(alignment.offset_ns.values()) < 1_000_000
 
 
-@pytest.fixture(scope="module")
-def eight() -> Ranks:
-    paths = sorted(real("dlrm_8ranks/worker0_step_12").parent.glob("*.gz"))
-    ranks = ranks_of([read_trace(path) for path in paths])
-    assert ranks is not None
-    return ranks
-
-
 @pytest.mark.slow
-def test_eight_recorded_ranks_agree_with_the_files_themselves(eight: Ranks) -> None:
-    """The least time inside each collective over the ranks, straight from the JSON."""
-    took: dict[int, list[int]] = {}
-    for path in sorted(real("dlrm_8ranks/worker0_step_12").parent.glob("*.gz")):
-        data = json.loads(gzip.decompress(path.read_bytes()))
-        kernels = [e for e in data["traceEvents"] if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
-        took[data["distributedInfo"]["rank"]] = [e["dur"] for e in sorted(kernels, key=lambda e: e["ts"])]
-    least = [min(durations) for durations in zip(*took.values(), strict=True)]
-    for row in eight.table:
-        own = took[row.rank]
-        assert row.transfer_ns == sum(least) * US
-        assert row.waiting_ns == (sum(own) - sum(least)) * US
-        assert row.n_last <= sum(a == b for a, b in zip(own, least, strict=True))
-        parts = row.exposed_waiting_ns + row.exposed_transfer_ns + row.exposed_unmatched_ns
-        assert parts == row.exposed_communication_ns
-    assert sum(row.n_last for row in eight.table) == 8
-    assert eight.matching.groups[0].name == "stream 84"
-
-
-def test_their_clocks_are_one_and_their_bandwidth_comes_from_the_shapes(eight: Ranks) -> None:
+def test_the_clocks_of_eight_recorded_ranks_are_one_and_their_bandwidth_comes_from_the_shapes() -> None:
+    eight = ranks_of([read_trace(path) for path in PATHS])
     assert eight.alignment.moved_ns == {}
     assert eight.alignment.residual_ns[1] == 7 * US
     # all-to-all of 6144, 24, 384, 3392, 6144 elements of 4, 8, 4, 4, 4 bytes; all-reduce of 394241, 112, 226960 floats

@@ -1,10 +1,8 @@
 """What eight recorded ranks of one job say together; each figure comes from a walk over the files themselves."""
 
-import gzip
-import json
 import re
+from functools import cache
 from statistics import median
-from typing import Any
 
 import pytest
 
@@ -12,12 +10,10 @@ from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import rank_findings
 from perfmagic.trace.kineto.reader import read_trace
 from tests.analysis.build import US
+from tests.analysis.ranks.raw import PATHS, Event, collectives, durations, events, span
 from tests.analysis.ranks.test_ranks import plain
-from tests.trace.recorded import FOLDER
 
 pytestmark = pytest.mark.slow
-
-PATHS = sorted(FOLDER.glob("real/dlrm_8ranks/*.json.gz"))
 
 
 @pytest.fixture(scope="module")
@@ -25,38 +21,22 @@ def dlrm() -> tuple[RankFinding, ...]:
     return rank_findings([read_trace(path) for path in PATHS])
 
 
-def eight_ranks() -> dict[int, tuple[int, list[dict[str, Any]], list[dict[str, Any]]]]:
-    """When the step began, the collectives by start and the calls of eight recorded ranks, straight from the JSON."""
-    by_rank = {}
-    for path in PATHS:
-        file = json.loads(gzip.decompress(path.read_bytes()))
-        events = file["traceEvents"]
-        began = next(e["ts"] for e in events if e["name"].startswith("ProfilerStep"))
-        comm = [e for e in events if e.get("cat") == "kernel" and "nccl" in e["name"].lower()]
-        calls = [e for e in events if e.get("cat") == "cuda_runtime"]
-        by_rank[file["distributedInfo"]["rank"]] = began, sorted(comm, key=lambda e: e["ts"]), calls
-    return by_rank
-
-
+@cache
 def exposed_waits() -> dict[int, list[set[int]]]:
     """The µs in which each rank waits in each collective with no compute and no other data beside, from the files.
 
     Of two collectives at once a µs counts for the one that the rank came to first.
     """
     exposed: dict[int, list[set[int]]] = {}
-    all_comm = {rank: comm for rank, (_, comm, _) in eight_ranks().items()}
-    shortest = [min(durations) for durations in zip(*([e["dur"] for e in c] for c in all_comm.values()), strict=True)]
-    for path in PATHS:
-        file = json.loads(gzip.decompress(path.read_bytes()))
-        rank = file["distributedInfo"]["rank"]
-        comm = all_comm[rank]
-        kernels = [e for e in file["traceEvents"] if e.get("cat") == "kernel" and "nccl" not in e["name"].lower()]
-        taken = {us for e in kernels for us in range(e["ts"], e["ts"] + e["dur"])}
+    shortest = [min(took.values()) for took in durations()]
+    for rank, comm in collectives().items():
+        kernels = [e for e in events()[rank] if e.get("cat") == "kernel" and e not in comm]
+        taken = {us for e in kernels for us in span(e)}
         for e, transfer in zip(comm, shortest, strict=True):
-            taken |= set(range(e["ts"] + e["dur"] - transfer, e["ts"] + e["dur"]))
+            taken.update(span(e)[len(span(e)) - transfer :])
         exposed[rank] = []
         for e, transfer in zip(comm, shortest, strict=True):
-            waits = set(range(e["ts"], e["ts"] + e["dur"] - transfer))
+            waits = set(span(e)[: len(span(e)) - transfer])
             exposed[rank].append(waits - taken)
             taken |= waits
     return exposed
@@ -64,27 +44,22 @@ def exposed_waits() -> dict[int, list[set[int]]]:
 
 def won_us(late: set[int], theirs: list[int]) -> float:
     """How much less exposed waiting the median of the others had, were some ranks in time at some collectives."""
-    took = {rank: comm for rank, (_, comm, _) in eight_ranks().items()}
-    less: dict[int, int] = {rank: 0 for rank in took if rank not in late}
+    less: dict[int, int] = {rank: 0 for rank in collectives() if rank not in late}
     waits = exposed_waits()
     for k in theirs:
-        inside = {rank: comm[k]["dur"] for rank, comm in took.items()}
+        inside = durations()[k]
         ahead = min(inside[rank] for rank in less) - min(inside.values())
         for rank in less:
-            met = took[rank][k]["ts"] + inside[rank] - min(inside.values())
+            met = collectives()[rank][k]["ts"] + inside[rank] - min(inside.values())
             less[rank] += len(waits[rank][k] & set(range(met - ahead, met)))
     return median(less.values())
 
 
-def test_a_real_straggler_that_began_late_is_named_with_the_figures_of_the_files(
-    dlrm: tuple[RankFinding, ...],
-) -> None:
+def test_a_real_straggler_that_began_late_is_named_with_the_figures_of_the_files(dlrm: tuple[RankFinding, ...]) -> None:
     """Of eight DLRM ranks the clocks agree within 7 µs, so that the beginnings of their steps can be compared."""
-    recorded = eight_ranks()
-    began = {rank: began for rank, (began, _, _) in recorded.items()}
-    took = {rank: [e["dur"] for e in comm] for rank, (_, comm, _) in recorded.items()}
-    by_collective = [{rank: took[rank][k] for rank in took} for k in range(8)]
-    its = [k for k, inside in enumerate(by_collective) if inside[7] == min(inside.values())]
+    steps = {rank: [e for e in found if e["name"].startswith("ProfilerStep")] for rank, found in events().items()}
+    began = {rank: found[0]["ts"] for rank, found in steps.items()}
+    its = [k for k, inside in enumerate(durations()) if inside[7] == min(inside.values())]
     exposed = exposed_waits()
     waits = {rank: sum(len(exposed[rank][k]) for k in its) for rank in range(7)}
     won = round(won_us({7}, its))
@@ -105,14 +80,11 @@ def test_a_real_straggler_that_began_late_is_named_with_the_figures_of_the_files
 def test_of_the_other_real_ranks_the_two_that_come_late_are_named_with_what_their_python_took(
     dlrm: tuple[RankFinding, ...],
 ) -> None:
-    recorded = eight_ranks()
-    took = {rank: [e["dur"] for e in comm] for rank, (_, comm, _) in recorded.items()}
-    by_collective = [{rank: took[rank][k] for rank in took} for k in range(8)]
-    their_places = [k for k, inside in enumerate(by_collective) if min(inside.values()) in (inside[4], inside[5])]
-    theirs = [by_collective[k] for k in their_places]
+    their_places = [k for k, inside in enumerate(durations()) if min(inside.values()) in (inside[4], inside[5])]
+    theirs = [durations()[k] for k in their_places]
     exposed = exposed_waits()
     won = round(won_us({4, 5}, their_places))
-    waits = [sum(len(exposed[rank][k]) for k in their_places) for rank in took if rank not in (4, 5)]
+    waits = [sum(len(exposed[rank][k]) for k in their_places) for rank in exposed if rank not in (4, 5)]
 
     (beside,) = (finding for finding in dlrm if finding.rule == "late_too")
     assert (beside.ranks, beside.cost_ns) == ((4, 5), won * US)
@@ -125,12 +97,12 @@ def test_of_the_other_real_ranks_the_two_that_come_late_are_named_with_what_thei
     )
 
     launched: dict[int, list[int]] = {}
-    for rank, (_, comm, calls) in recorded.items():
-        by_id = {e["args"]["correlation"]: e["ts"] for e in calls}
+    for rank, comm in collectives().items():
+        by_id = {e["args"]["correlation"]: e["ts"] for e in calls_of(rank)}
         launched[rank] = [by_id[e["args"]["correlation"]] for e in comm]
     python_us = 0.0
     for k in range(1, 8):  # nothing blocks between the launches of these for longer than 10 µs
-        inside = by_collective[k]
+        inside = durations()[k]
         if inside in theirs:
             between = {rank: at[k] - at[k - 1] for rank, at in launched.items()}
             last = min(inside, key=lambda rank: inside[rank])
@@ -143,7 +115,7 @@ def test_of_the_other_real_ranks_the_two_that_come_late_are_named_with_what_thei
 
 
 def test_of_real_ranks_on_one_host_no_other_host_is_blamed(dlrm: tuple[RankFinding, ...]) -> None:
-    launching = sorted(min(e["tid"] for e in calls) for _, _, calls in eight_ranks().values())
+    launching = sorted(min(e["tid"] for e in calls_of(rank)) for rank in events())
     assert launching == list(range(launching[0], launching[0] + 8))
     assert "what else runs on its cores or NUMA node" in " ".join(map(plain, dlrm))
     assert "on its host" not in " ".join(map(plain, dlrm))
@@ -154,27 +126,16 @@ def test_what_would_win_most_comes_first_and_of_real_ranks_that_is_python(dlrm: 
         "ranks_wait_for_python", "late_too", "straggler", "rank_exposed", "none_late",
     ]  # fmt: skip
     waited, extents, computed, left = [], [], [], []
-    shortest = [
-        min(durations)
-        for durations in zip(*([e["dur"] for e in comm] for _, comm, _ in eight_ranks().values()), strict=True)
-    ]
-    for path in PATHS:
-        events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
-        ops = sorted(
-            (e for e in events if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")), key=lambda e: e["ts"]
-        )
-        waited.append(_idle_until_launched_us(ops, [e for e in events if e.get("cat") == "cuda_runtime"]))
-        extents.append(max(e["ts"] + e["dur"] for e in ops) - ops[0]["ts"])
-        comm = [e for e in ops if "nccl" in e["name"].lower()]
-        busy = {us for e in ops if e["cat"] == "kernel" and e not in comm for us in range(e["ts"], e["ts"] + e["dur"])}
-        computed.append(len(busy))
-        waiting = {
-            us
-            for e, transfer in zip(comm, shortest, strict=True)
-            for us in range(e["ts"], e["ts"] + e["dur"] - transfer)
-        }
-        others = {us for e in ops if e not in comm for us in range(e["ts"], e["ts"] + e["dur"])}
-        left.append(extents[-1] - len(waiting - others))
+    shortest = [min(took.values()) for took in durations()]
+    for rank, comm in collectives().items():
+        kinds = ("kernel", "gpu_memcpy", "gpu_memset")
+        ops = sorted((e for e in events()[rank] if e.get("cat") in kinds), key=lambda e: e["ts"])
+        waited.append(_idle_until_launched_us(ops, calls_of(rank)))
+        extents.append(max(span(e).stop for e in ops) - ops[0]["ts"])
+        computed.append(len({us for e in ops if e["cat"] == "kernel" and e not in comm for us in span(e)}))
+        both = zip(comm, shortest, strict=True)
+        waiting = {us for e, transfer in both for us in span(e)[: len(span(e)) - transfer]}
+        left.append(extents[-1] - len(waiting - {us for e in ops if e not in comm for us in span(e)}))
     first = dlrm[0]
     assert first.ranks == tuple(range(8))
     assert first.cost_ns == pytest.approx(median(waited) * US, rel=0.015)
@@ -192,7 +153,11 @@ def test_what_would_win_most_comes_first_and_of_real_ranks_that_is_python(dlrm: 
     assert min(waited) * US > won_ns
 
 
-def _idle_until_launched_us(ops: list[dict[str, Any]], calls: list[dict[str, Any]]) -> int:
+def calls_of(rank: int) -> list[Event]:
+    return [e for e in events()[rank] if e.get("cat") == "cuda_runtime"]
+
+
+def _idle_until_launched_us(ops: list[Event], calls: list[Event]) -> int:
     """How long nothing ran before the call that launched the next op was over."""
     launched = {e["args"]["correlation"]: e["ts"] + e["dur"] for e in calls}
     idle_us, free = 0, ops[0]["ts"]

@@ -8,6 +8,7 @@ from perfmagic.analysis.ranks.ranks import ranks_of
 from perfmagic.analysis.ranks.scaling import RunOfRanks, describe_scaling, efficiency, lost_parts, run_of, scaling_table
 from perfmagic.base.errors import OptionError
 from tests.analysis.build import US
+from tests.analysis.findings.build import plain
 from tests.analysis.ranks.test_ranks import rank
 
 MS = 1_000_000
@@ -20,17 +21,10 @@ def run(time: float, compute: float, waiting: float = 0, moving: float = 0, core
     return RunOfRanks(round(time * MS), compute * MS, waiting * MS, moving * MS, waited, 8, compute_known=True)
 
 
-def plain(words: str) -> str:
-    return words.replace("\u00a0", " ")
-
-
 def test_parts_of_a_run_are_means_of_the_ranks_and_add_up_to_its_time() -> None:
-    ranks = ranks_of([rank(0), rank(1, compute_us=800)])
-    assert ranks is not None
-    found = run_of(ranks)
+    found = run_of(ranks_of([rank(0), rank(1, compute_us=800)]))
     # four rounds of 1 ms, in which Python takes 20 µs; what rank 1 computes longer, rank 0 waits
-    assert found.compute_ns == 4 * (500 + 800) / 2 * US
-    assert found.exposed_waiting_ns == 4 * 300 / 2 * US
+    assert (found.compute_ns, found.exposed_waiting_ns) == (4 * (500 + 800) / 2 * US, 4 * 300 / 2 * US)
     assert found.exposed_transfer_ns == 4 * 180 * US
     (row,) = scaling_table({2: found}, "weak")
     parts = (row.compute_ns, row.exposed_waiting_ns, row.exposed_transfer_ns, row.rest_ns)

@@ -14,7 +14,7 @@ from perfmagic.analysis.replay.prediction import unreadable
 from perfmagic.base.numerics.longest import NO_NODE, longest, ordered, ordered_by_time
 from perfmagic.trace.columns import CallKind
 from perfmagic.trace.model import Trace
-from tests.analysis.build import US, Builder
+from tests.analysis.build import US, Builder, queued
 from tests.trace.recorded import EXPECTED, real_trace
 
 
@@ -104,8 +104,7 @@ def test_a_device_that_waits_for_each_launch_is_python() -> None:
 
 
 def test_a_wait_for_the_device_leads_the_path_through_it() -> None:
-    b = Builder()
-    b.op(3, 103, launch=(0, 1))
+    b = queued((3, 103, (0, 1)))
     b.sync(2, 105)
     b.op(118, 120, launch=(115, 116))
     b.sync(117, 122)

@@ -20,7 +20,7 @@ from perfmagic.base.errors import OptionError
 from perfmagic.base.numerics.intervals import union
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import Trace
-from tests.analysis.build import US, Builder
+from tests.analysis.build import US, Builder, queued
 
 HTOD = "Memcpy HtoD (Pinned -> Device)"
 PAGEABLE = "Memcpy HtoD (Pageable -> Device)"
@@ -163,8 +163,7 @@ def test_one_graph_of_a_line_leaves_the_python_of_other_lines() -> None:
 
 
 def test_one_graph_leaves_another_threads_python() -> None:
-    b = Builder()
-    b.op(5, 15, launch=(0, 2))
+    b = queued((5, 15, (0, 2)))
     b.op(500, 510, launch=(490, 492), thread=2)
     b.op(1005, 1015, launch=(1000, 1002), thread=2)
     b.op(20, 30, launch=(1010, 1012))
@@ -245,8 +244,7 @@ def test_a_copy_from_pageable_memory_ends_a_graph() -> None:
 
 
 def test_where_calls_are_missing_nothing_is_predicted() -> None:
-    b = Builder()
-    b.op(5, 15, launch=(0, 2))
+    b = queued((5, 15, (0, 2)))
     of = b.launch(1000, 1002, correlation=900)
     b.op(1005, 1015, of=of)
     found = TimelineResult(b.trace()).what_if(changes.faster_python(2))

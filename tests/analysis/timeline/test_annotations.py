@@ -10,6 +10,11 @@ from tests.trace.recorded import recorded
 MARK = HostKind.ANNOTATION
 
 
+def numbers(row: AnnotationStat) -> tuple[int, float, int, float, float]:
+    """How often, how long on the host, ops, how long they were busy and from first to last; in µs."""
+    return row.n_occurrences, row.host_ns / US, row.n_ops, row.busy_ns / US, row.extent_ns / US
+
+
 def by_name(trace: Trace) -> dict[str, AnnotationStat]:
     return {row.name: row for row in user_annotations(trace)}
 
@@ -31,21 +36,12 @@ def two_steps() -> Trace:
 
 
 def test_an_annotation_is_projected_on_the_ops_launched_inside_it() -> None:
-    found = by_name(two_steps())
-    assert (found["step"].n_occurrences, found["step"].host_ns, found["step"].n_ops) == (2, 200 * US, 5)
-    assert found["step"].busy_ns == (30 + 30) * US
-    assert found["step"].extent_ns == ((170 - 110) + (180 - 165)) * US
+    step = by_name(two_steps())["step"]
+    assert numbers(step) == (2, 200, 5, 30 + 30, (170 - 110) + (180 - 165))
 
 
 def test_an_op_belongs_to_every_annotation_around_its_launch() -> None:
-    loss = by_name(two_steps())["loss"]
-    assert (loss.n_occurrences, loss.host_ns, loss.n_ops, loss.busy_ns, loss.extent_ns) == (
-        1,
-        50 * US,
-        2,
-        20 * US,
-        20 * US,
-    )
+    assert numbers(by_name(two_steps())["loss"]) == (1, 50, 2, 20, 20)
 
 
 def test_operators_are_no_annotations_and_the_longest_comes_first() -> None:
@@ -59,13 +55,7 @@ def test_an_annotation_inside_one_of_its_name_counts_once() -> None:
     b.host_op(20, 80, "block", kind=MARK)
     b.op(110, 130, launch=30)
     (block,) = user_annotations(b.trace())
-    assert (block.n_occurrences, block.host_ns, block.n_ops, block.busy_ns, block.extent_ns) == (
-        2,
-        100 * US,
-        1,
-        20 * US,
-        20 * US,
-    )
+    assert numbers(block) == (2, 100, 1, 20, 20)
 
 
 def test_ops_of_another_thread_do_not_count() -> None:
@@ -73,7 +63,7 @@ def test_ops_of_another_thread_do_not_count() -> None:
     b.host_op(0, 100, "forward", kind=MARK)
     b.op(110, 130, launch=30, thread=2)
     (forward,) = user_annotations(b.trace())
-    assert (forward.n_ops, forward.busy_ns, forward.extent_ns) == (0, 0, 0)
+    assert numbers(forward) == (1, 100, 0, 0, 0)
 
 
 @pytest.mark.parametrize("name", ["v100_4streams_nccl_step", "gp100_gpu_user_annotation", "a100_alexnet_cuda_sync"])

@@ -98,7 +98,6 @@ def test_lines_have_their_texts_and_files() -> None:
 
 def test_what_came_after_the_log_was_full_counts_to_no_function() -> None:
     trace = trace_of([(11, MAIN), (31, MAIN)])
-    assert trace.paths is not None
     found = stats(replace(trace, paths=replace(trace.paths, until_ns=25 * MS)))
     assert found[("step", 2)] == (10, 1, 2)
     assert found[("step", 3)] == (5, 0, 0)

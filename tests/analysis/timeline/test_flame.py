@@ -188,7 +188,6 @@ def test_followed_lines_stand_for_frames() -> None:
 
 def test_following_that_ended_early_says_nothing_of_the_rest() -> None:
     trace = trace_of([(5, MAIN)])
-    assert trace.paths is not None
     cut = replace(trace, paths=replace(trace.paths, until_ns=60 * MS))
     assert times_us(cut, np.array([[0, 100 * MS]]), MAIN)[""] == (40_000, 100_000)
 

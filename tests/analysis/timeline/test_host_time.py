@@ -82,34 +82,40 @@ def test_without_a_thread_the_one_with_most_calls_is_asked() -> None:
     assert python_during(Builder().trace(), 0, 10).total_ns == 10
 
 
+Spans = list[tuple[int, int]]
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=4)
-TREE = st.recursive(
-    st.tuples(st.integers(0, 2), st.just(())),
-    lambda inner: st.tuples(st.integers(0, 2), st.lists(inner, max_size=3).map(tuple)),
-    max_leaves=8,
-)
 
 
-def put(b: Builder, tree: tuple[int, tuple], start: int, length: int, depth: int = 0) -> None:  # type: ignore[type-arg]
-    """A tree of operators inside [start, start + length), the parts of each side by side."""
-    b.host_op(start, start + length, f"op{tree[0]}")
+def trees(n_names: int) -> st.SearchStrategy[tuple]:  # type: ignore[type-arg]
+    return st.recursive(
+        st.tuples(st.integers(0, n_names - 1), st.just(())),
+        lambda inner: st.tuples(st.integers(0, n_names - 1), st.lists(inner, max_size=3).map(tuple)),
+        max_leaves=8,
+    )
+
+
+TREE, FRAME_TREE = trees(3), trees(4)
+OPERATORS = ("op0", "op1", "op2")
+FRAMES = ("train.py(3): step", "scipy/a.py(5): zoom", "torch/nn/m.py(7): call", "<built-in function f>")
+
+
+def put(b: Builder, tree: tuple, start: int, length: int, names: tuple[str, ...] = OPERATORS) -> None:  # type: ignore[type-arg]
+    """A tree of operators or frames inside [start, start + length), the parts of each side by side."""
+    b.host_op(start, start + length, names[tree[0]], kind=FRAME if names is FRAMES else HostKind.OP)
     width = (length - 2) // max(1, len(tree[1]))
     for i, inner in enumerate(tree[1]):
         if width >= 1:
-            put(b, inner, start + 1 + i * width, width, depth + 1)
+            put(b, inner, start + 1 + i * width, width, names)
 
 
 @settings(deadline=None, max_examples=60)
 @given(TREE, SPANS)
-def test_shares_agree_with_counting_instants_and_add_up(tree: tuple, spans: list[tuple[int, int]]) -> None:  # type: ignore[type-arg]
+def test_shares_agree_with_counting_instants_and_add_up(tree: tuple, spans: Spans) -> None:  # type: ignore[type-arg]
     b = Builder()
     put(b, tree, 3, 40)
     trace = b.trace()
-    where = (
-        union(*(np.array(c, np.int64) * US for c in zip(*((s, s + n) for s, n in spans), strict=True)))
-        if spans
-        else (np.zeros((0, 2), np.int64))
-    )
+    start, length = np.array(spans, np.int64).reshape(-1, 2).T * US
+    where = union(start, start + length)
     found = host_time(trace, np.ones(len(where), np.int64), where)
     asked = [t for start, end in (where // US).tolist() for t in range(start, end)]
     rows = [(row["start_ns"] // US, row["end_ns"] // US, trace.names[row["name"]]) for row in b.host]
@@ -136,9 +142,7 @@ def test_the_longest_operator_of_each_interval_is_the_innermost_for_most_of_it()
 
 @settings(deadline=None, max_examples=60)
 @given(SPANS, SPANS)
-def test_the_parts_of_intervals_agree_with_counting_instants(
-    asked: list[tuple[int, int]], by: list[tuple[int, int]]
-) -> None:
+def test_the_parts_of_intervals_agree_with_counting_instants(asked: Spans, by: Spans) -> None:
     start, length = np.array(asked, np.int64).reshape(-1, 2).T
     covering = union(*(np.array(by, np.int64).reshape(-1, 2) @ np.array([[1, 1], [0, 1]])).T)
     number, parts = parts_of(start, start + length, covering)
@@ -148,29 +152,11 @@ def test_the_parts_of_intervals_agree_with_counting_instants(
         assert got == [t for t in range(first, first + n) if t in instants]
 
 
-FRAME_NAMES = ("train.py(3): step", "scipy/a.py(5): zoom", "torch/nn/m.py(7): call", "<built-in function f>")
-
-
-def put_frames(b: Builder, tree: tuple[int, tuple], start: int, length: int) -> None:  # type: ignore[type-arg]
-    b.host_op(start, start + length, FRAME_NAMES[tree[0]], kind=FRAME)
-    width = (length - 2) // max(1, len(tree[1]))
-    for i, inner in enumerate(tree[1]):
-        if width >= 1:
-            put_frames(b, inner, start + 1 + i * width, width)
-
-
-FRAME_TREE = st.recursive(
-    st.tuples(st.integers(0, 3), st.just(())),
-    lambda inner: st.tuples(st.integers(0, 3), st.lists(inner, max_size=3).map(tuple)),
-    max_leaves=8,
-)
-
-
 @settings(deadline=None, max_examples=60)
 @given(FRAME_TREE, TREE, SPANS)
-def test_time_by_row_is_time_by_piece(frames: tuple, tree: tuple, spans: list[tuple[int, int]]) -> None:  # type: ignore[type-arg]
+def test_time_by_row_is_time_by_piece(frames: tuple, tree: tuple, spans: Spans) -> None:  # type: ignore[type-arg]
     b = Builder()
-    put_frames(b, frames, 2, 44)
+    put(b, frames, 2, 44, FRAMES)
     put(b, tree, 3, 40)
     trace = b.trace()
     start, length = np.array(spans, np.int64).reshape(-1, 2).T * US

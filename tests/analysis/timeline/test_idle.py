@@ -1,13 +1,10 @@
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmagic.analysis.timeline.idle import CAUSES, idle_gaps
-from perfmagic.analysis.timeline.overlap import breakdown
+from perfmagic.analysis.timeline.idle import idle_gaps
 from perfmagic.base.numerics.intervals import covered_ns, union
-from perfmagic.trace.columns import NONE
-from tests.analysis.build import US, Builder
+from tests.analysis.build import US, Builder, queued
 
 
 def causes(b: Builder) -> dict[str, float]:
@@ -16,18 +13,7 @@ def causes(b: Builder) -> dict[str, float]:
 
 
 def test_a_gap_before_the_launch_is_the_hosts_and_the_rest_launch_latency() -> None:
-    b = Builder()
-    b.op(0, 10, launch=0)
-    b.op(30, 40, launch=25)
-    assert causes(b) == {"in_python": 15, "launching": 5}
-
-
-def test_a_gap_under_a_sync_is_charged_to_the_sync() -> None:
-    b = Builder()
-    b.op(0, 10, launch=0)
-    b.sync(2, 14)
-    b.op(30, 40, launch=25)
-    assert causes(b) == {"in_python": 11, "blocked": 4, "launching": 5}
+    assert causes(queued((0, 10, 0), (30, 40, 25))) == {"in_python": 15, "launching": 5}
 
 
 def test_a_copy_to_pageable_memory_blocks_like_a_sync() -> None:
@@ -38,13 +24,8 @@ def test_a_copy_to_pageable_memory_blocks_like_a_sync() -> None:
 
 
 def test_an_op_is_launching_while_its_call_runs_and_for_less_than_ten_microseconds_after_it() -> None:
-    b = Builder()
-    b.op(0, 10, launch=0)
-    b.op(31.999, 40, launch=(20, 22))
-    assert causes(b) == {"in_python": 10, "launching": 11.999}
-    b = Builder()
-    b.op(0, 10, launch=0)
-    b.op(32, 40, launch=(20, 22))
+    assert causes(queued((0, 10, 0), (31.999, 40, (20, 22)))) == {"in_python": 10, "launching": 11.999}
+    b = queued((0, 10, 0), (32, 40, (20, 22)))
     assert causes(b) == {"in_python": 10, "launching": 2, "unexplained": 10}
 
 
@@ -96,13 +77,6 @@ def test_an_op_launched_before_the_wait_is_not_held_by_it() -> None:
     assert causes(b) == {"unexplained": 33}
 
 
-def test_a_gap_ended_by_an_op_without_a_launch_is_unknown() -> None:
-    b = Builder()
-    b.op(0, 10, launch=0)
-    b.op(12, 20)
-    assert causes(b) == {"unexplained": 2}
-
-
 def test_the_hosts_part_is_split_over_the_lines_it_was_on() -> None:
     b = Builder()
     b.line(0, 2)
@@ -138,8 +112,7 @@ def test_the_host_op_is_the_innermost_one_on_the_launching_thread() -> None:
 
 
 def test_the_op_that_ended_a_gap_is_the_one_launched_first() -> None:
-    b = Builder()
-    b.op(0, 10, launch=0)
+    b = queued((0, 10, 0))
     b.op(30, 35, launch=28, stream=8)
     late = b.op(30, 40, launch=25)
     gaps = idle_gaps(b.trace(), 0)
@@ -149,36 +122,11 @@ def test_the_op_that_ended_a_gap_is_the_one_launched_first() -> None:
 
 def test_no_gap_no_rows() -> None:
     assert len(idle_gaps(Builder().trace(), 0)) == 0
-    b = Builder()
-    b.op(0, 10, launch=0)
-    gaps = idle_gaps(b.trace(), 0)
+    gaps = idle_gaps(queued((0, 10, 0)).trace(), 0)
     assert (len(gaps), gaps.total_ns, set(gaps.by_cause_ns.values())) == (0, 0, {0})
 
 
-ROWS = st.tuples(st.integers(0, 80), st.integers(0, 15), st.one_of(st.none(), st.integers(0, 90)), st.integers(7, 9))
 SPANS = st.tuples(st.integers(0, 80), st.integers(0, 20))
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=60)
-@given(st.lists(ROWS, max_size=12), st.lists(SPANS, max_size=5), st.lists(st.integers(0, 90), max_size=5))
-def test_the_causes_of_all_gaps_add_up_to_the_idle_time(
-    ops: list[tuple[int, int, int | None, int]], blocked: list[tuple[int, int]], marks: list[int]
-) -> None:
-    b = Builder()
-    for start, length, launch, stream in ops:
-        b.op(start, start + length, launch=launch, stream=stream)
-    for start, length in blocked:
-        b.sync(start, start + length)
-        b.wait(start, 7, 8, NONE)
-    for line, at in enumerate(sorted(marks), 2):
-        b.line(at, line)
-    trace = b.trace()
-    gaps = idle_gaps(trace, 0)
-    assert sum(gaps.by_cause_ns.values()) == breakdown(trace, 0).idle_ns
-    assert all((getattr(gaps, f"{cause}_ns") >= 0).all() for cause in CAUSES)
-    nothing_queued = ("in_python", "in_call", "blocked", "other_device")
-    assert sum(gaps.by_line_ns.values()) <= sum(gaps.by_cause_ns[cause] for cause in nothing_queued)
 
 
 @settings(deadline=None, max_examples=60)

@@ -27,12 +27,8 @@ def ten_products_and_an_addition() -> Trace:
 
 def test_each_kernel_has_its_count_times_and_percentiles() -> None:
     product, addition = kernels(ten_products_and_an_addition(), 0)
-    assert (product.name, product.n_ops, product.total_ns, product.mean_ns) == (
-        "volta_sgemm_128x64_nn",
-        10,
-        55_000,
-        5500.0,
-    )
+    assert (product.name, product.n_ops) == ("volta_sgemm_128x64_nn", 10)
+    assert (product.total_ns, product.mean_ns) == (55 * US, 5.5 * US)
     assert (product.min_ns, product.median_ns, product.p90_ns, product.max_ns) == (1 * US, 5 * US, 9 * US, 10 * US)
     assert product.share_frac == pytest.approx(55 / 80)
     assert (product.op_class, addition.op_class) == (OpClass.MATRIX, OpClass.COMPUTE)

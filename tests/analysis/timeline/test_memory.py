@@ -3,8 +3,6 @@
 from perfmagic.analysis.timeline.memory import memory_curve
 from perfmagic.trace.columns import OpKind
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
-from perfmagic.view.timeline.doc import timeline_doc
-from perfmagic.view.timeline.picture.timeline import timeline_svg
 
 
 def _trace(values: list[int]) -> Trace:
@@ -32,10 +30,3 @@ def test_without_a_record_there_is_no_curve() -> None:
     assert memory_curve(_trace([]), 0) is None
     assert memory_curve(_trace([7]), 0) is None
     assert memory_curve(_trace([1, 2, 3]), 1) is None
-
-
-def test_the_picture_has_a_lane_scaled_to_the_peak() -> None:
-    with_memory = timeline_doc(_trace([0, 40_000, 900_000, 30_000]), ())
-    assert with_memory.header.sentence.endswith("peak 900\u00a0kB")
-    assert ">memory</text>" in timeline_svg(with_memory)
-    assert ">memory</text>" not in timeline_svg(timeline_doc(_trace([]), ()))

@@ -14,7 +14,7 @@ from perfmagic.base.numerics.intervals import intersect, merge, total_ns
 from perfmagic.trace.columns import CallKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import DeviceInfo, Trace
-from tests.analysis.build import US, Builder
+from tests.analysis.build import US, Builder, queued
 from tests.trace.recorded import ALL, EXPECTED, real
 
 UPLOAD = "Memcpy HtoD (Pageable -> Device)"
@@ -32,9 +32,7 @@ def waited(b: Builder, devices: tuple[DeviceInfo, ...] = TWO[:1]) -> dict[str, f
 
 
 def busy_until_100() -> Builder:
-    b = Builder()
-    b.op(10, 100, launch=2)
-    return b
+    return queued((10, 100, 2))
 
 
 def test_a_call_of_fifty_microseconds_on_the_launching_thread_is_in_the_call_and_one_on_another_thread_is_not() -> None:
@@ -137,20 +135,14 @@ def test_a_simulated_device_is_never_in_a_call_and_never_unexplained() -> None:
 
 
 def test_a_stall_stays_one_while_python_launches_more() -> None:
-    b = Builder()
-    b.op(10, 100, launch=2)
-    b.op(1100, 1200, launch=90)
+    b = queued((10, 100, 2), (1100, 1200, 90))
     for i in range(100):
         b.op(1200 + i, 1201 + i, launch=(110 + 8 * i, 113 + 8 * i))
     assert waited(b) == {"unexplained": 1000}
 
 
 def test_a_short_gap_before_a_queued_op_is_between_ops_whatever_python_launches_then() -> None:
-    b = Builder()
-    b.op(10, 100, launch=2)
-    b.op(108, 200, launch=20)
-    b.op(200, 210, launch=(102, 106))
-    assert waited(b) == {"between_ops": 8}
+    assert waited(queued((10, 100, 2), (108, 200, 20), (200, 210, (102, 106)))) == {"between_ops": 8}
 
 
 @st.composite
@@ -173,6 +165,8 @@ def traces(draw: st.DrawFn) -> Trace:
             b.launch(start, start + draw(st.integers(1, 250)), name="cudaMalloc", kind=CallKind.MEMORY, thread=thread)
     for _ in range(draw(st.integers(0, 2))):
         b.wait(draw(times), 7, 8, draw(st.integers(-1, 5)))
+    for line, at in enumerate(sorted(draw(st.lists(times, max_size=3))), 2):
+        b.line(at, line)
     kind = draw(st.sampled_from(["sim", "cuda"]))
     returned = draw(st.one_of(st.none(), st.integers(0, 900)))
     return b.trace(-50, 900, returned, devices=[DeviceInfo(0, kind, kind), DeviceInfo(1, kind, kind)])
@@ -189,6 +183,9 @@ def check_partition(trace: Trace) -> None:
         sums["in_python"] += sums.pop("one_by_one")
         assert gaps.by_cause_ns == {cause: sums[cause] for cause in CAUSES}
         assert np.array_equal(sum(getattr(gaps, f"{cause}_ns") for cause in CAUSES), gaps.length_ns)
+        assert all((getattr(gaps, f"{cause}_ns") >= 0).all() for cause in CAUSES)
+        on_the_host = ("in_python", "in_call", "blocked", "other_device")
+        assert sum(gaps.by_line_ns.values()) <= sum(gaps.by_cause_ns[cause] for cause in on_the_host)
         time = cell_time(trace, device)
         parts = list(time.parts.values())
         assert sum(map(total_ns, parts)) == time.window.length_ns == total_ns(merge(*parts))

@@ -3,24 +3,19 @@ import pytest
 
 from perfmagic.analysis.timeline.activity import orphans, streams
 from perfmagic.analysis.timeline.queueing import delays, launches_queued_at, queues, stream_queue
-from tests.analysis.build import US, Builder
+from tests.analysis.build import US, Builder, queued
 from tests.trace.recorded import recorded
 
 
 def test_an_op_is_queued_from_its_launch_to_its_start() -> None:
-    b = Builder()
-    b.op(10, 30, launch=0)
-    b.op(30, 40, launch=5)
-    queue = stream_queue(b.trace(), 0, 7)
+    queue = stream_queue(queued((10, 30, 0), (30, 40, 5)).trace(), 0, 7)
     assert queue.depth_ops.max == 2
     # one op over [0, 5), two over [5, 10), one over [10, 30)
     assert queue.depth_ops.mean == pytest.approx((5 + 10 + 20) / 30)
 
 
 def test_an_op_that_starts_as_another_is_queued_has_left_the_queue() -> None:
-    b = Builder()
-    b.op(10, 30, launch=0)
-    b.op(30, 40, launch=10)
+    b = queued((10, 30, 0), (30, 40, 10))
     assert stream_queue(b.trace(), 0, 7).depth_ops.max == 1
     assert [queue.ops_max for queue in queues(b.trace(), 0)] == [1]
 
@@ -38,9 +33,7 @@ def test_of_an_op_launched_before_the_record_the_run_ahead_is_a_least() -> None:
 
 
 def test_in_flight_counts_an_op_until_it_ends() -> None:
-    b = Builder()
-    b.op(10, 30, launch=0)
-    b.op(30, 40, launch=5)
+    b = queued((10, 30, 0), (30, 40, 5))
     assert stream_queue(b.trace(), 0, 7).in_flight.mean == pytest.approx((30 + 35) / 40)
 
 
@@ -67,8 +60,7 @@ def test_an_orphan_is_queued_from_the_start_of_the_window() -> None:
 
 
 def test_an_op_without_a_launch_after_a_matched_one_is_no_orphan_and_not_in_the_queue() -> None:
-    b = Builder()
-    b.op(10, 20, launch=0)
+    b = queued((10, 20, 0))
     b.op(20, 30)
     trace = b.trace()
     assert orphans(trace).tolist() == [False, False]
@@ -84,10 +76,7 @@ def test_on_a_stream_without_launches_the_first_matched_op_of_the_device_decides
 
 
 def test_run_ahead_is_the_longest_time_since_the_launch_of_a_running_op() -> None:
-    b = Builder()
-    b.op(10, 30, launch=0)
-    b.op(30, 45, launch=5)
-    assert stream_queue(b.trace(), 0, 7).run_ahead_max_ns == 40 * US
+    assert stream_queue(queued((10, 30, 0), (30, 45, 5)).trace(), 0, 7).run_ahead_max_ns == 40 * US
 
 
 def test_python_is_not_ahead_of_a_copy_that_holds_it() -> None:
@@ -104,10 +93,7 @@ def test_a_stream_without_ops_has_an_empty_queue() -> None:
 
 
 def test_the_queued_time_is_split_into_call_stream_and_waiting() -> None:
-    b = Builder()
-    b.op(10, 30, launch=(0, 4))
-    b.op(33, 40, launch=(5, 8))
-    found = delays(b.trace())
+    found = delays(queued((10, 30, (0, 4)), (33, 40, (5, 8))).trace())
     assert found.in_call_ns.tolist() == [4 * US, 3 * US]
     assert found.behind_ns.tolist() == [0, 22 * US]
     assert found.waiting_ns.tolist() == [6 * US, 3 * US]
@@ -116,9 +102,7 @@ def test_the_queued_time_is_split_into_call_stream_and_waiting() -> None:
 
 
 def test_a_call_that_returns_after_the_start_counts_until_the_start() -> None:
-    b = Builder()
-    b.op(3, 30, launch=(0, 9))
-    found = delays(b.trace())
+    found = delays(queued((3, 30, (0, 9))).trace())
     assert (found.in_call_ns[0], found.behind_ns[0], found.waiting_ns[0]) == (3 * US, 0, 0)
 
 

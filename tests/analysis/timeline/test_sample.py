@@ -15,15 +15,12 @@ from perfmagic.trace.columns import CallKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.analysis.build import Builder
+from tests.analysis.findings.build import plain
 from tests.trace.recorded import ALL, real, real_trace
 
 pytestmark = pytest.mark.slow
 
 SAMPLED = ("sampled_rank0of128", "sampled_rank1of128")
-
-
-def plain(text: str) -> str:
-    return text.replace("\u00a0", " ")
 
 
 def launches(n: int, *, apart: int, syncs: bool = False) -> Trace:
@@ -44,7 +41,6 @@ def test_a_sample_is_recognised_by_the_numbers_of_its_calls_as_the_file_has_them
     launched = ids & {e["args"]["correlation"] for e in events if str(e.get("cat")).startswith(("kernel", "gpu_mem"))}
     trace = real_trace(name)
     found = sample(trace)
-    assert found is not None
     numbers = {"n_calls": len(ids), "n_call_numbers": max(ids) - min(ids) + 1, "n_calls_with_op": len(launched)}
     assert found.numbers == numbers
     assert trust(trace).sentences[0] == found.words

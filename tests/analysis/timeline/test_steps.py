@@ -14,6 +14,7 @@ from perfmagic.trace.columns import HostKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder
+from tests.analysis.findings.build import plain
 from tests.trace.recorded import real, recorded
 
 pytestmark = pytest.mark.slow
@@ -54,10 +55,6 @@ def test_what_the_device_did_during_a_step_is_a_number_of_its_own() -> None:
 
 def test_a_lap_runs_from_the_last_op_of_one_step_to_that_of_the_next() -> None:
     assert [s.lap_ns for s in steps(two_steps())] == [None, 80 * US]
-
-
-def plain(text: str) -> str:
-    return text.replace("\u00a0", " ")
 
 
 def many_steps(*works: tuple[str, int]) -> Trace:
@@ -191,11 +188,8 @@ def test_the_step_of_a_recorded_trace() -> None:
     trace = recorded("v100_4streams_nccl_step")
     (step,) = steps(trace)
     row = trace.host_ops.name.tolist().index(trace.names.index("ProfilerStep#1011"))
-    assert (step.number, step.start_ns, step.end_ns) == (
-        1011,
-        trace.host_ops.start_ns[row],
-        trace.host_ops.end_ns[row],
-    )
+    span_ns = trace.host_ops.start_ns[row], trace.host_ops.end_ns[row]
+    assert (step.number, step.start_ns, step.end_ns) == (1011, *span_ns)
     parts = breakdown(trace, trace.device_ids[0])
     assert 0 < step.communication_ns <= parts.communication_ns
     assert max(step.compute_ns, step.communication_ns, step.copy_ns) <= step.busy_ns

@@ -26,6 +26,9 @@ def true_facts(draw: st.DrawFn) -> tuple[list[int], list[tuple[int, int, int]]]:
     return offsets, facts
 
 
+Case = tuple[list[int], list[tuple[int, int, int]]]
+
+
 def bounds_of(n: int, facts: list[tuple[int, int, int]]) -> Bounds:
     most = no_facts(n)
     for i, j, value in facts:
@@ -34,7 +37,7 @@ def bounds_of(n: int, facts: list[tuple[int, int, int]]) -> Bounds:
 
 
 @given(true_facts())
-def test_the_interval_holds_the_truth(case: tuple[list[int], list[tuple[int, int, int]]]) -> None:
+def test_the_interval_holds_the_truth(case: Case) -> None:
     offsets, facts = case
     found = bounds_of(len(offsets), facts)
     assert not found.contradiction
@@ -46,14 +49,11 @@ def test_the_interval_holds_the_truth(case: tuple[list[int], list[tuple[int, int
             assert interval[0] <= other - mine <= interval[1]
             middle = (interval[0] + interval[1]) // 2
             half = found.half_width(i, j)
-            assert half is not None
             assert abs(middle - (other - mine)) <= half
 
 
 @given(true_facts(), st.lists(st.integers(0, FAR), min_size=14, max_size=14))
-def test_middles_keep_every_fact_and_so_do_the_nearest_to_what_is_wanted(
-    case: tuple[list[int], list[tuple[int, int, int]]], slack: list[int]
-) -> None:
+def test_middles_keep_every_fact_and_so_do_the_nearest_to_what_is_wanted(case: Case, slack: list[int]) -> None:
     offsets, some = case
     n = len(offsets)
     around = [(i, (i + 1) % n, offsets[(i + 1) % n] - offsets[i] + slack[i]) for i in range(n)]  # so that none is open
@@ -62,20 +62,16 @@ def test_middles_keep_every_fact_and_so_do_the_nearest_to_what_is_wanted(
     nearest = found.nearest(np.zeros(len(offsets), np.int64))
     assert all(nearest[j] - nearest[i] <= most for i, j, most in facts)
     middles = found.middles()
-    assert middles is not None
     assert all(middles[j] - middles[i] <= most for i, j, most in facts)
     assert found.nearest(middles).tolist() == middles.tolist()  # what is allowed is kept
     for chosen in (middles, nearest):
         errors = (chosen[None, :] - chosen[:, None]) - np.subtract.outer(offsets, offsets).T
         farthest = found.farthest(chosen)
-        assert farthest is not None
         assert np.abs(errors).max() <= farthest
 
 
 @given(true_facts(), st.integers(1, FAR))
-def test_facts_in_a_circle_that_cannot_hold_are_named(
-    case: tuple[list[int], list[tuple[int, int, int]]], short: int
-) -> None:
+def test_facts_in_a_circle_that_cannot_hold_are_named(case: Case, short: int) -> None:
     offsets, facts = case
     n = len(offsets)
     # all around once: the offsets cancel, so that the sum of the facts must be at least 0
@@ -113,7 +109,7 @@ def test_a_clock_of_which_no_fact_speaks_is_open() -> None:
 
 @given(true_facts(), st.lists(st.integers(0, FAR), min_size=14, max_size=14))
 def test_of_many_clocks_bounds_hold_the_truth_too_and_what_is_chosen_keeps_every_fact(
-    case: tuple[list[int], list[tuple[int, int, int]]], slack: list[int]
+    case: Case, slack: list[int]
 ) -> None:
     offsets, some = case
     n = len(offsets)
@@ -128,14 +124,13 @@ def test_of_many_clocks_bounds_hold_the_truth_too_and_what_is_chosen_keeps_every
     assert (found.most[0] == exact.most[0]).all()  # but all from the first clock, and to it
     assert (found.most[:, 0] == exact.most[:, 0]).all()
     middles = found.middles()
-    assert middles is not None
     for chosen in (nearest, middles):
         assert all(chosen[j] - chosen[i] <= most for i, j, most in facts)
     assert (found.nearest(nearest) == nearest).all()
 
 
 @given(true_facts())
-def test_of_many_clocks_one_that_nothing_bounds_stays_open(case: tuple[list[int], list[tuple[int, int, int]]]) -> None:
+def test_of_many_clocks_one_that_nothing_bounds_stays_open(case: Case) -> None:
     offsets, facts = case
     with mock.patch.object(clocks, "EXACT", 1):
         found = bounds_of(len(offsets) + 1, facts)
