@@ -55,24 +55,17 @@ def cell_with_copies() -> Trace:
     return b.trace(start=0, end=800, returned=780)
 
 
-# a cell on the simulated device, a cell with every lane, and recorded files with several streams and classes
+# a cell on the simulated device, a cell with every lane, and a recorded file with several streams and classes
 CASES: dict[str, Callable[[], Trace]] = {
     "cell": queue_of,
     "cell_with_copies": cell_with_copies,
-    **{
-        name: partial(recorded, name)
-        for name in ("a100_event_sync_3streams", "gp100_gpu_user_annotation", "v100_4streams_nccl_step")
-    },
+    "v100_4streams_nccl_step": partial(recorded, "v100_4streams_nccl_step"),
 }
 
 # two timelines compared: the waterfall, then both on one axis
 COMPARISONS: dict[str, Callable[[], tuple[Trace, Trace]]] = {
     "comparison_of_cells": lambda: (cell_with_copies(), queue_of()),
     "comparison_of_steps": lambda: (eager(steps=3), fused(steps=3)),
-    "comparison_of_ranks": lambda: (
-        recorded("real/dlrm_8ranks/worker0_step_12.1694128201545.pt.trace"),
-        recorded("real/dlrm_8ranks/worker1_step_12.1694128201556.pt.trace"),
-    ),
 }
 
 
