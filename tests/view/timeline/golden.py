@@ -25,7 +25,6 @@ from perfmagic.view.timeline.roofline import roofline_svg
 from tests.analysis.build import Builder
 from tests.analysis.diff.pairs import eager, fused
 from tests.analysis.shaped import BF16, FLOAT, Shaped
-from tests.trace.recorded import recorded
 from tests.view.ranks.build import four_ranks
 from tests.view.timeline.build import queue_of
 
@@ -39,7 +38,7 @@ _WHOLE = ("text", "pattern")  # their parts are no lines of their own
 
 
 def cell_with_copies() -> Trace:
-    """Compute, communication and a copy at once on three streams, gaps with and without queued ops, a sync."""
+    """Compute, communication, a copy and a memset on three streams, gaps with and without queued ops, a sync."""
     b = Builder()
     b.line(0, 2)
     b.op(-20, 40, name="gemm")  # queued before the cell
@@ -47,6 +46,8 @@ def cell_with_copies() -> Trace:
         b.op(100 + 60 * i, 140 + 60 * i, launch=10 + 5 * i, name="gemm")
     b.op(120, 300, launch=45, name="Memcpy HtoD (Pinned -> Device)", stream=8, size=4096)
     b.op(280, 500, launch=50, name="ncclDevKernel_AllReduce", stream=9)
+    b.op(510, 514, launch=55, name="Memset (Device)", stream=8)
+    b.op(505, 560, launch=57, name="softmax")
     b.line(60, 3)
     b.host_op(60, 620, "aten::item")
     b.sync(70, 610)
@@ -55,11 +56,10 @@ def cell_with_copies() -> Trace:
     return b.trace(start=0, end=800, returned=780)
 
 
-# a cell on the simulated device, a cell with every lane, and a recorded file with several streams and classes
+# a cell on the simulated device, and a cell with every lane and every class of ops
 CASES: dict[str, Callable[[], Trace]] = {
     "cell": queue_of,
     "cell_with_copies": cell_with_copies,
-    "v100_4streams_nccl_step": partial(recorded, "v100_4streams_nccl_step"),
 }
 
 # two timelines compared: the waterfall, then both on one axis
