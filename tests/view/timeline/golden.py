@@ -8,7 +8,6 @@ python -m tests.view.timeline.golden
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from perfmagic.view.timeline.doc import timeline_doc
 from perfmagic.view.timeline.picture.timeline import timeline_svg
 from perfmagic.view.timeline.roofline import roofline_svg
 from tests.analysis.build import Builder
-from tests.analysis.diff.pairs import eager, fused
 from tests.analysis.shaped import BF16, FLOAT, Shaped
 from tests.view.ranks.build import four_ranks
 from tests.view.timeline.build import queue_of
@@ -56,19 +54,6 @@ def cell_with_copies() -> Trace:
     return b.trace(start=0, end=800, returned=780)
 
 
-# a cell on the simulated device, and a cell with every lane and every class of ops
-CASES: dict[str, Callable[[], Trace]] = {
-    "cell": queue_of,
-    "cell_with_copies": cell_with_copies,
-}
-
-# two timelines compared: the waterfall, then both on one axis
-COMPARISONS: dict[str, Callable[[], tuple[Trace, Trace]]] = {
-    "comparison_of_cells": lambda: (cell_with_copies(), queue_of()),
-    "comparison_of_steps": lambda: (eager(steps=3), fused(steps=3)),
-}
-
-
 def roofline_of(properties: dict[str, Any] | None = None) -> Trace:
     """Products of two types, one with few operations for its bytes."""
     s = Shaped(properties) if properties else Shaped()
@@ -77,12 +62,6 @@ def roofline_of(properties: dict[str, Any] | None = None) -> Trace:
     s.op("aten::mm", [[4096, 1], [1, 4096]], BF16, ((gemm, 40.0),))
     s.op("aten::addmm", [[512], [512, 512], [512, 512]], FLOAT, ((sgemm, 30.0),))
     return s.op("aten::add", [[4096], [4096]], FLOAT, (("add", 5.0),)).trace()
-
-
-ROOFLINES: dict[str, Callable[[], Trace]] = {
-    "roofline": roofline_of,
-    "roofline_without_peaks": partial(roofline_of, {"id": 0, "name": "NVIDIA Unheard Of"}),
-}
 
 
 def described(svg: str) -> list[str]:
@@ -105,12 +84,9 @@ def comparison_pictures(first: Trace, second: Trace) -> list[str]:
 
 # every picture by the name of its file, whatever it shows
 DRAWN: dict[str, Callable[[], list[str]]] = {
-    **{name: partial(lambda make: picture(make()), make) for name, make in CASES.items()},
-    **{name: partial(lambda pair: comparison_pictures(*pair()), pair) for name, pair in COMPARISONS.items()},
-    **{
-        name: partial(lambda make: described(roofline_svg(roofline_data(make(), 0))), make)
-        for name, make in ROOFLINES.items()
-    },
+    "cell_with_copies": lambda: picture(cell_with_copies()),
+    "comparison_of_cells": lambda: comparison_pictures(cell_with_copies(), queue_of()),
+    "roofline": lambda: described(roofline_svg(roofline_data(roofline_of(), 0))),
     "four_ranks": lambda: described(ranks_svg(four_ranks())),
 }
 
