@@ -119,23 +119,6 @@ def test_a_begun_event_without_an_end_ends_with_the_last_record() -> None:
     assert int(trace.ops.end_ns[0]) == 10_000
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b'{"cells": [], "nbformat": 4}', "no traceEvents; it holds cells, nbformat"),
-        (b"hello", "not JSON"),
-        (b"PK\x03\x04....", "zip archive"),
-        (b"\x80\x04.", "pickle"),
-        (b"SQLite format 3\x00", "SQLite"),
-        (b'{"traceEvents": []}', "no events at all"),
-        (b'{"traceEvents": [' + b"[" * 100_000, "nests too deep"),
-    ],
-)
-def test_a_file_that_is_no_trace_gives_one_error_that_says_what_it_is(content: bytes, words: str) -> None:
-    with pytest.raises(TraceError, match=words):
-        read_trace(content)
-
-
 def test_a_missing_file_and_a_folder_give_one_error(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="there is no file"):
         read_trace(tmp_path / "no.json")
