@@ -26,7 +26,6 @@ time than they take.
 Prints two tables and writes the same as JSON with machine and versions.
 """
 
-import argparse
 import collections
 import contextlib
 import io
@@ -46,11 +45,11 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import rows
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from torch.utils.benchmark import Timer
 
-from perfmagic.capture.devices.environment import environment
 from perfmagic.results import BenchResult
 
 BODIES = {
@@ -217,12 +216,11 @@ def alone(tools: dict[str, Callable[[str], Measured]], rounds: int, names: list[
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = rows.parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--bodies", nargs="+", choices=[*BODIES], default=[*BODIES])
     parser.add_argument("--alone", type=int, default=5, metavar="N")
     parser.add_argument("--pyperf", type=Path, metavar="DIR")
-    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     shell = InteractiveShell.instance(display_pub_class=CapturingDisplayPublisher)
     shell.history_manager.enabled = False
@@ -232,7 +230,9 @@ def main() -> None:
         for name in given.bodies:
             rounds[name].append(side_by_side(shell, name))
         print(f"round {number + 1} of {given.rounds}", file=sys.stderr, flush=True)
-    rows = [row_of(name, peer, [one[peer] for one in rounds[name]]) for name in rounds for peer in ("timeit", "torch")]
+    beside = [
+        row_of(name, peer, [one[peer] for one in rounds[name]]) for name in rounds for peer in ("timeit", "torch")
+    ]
     tools: dict[str, Callable[[str], Measured]] = {
         "perfmagic": lambda body: with_perfmagic(shell, body),
         "timeit": with_timeit,
@@ -241,17 +241,8 @@ def main() -> None:
     if given.pyperf is not None:
         tools["pyperf"] = lambda body: with_pyperf(body, given.pyperf)
     by_itself = alone(tools, given.alone, given.bodies)
-    for table in (rows, by_itself):
-        print_table(table)
-    if given.out is not None:
-        found = {
-            "environment": environment(),
-            "rounds": given.rounds,
-            "rows": rows,
-            "alone_rounds": given.alone,
-            "alone": by_itself,
-        }
-        given.out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    print(*map(rows.table, (beside, by_itself)), sep="\n\n")
+    rows.write(given.out, beside, rounds=given.rounds, alone_rounds=given.alone, alone=by_itself)
 
 
 def row_of(name: str, peer: str, rounds: list[dict[str, float]]) -> dict[str, Any]:
@@ -263,16 +254,6 @@ def row_of(name: str, peer: str, rounds: list[dict[str, float]]) -> dict[str, An
         **{key: statistics.median(one[key] for one in rounds) for key in rounds[0]},
         "ratio_middle_half": f"{quartiles[0]:.4f} to {quartiles[1]:.4f}",
     }
-
-
-def print_table(rows: list[dict[str, Any]]) -> None:
-    """A head and a line a row."""
-    lines = [[f"{value:.5g}" if isinstance(value, float) else str(value) for value in row.values()] for row in rows]
-    head = [*rows[0]] if rows else []
-    widths = [max(len(line[i]) for line in (head, *lines)) for i in range(len(head))]
-    for line in (head, *lines):
-        print("  ".join(word.rjust(width) for word, width in zip(line, widths, strict=True)))
-    print()
 
 
 if __name__ == "__main__":

@@ -22,22 +22,19 @@ Real: one long series of a body of about 100 µs is taken for so many seconds. F
 Prints a table and writes the same as JSON with machine and versions.
 """
 
-import argparse
 import collections
 import itertools
-import json
 import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
+import rows
 
 from perfmagic.base.numerics import stats
 from perfmagic.base.numerics.stats import BAND, judged, ratio_interval
 from perfmagic.capture.bench.stopping import MORE_FRAC, SURE_LEVEL, StoppingRule
-from perfmagic.capture.devices.environment import environment
 
 CALL_S = 1e-3  # what the clock of a simulated series goes on by with each sample
 MOST = 2000  # samples of --time 2 at 1 ms each
@@ -194,18 +191,11 @@ def measured(series: int, real_s: float) -> Iterator[dict[str, object]]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = rows.parser_of(__doc__)
     parser.add_argument("--series", type=int, default=2000)
     parser.add_argument("--real", type=float, default=20.0, metavar="SECONDS")
-    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    rows = []
-    for row in measured(given.series, given.real):
-        rows.append(row)
-        words = [f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in row.items()]
-        print("  ".join(words), flush=True)
-    if given.out is not None:
-        given.out.write_text(json.dumps({"environment": environment(), "rows": rows}, indent=1) + "\n", "utf-8")
+    rows.write(given.out, map(rows.printed, measured(given.series, given.real)))
 
 
 if __name__ == "__main__":

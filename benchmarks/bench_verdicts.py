@@ -17,21 +17,19 @@ as they are, and by their samples alone, without the fixed loop that was measure
 Prints a table and writes the same as JSON with machine and versions.
 """
 
-import argparse
 import collections
-import json
 import math
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
+
+import rows
 
 import perfmagic
 from perfmagic.analysis.bench.result import Quantity
-from perfmagic.capture.devices.environment import environment
 
 WORK = 6000  # numbers to add up: about 100 µs
 LEAST_SAMPLES = 100  # for the t-test
@@ -105,27 +103,15 @@ def run_apart(more: float, repetitions: int, runs: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = rows.parser_of(__doc__)
     parser.add_argument("--repetitions", type=int, default=400)
     parser.add_argument("--slower", type=int, default=100)
     parser.add_argument("--apart", type=int, default=0)
-    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     parts = [partial(run, 0.0, given.repetitions)] if given.repetitions else []
     parts += [partial(run, more, given.slower) for more in (0.05, 0.10) if given.slower]
     parts += [partial(run_apart, more, given.apart, runs) for runs in (1, 4) for more in (0.0, 0.5) if given.apart]
-    rows = []
-    for part in parts:
-        rows.append(part())
-        print(
-            "  ".join(
-                f"{key} {value:.3g}" if isinstance(value, float) else f"{key} {value}"
-                for key, value in rows[-1].items()
-            ),
-            flush=True,
-        )
-    if given.out is not None:
-        given.out.write_text(json.dumps({"environment": environment(), "rows": rows}, indent=1) + "\n", "utf-8")
+    rows.write(given.out, [rows.printed(part()) for part in parts])
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
-"""What does %%graph cost an operator, are its needs true, and how long does its result take?
+"""What does %%graph cost an operator, and how long does its result take?
 
     python benchmarks/graph.py [calls]
 
 Cost: the least of blocks of calls, plain, under a mode of torch that does nothing, and noted; blocks take turns, so
-that a change of the machine's load meets all. Truth: pairs of writer and reader that the simulated device's own log
-knows, which has the last writer of each whole buffer. Reads of shapes alone (ones_like) are needs there and none here:
-they are told apart. Rows of one buffer that do not meet are needs there, too: they count as missed.
+that a change of the machine's load meets all. tests/capture/recording/test_op_log.py has whether its needs are true.
 """
 
 import sys
@@ -19,7 +17,6 @@ import torch
 import perfmagic
 from perfmagic.capture.devices import torch_private
 from perfmagic.capture.recording.op_log import OpLog
-from tests.capture.recording.sim_writers import PROGRAMS, known_pairs, noted_writers, shape_only
 
 CALLS = 4000
 BLOCK = 200
@@ -83,48 +80,6 @@ def costs(calls: int) -> None:
             print(f"{device + '  ' + name:18}{plain:>9.1f}{mode:>9.1f}{noted:>9.1f}{noted - plain:>14.1f}")
 
 
-def views() -> Callable[[], None]:
-    """Rows, columns, transposes, in place and out=."""
-    a = torch.zeros(8, 8, device="sim")
-
-    def run() -> None:
-        for i in range(4):
-            a[i].add_(1)
-        b = a.t()
-        c = b @ a
-        a[:, 1].mul_(2)
-        d = a.sum()
-        a.copy_(c)
-        (a + d).view(-1)[3:9].clone()
-        torch.cat([a, b], out=torch.empty(16, 8, device="sim"))
-
-    return run
-
-
-def truth() -> None:
-    """The table of agreement with the simulated device's own log."""
-    print(f"{'':18}{'operators':>10}{'true pairs':>12}{'found':>8}{'shapes':>8}{'missed':>8}{'more':>7}")
-    sums = [0, 0, 0]
-    with noted_writers() as writers:
-        for name, make in {**PROGRAMS, "views, in place": views}.items():
-            program = make()
-            program()
-            writers.clear()
-            found = perfmagic.graph(program)
-            true = known_pairs(found, writers)
-            said = {(edge.needs, edge.of) for edge in found.edges() if edge.kind == "data"}
-            all_said = {(edge.needs, edge.of) for edge in found.edges()}
-            shapes = {(a, b) for a, b in true - all_said if shape_only(found, b)}
-            missed = true - all_said - shapes
-            print(
-                f"{name:18}{len(found.nodes()):>10}{len(true):>12}{len(true & all_said):>8}"
-                f"{len(shapes):>8}{len(missed):>8}{len(said - true):>7}"
-            )
-            sums = [a + b for a, b in zip(sums, (len(true & all_said), len(shapes), len(missed)), strict=True)]
-    hit, _, missed_n = sums
-    print(f"found of all but shapes: {hit} of {hit + missed_n}, {100 * hit / (hit + missed_n):.1f} %")
-
-
 def chain(n: int) -> Callable[[], None]:
     """Some n operators in one lane, two of three at once."""
 
@@ -178,12 +133,10 @@ def results() -> None:
 
 
 def main() -> None:
-    """Print the three tables."""
+    """Print both tables."""
     perfmagic.devices(2)
     print(f"torch {torch.__version__}, Python {sys.version.split()[0]}")
     costs(int(sys.argv[1]) if len(sys.argv) > 1 else CALLS)
-    print()
-    truth()
     print()
     results()
 

@@ -27,15 +27,14 @@ import sys
 import tempfile
 from pathlib import Path
 from subprocess import PIPE
-from typing import Any
+
+from rows import Row, table
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = ("training step", "hot loop", "small lines")
 IN_ALL = ("lines", "line_profiler")
 WITHOUT_TORCH = ("scalene", "scalene --memory")
 WITH_TORCH = ("timeline", "timeline + lines", "timeline + lines + memory", "with_stack")
-
-Row = dict[str, Any]
 
 
 def has(python: str, package: str) -> bool:
@@ -108,21 +107,6 @@ def rows_of(python: str, program: str, options: argparse.Namespace) -> list[Row]
         row |= {"ratio": round(min(with_it) / own, 2), "plain_ms": round(own * 1e3, 1)}
         rows.append(row | {key: run[key] for key in ("events", "log_mb", "let_go") if key in run})
     return rows
-
-
-def table(rows: list[Row]) -> str:
-    """Rows below the names of their columns."""
-    keys = list(dict.fromkeys(key for row in rows for key in row))
-    texts = [keys, *([cell(row.get(key, "")) for key in keys] for row in rows)]
-    widths = [max(len(line[i]) for line in texts) for i in range(len(keys))]
-    return "\n".join("  ".join(text.ljust(w) for text, w in zip(line, widths, strict=True)).rstrip() for line in texts)
-
-
-def cell(value: Any) -> str:
-    """A figure as text."""
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def main() -> None:

@@ -8,22 +8,18 @@ without a GPU, from the data to the first picture. A redraw is one frame at rest
 """
 
 import argparse
-import base64
 import json
-import shutil
-import statistics
-import sys
 import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pages
 
 from perfmagic.results import RanksResult, TimelineResult
 from perfmagic.results.ranks import grouped
 from perfmagic.trace.columns import CallKind, HostKind, OpKind
 from perfmagic.trace.model import DeviceInfo, Trace, TraceMeta, make_trace
-from perfmagic.view.page import script
 from perfmagic.view.ranks.picture import ranks_svg
 
 ZOOMS = (1.0, 0.1, 0.01)
@@ -97,37 +93,12 @@ def _trace(rank: int, n_ranks: int, began: Any, length: Any, came: Any, left: An
     )  # fmt: skip
 
 
-PAGE = "<!DOCTYPE html><meta charset=utf-8><body style='margin:0'><div id=place style='width:1240px'></div>"
-MEASURE = """async ([header, payload, zooms, frames]) => {
-  const raw = atob(payload), bytes = new Uint8Array(raw.length);
-  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
-  const module = await import(URL.createObjectURL(new Blob([window.source], {type: 'text/javascript'})));
-  const host = {theme: () => 'light', onTheme: () => () => {}};
-  const begun = performance.now();
-  const painted = new Promise((done) => { host.painted = () => done(performance.now() - begun); });
-  const view = await module.mount(document.getElementById('place'), header, bytes, host);
-  const first = await painted;
-  const canvas = document.querySelector('canvas'), g = canvas.getContext('2d');
-  const span = JSON.parse(header).span_ns;
-  const still = [];
-  for (const zoom of zooms) {
-    const times = [];
-    for (let i = 0; i < frames; i++) {
-      const length = span * zoom, from = (span - length) * (0.2 + 0.6 * i / frames);
-      view.lookAt([from, from + length]);
-      const since = performance.now();
-      view.paint(false);
-      g.getImageData(canvas.width >> 1, canvas.height >> 1, 1, 1);
-      times.push(performance.now() - since);
-    }
-    still.push(times);
-  }
+STILL = """const still = zooms.map((zoom) => redraws(zoom, () => view.paint(false)));
   const hover = performance.now();
   view.hover(500, 40);
   view.paint(false);
-  g.getImageData(1, 1, 1, 1);
-  return {first, still, hover: performance.now() - hover};
-}"""
+  rasterised();
+  return {first, still, hover: performance.now() - hover};"""
 
 
 def measure(case: Case, browser: Any, frames: int) -> dict[str, Any]:
@@ -140,12 +111,7 @@ def measure(case: Case, browser: Any, frames: int) -> dict[str, Any]:
     since = time.perf_counter()
     svg = ranks_svg(result.doc)
     svg_s = time.perf_counter() - since
-    page = browser.new_page(viewport={"width": 1280, "height": 1000})
-    page.set_content(PAGE)
-    page.evaluate("(source) => { window.source = source }", script())
-    found = page.evaluate(MEASURE, [wire.header_json, base64.b64encode(wire.payload).decode(), ZOOMS, frames])
-    page.close()
-    still = [statistics.median(times) for times in found["still"]]
+    found = pages.measured(browser, wire, STILL, width_px=1240, zooms=ZOOMS, frames=frames)
     painted_s = python_s + found["first"] / 1e3
     return {
         "case": f"{case.ranks} ranks × {case.ops:,} ops",
@@ -157,30 +123,21 @@ def measure(case: Case, browser: Any, frames: int) -> dict[str, Any]:
         "all_s": round(painted_s, 2),
         "static_picture_s": round(svg_s, 2),
         "static_picture_kB": round(len(svg) / 1e3, 1),
-        "still_ms": dict(zip(map(str, ZOOMS), (round(ms, 1) for ms in still), strict=True)),
+        "still_ms": pages.medians_ms(ZOOMS, found["still"]),
         "hover_ms": round(found["hover"], 1),
         "within": painted_s <= case.painted_s,
     }
 
 
-def main() -> int:
+def main() -> None:
     """Print one JSON object a case."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="five frames, the first case only")
     options = parser.parse_args()
-    from playwright.sync_api import sync_playwright
-
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        print("Chromium is not installed", file=sys.stderr)
-        return 1
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+    with pages.chromium() as browser:
         for case in CASES[:1] if options.quick else CASES:
             print(json.dumps(measure(case, browser, 5 if options.quick else 30), ensure_ascii=False), flush=True)
-        browser.close()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

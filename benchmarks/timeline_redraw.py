@@ -14,15 +14,12 @@ last and a zoom in the last paint in a second each, and the longest time between
 import argparse
 import base64
 import json
-import shutil
-import statistics
-import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pages
 
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import CallKind, HostKind, OpKind
@@ -32,14 +29,8 @@ from perfmagic.view.timeline.live_data import timeline_wire
 
 FRAMES = 60
 ZOOMS = (1.0, 0.5, 0.1, 0.01, 0.001, 0.0001)
-NAMES = (
-    "sgemm_128x64",
-    "vectorized_elementwise_kernel",
-    "ncclKernel_AllReduce",
-    "Memcpy HtoD",
-    "Memcpy DtoD",
-    "reduce",
-)
+KERNELS = ("sgemm_128x64", "vectorized_elementwise_kernel", "ncclKernel_AllReduce")
+NAMES = (*KERNELS, "Memcpy HtoD", "Memcpy DtoD", "reduce")
 
 
 @dataclass(frozen=True)
@@ -111,37 +102,14 @@ def synthetic(slices: int, n_streams: int) -> Trace:
     )
 
 
-PAGE = "<!DOCTYPE html><meta charset=utf-8><body style='margin:0'><div id=place style='width:{width}px'></div>"
-MEASURE = """async ([header, payload, zooms, frames]) => {
-  const raw = atob(payload), bytes = new Uint8Array(raw.length);
-  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
-  const module = await import(URL.createObjectURL(new Blob([window.source], {type: 'text/javascript'})));
-  const host = {theme: () => 'light', onTheme: () => () => {}};
-  const begun = performance.now();
-  const painted = new Promise((done) => { host.painted = () => done(performance.now() - begun); });
-  const timeline = await module.mount(document.getElementById('place'), header, bytes, host);
-  const first = await painted;
-  const canvas = document.querySelector('canvas'), g = canvas.getContext('2d');
-  const span = JSON.parse(header).span_ns;
-  const found = {first, height: canvas.height, zooms: []};
+REDRAWN = """const found = {first, height: canvas.height, still: [], whole: [], moving: []};
   for (const zoom of zooms) {
-    const times = {still: [], whole: [], moving: []};
-    for (const kind of ['still', 'whole', 'moving']) {
-      for (let i = 0; i < frames; i++) {
-        const length = span * zoom, from = (span - length) * (0.2 + 0.6 * i / frames);
-        timeline.lookAt([from, from + length]);
-        const since = performance.now();
-        timeline.paint(kind === 'moving');
-        if (kind === 'whole') timeline.canvas.finish();
-        g.getImageData(canvas.width >> 1, canvas.height >> 1, 1, 1);
-        times[kind].push(performance.now() - since);
-      }
-    }
-    found.zooms.push([zoom, times]);
+    found.still.push(redraws(zoom, () => view.paint(false)));
+    found.whole.push(redraws(zoom, () => { view.paint(false); view.canvas.finish(); }));
+    found.moving.push(redraws(zoom, () => view.paint(true)));
   }
-  timeline.destroy();
-  return found;
-}"""
+  view.destroy();
+  return found;"""
 
 
 def measure(case: Case, browser: Any, frames: int) -> dict[str, Any]:
@@ -151,13 +119,9 @@ def measure(case: Case, browser: Any, frames: int) -> dict[str, Any]:
     since = time.perf_counter()
     wire = timeline_wire(result.doc, trace)
     python_s = time.perf_counter() - since
-    page = browser.new_page(viewport={"width": case.width_px + 196, "height": 1000})
-    page.set_content(PAGE.format(width=case.width_px + 196))
-    page.evaluate("(source) => { window.source = source }", script())
-    payload = base64.b64encode(wire.payload).decode()
-    found: dict[str, Any] = page.evaluate(MEASURE, [wire.header_json, payload, ZOOMS, frames])
-    page.close()
-    median = {k: [statistics.median(t[k]) for _, t in found["zooms"]] for k in ("still", "whole", "moving")}
+    width_px = case.width_px + 196
+    found = pages.measured(browser, wire, REDRAWN, width_px=width_px, zooms=ZOOMS, frames=frames)
+    times_ms = {kind: pages.medians_ms(ZOOMS, found[kind]) for kind in ("still", "whole", "moving")}
     return {
         "case": case.name,
         "slices": wire.n_slices,
@@ -165,10 +129,9 @@ def measure(case: Case, browser: Any, frames: int) -> dict[str, Any]:
         "document_and_wire_s": round(python_s, 2),
         "decode_to_painted_s": round(found["first"] / 1e3, 2),
         "height_px": found["height"],
-        "still_ms": dict(zip(map(str, ZOOMS), (round(v, 1) for v in median["still"]), strict=True)),
-        "whole_ms": dict(zip(map(str, ZOOMS), (round(v, 1) for v in median["whole"]), strict=True)),
-        "moving_ms": dict(zip(map(str, ZOOMS), (round(v, 1) for v in median["moving"]), strict=True)),
-        "within": max(median["still"]) <= case.still_ms and max(median["moving"]) <= case.moving_ms,
+        **{f"{kind}_ms": by_zoom for kind, by_zoom in times_ms.items()},
+        "within": max(times_ms["still"].values()) <= case.still_ms
+        and max(times_ms["moving"].values()) <= case.moving_ms,
     }
 
 
@@ -214,7 +177,7 @@ def measure_ten(browser: Any) -> dict[str, Any]:
         wire = timeline_wire(result.doc, result.trace)
         wires.append([wire.header_json, base64.b64encode(wire.payload).decode()])
     page = browser.new_page(viewport={"width": 1280, "height": 1000})
-    page.set_content(PAGE.format(width=1240))
+    page.set_content(pages.PAGE.format(width=1240))
     page.evaluate(TEN, [wires, script()])
     page.wait_for_timeout(1000)
     page.evaluate("() => { window.scroller = document.scrollingElement; }")
@@ -226,27 +189,18 @@ def measure_ten(browser: Any) -> dict[str, Any]:
     return {"case": "ten timelines of 10 k slices on a page", **found}
 
 
-def main() -> int:
+def main() -> None:
     """Print one JSON object a case."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="ten frames, the first case only")
     parser.add_argument("--ten", action="store_true", help="only: ten timelines on one page, scrolled and zoomed")
     options = parser.parse_args()
-    from playwright.sync_api import sync_playwright
-
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None or not Path(found).exists():
-        print("Chromium is not installed", file=sys.stderr)
-        return 1
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+    with pages.chromium() as browser:
         if options.ten:
             print(json.dumps(measure_ten(browser), ensure_ascii=False), flush=True)
         for case in () if options.ten else CASES[:1] if options.quick else CASES:
             print(json.dumps(measure(case, browser, 10 if options.quick else FRAMES), ensure_ascii=False), flush=True)
-        browser.close()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

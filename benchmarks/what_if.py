@@ -9,16 +9,15 @@ chosen on the pairs marked "chosen"; the others, "held out", check it. A pair ma
 Last come programs with three possible changes each: which one is best is said before any of them runs.
 """
 
-import argparse
 import gc
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
+from predicted import head, parsed, refused_row, row_of, row_text, summary
 
 import perfmagic
 from perfmagic.analysis.replay.changes.change import Change
@@ -154,26 +153,18 @@ def waiting(waits: bool) -> Program:
     return run
 
 
-def beside_python(python_s: float = 0.02) -> Program:
-    """Steps of compute with Python beside."""
+def beside_python(python_s: float = 0.02, *, first: bool = False) -> Program:
+    """Steps of compute with Python beside.  first: Python comes first, and each step ends with a read."""
     x = square()
 
     def run() -> None:
         for _ in range(STEPS):
-            x @ x
-            time.sleep(python_s)
-
-    return run
-
-
-def fetched(python_s: float) -> Program:
-    """Steps that wait for Python, compute, and read."""
-    x = square()
-
-    def run() -> None:
-        for _ in range(STEPS):
-            time.sleep(python_s)
-            (x @ x).sum().item()
+            if first:
+                time.sleep(python_s)
+                (x @ x).sum().item()
+            else:
+                x @ x
+                time.sleep(python_s)
 
     return run
 
@@ -265,7 +256,13 @@ PAIRS = (
         (FasterKernels("mm", 3.0),),
         "matmul=20ms",
     ),
-    Pair("Python 50 ms → 25 ms a step", "held out", "matmul=30ms", both(fetched, 0.05, 0.025), (FasterPython(2.0),)),
+    Pair(
+        "Python 50 ms → 25 ms a step",
+        "held out",
+        "matmul=30ms",
+        both(beside_python, 0.05, 0.025, first=True),
+        (FasterPython(2.0),),
+    ),
     Pair(
         *("pinned, and no .item()", "chosen", COPY),
         lambda: (trained(False, True), trained(True, False)),
@@ -358,9 +355,8 @@ def measured(pair: Pair, reps: int) -> dict[str, Any]:
     before, after = pair.make()
     before(), after()
     predictions = [recorded(before, pair.changes) for _ in range(reps)]
-    refused = [p.refused for p in predictions if p.refused]
-    if refused:
-        return {"name": pair.name, "half": pair.half, "refused": refused[0]}
+    if refused := refused_row(predictions, pair.name, pair.half):
+        return refused
     gc.collect()
     befores, afters = [], []
     for _ in range(reps):
@@ -368,52 +364,20 @@ def measured(pair: Pair, reps: int) -> dict[str, Any]:
         befores.append(took_ms(before))
         sim.set_pace(pair.pace_after or pair.pace)
         afters.append(took_ms(after))
-
-    def middle(of: Callable[[Prediction], int]) -> float:
-        return statistics.median(of(p) for p in predictions) / 1e6
-
-    was = statistics.median(befores)
-    scale = was / middle(lambda p: p.recorded_ns)
-    found = {
-        "name": pair.name,
-        "half": pair.half,
-        "before": was,
-        "predicted": scale * middle(lambda p: p.expected_ns),
-        "low": scale * middle(lambda p: p.low_ns),
-        "high": scale * middle(lambda p: p.high_ns),
-        "measured": statistics.median(afters),
-    }
-    found["error"] = found["predicted"] / found["measured"] - 1
-    found["inside"] = found["low"] <= found["measured"] <= found["high"]
-    return found
-
-
-def row_text(row: dict[str, Any]) -> str:
-    """A row as Markdown."""
-    if "refused" in row:
-        return f"| {row['name']} | {row['half']} | | | refused: {row['refused']} | | |"
-    return (
-        f"| {row['name']} | {row['half']} | {row['before']:.0f} | {row['predicted']:.0f} "
-        f"({row['low']:.0f} … {row['high']:.0f}) | {row['measured']:.0f} | {100 * row['error']:+.1f} % "
-        f"| {'yes' if row['inside'] else 'NO'} |"
-    )
+    before_ms, after_ms = map(statistics.median, (befores, afters))
+    return row_of(predictions, after_ms, pair.name, pair.half, before_ms=before_ms)
 
 
 def main() -> None:
     """Print the table, and what it says in all."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--reps", type=int, default=5)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("names", nargs="*")
-    given = parser.parse_args()
+    given = parsed(__doc__)
     perfmagic.devices(2, "sim")
     torch.set_num_threads(1)
     lines = [
         "# What a change gains, predicted and measured\n",
         f"simulated device, torch {torch.__version__}; ms, medians of {given.reps}; `python benchmarks/what_if.py`",
         "",
-        "| change | pairs | before | predicted (interval) | measured | error | inside |",
-        "|---|---|---|---|---|---|---|",
+        *head("change", "pairs"),
     ]
     print("\n".join(lines), flush=True)
     rows = []
@@ -424,12 +388,8 @@ def main() -> None:
         lines.append(row_text(rows[-1]))
         print(lines[-1], flush=True)
     for half in ("chosen", "held out"):
-        mine = [row for row in rows if row["half"] == half and "error" in row]
-        if mine:
-            errors = [abs(row["error"]) for row in mine]
-            inside = sum(row["inside"] for row in mine)
-            words = f"{half}: median error {100 * statistics.median(errors):.1f} %, worst {100 * max(errors):.1f} %"
-            lines.append(f"\n{words}, {inside} of {len(mine)} inside the interval")
+        if words := summary([row for row in rows if row["labels"][1] == half]):
+            lines.append(f"\n{half}: {words}")
             print(lines[-1])
     if not given.names:
         lines += ["\n| program | each change: predicted, measured | | | picked | best |", "|---|---|---|---|---|---|"]

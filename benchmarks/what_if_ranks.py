@@ -6,14 +6,12 @@ Each pair is a cell of three ranks before and after a change, on simulated devic
 are recorded: predicted is the job before, measured the critical path of the job after, medians of N each.
 """
 
-import argparse
 import statistics
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
+from predicted import head, parsed, refused_row, row_of, row_text, summary
 
 import perfmagic
 from perfmagic.analysis.replay.changes.change import Change
@@ -120,51 +118,19 @@ def measured(ranks: perfmagic.rows.Ranks, pair: Pair, reps: int) -> dict[str, An
         before = ranks.run(pair.before, record=True)
         predictions.append(before.what_if(*pair.changes, ranks=pair.ranks).prediction)
         afters.append(job_ms(ranks.run(pair.after, record=True)))
-    refused = [one.refused for one in predictions if one.refused]
-    if refused:
-        return {"name": pair.name, "refused": refused[0]}
-
-    def middle(of: Callable[[Any], int]) -> float:
-        return statistics.median(of(one) for one in predictions) / 1e6
-
-    row = {
-        "name": pair.name,
-        "before": middle(lambda one: one.recorded_ns),
-        "predicted": middle(lambda one: one.expected_ns),
-        "low": middle(lambda one: one.low_ns),
-        "high": middle(lambda one: one.high_ns),
-        "measured": statistics.median(afters),
-    }
-    row["error"] = row["predicted"] / row["measured"] - 1
-    row["inside"] = row["low"] <= row["measured"] <= row["high"]
-    return row
-
-
-def row_text(row: dict[str, Any]) -> str:
-    """A row as Markdown."""
-    if "refused" in row:
-        return f"| {row['name']} | | refused: {row['refused']} | | | |"
-    return (
-        f"| {row['name']} | {row['before']:.0f} | {row['predicted']:.0f} ({row['low']:.0f} … {row['high']:.0f}) "
-        f"| {row['measured']:.0f} | {100 * row['error']:+.1f} % | {'yes' if row['inside'] else 'NO'} |"
-    )
+    return refused_row(predictions, pair.name) or row_of(predictions, statistics.median(afters), pair.name)
 
 
 def main() -> None:
     """Print the table, and what it says in all."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--reps", type=int, default=5)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("names", nargs="*")
-    given = parser.parse_args()
+    given = parsed(__doc__)
     lines = [
         "# What a change on some ranks gains the job, predicted and measured\n",
         f"three ranks on simulated devices, torch {torch.__version__}; ms, medians of {given.reps}",
         "",
         "`python benchmarks/what_if_ranks.py`",
         "",
-        "| change | before | predicted (interval) | measured | error | inside |",
-        "|---|---|---|---|---|---|",
+        *head("change"),
     ]
     print("\n".join(lines), flush=True)
     rows = []
@@ -176,12 +142,8 @@ def main() -> None:
             rows.append(measured(ranks, pair, given.reps))
             lines.append(row_text(rows[-1]))
             print(lines[-1], flush=True)
-    known = [row for row in rows if "error" in row]
-    if known:
-        errors = [abs(row["error"]) for row in known]
-        inside = sum(row["inside"] for row in known)
-        words = f"median error {100 * statistics.median(errors):.1f} %, worst {100 * max(errors):.1f} %"
-        lines.append(f"\n{words}, {inside} of {len(known)} inside the interval")
+    if words := summary(rows):
+        lines.append(f"\n{words}")
         print(lines[-1])
     if given.out:
         given.out.write_text("\n".join(lines) + "\n", "utf-8")

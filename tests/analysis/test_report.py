@@ -46,7 +46,7 @@ def test_the_numbers_of_a_real_trace_are_those_of_an_independent_sweep(path: Pat
         assert _streams(device) == {_number(s): found for s, found in numbers["streams"].items()}
         assert _launch(device) == numbers["launch"]
         assert [
-            {"name": k["name"][:160], "calls": k["n_ops"], "total_ns": k["total_ns"]} for k in device["kernels"][:10]
+            {"name": k["name"][:160], "calls": k["n_ops"], "total_ns": k["total_ns"]} for k in device["kernels"][:3]
         ] == [kernel | {"name": kernel["name"][:160]} for kernel in numbers["top_kernels"]]  # the sweep cuts them
         assert {copy["name"]: _copied(copy) for copy in device["copies"]} == numbers["memcpy"]
         assert _idle(device) == _in_python(numbers["idle_by_cause_ns"])

@@ -21,20 +21,20 @@ from perfmagic.magics import bench as bench_magic
 pytestmark = pytest.mark.slow
 
 
+CHECKS = [perfmagic.testing.not_slower, perfmagic.testing.faster]
 BENCHMARKS: list[Callable[..., Any]] = [
     perfmagic.bench,
     perfmagic.syncbench,
     perfmagic.sweep,
     perfmagic.compare,
-    perfmagic.testing.not_slower,
-    perfmagic.testing.faster,
+    *CHECKS,
 ]
 OTHERS: list[Callable[..., Any]] = [perfmagic.open_trace, perfmagic.open_traces, perfmagic.timeline]
 OPTIONS = {
     RENAMED.get(one.name, one.name): one.default for one in fields(BenchSpec) if one.name not in ("inputs", "magic")
 }
 # what a function has in place of BenchSpec's own: None in time says that the comparison decides
-INSTEAD = {"sweep": {"name": "n"}, "compare": {"time": None}, "not_slower": {"time": None}, "faster": {"time": None}}
+INSTEAD = {"sweep": {"name": "n"}, **{name: {"time": None} for name in ("compare", "not_slower", "faster")}}
 
 
 def parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -77,20 +77,9 @@ def test_the_docstring_says_the_defaults_of_the_signature(function: Callable[...
 
 def test_options_reach_the_benchmark() -> None:
     set_up: list[int] = []
-    result = perfmagic.bench(
-        lambda: None,
-        samples=7,
-        calls=1,
-        warmup=2,
-        cooldown=0.001,
-        runs=2,
-        flops=10.0,
-        bytes=20.0,
-        setup_each=lambda: set_up.append(1),
-        name="named",
-        code="None",
-        setup="pass",
-    )
+    sampling = {"samples": 7, "calls": 1, "warmup": 2, "cooldown": 0.001, "runs": 2}
+    about = {"flops": 10.0, "bytes": 20.0, "name": "named", "code": "None", "setup": "pass"}
+    result = perfmagic.bench(lambda: None, **sampling, **about, setup_each=lambda: set_up.append(1))
     assert {"samples": 7, "warmup": 2, "cooldown_s": 0.001, "runs": 2}.items() <= result.settings.items()
     assert (result.flop, result.moved_bytes, result.name) == (10.0, 20.0, "named")
     assert (result.code, result.setup) == ("None", "pass")

@@ -1,7 +1,7 @@
 """A browser, a private JupyterLab, and a notebook that was executed and saved."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,16 +35,22 @@ class Saved:
     root: Path = ROOT
 
 
+def executed(cells: Sequence[str], folder: Path, display: str) -> Any:
+    """A notebook of these cells, executed without a front end."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("IPYTHONDIR", str(folder / ".ipython"))
+        patch.setenv("PERFMAGIC_DISPLAY", display)
+        notebook, error = run_notebook(cells, sys.executable, folder)
+    assert error == "", [o for cell in notebook.cells for o in cell.outputs if o.output_type == "error"]
+    return notebook
+
+
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     """A notebook executed without a front end and written to disk, never trusted."""
     folder = tmp_path_factory.mktemp("saved")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))
-        patch.setenv("IPYTHONDIR", str(folder / ".ipython"))
-        patch.setenv("PERFMAGIC_DISPLAY", "static")
-        notebook, error = run_notebook(CELLS, sys.executable, folder)
-    assert error == "", [o for cell in notebook.cells for o in cell.outputs if o.output_type == "error"]
+    notebook = executed(CELLS, folder, "static")
     path = folder / "saved.ipynb"
     nbformat.write(notebook, str(path))
     return Saved(folder, path, folder / "page.html")
@@ -65,11 +71,24 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture
-def tab(chromium: Any) -> Iterator[Any]:
+def new_tab(chromium: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a tab of a browser that has seen nothing, with options of its own, as often as it is called."""
+    made = []
+
+    def new(width: int = 1000, height: int = 1000, **options: Any) -> Any:
+        options = {"device_scale_factor": 1, **options}
+        made.append(chromium.new_context(viewport={"width": width, "height": height}, **options))
+        return made[-1].new_page()
+
+    yield new
+    for context in made:
+        context.close()
+
+
+@pytest.fixture
+def tab(new_tab: Callable[..., Any]) -> Any:
     """A new page of the size of a laptop's window."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 1000}, device_scale_factor=1)
-    yield context.new_page()
-    context.close()
+    return new_tab(width=1280)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """The live view for everyone: screen readers, forced colours, pages set from right to left, fingers, any font."""
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,20 +49,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A step on four streams, with waits of Python and idle time of the device."""
     folder = tmp_path_factory.mktemp("everyone")
     return TimelineResult(recorded("v100_4streams_nccl_step")).to_html(folder / "page.html")
-
-
-@pytest.fixture
-def new_tab(chromium: Any) -> Iterator[Any]:
-    """Opens a tab with options of its own."""
-    made = []
-
-    def new(**options: Any) -> Any:
-        made.append(chromium.new_context(viewport={"width": 1000, "height": 1000}, device_scale_factor=1, **options))
-        return made[-1].new_page()
-
-    yield new
-    for context in made:
-        context.close()
 
 
 @pytest.mark.usefixtures("npm")

@@ -8,10 +8,9 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.kernel.session import run_notebook
 from tests.trace.recorded import FOLDER
 
-from .conftest import ROOT
+from .conftest import executed
 from .test_docs_site import COLOURS
 from .test_saved_pictures import requests_of
 
@@ -29,15 +28,10 @@ root_doc = "page"
 def notebook(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A notebook that was executed in this mode, on disk."""
     folder = tmp_path_factory.mktemp("html")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))
-        patch.setenv("IPYTHONDIR", str(folder / ".ipython"))
-        patch.setenv("PERFMAGIC_DISPLAY", "html")
-        cells = ("%load_ext perfmagic", f"%trace {FOLDER / 'a100_event_sync_3streams.json.gz'}")
-        executed, error = run_notebook(cells, sys.executable, folder)
-    assert error == ""
-    executed.cells.insert(0, nbformat.v4.new_markdown_cell("# Page"))
-    nbformat.write(executed, str(folder / "page.ipynb"))
+    cells = ("%load_ext perfmagic", f"%trace {FOLDER / 'a100_event_sync_3streams.json.gz'}")
+    notebook = executed(cells, folder, "html")
+    notebook.cells.insert(0, nbformat.v4.new_markdown_cell("# Page"))
+    nbformat.write(notebook, str(folder / "page.ipynb"))
     return folder / "page.ipynb"
 
 

@@ -1,6 +1,5 @@
 """Who decides and what to do, above the lanes of the live view: few lines, and each shows where it is."""
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +34,6 @@ LINES = """() => {
 }"""
 
 
-@pytest.fixture
-def new_tab(chromium: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a tab of a width, in a scheme of colours."""
-    made = []
-
-    def tab_of(width: int, scheme: str = "light") -> Any:
-        made.append(chromium.new_context(viewport={"width": width + 48, "height": 800}, color_scheme=scheme))
-        return made[-1].new_page()
-
-    yield tab_of
-    for context in made:
-        context.close()
-
-
 def page_of(name: str, tmp_path: Path) -> Path:
     return TimelineResult(real_trace(name)).to_html(tmp_path / "page.html")
 
@@ -59,7 +44,7 @@ def top_of(tab: Any, part: str) -> float:
 
 @pytest.mark.parametrize("name", TRACES)
 def test_at_most_nine_lines_stand_above_the_lanes(new_tab: Any, tmp_path: Path, name: str) -> None:
-    tab = new_tab(900)
+    tab = new_tab(948, 800)
     told = opened(tab, page_of(name, tmp_path))
     tab.screenshot(path=SCREENS / f"answers-{name}.png")
     assert 3 <= tab.evaluate(LINES) <= 9
@@ -69,7 +54,7 @@ def test_at_most_nine_lines_stand_above_the_lanes(new_tab: Any, tmp_path: Path, 
 
 def test_a_button_shows_where_an_answer_is_with_its_evidence_and_hides_it_again(new_tab: Any, tmp_path: Path) -> None:
     result = TimelineResult(real_trace(THREE_AND_ALL))
-    tab = new_tab(900)
+    tab = new_tab(948, 800)
     opened(tab, result.to_html(tmp_path / "page.html"))
     first = result.answers.answers[0]
     evidence, seen = tab.locator(".pm-why").first, tab.locator(".pm-seen")
@@ -90,7 +75,7 @@ def test_a_button_shows_where_an_answer_is_with_its_evidence_and_hides_it_again(
 
 def test_all_findings_are_one_key_away(new_tab: Any, tmp_path: Path) -> None:
     result = TimelineResult(recorded("v100_4streams_nccl_step"))
-    tab = new_tab(900)
+    tab = new_tab(948, 800)
     opened(tab, result.to_html(tmp_path / "page.html"))
     more = tab.locator(".pm-rest")
     assert more.get_attribute("aria-expanded") == "false"
@@ -106,7 +91,7 @@ def test_all_findings_are_one_key_away(new_tab: Any, tmp_path: Path) -> None:
 def test_in_a_narrow_window_the_times_stand_below_the_words(
     new_tab: Any, tmp_path: Path, width: int, below: bool
 ) -> None:
-    tab = new_tab(width, "dark")
+    tab = new_tab(width + 48, 800, color_scheme="dark")
     opened(tab, page_of(THREE_AND_ALL, tmp_path))
     tab.screenshot(path=SCREENS / f"answers-{width}-dark.png")
     words = tab.locator(".pm-action").first.bounding_box()
@@ -117,7 +102,7 @@ def test_in_a_narrow_window_the_times_stand_below_the_words(
 
 def test_a_cell_without_answers_says_who_decides_and_what_ran(new_tab: Any, tmp_path: Path) -> None:
     result = TimelineResult(queue_of())
-    tab = new_tab(900)
+    tab = new_tab(948, 800)
     opened(tab, result.to_html(tmp_path / "page.html"))
     assert result.answers.decides in tab.locator(".pm-top").inner_text()
     assert tab.locator(".pm-about").inner_text() == result.doc.header.about

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +22,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(200)]
 
 STACKS, OPERATORS = "b200_pdl_overlaps_python_stacks", "v100_2021_old_categories"
 BOX = "[role=treeitem]"
-
-
-@pytest.fixture
-def new_tab(chromium: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a tab of 900 px."""
-    made = []
-
-    def tab_of(**options: Any) -> Any:
-        made.append(chromium.new_context(viewport={"width": 900, "height": 900}, **options))
-        return made[-1].new_page()
-
-    yield tab_of
-    for context in made:
-        context.close()
 
 
 def shown(tab: Any, name: str, tmp_path: Path) -> TimelineResult:
@@ -65,7 +50,7 @@ def titles(tab: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", [STACKS, OPERATORS])
 def test_an_answer_s_time_has_the_paths_of_t_flame(new_tab: Any, tmp_path: Path, name: str) -> None:
-    tab = new_tab()
+    tab = new_tab(900, 900)
     flame = shown(tab, name, tmp_path).flame(answer=1, by_thread=True)
     tab.locator(".pm-flame").screenshot(path=SCREENS / f"flame-{name}.png")
     expected = [words_of(path, flame) for path in flame.data.paths]
@@ -82,7 +67,7 @@ def test_an_answer_s_time_has_the_paths_of_t_flame(new_tab: Any, tmp_path: Path,
 
 
 def test_a_click_zooms_to_a_path_and_escape_shows_all_again(new_tab: Any, tmp_path: Path) -> None:
-    tab = new_tab()
+    tab = new_tab(900, 900)
     shown(tab, STACKS, tmp_path)
     whole = titles(tab)
     inner = tab.locator(BOX).nth(5)
@@ -101,7 +86,7 @@ def test_a_click_zooms_to_a_path_and_escape_shows_all_again(new_tab: Any, tmp_pa
 
 
 def test_arrows_walk_from_path_to_path_and_enter_zooms(new_tab: Any, tmp_path: Path) -> None:
-    tab = new_tab()
+    tab = new_tab(900, 900)
     shown(tab, STACKS, tmp_path)
     tab.locator(BOX).first.focus()
     window = tab.locator(".pm-about").inner_text()
@@ -119,7 +104,7 @@ def test_arrows_walk_from_path_to_path_and_enter_zooms(new_tab: Any, tmp_path: P
 
 
 def test_a_dragged_selection_has_a_graph_of_its_own_time(new_tab: Any, tmp_path: Path) -> None:
-    tab = new_tab()
+    tab = new_tab(900, 900)
     shown(tab, STACKS, tmp_path)
     first = titles(tab)
     tab.locator(".pm-answer .pm-show").first.click()
@@ -138,7 +123,7 @@ def test_a_dragged_selection_has_a_graph_of_its_own_time(new_tab: Any, tmp_path:
 @pytest.mark.usefixtures("npm")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_fault_in_an_open_graph(new_tab: Any, tmp_path: Path, scheme: str) -> None:
-    tab = new_tab(color_scheme=scheme, bypass_csp=True)
+    tab = new_tab(900, 900, color_scheme=scheme, bypass_csp=True)
     shown(tab, STACKS, tmp_path)
     tab.screenshot(path=SCREENS / f"flame-{scheme}.png", full_page=True)
     assert tab.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")

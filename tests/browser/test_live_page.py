@@ -94,13 +94,11 @@ def test_two_timelines_of_a_page_are_independent(tab: Any, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("width", [360, 600, 1000])
-def test_it_fits_a_narrow_window(chromium: Any, tmp_path: Path, width: int) -> None:
-    context = chromium.new_context(viewport={"width": width + 40, "height": 900}, color_scheme="dark")
-    tab = context.new_page()
+def test_it_fits_a_narrow_window(new_tab: Any, tmp_path: Path, width: int) -> None:
+    tab = new_tab(width + 40, 900, color_scheme="dark")
     opened(tab, TimelineResult(recorded("gp100_gpu_user_annotation")).to_html(tmp_path / "page.html"))
     tab.screenshot(path=SCREENS / f"page-{width}-dark.png", full_page=True)
     assert tab.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-    context.close()
 
 
 def test_a_wide_window_is_used_in_full_by_the_live_view_and_never_enlarges_the_letters_of_the_picture(
@@ -158,16 +156,14 @@ INK = """async (canvas) => {
 }"""
 
 
-def test_lanes_below_the_window_are_painted_as_those_in_it(chromium: Any, tmp_path: Path) -> None:
+def test_lanes_below_the_window_are_painted_as_those_in_it(new_tab: Any, tmp_path: Path) -> None:
     page = TimelineResult(recorded("v100_4streams_nccl_step")).to_html(tmp_path / "page.html")
     found = []
     for height in (200, 1600):
-        context = chromium.new_context(viewport={"width": 1000, "height": height}, device_scale_factor=1)
-        tab = context.new_page()
+        tab = new_tab(1000, height)
         opened(tab, page)
         tab.wait_for_timeout(1500)  # for what is painted when there is time
         found.append(tab.locator(".pm canvas").evaluate(INK))
-        context.close()
     assert found[0] == found[1]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from .conftest import SCREENS, Saved
-from .notebook import open_notebook, run_all, run_code, save, write_notebook
+from .notebook import open_notebook, run_all, run_code, write_notebook
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
@@ -298,17 +298,3 @@ def test_clearing_the_output_leaves_no_listener(notebook: Any) -> None:
     notebook.wait_for_timeout(200)
     notebook.evaluate("() => document.body.dataset.jpThemeLight = 'true'")
     assert told == []
-
-
-def test_a_saved_notebook_shows_the_picture_without_a_kernel(notebook: Any, lab: str, saved: Saved, tab: Any) -> None:
-    run_all(notebook)
-    notebook.wait_for_timeout(1500)
-    save(notebook)
-    text = (saved.folder / "live.ipynb").read_text()
-    assert "application/vnd.jupyter.widget-view+json" in text
-    (saved.folder / "reopened.ipynb").write_text(text.replace('"name": "python3"', '"name": "no-such-kernel"'))
-    open_notebook(tab, lab, "reopened.ipynb", kernel=False)
-    pictures = tab.locator(".jp-OutputArea-output img")
-    pictures.nth(1).wait_for(state="visible")
-    tab.screenshot(path=SCREENS / "lab-reopened.png")
-    assert pictures.count() >= 2

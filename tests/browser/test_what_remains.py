@@ -3,16 +3,13 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 
-from tests.kernel.session import run_notebook
-
-from .conftest import ROOT, SCREENS, Saved
+from .conftest import SCREENS, Saved, executed
 from .notebook import (
     open_in_notebook_7,
     open_notebook,
@@ -54,20 +51,6 @@ WATCH = """() => {
   };
   look();
 }"""
-
-
-@pytest.fixture
-def new_tab(chromium: Any) -> Iterator[Any]:
-    """Gives a new browser that has seen nothing, as often as it is called."""
-    made = []
-
-    def new() -> Any:
-        made.append(chromium.new_context(viewport={"width": 1280, "height": 1000}, device_scale_factor=1))
-        return made[-1].new_page()
-
-    yield new
-    for context in made:
-        context.close()
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +108,8 @@ def test_the_picture_gives_way_in_the_very_frame_in_which_the_live_view_is_there
 
 
 @pytest.mark.usefixtures("ran")
-def test_a_trusted_notebook_without_a_kernel_shows_the_pictures(lab: str, tab: Any) -> None:
+def test_a_trusted_notebook_without_a_kernel_shows_the_pictures(lab: str, saved: Saved, tab: Any) -> None:
+    assert "application/vnd.jupyter.widget-view+json" in (saved.folder / "remains.ipynb").read_text()
     open_without_kernel(tab, lab, "remains.ipynb")
     assert trusted(tab)
     assert tab.evaluate("jupyterapp.shell.currentWidget.sessionContext.session") is None
@@ -155,12 +139,7 @@ def test_as_a_page_a_notebook_saved_by_jupyterlab_shows_the_pictures(saved: Save
 
 
 def test_as_a_page_a_notebook_with_its_widgets_state_shows_the_pictures(tab: Any, tmp_path: Path) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))
-        patch.setenv("IPYTHONDIR", str(tmp_path / ".ipython"))
-        patch.setenv("PERFMAGIC_DISPLAY", "widget")
-        notebook, error = run_notebook(CELLS, sys.executable, tmp_path)
-    assert error == ""
+    notebook = executed(CELLS, tmp_path, "widget")
     assert notebook.metadata.widgets
     nbformat.write(notebook, str(tmp_path / "state.ipynb"))
     asked = open_as_page(tab, tmp_path / "state.ipynb", tmp_path)
@@ -185,12 +164,7 @@ def test_what_a_cell_shows_after_the_picture_is_never_hidden(tab: Any, tmp_path:
         "import torch\nfrom IPython.display import HTML",
         "%%timeline\ntorch.ones(3)\nHTML('kept whole')",
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))
-        patch.setenv("IPYTHONDIR", str(tmp_path / ".ipython"))
-        patch.setenv("PERFMAGIC_DISPLAY", "widget")
-        notebook, error = run_notebook(cells, sys.executable, tmp_path)
-    assert error == ""
+    notebook = executed(cells, tmp_path, "widget")
     cell = notebook.cells[2]
     picture, _, own = cell.outputs
     assert "<style>" in picture.data["text/html"]
@@ -205,7 +179,7 @@ def test_in_a_frame_the_timeline_lives_and_where_frames_are_dropped_its_picture_
 ) -> None:
     cells = (f"{CELLS[0]}\n%perfmagic display html", *CELLS[1:3], BELOW)
     write_notebook(saved.folder / "framed.ipynb", cells)
-    tab = new_tab()
+    tab = new_tab(width=1280)
     open_notebook(tab, lab, "framed.ipynb")
     run_code(tab, f"import sys; sys.path.insert(0, {str(saved.root)!r})")
     run_all(tab)
@@ -213,12 +187,12 @@ def test_in_a_frame_the_timeline_lives_and_where_frames_are_dropped_its_picture_
     save(tab)
     shut_down(tab)
 
-    reopened = new_tab()
+    reopened = new_tab(width=1280)
     open_without_kernel(reopened, lab, "framed.ipynb")
     assert trusted(reopened)
     check_live_frame(reopened, "framed-reopened.png")
 
-    untrusted = new_tab()
+    untrusted = new_tab(width=1280)
     open_without_kernel(untrusted, lab, copy_of(saved, "framed.ipynb"))
     assert not trusted(untrusted)
     assert untrusted.locator("iframe").count() == 0

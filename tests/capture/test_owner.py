@@ -132,13 +132,19 @@ def test_the_interrupt_of_a_handler_that_does_not_raise_lets_the_result_through(
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_handler_that_the_work_installs_stays() -> None:
+@pytest.mark.parametrize("what", ["work", "a block"])
+def test_a_handler_that_is_installed_meanwhile_stays(what: str) -> None:
     before = signal.getsignal(signal.SIGINT)
 
     def handler(number: int, frame: FrameType | None) -> None:
         pass
 
-    shielded(lambda: signal.signal(signal.SIGINT, handler))
+    if what == "work":
+        shielded(lambda: signal.signal(signal.SIGINT, handler))
+    else:
+        with Block():
+            signal.signal(signal.SIGINT, handler)
+            shielded(lambda: None)
     try:
         assert signal.getsignal(signal.SIGINT) is handler
     finally:
@@ -156,12 +162,18 @@ def test_a_stand_in_that_was_left_behind_heals_itself() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_in_another_thread_the_work_runs_and_no_handler_is_touched() -> None:
+def test_in_another_thread_no_handler_is_touched() -> None:
     handlers: list[object] = []
-    thread = threading.Thread(target=lambda: handlers.append(shielded(lambda: signal.getsignal(signal.SIGINT))))
+
+    def work() -> None:
+        handlers.append(shielded(lambda: signal.getsignal(signal.SIGINT)))
+        with Block():
+            handlers.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert handlers == [signal.getsignal(signal.SIGINT)]
+    assert handlers == [signal.default_int_handler] * 2
 
 
 def raise_at(n: int) -> Callable[[FrameType, str, Any], Any]:
@@ -283,21 +295,6 @@ def test_a_second_signal_after_that_waits_like_the_first() -> None:
     assert isinstance(caught.value.__context__, KeyboardInterrupt)
 
 
-def test_a_handler_that_the_block_installs_stays() -> None:
-    before = signal.getsignal(signal.SIGINT)
-
-    def handler(number: int, frame: FrameType | None) -> None:
-        pass
-
-    with Block():
-        signal.signal(signal.SIGINT, handler)
-        shielded(lambda: None)
-    try:
-        assert signal.getsignal(signal.SIGINT) is handler
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def test_blocks_within_blocks_put_back_what_was_before_each() -> None:
     outer, inner = Block(), Block("before")
     with outer:
@@ -325,39 +322,15 @@ def test_a_block_that_is_never_left_hands_every_signal_on() -> None:
     block.signals.give_back()
 
 
-def test_a_block_in_another_thread_touches_no_handler() -> None:
-    handlers: list[object] = []
-
-    def work() -> None:
-        with Block():
-            handlers.append(signal.getsignal(signal.SIGINT))
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert handlers == [signal.default_int_handler]
-
-
-def test_blocks_of_tasks_that_end_in_the_order_they_began_leave_no_stand_in() -> None:
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2)])
+def test_blocks_of_tasks_that_end_in_any_order_leave_no_stand_in(order: tuple[int, ...]) -> None:
     before = signal.getsignal(signal.SIGINT)
-    first, second, third = Block(), Block(), Block()
-    for block in (first, second, third):
-        block.__enter__()
-    for block in (first, second):
-        block.__exit__()
-        with pytest.raises(KeyboardInterrupt):
-            interrupt()
-    third.__exit__()
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_blocks_of_tasks_may_end_in_any_order() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    first, second, third = Block(), Block(), Block()
-    for block in (first, second, third):
-        block.__enter__()
-    for block in (second, first, third):
-        block.__exit__()
+    blocks = [Block().__enter__() for _ in order]
+    for n in order:
+        blocks[n].__exit__()
+        if n != order[-1]:
+            with pytest.raises(KeyboardInterrupt):
+                interrupt()
     assert signal.getsignal(signal.SIGINT) is before
 
 

@@ -28,23 +28,12 @@ SOURCE = "%%timeline\nx = load()\nstep(x)"
 def benchmark() -> BenchResult:
     """With everything that a benchmark can hold."""
     samples = np.array([1e-3, 1.1e-3, 1.2e-3, 1.05e-3, 1.3e-3, 1.01e-3, 1.04e-3, 1.08e-3])
-    record = replace(
-        FULL,
-        returns_s=samples,
-        done_s=2 * samples,
-        queued_s=samples,
-        queued_calls=5,
-        run_starts=(0, 4),
-        reference_s=(1e-5,) * 8,
-        clocks=(ClockRecord(0, (1500, 1400), 60, 250.0, ("power cap",), 1),),
-        flop=2.0,
-        moved_bytes=8.0,
-        held_bytes=1,
-        peak_bytes=2,
-        settings={"samples": 8, "rel": 0.01},
-        environment={"python": "3", "cores": 2},
-        taken_unix_ns=1_700_000_000_000_000_000,
-    )
+    times = {"returns_s": samples, "done_s": 2 * samples, "queued_s": samples, "queued_calls": 5, "run_starts": (0, 4)}
+    work = {"flop": 2.0, "moved_bytes": 8.0, "held_bytes": 1, "peak_bytes": 2}
+    clocks = ClockRecord(0, (1500, 1400), 60, 250.0, ("power cap",), 1)
+    around = {"environment": {"python": "3", "cores": 2}, "taken_unix_ns": 1_700_000_000_000_000_000}
+    record = replace(FULL, **times, **work, **around, reference_s=(1e-5,) * 8, clocks=(clocks,))
+    record = replace(record, settings={"samples": 8, "rel": 0.01})
     return BenchResult.of(summarise(record, VERDICT))
 
 
@@ -87,11 +76,11 @@ def timeline() -> Trace:
         end_ns=int(start[-1]) + 3 * MS,
         returned_ns=int(start[-1]) + 2 * MS,
         devices=(DeviceInfo(0, "cuda", "NVIDIA H200", "", 2**37, 132, 9), DeviceInfo(1, "sim", "sim:1", "mm 1 ms")),
-        rank=0,
-        world_size=2,
         races=((2, 3),),
         repairs=(Remark("times", "3 times were repaired", {"times": 3}),),
         notes=(Remark("note", "a note", {}),),
+        rank=0,
+        world_size=2,
         boot="a",
         monotonic_base_ns=5,
         waited_for_core_ns=10,

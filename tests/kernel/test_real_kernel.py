@@ -64,18 +64,6 @@ def test_an_interrupt_inside_an_await_stops_the_cell(kernel: Session) -> None:
     assert kernel.run("1 + 1").value == "2"
 
 
-def test_magics_inside_work(kernel: Session, head: str) -> None:
-    done = kernel.run(f"{head}\nwords = !echo hello\n%pwd\nlist(words)")
-    assert done.value == "['hello']"
-
-
-def test_a_syntax_error_leaves_the_next_cell_alone(kernel: Session, head: str) -> None:
-    broken = kernel.run(f"{head}\nx = = 1")
-    assert broken.error == "SyntaxError"
-    plain = kernel.run("1 + 1")
-    assert (plain.value, plain.displayed) == ("2", [])
-
-
 def test_a_wrong_option_is_one_line_and_stops_run_all(kernel: Session, head: str) -> None:
     refused, skipped = kernel.run_all([f"{head} --nonsense\nx = 1", "reached = True"])
     assert refused.status == "error"

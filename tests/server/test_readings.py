@@ -213,38 +213,23 @@ def test_a_reading_is_sent_whole_though_its_file_is_deleted_meanwhile(trace: Pat
     assert len(content) == size_bytes
 
 
-def test_a_folder_deleted_during_a_reading_costs_another_reading(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readings = Readings(Limits())
-    popen = subprocess.Popen
-
-    def removed(*given: Any, **more: Any) -> Any:
-        process = popen(*given, **more)
-        if str(first) in given[0][4]:
-            shutil.rmtree(first)
-        return process
-
-    first = readings.folder
-    monkeypatch.setattr(subprocess, "Popen", removed)
-    made = asyncio.run(read(readings, trace))
-    assert made.parent != first
-    assert made.exists()
-
-
-def test_a_file_in_place_of_the_folder_during_a_reading_costs_another_reading(
-    trace: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "a file in its place"])
+def test_a_folder_that_is_gone_during_a_reading_costs_another_reading(
+    trace: Path, monkeypatch: pytest.MonkeyPatch, replaced: bool
 ) -> None:
     readings = Readings(Limits())
     popen = subprocess.Popen
 
-    def replaced(*given: Any, **more: Any) -> Any:
+    def losing(*given: Any, **more: Any) -> Any:
         process = popen(*given, **more)
         if str(first) in given[0][4]:
             shutil.rmtree(first)
-            first.write_text("not a folder")
+            if replaced:
+                first.write_text("not a folder")
         return process
 
     first = readings.folder
-    monkeypatch.setattr(subprocess, "Popen", replaced)
+    monkeypatch.setattr(subprocess, "Popen", losing)
     made = asyncio.run(read(readings, trace))
     assert made.parent != first
     assert made.exists()

@@ -83,17 +83,25 @@ def _is_after_cell(frame: FrameType | None) -> bool:
     return False
 
 
-def run(notebook: Notebook, cell: str, interrupter: Interrupter) -> BaseException | None:
-    """Run a cell with an interrupter; what ended it. A benchmark takes trace functions away: this one stays."""
+@contextlib.contextmanager
+def installed(interrupter: Interrupter) -> Iterator[None]:
+    """The interrupter as the trace function. A benchmark takes trace functions away: this one stays."""
     real = sys.settrace
     with mock.patch.object(sys, "settrace", lambda wanted: real(wanted or interrupter)):
         real(interrupter)
         try:
-            result = notebook.shell.run_cell(cell)
-        except KeyboardInterrupt as error:  # in a transformer: IPython does not catch it there
-            return error
+            yield
         finally:
             real(None)
+
+
+def run(notebook: Notebook, cell: str, interrupter: Interrupter) -> BaseException | None:
+    """Run a cell with an interrupter; what ended it."""
+    try:
+        with installed(interrupter):
+            result = notebook.shell.run_cell(cell)
+    except KeyboardInterrupt as error:  # in a transformer: IPython does not catch it there
+        return error
     return result.error_before_exec or result.error_in_exec
 
 

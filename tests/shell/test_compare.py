@@ -79,12 +79,6 @@ def test_an_exception_in_a_function_shows_the_partial_measurement(notebook: Note
     assert notebook.run("print('heard')").printed == "heard\n"
 
 
-def test_a_mistyped_option_suggests_the_nearest_one(notebook: Notebook) -> None:
-    assert "did you mean --warmup?" in notebook.run("%%bench --wramup 3\n1").refusal
-    assert "did you mean --quantity?" in notebook.run("%compare a b --quantitiy done").refusal
-    assert "did you mean" not in notebook.run("%%bench --xyzzy\n1").refusal
-
-
 SETUP = (
     "import torch, perfmagic\ndevice = perfmagic.device('sim')\n"
     "x = torch.randn(64, 64, device=device)\n(x @ x).sum().item()"

@@ -65,22 +65,6 @@ def graph(notebook: Notebook, body: str) -> GraphResult:
     return result
 
 
-@pytest.mark.parametrize("device", ["cpu", "sim"])
-def test_a_sum_of_a_product(model: Notebook, device: str) -> None:
-    result = graph(
-        model,
-        f"""
-        x = torch.ones(1, 2, device={device!r})
-        y = torch.ones(1, 2, device={device!r})
-        z = x * y + 2
-        """,
-    )
-    assert [(node.name, node.line) for node in result.nodes()] == [("ones", 2), ("ones", 3), ("mul", 4), ("add", 4)]
-    assert [(edge.needs, edge.of) for edge in result.edges()] == [(0, 2), (1, 2), (2, 3)]
-    assert [node.name for node in result.longest()] == ["ones", "mul", "add"]
-    assert result.span_ns < result.work_ns
-
-
 @pytest.mark.parametrize("body", [SERIAL, PARALLEL], ids=["serial", "parallel"])
 def test_the_needs_of_a_two_layer_mlp_on_two_devices(model: Notebook, body: str) -> None:
     """The same graph, whatever order its cell runs in: two halves that do not need each other, and their sum."""

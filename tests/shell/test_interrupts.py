@@ -5,7 +5,6 @@ PERFMAGIC_INTERRUPTS: how many of a magic's lines the slow test interrupts, even
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import pytest
 
 pytest.importorskip("torch", reason="there is no recording of devices without torch")
 
-from . import random_signals
 from .conftest import Notebook
 from .interrupts import c_raise, faults_after, state, sweep, sweep_twice
 
@@ -43,14 +41,8 @@ CELLS = {
     "compare of functions": "perfmagic.compare(f, g, samples=2, calls=1, warmup=0)",
 }
 ROOT = Path(__file__).resolve().parents[2]
-ON_SIM = (
-    "timeline on sim",
-    "memory on sim",
-    "graph on sim",
-    "syncbench",
-    "timeline of steps",
-    "syncbench of a function",
-)
+ON_SIM = ("timeline on sim", "memory on sim", "graph on sim", "timeline of steps")
+ON_SIM = (*ON_SIM, "syncbench", "syncbench of a function")
 BLOCKS = ("timeline of a block", "timeline of steps")  # of the user, with one guard: it makes signals wait
 
 
@@ -113,17 +105,8 @@ def test_an_interrupt_at_any_line_leaves_nothing_behind(ready: Notebook, what: s
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="raise() is taken from the program itself")
-@pytest.mark.parametrize("what", ["timeline on sim", "bench", "timeline of a block"])
+@pytest.mark.parametrize("what", CELLS)
 def test_a_second_interrupt_within_the_teardown_leaves_nothing_behind(ready: Notebook, what: str) -> None:
-    swept = sweep_twice(ready, CELLS[what], most=20, seconds=(1, 8, 40))
+    swept = sweep_twice(ready, CELLS[what], most=8, seconds=(1, 8, 40))
     assert swept.faults == []
-    assert swept.interrupted >= 10
-
-
-@pytest.mark.slow
-def test_two_real_signals_at_random_moments_leave_nothing_behind(tmp_path: Path) -> None:
-    script = [sys.executable, "-m", "tests.shell.random_signals", "5", "1"]
-    environment = {**os.environ, "IPYTHONDIR": str(tmp_path / "ipython")}
-    done = subprocess.run(script, capture_output=True, text=True, cwd=ROOT, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("; 0 faults") == len(random_signals.CELLS), done.stdout
+    assert swept.interrupted >= 6

@@ -16,6 +16,7 @@ def test_o_binds_the_result(notebook: Notebook, head: str) -> None:
     notebook.run(f"{head} -o result\nx = 1")
     assert notebook.names["result"] is perfmagic.last()
     assert len(repr(notebook.names["result"])) > 20
+    assert isinstance(notebook.names["result"].to_dict(), dict)
 
 
 def test_o_binds_the_partial_result_of_a_failed_cell(notebook: Notebook, head: str) -> None:
@@ -29,11 +30,6 @@ def test_a_result_is_shown_again_when_it_is_the_value_of_a_cell(notebook: Notebo
     texts = [*ran.shown, *(bundle["text/plain"] for bundle in ran.outputs)]
     assert len(texts) == 1
     assert "object at 0x" not in texts[0]
-
-
-def test_a_result_becomes_a_dictionary(notebook: Notebook, head: str) -> None:
-    notebook.run(f"{head} -o result\nx = 1")
-    assert isinstance(notebook.names["result"].to_dict(), dict)
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
@@ -67,25 +63,11 @@ def test_a_wrong_option_prints_one_message_and_runs_nothing(
     assert ran.outputs == []
 
 
+INVALID = "-r 0; -n 0; -n -3; -n many; --runs 0; --warmup -1; --cooldown -1; --sweep n; --cold -n 5; --time 0"
+
+
 @pytest.mark.parametrize("name", ["bench", "syncbench"])
-@pytest.mark.parametrize(
-    "options",
-    [
-        "-r 0",
-        "-n 0",
-        "-n -3",
-        "-n many",
-        "--runs 0",
-        "--warmup -1",
-        "--cooldown -1",
-        "--sweep n",
-        "--cold -n 5",
-        "--time 0",
-        "--time nan",
-        "--rel -1",
-        "--setup-each",
-    ],
-)
+@pytest.mark.parametrize("options", [*INVALID.split("; "), "--time nan", "--rel -1", "--setup-each"])
 def test_an_invalid_number_prints_one_message(notebook: Notebook, name: str, options: str) -> None:
     ran = notebook.run(f"%%{name} {options}\nx = 1")
     flag, _, value = options.partition(" ")
@@ -210,6 +192,8 @@ def test_short_flags_are_the_names_of_the_keywords(notebook: Notebook, options: 
     ("%perfmagic dislpay static", "display"),
     ("%ranks restrat", "restart"),
     ("%bench --smaples 3 x = 1", "--samples"),
+    ("%compare a b --quantitiy done", "--quantity"),
 ])  # fmt: skip
 def test_a_mistyped_word_suggests_the_nearest_one(notebook: Notebook, line: str, meant: str) -> None:
     assert f"did you mean {meant}?" in notebook.run(line).refusal
+    assert "did you mean" not in notebook.run("%%bench --xyzzy\n1").refusal

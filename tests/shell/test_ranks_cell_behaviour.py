@@ -13,6 +13,7 @@ pytest.importorskip("torch", reason="ranks need torch")
 
 import perfmagic
 
+from .alike import ALIKE
 from .conftest import Notebook, Ran
 
 pytestmark = pytest.mark.slow
@@ -54,38 +55,6 @@ def in_ranks(text: str) -> list[str]:
         printed_by.setdefault(text_of_rank, set()).update(int(rank) for rank in re.findall(r"\d+", label))
     assert all(ranks == {0, 1} for ranks in printed_by.values()), text
     return list(printed_by)
-
-
-ALIKE = {
-    "a variable stays": ["x = 41 + 1\ndef f():\n    return x", "f()"],
-    "a variable can be deleted": ["x = 1", "del x", "'x' in globals()"],
-    "the last value is kept": ["'RES' + 'ULT'", "_"],
-    "the value of None shows nothing": ["6 * 7", "None", "_"],
-    "a cell that ends in a statement has no value": ["if True:\n    5"],
-    "a trailing semicolon suppresses the value": ["1 + 1", "6 * 7;", "_"],
-    "print and value": ["print('hello')\n5"],
-    "print without an end of line": ["print('hello', end='')"],
-    "await": ["import asyncio\nx = await asyncio.sleep(0, 41)\nx + 1"],
-    "async for and async with": [
-        "from contextlib import aclosing\nasync def three():\n    for i in range(3):\n        yield i",
-        "got = []\nasync with aclosing(three()) as t:\n    async for i in t:\n        got.append(i)\ngot",
-    ],
-    "magics and commands": ["more = %sx echo 1\nwords = !echo hello\nlist(more), list(words)"],
-    "future imports": ["from __future__ import annotations\ndef f(x: NotThere): ...\nf.__annotations__"],
-    "a future import below a docstring": [
-        '"""words"""\nfrom __future__ import annotations\ndef f(x: NotThere): ...\nf.__annotations__'
-    ],
-    "a docstring": ["'only words'"],
-    "text that looks like a magic": ['s = """\n%%ranks\n"""\ns'],
-    "triple-quoted text": ['s = """a\n    b\n\tc"""\ns'],
-    "Chinese": ["数 = '队列'\n数"],
-    "a class and a comprehension": ["n = 3\nclass A:\n    size = n\n[i * n for i in range(A.size)]"],
-    "a jump inside its loop": ["for i in range(9):\n    if i == 3: break\ni"],
-    "a decorated function": ["import functools\n@functools.lru_cache\ndef f(): return 7\nf()"],
-    "an assignment expression": ["(y := 5) + 1", "y"],
-    "a question mark's own words": ["x = 'what?'\nx"],
-    "globals are the module's": ["__name__, globals() is get_ipython().user_ns"],
-}
 
 
 @pytest.mark.parametrize("what", ALIKE)
@@ -212,7 +181,3 @@ def test_help_needs_no_cell_below(notebook: Notebook, cell: str) -> None:
     ran = notebook.run(cell)
     assert ran.error is None
     assert "--sweep n=A,B,C" in ran.printed
-
-
-def test_a_cell_without_a_body_is_reported_as_empty(notebook: Notebook) -> None:
-    assert "%%ranks: the cell is empty" in str(notebook.run("%%ranks -n 2").error)

@@ -91,6 +91,11 @@ def test_a_pace_for_a_rank_on_the_cpu_is_an_error_with_a_hint(notebook: Notebook
     ("cell", "words"),
     [
         ("%%ranks -n 65 --plain\n1", "65 ranks: 1 to 64 processes"),
+        ("%%ranks -n 0\n1", "1 to 64 processes"),
+        ("%%ranks --on x\n1", "'x' is not a rank"),
+        ("%%ranks --device tpu\n1", "invalid choice: 'tpu'"),
+        ("%%ranks x = 1\n1", "unknown option 'x = 1'"),
+        ("%%ranks -o 1x\n1", "'1x' is not a Python name"),
         ("%%ranks --device cuda --plain\n1", "torch sees 0"),
         ("%%ranks --backend nonsense --plain\n1", "nonsense"),
         ("%%ranks -n 3 --cluster nonsense --plain\n1", "no cluster 'nonsense'"),

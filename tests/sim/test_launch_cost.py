@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 import perfmagic  # noqa: E402 - after the skip
 
 OURS = str(Path(perfmagic.__file__).parent)
-# benchmarks/sim_launch.py measures the same ops in time; with one or two calls more than there are now
+# benchmarks/graph.py measures such ops in time ("plain"); with one or two calls more than there are now
 OPS: dict[str, tuple[int, Callable[[Any], Any]]] = {
     "x + y": (44, lambda x: x + x),
     "x.relu_()": (46, lambda x: x.relu_()),

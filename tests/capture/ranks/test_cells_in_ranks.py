@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmagic.base.errors import CaptureError, OptionError
+from perfmagic.base.errors import OptionError
 from perfmagic.trace.formats.sources import read_file
 
 from .conftest import Cells
@@ -25,11 +25,6 @@ def test_ranks_know_who_they_are_as_torchrun_tells_them(three: Cells) -> None:
         f"({rank}, 3, ['{rank}', '{rank}', '3', '3', '127.0.0.1'])" for rank in range(3)
     ]
     assert values(three, "dist.get_rank(), dist.get_world_size()") == [f"({rank}, 3)" for rank in range(3)]
-
-
-def test_variables_stay_and_are_each_ranks_own(three: Cells) -> None:
-    three.run("mine = rank * 10")
-    assert values(three, "mine + 1") == ["1", "11", "21"]
 
 
 def test_a_cell_for_some_ranks_runs_in_those_alone(three: Cells) -> None:
@@ -98,21 +93,6 @@ os.write(2, b"no warning\\n");"""
     assert "hostname" not in str(said)
 
 
-def test_await_works(three: Cells) -> None:
-    assert values(three, "import asyncio\nawait asyncio.sleep(0, 41) + rank") == ["41", "42", "43"]
-
-
-def test_variables_are_sent_and_fetched(three: Cells) -> None:
-    import pickle
-
-    three.session.push(pickle.dumps([[1, 2]]), ["given"])
-    assert values(three, "given") == ["[1, 2]"] * 3
-    assert [pickle.loads(pickled) for pickled in three.session.pull("rank ** 2")] == [0, 1, 4]
-    with pytest.raises(CaptureError, match="rank 0: NameError"):
-        three.session.pull("not_there")
-    assert three.works()
-
-
 def test_each_rank_records_the_cell_and_all_begin_together(three: Cells, tmp_path: Path) -> None:
     end = three.run("y = use()\nfor i in range(2):\n    y += i", record={})
     traces = []
@@ -153,16 +133,6 @@ def test_a_rank_shares_most_of_its_memory(three: Cells) -> None:
         )
         private = sum(int(rows[name].split()[0]) for name in rows if name.startswith("Private_"))
         assert private < int(rows["Rss"].split()[0]) / 2
-
-
-def test_very_much_output_is_shown_in_part_and_kept_whole(three: Cells) -> None:
-    three.run("if rank == 1: print('\\n'.join(map(str, range(100_000))))\nelse: print('short')")
-    lines = [text for rank, _, text in three.heard.lines if rank == 1]
-    assert lines[:2] == ["0", "1"]
-    assert lines[-1] == "99999"
-    assert len(lines) < 30_000
-    assert three.session.printed.text(1).split() == [str(i) for i in range(100_000)]
-    assert [text for rank, _, text in three.heard.lines if rank == 0] == ["short"]
 
 
 def test_very_much_output_of_a_program_keeps_its_order(three: Cells) -> None:

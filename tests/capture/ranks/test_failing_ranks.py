@@ -77,18 +77,6 @@ def test_an_exception_while_others_compute_waits_for_them_and_says_so(three: Cel
     assert three.works()
 
 
-def test_the_same_exception_in_all_is_one(three: Cells) -> None:
-    assert messages(three.run("1 / 0")) == ["ZeroDivisionError on ranks 0–2, line 2: division by zero"]
-    assert three.works()
-
-
-def test_a_syntax_error_is_one_and_nothing_runs(three: Cells) -> None:
-    end = three.run("ran = True\nx = = 1")
-    assert [(failure.type, failure.line) for failure in end.failures] == [("SyntaxError", 3)] * 3
-    end = three.run("'ran' in globals()")
-    assert [value["text/plain"] for value in end.values.values()] == ["False"] * 3
-
-
 def test_a_rank_that_will_not_join_is_reasoned(three: Cells) -> None:
     end = three.run("if rank != 1: use()")
     where = r"waits in all_reduce on line 2, the (\w+) collective of the default group"
@@ -105,12 +93,6 @@ def test_ranks_that_were_left_out_will_not_join(three: Cells) -> None:
     end = three.run("use()", on=[0, 2])
     assert end.hang.endswith("rank 1 does not run this cell and will not join")
     assert three.works()
-
-
-def test_a_rank_that_comes_late_is_waited_for(three: Cells) -> None:
-    end = three.run("if rank == 1: time.sleep(1.5)\nuse()")  # several times the grace
-    assert end.failures == ()
-    assert end.hang == ""
 
 
 def test_input_is_refused_at_once(three: Cells) -> None:

@@ -12,16 +12,25 @@ def reduce(number: int | None = None, line: int = 2, call: str = "all_reduce", *
     return Place(line=line, call=call, number=number, **more)  # type: ignore[arg-type]
 
 
-def test_ranks_that_compute_do_not_hang() -> None:
-    assert find_hang({0: Place(2), 1: Place(3)}, [], 2) == ([], "")
+OF_A, OF_B = reduce(1, ranks=(0, 1), group="a"), reduce(1, ranks=(1, 2), group="b")
+HALF = reduce(1, ranks=(0, 2), group="half")
+# where each rank is, which have ended, how many there are
+MAY_GO_ON: dict[str, tuple[dict[int, Place], list[int], int]] = {
+    "ranks that compute": ({0: Place(2), 1: Place(3)}, [], 2),
+    "who waits for a computing rank": ({0: reduce(), 1: Place(3)}, [], 2),
+    "all in one operation": ({0: reduce(1), 1: reduce(1, line=5)}, [], 2),
+    "who waits for an ended rank whose device works": ({0: reduce(), 1: Place(device_busy=True)}, [1], 2),
+    "a subgroup that is complete": ({0: HALF, 1: Place(), 2: HALF}, [1], 3),
+    "who waits for a complete operation": ({0: OF_A, 1: OF_B, 2: OF_B}, [], 3),
+    "who waits for a group of unknown ranks": ({0: reduce(), 1: Place(), 2: Place(4)}, [1], 3),
+    "who waits for the first group": ({0: Place(4, "init_process_group"), 1: Place()}, [1], 2),
+    "who waits for a key": ({0: Place(3, key_wait="store.get('a')"), 1: reduce()}, [], 2),
+}
 
 
-def test_a_rank_that_waits_for_a_computing_rank_may_go_on() -> None:
-    assert find_hang({0: reduce(), 1: Place(3)}, [], 2) == ([], "")
-
-
-def test_all_in_one_operation_may_go_on() -> None:
-    assert find_hang({0: reduce(1), 1: reduce(1, line=5)}, [], 2) == ([], "")
+@pytest.mark.parametrize("who", MAY_GO_ON)
+def test_who_may_go_on_is_not_ended(who: str) -> None:
+    assert find_hang(*MAY_GO_ON[who]) == ([], "")
 
 
 def test_a_rank_that_has_ended_will_not_join() -> None:
@@ -30,19 +39,10 @@ def test_a_rank_that_has_ended_will_not_join() -> None:
     assert why == "rank 0 waits in all_reduce on line 2; rank 1 has finished the cell and will not join"
 
 
-def test_a_rank_that_has_ended_with_work_on_its_device_may_still_join() -> None:
-    assert find_hang({0: reduce(), 1: Place(device_busy=True)}, [1], 2) == ([], "")
-
-
 def test_ranks_that_do_not_run_the_cell_will_not_join() -> None:
     stuck, why = find_hang({0: reduce(), 2: reduce()}, [], 4)
     assert stuck == [0, 2]
     assert why.endswith("; ranks 1, 3 do not run this cell and will not join")
-
-
-def test_a_subgroup_that_is_complete_may_go_on_without_the_others() -> None:
-    inner = reduce(1, ranks=(0, 2), group="half")
-    assert find_hang({0: inner, 1: Place(), 2: inner}, [1], 3) == ([], "")
 
 
 def test_a_rank_that_waits_for_a_hung_rank_hangs_too() -> None:
@@ -50,11 +50,6 @@ def test_a_rank_that_waits_for_a_hung_rank_hangs_too() -> None:
     stuck, why = find_hang(places, [2], 3)
     assert stuck == [0, 1]
     assert why.endswith("; rank 2 has finished the cell and will not join")
-
-
-def test_a_rank_that_waits_for_a_complete_operation_may_go_on() -> None:
-    inner = reduce(1, ranks=(1, 2), group="b")
-    assert find_hang({0: reduce(1, ranks=(0, 1), group="a"), 1: inner, 2: inner}, [], 3) == ([], "")
 
 
 def test_collectives_of_different_kinds_do_not_match() -> None:
@@ -125,10 +120,6 @@ def test_a_rank_that_needs_an_ended_rank_hangs_though_another_computes() -> None
     assert why.endswith("; rank 1 has finished the cell and will not join")
 
 
-def test_a_computing_rank_may_be_enough_where_the_ranks_of_a_group_are_unknown() -> None:
-    assert find_hang({0: reduce(), 1: Place(), 2: Place(4)}, [1], 3) == ([], "")
-
-
 def test_the_wait_may_be_for_any_pending_operation() -> None:
     message = Place(call="irecv", peer=2)
     pair = reduce(1, ranks=(0, 1), group="a")
@@ -169,12 +160,6 @@ def test_a_rank_of_which_another_thread_runs_may_go_on() -> None:
     waits = "rank 1 waits in recv from rank 0 on line 3, and its thread sender runs"
     assert waited_for({0: here, 1: there}, [], 2) == said + waits
     assert waited_for({0: here, 1: Place(thread="sender")}, [1], 2) == said + "rank 1 runs its thread sender"
-
-
-def test_who_waits_for_the_first_group_or_for_a_key_is_never_ended() -> None:
-    meeting = Place(4, "init_process_group")
-    assert find_hang({0: meeting, 1: Place()}, [1], 2) == ([], "")
-    assert find_hang({0: Place(3, key_wait="store.get('a')"), 1: reduce()}, [], 2) == ([], "")
 
 
 def test_open_waits_name_who_has_arrived_and_where_the_others_are() -> None:

@@ -1,6 +1,5 @@
 """The message about a hang names rank, line and group: on the CPU as on the simulated device."""
 
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -196,17 +195,6 @@ def test_a_wait_for_a_key_that_nobody_sets_is_named_and_goes_on(ranks: Cells, ca
     assert messages(end) == [""]
     expected = f"still waiting: rank 0 waits in {call.replace('[', '').replace(']', '').format(key=key)} on line 3"
     assert f"{expected}, and no rank has set it" in ranks.heard.notices, ranks.heard.notices
-
-
-def test_a_rank_that_is_killed_is_what_the_others_hear_of() -> None:
-    cells = Cells(2)
-    try:
-        cells.run(USE)
-        end = cells.run("import signal\nif rank == 1: os.kill(os.getpid(), signal.SIGKILL)\nuse()")
-        assert messages(end)[0].startswith("rank 1 was killed (SIGKILL)")
-        assert re.match(r"rank 0 (was freed|lost its connection) on line 4\b.*: rank 1 was killed", messages(end)[1])
-    finally:
-        cells.session.close()
 
 
 def test_a_rank_that_does_not_answer_shows_its_stacks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,32 +85,23 @@ def test_collectives_that_do_not_match_are_named_by_each_rank(two: Cells, body: 
     assert two.works()
 
 
-@pytest.mark.parametrize(("sent", "expected"), [(10, 20), (20, 10)])
-def test_messages_of_another_size_are_named_by_both_ends(two: Cells, sent: int, expected: int) -> None:
+@pytest.mark.parametrize(
+    ("sent", "received", "of_send", "of_recv"),
+    [
+        ("torch.ones(10)", "torch.ones(20)", "40 bytes of float32", "80 bytes of float32"),
+        ("torch.ones(20)", "torch.ones(10)", "80 bytes of float32", "40 bytes of float32"),
+        ("torch.ones(4).int()", "torch.ones(4)", "16 bytes of int32", "16 bytes of float32"),
+    ],
+)
+def test_messages_of_another_size_or_type_are_named_by_both_ends(
+    two: Cells, sent: str, received: str, of_send: str, of_recv: str
+) -> None:
     end = two.run(
-        f"if rank:\n    dist.recv({ones(str(expected))}, 0)\nelse:\n    dist.send({ones(str(sent))}, 1)\n"
+        f"if rank:\n    dist.recv({received}.to(d))\nelse:\n    dist.send({sent}.to(d), 1)\n"
         "torch.ones(1, device=d).item()\nif d.type == 'sim': torch.sim.synchronize()"
     )
-    assert messages(end) == [
-        (
-            f"CommunicationError on ranks 0, 1: messages do not match: rank 0 is in send of {4 * sent} bytes of "
-            f"float32 to rank 1 (line 5), rank 1 is in recv of {4 * expected} bytes of float32 from rank 0 (line 3)"
-        )
-    ]
-    assert two.works()
-
-
-def test_a_message_of_another_type_from_any_rank_is_named_by_both_ends(two: Cells) -> None:
-    end = two.run(
-        f"m = {ones('4')}\nif rank:\n    dist.recv(m)\nelse:\n    dist.send(m.int(), 1)\n"
-        "if d.type == 'sim': torch.sim.synchronize()"
-    )
-    assert messages(end) == [
-        (
-            "CommunicationError on ranks 0, 1: messages do not match: rank 0 is in send of 16 bytes of int32 to "
-            "rank 1 (line 6), rank 1 is in recv of 16 bytes of float32 from rank 0 (line 4)"
-        )
-    ]
+    said = f"rank 0 is in send of {of_send} to rank 1 (line 5), rank 1 is in recv of {of_recv} from rank 0 (line 3)"
+    assert messages(end) == [f"CommunicationError on ranks 0, 1: messages do not match: {said}"]
     assert two.works()
 
 

@@ -180,23 +180,19 @@ class Truth:
         self.launches.append((at, threading.get_native_id(), chain))
 
 
-def disagreements(kind: str, name: str, text: str) -> dict[str, Any]:
-    """How often a program launches, and each launch whose chain the watch has otherwise."""
-    truth, events = Truth(), Events()
-    names: dict[str, Any] = {"launch": truth.launch, "__name__": "__main__"}
-    exec(compiled("earlier", EARLIER), names)
+def followed_wrong(kind: str, code: CodeType, names: dict[str, Any], truth: Truth) -> list[dict[str, Any]]:
+    """Each launch of a cell whose chain a watch has otherwise."""
+    events = Events()
     watch = (Monitoring if kind == "monitoring" else Settrace)(events, is_of_cell, [])
-    cell = compiled(name, textwrap.dedent(text))
     watch.acquire()
     try:
-        exec(cell, names)
+        exec(code, names)
     finally:
         watch.give_back()
     tree, marks = paths_of(events.by_thread, events.of_main)
     wrong = []
     for at, thread, chain in truth.launches:
-        own = marks[thread].path_at(at) if thread in marks else NOWHERE
-        seen = []
+        own, seen = marks[thread].path_at(at) if thread in marks else NOWHERE, []
         while own != NOWHERE:
             seen.append((tree.functions[tree.function[own]].co_name, tree.line[own]))
             own = tree.parent[own]
@@ -204,6 +200,15 @@ def disagreements(kind: str, name: str, text: str) -> dict[str, Any]:
         # a thread and a task begin without a caller: the watch adds the line of the cell that waits for them
         if seen[: len(chain)] != chain or (whole and len(seen) != len(chain)):
             wrong.append({"truth": chain, "watch": seen})
+    return wrong
+
+
+def disagreements(kind: str, name: str, text: str) -> dict[str, Any]:
+    """How often a program launches, and each launch whose chain the watch has otherwise."""
+    truth = Truth()
+    names: dict[str, Any] = {"launch": truth.launch, "__name__": "__main__"}
+    exec(compiled("earlier", EARLIER), names)
+    wrong = followed_wrong(kind, compiled(name, textwrap.dedent(text)), names, truth)
     return {"launches": len(truth.launches), "wrong": wrong, "left": left_behind(kind)}
 
 

@@ -10,12 +10,8 @@ import random
 import sys
 from typing import Any
 
-from perfmagic.capture.watch.events import Events
-from perfmagic.capture.watch.monitoring import Monitoring
-from perfmagic.capture.watch.paths import NOWHERE, paths_of
-from perfmagic.capture.watch.settrace import Settrace
 from tests.capture.watch.generated import program
-from tests.capture.watch.programs import Truth, compiled, is_of_cell, left_behind
+from tests.capture.watch.programs import Truth, compiled, followed_wrong, left_behind
 
 N_PROGRAMS = 150
 MOST_LAUNCHES = 400
@@ -45,24 +41,8 @@ def names_of(text: str, truth: Launches) -> dict[str, Any]:
 def disagreements(kind: str, seed: int) -> tuple[int, list[Any]]:
     """How often a program launches, and the launches whose chain the watch has otherwise."""
     functions, cell = program(random.Random(seed), threads=True)
-    truth, events = Launches(), Events()
-    names, code = names_of(functions, truth), compiled("cell", cell)
-    watch = (Monitoring if kind == "monitoring" else Settrace)(events, is_of_cell, [])
-    watch.acquire()
-    try:
-        exec(code, names)
-    finally:
-        watch.give_back()
-    tree, marks = paths_of(events.by_thread, events.of_main)
-    wrong = []
-    for at, thread, chain in truth.launches:
-        own, seen = marks[thread].path_at(at) if thread in marks else NOWHERE, []
-        while own != NOWHERE:
-            seen.append((tree.functions[tree.function[own]].co_name, tree.line[own]))
-            own = tree.parent[own]
-        whole = chain[-1][0] == "<module>"  # below a thread's function stands the line of the cell that waits for it
-        if seen[: len(chain)] != chain or (whole and len(seen) != len(chain)):
-            wrong.append([chain, seen])
+    truth = Launches()
+    wrong = followed_wrong(kind, compiled("cell", cell), names_of(functions, truth), truth)
     return len(truth.launches), wrong
 
 

@@ -20,21 +20,12 @@ def compiled_in(name: str) -> CodeType:
     return compile("x = 1", name, "exec")
 
 
-@pytest.mark.parametrize(
-    ("name", "mine"),
-    [
-        ("<ipython-input-3-0123456789ab>", True),
-        ("/tmp/ipykernel_77/1234567.py", True),
-        ("/home/someone/train.py", True),
-        ("train.py", True),
-        (json.__file__, False),
-        (np.__file__, False),
-        (perfmagic.base.units.__file__, False),
-        ("<string>", False),
-        ("<frozen importlib._bootstrap>", False),
-        ("<eval_with_key>.7", False),
-    ],
-)
+USERS = ("<ipython-input-3-0123456789ab>", "/tmp/ipykernel_77/1234567.py", "/home/someone/train.py", "train.py")
+OTHERS = ("<string>", "<frozen importlib._bootstrap>", "<eval_with_key>.7")
+OTHERS = (*OTHERS, json.__file__, np.__file__, perfmagic.base.units.__file__)
+
+
+@pytest.mark.parametrize(("name", "mine"), [*((name, True) for name in USERS), *((name, False) for name in OTHERS)])
 def test_cells_and_files_outside_of_libraries_are_the_users(name: str, mine: bool) -> None:
     assert UserCode()(compiled_in(name)) is mine
 
@@ -103,20 +94,21 @@ def test_a_function_is_shown_from_its_decorators_to_its_end(module: Path) -> Non
     assert known.file.endswith("util.py")
 
 
-def test_a_file_that_changed_since_it_was_loaded_shows_no_text(module: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("# one more line\n" + TEXT, CHANGED),
+        (TEXT.replace("(1 +", "(3 +"), CHANGED),  # the function still begins and ends where it did
+        (None, NO_TEXT),
+    ],
+    ids=["longer", "of the same shape", "gone"],
+)
+def test_a_file_that_is_not_what_ran_shows_no_text(module: Path, text: str | None, note: str) -> None:
     code = function(module, "other")
-    module.write_text("# one more line\n" + TEXT)
+    module.unlink() if text is None else module.write_text(text)
     linecache.checkcache(str(module))
     known = Sources().function(code, {17})
-    assert (known.texts, known.note) == ((), CHANGED)
-
-
-def test_a_file_that_is_gone_shows_no_text(module: Path) -> None:
-    code = function(module, "other")
-    module.unlink()
-    linecache.checkcache(str(module))
-    known = Sources().function(code, {17})
-    assert (known.texts, known.note) == ((), NO_TEXT)
+    assert (known.texts, known.note) == ((), note)
     assert Sources().statement(code, 18) == 18
 
 
@@ -136,16 +128,6 @@ def test_text_of_a_cell_that_is_no_python_is_still_text() -> None:
     assert sources.statement(code, 2) == 2
     known = sources.function(code, {2})
     assert (known.file, known.texts) == ("In[4]", ((2, "x = 1"),))
-
-
-def test_text_of_the_same_shape_that_is_not_what_ran_is_not_shown(module: Path) -> None:
-    """The function still begins and ends where it did, and its lines are other ones."""
-    code = function(module, "other")
-    module.write_text(TEXT.replace("(1 +", "(3 +"))
-    linecache.checkcache(str(module))
-    known = Sources().function(code, {17})
-    assert (known.texts, known.note) == ((), CHANGED)
-    assert Sources().statement(code, 18) == 18
 
 
 def test_a_lambda_of_a_changed_file_has_no_text(tmp_path: Path) -> None:

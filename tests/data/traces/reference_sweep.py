@@ -27,7 +27,7 @@ COPIES = {"gpu_memcpy", "Memcpy"}
 MEMSETS = {"gpu_memset", "Memset"}
 CALLS = {"cuda_runtime", "cuda_driver", "Runtime"}
 NAME_LENGTH = 160
-TOP_KERNELS = 10
+TOP_KERNELS = 3
 
 Spans = list[tuple[int, int]]
 

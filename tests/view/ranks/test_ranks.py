@@ -22,10 +22,10 @@ from perfmagic.view.ranks.doc import HEAD, rank_table, ranks_doc
 from perfmagic.view.ranks.live_data import window_on_axis
 from perfmagic.view.ranks.picture import DETAILS, MAX_BYTES, heights, ranks_picture, ranks_svg
 from perfmagic.view.svg.layouts import MAX_BYTES as LAYOUTS_BYTES
-from tests.analysis.build import US, Builder
+from tests.analysis.build import US
 from tests.analysis.ranks.test_costly_waits import rank as costly_rank
 from tests.analysis.ranks.test_costly_waits import rounds
-from tests.analysis.ranks.test_ranks import REDUCE, rank
+from tests.analysis.ranks.test_ranks import rank
 from tests.trace.recorded import real
 from tests.view.ranks.build import four_ranks, ranks, result
 
@@ -88,6 +88,8 @@ def test_the_hatch_the_words_beside_the_row_and_the_table_count_the_same_waiting
     assert (plain(row.words[0]), plain(cells[HEAD.index("waiting")])) == ("waits 400 µs", "400 µs")
     assert plain(row.words[1]) == "computes 1.96 ms"
     assert "the same, overlapped with compute" in ranks_svg(doc)
+    assert "the longest waiting for others 400 µs" in plain(doc.alt)
+    assert (doc.rows[1].words[0], rank_table(doc).rows[1][HEAD.index("waiting")]) == ("", "0\u00a0ns")
 
 
 @pytest.mark.slow
@@ -177,20 +179,3 @@ def test_what_is_shown_of_a_late_rank_is_the_longest_wait_for_it() -> None:
     assert last[0] - first[0] == 1000 * (starts[0][7] - starts[1][0])
     assert first[1] - first[0] == 1000 * (durations[1][0] - durations[7][0])
     assert last[1] - last[0] == 1000 * (durations[0][7] - durations[4][7])
-
-
-def test_what_a_rank_waits_is_one_number_beside_its_row_and_in_the_table() -> None:
-    def waits_beside_compute(number: int) -> Trace:
-        b = Builder()
-        b.op(0, 500, launch=0, name="gemm")
-        b.op(600 if number else 100, 1000, launch=50, name=REDUCE, stream=9)
-        return b.trace(rank=number, world_size=2)
-
-    ranks = ranks_of([waits_beside_compute(i) for i in range(2)])
-    assert ranks is not None
-    doc = ranks_doc(ranks)
-    assert [row.stat.waiting_ns for row in doc.rows] == [500 * US, 0]
-    assert doc.rows[0].stat.exposed_waiting_ns == 100 * US
-    assert [row.words[0] for row in doc.rows] == ["waits 100\u00a0µs", ""]
-    assert [row[HEAD.index("waiting")] for row in rank_table(doc).rows] == ["100\u00a0µs", "0\u00a0ns"]
-    assert "the longest waiting for others 100\u00a0µs" in doc.alt

@@ -15,23 +15,15 @@ from perfmagic.view.svg.canvas import UNITS_PER_PX, Canvas
 from perfmagic.view.svg.metrics import Scale
 from tests.analysis.build import US
 from tests.view.ranks.build import four_ranks, ranks, ring_doc
+from tests.view.timeline.build import decoded
 
 
 def table_of(doc: RanksDoc, table: str) -> dict[str, list[int]]:
     """The columns of one table, decoded as the browser does."""
     wire = ranks_wire(doc, {})
     data = zlib.decompress(wire.payload[: wire.header["overview_bytes"]])
-    columns = {}
-    for column in wire.header["columns"]:
-        if column["table"] != table:
-            continue
-        n, width = column["rows"], column["width"]
-        planes = np.frombuffer(data, np.uint8, n * width, column["at"]).reshape(width, n).astype(np.int64)
-        values = (planes << (8 * np.arange(width)[:, None])).sum(axis=0)
-        if column["code"] != "plain":
-            values = np.where(values & 1, -((values + 1) >> 1), values >> 1)
-        columns[column["name"]] = (np.cumsum(values) if column["code"] == "delta" else values).tolist()
-    return columns
+    layout = wire.header["columns"]
+    return {c["name"]: decoded(data, layout, table, c["name"]) for c in layout if c["table"] == table}
 
 
 def test_the_wire_has_each_collective_with_a_part_of_every_rank() -> None:

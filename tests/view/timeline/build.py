@@ -1,6 +1,8 @@
 """Small traces and findings by hand, for the tests of the pictures."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from hypothesis import HealthCheck, settings
@@ -95,3 +97,14 @@ def doc_of(trace: Trace, **options: int) -> TimelineDoc:
 
 def with_meta(trace: Trace, **changes: object) -> Trace:
     return replace(trace, meta=replace(trace.meta, **changes))
+
+
+def decoded(data: bytes, layout: Sequence[dict[str, Any]], table: str, name: str) -> list[int]:
+    """The numbers of a column as the browser reads them, the plain way."""
+    column = next(c for c in layout if (c["table"], c["name"]) == (table, name))
+    at, n, width = (column[key] for key in ("at", "rows", "width"))
+    stored = [sum(data[at + p * n + i] << (8 * p) for p in range(width)) for i in range(n)]
+    if column["code"] == "plain":
+        return stored
+    values = [-(v + 1) // 2 if v % 2 else v // 2 for v in stored]
+    return np.cumsum(values).tolist() if column["code"] == "delta" else values

@@ -8,7 +8,6 @@ python -m tests.view.timeline.golden
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,7 @@ from perfmagic.view.timeline.doc import timeline_doc
 from perfmagic.view.timeline.picture.timeline import timeline_svg
 from perfmagic.view.timeline.roofline import roofline_svg
 from tests.analysis.build import Builder
-from tests.analysis.diff.pairs import eager, fused
 from tests.analysis.shaped import BF16, FLOAT, Shaped
-from tests.trace.recorded import recorded
 from tests.view.ranks.build import four_ranks
 from tests.view.timeline.build import queue_of
 
@@ -39,7 +36,7 @@ _WHOLE = ("text", "pattern")  # their parts are no lines of their own
 
 
 def cell_with_copies() -> Trace:
-    """Compute, communication and a copy at once on three streams, gaps with and without queued ops, a sync."""
+    """Compute, communication, a copy and a memset on three streams, gaps with and without queued ops, a sync."""
     b = Builder()
     b.line(0, 2)
     b.op(-20, 40, name="gemm")  # queued before the cell
@@ -47,33 +44,14 @@ def cell_with_copies() -> Trace:
         b.op(100 + 60 * i, 140 + 60 * i, launch=10 + 5 * i, name="gemm")
     b.op(120, 300, launch=45, name="Memcpy HtoD (Pinned -> Device)", stream=8, size=4096)
     b.op(280, 500, launch=50, name="ncclDevKernel_AllReduce", stream=9)
+    b.op(510, 514, launch=55, name="Memset (Device)", stream=8)
+    b.op(505, 560, launch=57, name="softmax")
     b.line(60, 3)
     b.host_op(60, 620, "aten::item")
     b.sync(70, 610)
     b.line(620, 4)
     b.op(700, 760, launch=640, name="add")
     return b.trace(start=0, end=800, returned=780)
-
-
-# a cell on the simulated device, a cell with every lane, and recorded files with several streams and classes
-CASES: dict[str, Callable[[], Trace]] = {
-    "cell": queue_of,
-    "cell_with_copies": cell_with_copies,
-    **{
-        name: partial(recorded, name)
-        for name in ("a100_event_sync_3streams", "gp100_gpu_user_annotation", "v100_4streams_nccl_step")
-    },
-}
-
-# two timelines compared: the waterfall, then both on one axis
-COMPARISONS: dict[str, Callable[[], tuple[Trace, Trace]]] = {
-    "comparison_of_cells": lambda: (cell_with_copies(), queue_of()),
-    "comparison_of_steps": lambda: (eager(steps=3), fused(steps=3)),
-    "comparison_of_ranks": lambda: (
-        recorded("real/dlrm_8ranks/worker0_step_12.1694128201545.pt.trace"),
-        recorded("real/dlrm_8ranks/worker1_step_12.1694128201556.pt.trace"),
-    ),
-}
 
 
 def roofline_of(properties: dict[str, Any] | None = None) -> Trace:
@@ -84,12 +62,6 @@ def roofline_of(properties: dict[str, Any] | None = None) -> Trace:
     s.op("aten::mm", [[4096, 1], [1, 4096]], BF16, ((gemm, 40.0),))
     s.op("aten::addmm", [[512], [512, 512], [512, 512]], FLOAT, ((sgemm, 30.0),))
     return s.op("aten::add", [[4096], [4096]], FLOAT, (("add", 5.0),)).trace()
-
-
-ROOFLINES: dict[str, Callable[[], Trace]] = {
-    "roofline": roofline_of,
-    "roofline_without_peaks": partial(roofline_of, {"id": 0, "name": "NVIDIA Unheard Of"}),
-}
 
 
 def described(svg: str) -> list[str]:
@@ -112,12 +84,9 @@ def comparison_pictures(first: Trace, second: Trace) -> list[str]:
 
 # every picture by the name of its file, whatever it shows
 DRAWN: dict[str, Callable[[], list[str]]] = {
-    **{name: partial(lambda make: picture(make()), make) for name, make in CASES.items()},
-    **{name: partial(lambda pair: comparison_pictures(*pair()), pair) for name, pair in COMPARISONS.items()},
-    **{
-        name: partial(lambda make: described(roofline_svg(roofline_data(make(), 0))), make)
-        for name, make in ROOFLINES.items()
-    },
+    "cell_with_copies": lambda: picture(cell_with_copies()),
+    "comparison_of_cells": lambda: comparison_pictures(cell_with_copies(), queue_of()),
+    "roofline": lambda: described(roofline_svg(roofline_data(roofline_of(), 0))),
     "four_ranks": lambda: described(ranks_svg(four_ranks())),
 }
 

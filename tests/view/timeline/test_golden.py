@@ -9,12 +9,12 @@ from perfmagic.analysis.findings.find import findings
 from perfmagic.view.timeline.doc import timeline_doc
 from perfmagic.view.timeline.picture.timeline import timeline_svg
 from tests.view.timeline.build import queue_of
-from tests.view.timeline.golden import CASES, DRAWN, FOLDER, described
+from tests.view.timeline.golden import DRAWN, FOLDER, described
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", [*CASES, "four_ranks"])  # the others are compared where they are tested
+@pytest.mark.parametrize("name", DRAWN)
 def test_a_picture_is_what_was_agreed_on(name: str) -> None:
     agreed = (FOLDER / f"{name}.txt").read_text("utf-8").splitlines()
     changed = list(difflib.unified_diff(agreed, DRAWN[name](), "agreed", "drawn", n=0, lineterm=""))

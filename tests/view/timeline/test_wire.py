@@ -5,9 +5,7 @@ import json
 import re
 import zlib
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +21,7 @@ from perfmagic.view.timeline.live_columns import ColumnWriter
 from perfmagic.view.timeline.live_data import SCHEMA, Wire, timeline_wire
 from perfmagic.view.timeline.writers import live_section
 from tests.trace.recorded import ALONE, real, recorded
-from tests.view.timeline.build import HOSTILE, UNHURRIED, queue_of
+from tests.view.timeline.build import HOSTILE, UNHURRIED, decoded, queue_of
 from tests.view.timeline.wire_vectors import FOLDER, amounts, cases, expected
 
 pytestmark = pytest.mark.slow
@@ -39,19 +37,6 @@ def wire_of(trace: Trace) -> Wire:
     return timeline_wire(timeline_doc(trace, findings(trace)), trace)
 
 
-def read(raw: bytes, layout: list[dict[str, Any]], table: str, name: str) -> list[int]:
-    """The stored numbers of a column, decoded the plain way."""
-    column = next(c for c in layout if (c["table"], c["name"]) == (table, name))
-    data = raw[column["at"] : column["at"] + column["width"] * column["rows"]]
-    stored = [
-        sum(data[p * column["rows"] + i] << (8 * p) for p in range(column["width"])) for i in range(column["rows"])
-    ]
-    if column["code"] == "plain":
-        return stored
-    values = [-(v + 1) // 2 if v % 2 else v // 2 for v in stored]
-    return np.cumsum(values).tolist() if column["code"] == "delta" else values
-
-
 @UNHURRIED
 @given(st.lists(st.integers(-(2**40), 2**40), max_size=40))
 def test_every_code_gives_back_what_was_written(numbers: list[int]) -> None:
@@ -60,9 +45,9 @@ def test_every_code_gives_back_what_was_written(numbers: list[int]) -> None:
     out.delta("t", "delta", numbers)
     out.plain("t", "plain", [abs(n) for n in numbers])
     raw = zlib.decompress(out.payload())
-    assert read(raw, out.layout, "t", "signed") == numbers
-    assert read(raw, out.layout, "t", "delta") == numbers
-    assert read(raw, out.layout, "t", "plain") == [abs(n) for n in numbers]
+    assert decoded(raw, out.layout, "t", "signed") == numbers
+    assert decoded(raw, out.layout, "t", "delta") == numbers
+    assert decoded(raw, out.layout, "t", "plain") == [abs(n) for n in numbers]
 
 
 def test_a_number_no_browser_can_hold_is_refused() -> None:

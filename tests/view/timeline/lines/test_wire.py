@@ -15,7 +15,7 @@ from perfmagic.view.timeline.doc import timeline_doc
 from perfmagic.view.timeline.lines.live_data import EXACT, GRID, MOST_ROWS, NOT_DRAWN
 from perfmagic.view.timeline.live_data import Wire, timeline_wire
 from tests.analysis.timeline.test_by_path import MAIN, MS, WORKER, trace_of
-from tests.view.timeline.build import HOSTILE, noisy, queue_of
+from tests.view.timeline.build import HOSTILE, decoded, noisy, queue_of
 from tests.view.timeline.lines.build import BACKWARD, with_backward
 
 BYTES_A_ROW = 120  # compressed, of rows with a few intervals each
@@ -35,13 +35,7 @@ def _bytes(wire: Wire, table: str, name: str) -> bytes:
 
 
 def column(wire: Wire, table: str, name: str) -> list[int]:
-    column, data = _where(wire, table, name), _bytes(wire, table, name)
-    rows = column["rows"]
-    stored = [sum(data[p * rows + i] << (8 * p) for p in range(column["width"])) for i in range(rows)]
-    if column["code"] == "plain":
-        return stored
-    values = [-(v + 1) // 2 if v % 2 else v // 2 for v in stored]
-    return np.cumsum(values).tolist() if column["code"] == "delta" else values
+    return decoded(zlib.decompress(wire.payload), wire.header["columns"], table, name)
 
 
 def chains(wire: Wire, name: str) -> list[list[tuple[str, int, int]]]:
