@@ -9,7 +9,6 @@ import random
 import textwrap
 
 N_FUNCTIONS = 5  # the odd ones are generators
-DEEPEST = 3
 
 HEAD = """
 import contextlib, threading
