@@ -297,8 +297,19 @@ class SimLog:
         return ledger.block(held, device)
 
     def _tables(self) -> tuple[list[Any], ...]:
-        rows = self._ops, self._calls, self._host_ops, self._waits, self._counters, self._host_waits
-        return *rows, self._races, self._dropped, self._collectives, self._nodes, self._paced
+        return (
+            self._ops,
+            self._calls,
+            self._host_ops,
+            self._waits,
+            self._counters,
+            self._host_waits,
+            self._races,
+            self._dropped,
+            self._collectives,
+            self._nodes,
+            self._paced,
+        )
 
     def _set_ends(self, ops: int, calls: int, host_ops: int) -> None:
         self._ops_end = ops + self.limit

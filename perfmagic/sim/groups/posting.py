@@ -125,30 +125,7 @@ def _work(errands: SimpleQueue[Errand | None]) -> None:
 _Work: Any = dist.Work  # its stubs declare more than a work of Python has to have
 
 
-class _WorkOf(_Work):  # type: ignore[misc]
-    """What torch asks of either kind.  what: the job or the errand.  result: what a future gives."""
-
-    def __init__(self, what: Job | Errand, result: Any) -> None:
-        super().__init__()
-        self._what, self._result = what, result
-
-    def is_completed(self) -> bool:
-        return self._what.done
-
-    def is_success(self) -> bool:
-        return self._what.done and self._what.error is None
-
-    def exception(self) -> BaseException | None:
-        return self._what.error
-
-    def result(self) -> Any:
-        return self._result
-
-    def synchronize(self) -> None:
-        self.wait()
-
-
-class DeviceWork(_WorkOf):
+class DeviceWork(_Work):  # type: ignore[misc]
     """An operation on the device's stream.
 
     job: queued.  result: what a future gives.  blocks: the host waits in wait(), as it does at a barrier.
@@ -156,8 +133,8 @@ class DeviceWork(_WorkOf):
     """
 
     def __init__(self, job: Job, result: Any, *, blocks: bool = False, source: Callable[[], int | None]) -> None:
-        super().__init__(job, result)
-        self._job, self._blocks, self._source = job, blocks, source
+        super().__init__()
+        self._job, self._result, self._blocks, self._source = job, result, blocks, source
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Make the current stream wait for the operation."""
@@ -167,6 +144,21 @@ class DeviceWork(_WorkOf):
         if self._blocks:
             wait_for_job(self._job, "simStreamSynchronize")
         return True
+
+    def is_completed(self) -> bool:
+        return self._job.done
+
+    def is_success(self) -> bool:
+        return self._job.done and self._job.error is None
+
+    def exception(self) -> BaseException | None:
+        return self._job.error
+
+    def result(self) -> Any:
+        return self._result
+
+    def synchronize(self) -> None:
+        self.wait()
 
     def _source_rank(self) -> int:
         wait_for_job(self._job, "simStreamSynchronize")
@@ -185,12 +177,12 @@ class DeviceWork(_WorkOf):
         return future
 
 
-class HostWork(_WorkOf):
+class HostWork(_Work):  # type: ignore[misc]
     """An operation on host tensors, which a courier does; as DeviceWork."""
 
     def __init__(self, errand: Errand, request: Request, result: Any, source: Callable[[], int | None]) -> None:
-        super().__init__(errand, result)
-        self._errand, self._request, self._source = errand, request, source
+        super().__init__()
+        self._errand, self._request, self._result, self._source = errand, request, result, source
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Block until it is done. Raises CommunicationError where it failed, was ended or takes longer than timeout."""
@@ -206,6 +198,21 @@ class HostWork(_WorkOf):
         if self._errand.error is not None:
             raise self._errand.error.with_traceback(None)
         return True
+
+    def is_completed(self) -> bool:
+        return self._errand.done
+
+    def is_success(self) -> bool:
+        return self._errand.done and self._errand.error is None
+
+    def exception(self) -> BaseException | None:
+        return self._errand.error
+
+    def result(self) -> Any:
+        return self._result
+
+    def synchronize(self) -> None:
+        self.wait()
 
     def _source_rank(self) -> int:
         self.wait()
