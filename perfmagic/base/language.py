@@ -76,9 +76,14 @@ class Words(str):
 
 
 def _words(
-    translations: gettext.NullTranslations, template: str, many: str, n: int, values: dict[str, object], *,
+    translations: gettext.NullTranslations,
+    template: str,
+    many: str,
+    n: int,
+    values: dict[str, object],
+    *,
     is_sentence: bool = False,
-) -> Words:  # fmt: skip
+) -> Words:
     # gettext of "" is the catalogue's header
     form = translations.ngettext(template, many, n) if many else template and translations.gettext(template)
     text = form.format(**values)

@@ -174,9 +174,15 @@ def _window_words(trace: Trace, start_ns: int, end_ns: int) -> str:
 
 
 def flame_of(
-    trace: Trace, comm_names: str | None, answers: Callable[[], Answers], selection: Selection, *, thread: int | None,
-    by_thread: bool, weight: str,
-) -> FlameResult:  # fmt: skip
+    trace: Trace,
+    comm_names: str | None,
+    answers: Callable[[], Answers],
+    selection: Selection,
+    *,
+    thread: int | None,
+    by_thread: bool,
+    weight: str,
+) -> FlameResult:
     """The flame graph of a selection, as TimelineResult.flame() describes it."""
     if weight not in WEIGHTS:
         hint = did_you_mean(str(weight), WEIGHTS) + f"weights: {units.listed(WEIGHTS)}"

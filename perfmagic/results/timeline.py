@@ -381,10 +381,17 @@ class TimelineResult(Result):
         return python_during(self.trace, start, end, _thread_number("python_during", thread))
 
     def flame(
-        self, start_ns: float | None = None, end_ns: float | None = None, *, step: int | None = None,
-        line: int | None = None, answer: int | None = None, thread: int | None = None, by_thread: bool = False,
+        self,
+        start_ns: float | None = None,
+        end_ns: float | None = None,
+        *,
+        step: int | None = None,
+        line: int | None = None,
+        answer: int | None = None,
+        thread: int | None = None,
+        by_thread: bool = False,
         weight: str = "time",
-    ) -> FlameResult:  # fmt: skip
+    ) -> FlameResult:
         """Where was Python during this time? A flame graph of its frames or lines with operators, or of these alone.
 
         start_ns, end_ns: as of a finding.  step: a step's number.  line: of the cell.  answer: its number, from 1.

@@ -139,9 +139,16 @@ def item(source: SimTensor) -> Any:
 
 
 def _queue(
-    tensor: SimTensor, name: str, body: Body, size_bytes: int, begin_ns: int, free: bool, *, reads: bool,
+    tensor: SimTensor,
+    name: str,
+    body: Body,
+    size_bytes: int,
+    begin_ns: int,
+    free: bool,
+    *,
+    reads: bool,
     writes: bool = True,
-) -> Job:  # fmt: skip
+) -> Job:
     """Launch a copy.  free: the host stages nothing, so the call ends when the copy is queued."""
     ref = tensor._ref
     lane, in_backward = launch_lane(ref.buffer.device_index, [ref])

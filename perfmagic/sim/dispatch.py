@@ -348,9 +348,16 @@ def _run_and_wait(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def _launch(
-    op: Operator, taken: Arguments, body: Callable[[], None], lane: Lane, in_backward: bool, writes: list[Buffer],
-    fresh: Sequence[Buffer] = (), *, direct: bool = False,
-) -> Job:  # fmt: skip
+    op: Operator,
+    taken: Arguments,
+    body: Callable[[], None],
+    lane: Lane,
+    in_backward: bool,
+    writes: list[Buffer],
+    fresh: Sequence[Buffer] = (),
+    *,
+    direct: bool = False,
+) -> Job:
     kind, name, call = _identity(op, taken)
     pace = lane.device.pace
     by_work = pace if isinstance(pace, Pace) and pace.by_work and kind == OpKind.KERNEL else None

@@ -31,10 +31,22 @@ def sleep(seconds: float) -> None:
 
 
 def queue_op(
-    lane: Lane, name: str, kind: OpKind, body: Body | None, reads: Sequence[Buffer], writes: Sequence[Buffer], *,
-    call: str = "simLaunchKernel", size_bytes: int = -1, least_s: float | None = None, direct: bool = False,
-    in_backward: bool = False, meets_ranks: bool = False, start_ns: int = 0, hold_s: float = 0.0,
-) -> Job:  # fmt: skip
+    lane: Lane,
+    name: str,
+    kind: OpKind,
+    body: Body | None,
+    reads: Sequence[Buffer],
+    writes: Sequence[Buffer],
+    *,
+    call: str = "simLaunchKernel",
+    size_bytes: int = -1,
+    least_s: float | None = None,
+    direct: bool = False,
+    in_backward: bool = False,
+    meets_ranks: bool = False,
+    start_ns: int = 0,
+    hold_s: float = 0.0,
+) -> Job:
     """Launch: queue an op behind the writers of what it uses and the readers of what it writes.
 
     reads: buffers used, those written in place among them.  least_s: instead of the device's pace.

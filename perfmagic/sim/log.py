@@ -215,9 +215,18 @@ class SimLog:
         )  # fmt: skip
 
     def add_op(
-        self, start_ns: int, end_ns: int, kind: OpKind, device: int, stream: int, name: str, correlation: int,
-        size_bytes: int, *, raced: tuple[int, Hazard] | None,
-    ) -> None:  # fmt: skip
+        self,
+        start_ns: int,
+        end_ns: int,
+        kind: OpKind,
+        device: int,
+        stream: int,
+        name: str,
+        correlation: int,
+        size_bytes: int,
+        *,
+        raced: tuple[int, Hazard] | None,
+    ) -> None:
         """One device op, from the stream's thread.  raced: see Job."""
         if len(self._ops) >= self._ops_end:
             self._dropped.append(start_ns)
@@ -260,9 +269,15 @@ class SimLog:
         self._host_ops.append((start_ns, end_ns, int(HostKind.OP), name, threading.get_native_id()))
 
     def add_wait(
-        self, at_ns: int, correlation: int, device: int, stream: int, on_stream: int, on_correlation: int,
+        self,
+        at_ns: int,
+        correlation: int,
+        device: int,
+        stream: int,
+        on_stream: int,
+        on_correlation: int,
         on_device: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """stream waits until on_stream, of on_device, has done its launches up to on_correlation."""
         if len(self._waits) < self._calls_end:
             self._waits.append((at_ns, correlation, device, stream, on_stream, on_correlation, on_device))

@@ -270,14 +270,26 @@ class Trace:
 
 
 def make_trace(
-    names: Sequence[str], meta: TraceMeta, *, ops: Mapping[str, Any] | None = None,
-    calls: Mapping[str, Any] | None = None, host_ops: Mapping[str, Any] | None = None,
-    python_frames: Mapping[str, Any] | None = None, waits: Mapping[str, Any] | None = None,
-    counters: Mapping[str, Any] | None = None, marks: Mapping[str, Any] | None = None, cell: Cell | None = None,
-    shapes: Sequence[LaunchShape] = (), input_shapes: Sequence[str] = (), input_dtypes: Sequence[str] = (),
-    input_values: Sequence[str] = (), collectives: Sequence[Collective] = (), paths: Paths | None = None,
-    blocks: Mapping[str, Any] | None = None, host_waits: Mapping[str, Any] | None = None,
-) -> Trace:  # fmt: skip
+    names: Sequence[str],
+    meta: TraceMeta,
+    *,
+    ops: Mapping[str, Any] | None = None,
+    calls: Mapping[str, Any] | None = None,
+    host_ops: Mapping[str, Any] | None = None,
+    python_frames: Mapping[str, Any] | None = None,
+    waits: Mapping[str, Any] | None = None,
+    counters: Mapping[str, Any] | None = None,
+    marks: Mapping[str, Any] | None = None,
+    cell: Cell | None = None,
+    shapes: Sequence[LaunchShape] = (),
+    input_shapes: Sequence[str] = (),
+    input_dtypes: Sequence[str] = (),
+    input_values: Sequence[str] = (),
+    collectives: Sequence[Collective] = (),
+    paths: Paths | None = None,
+    blocks: Mapping[str, Any] | None = None,
+    host_waits: Mapping[str, Any] | None = None,
+) -> Trace:
     """Build a trace from unsorted columns (see perfmagic.trace.columns), joined and frozen.
 
     `launch` and `line` columns are computed here and must not be given. Python frames may be among host_ops, or apart

@@ -27,9 +27,14 @@ GRACE = "PERFMAGIC_RANKS_GRACE_S"
 
 
 def join(
-    script: str, arguments: Sequence[str] = (), *, save: str | None = None, device: str = "auto",
-    memory: bool = False, shapes: bool = False,
-) -> int:  # fmt: skip
+    script: str,
+    arguments: Sequence[str] = (),
+    *,
+    save: str | None = None,
+    device: str = "auto",
+    memory: bool = False,
+    shapes: bool = False,
+) -> int:
     """Run a script as a rank of the job that a launcher has started; the exit status of the process.
 
     save: the folder to write this rank's trace to, as rank0.npz and so on; None records nothing.

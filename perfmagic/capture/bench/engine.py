@@ -277,10 +277,15 @@ class Engine:
     """
 
     def __init__(
-        self, spec: BenchSpec, *, synced: bool, setup: Callable[[], object] | None = None,
-        profile: Callable[[], Recording] | None = None, on_sample: Callable[[Callable[[], str]], None] | None = None,
+        self,
+        spec: BenchSpec,
+        *,
+        synced: bool,
+        setup: Callable[[], object] | None = None,
+        profile: Callable[[], Recording] | None = None,
+        on_sample: Callable[[Callable[[], str]], None] | None = None,
         host: Host | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         heard = None if on_sample is None else lambda: on_sample(partial(progress_words, self.phases))
         self.phases: Phases = Phases(Plan(spec, synced, setup, profile), host or Host(), on_sample=heard)
         self._quiet = Quiet()

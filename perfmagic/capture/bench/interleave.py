@@ -31,9 +31,14 @@ class Interleaved:
     """
 
     def __init__(
-        self, engines: Sequence[Engine], *, band: float = BAND, decide_s: float = DECIDE_S,
-        clock_ns: Callable[[], int] = time.perf_counter_ns, quiet: Quiet | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        engines: Sequence[Engine],
+        *,
+        band: float = BAND,
+        decide_s: float = DECIDE_S,
+        clock_ns: Callable[[], int] = time.perf_counter_ns,
+        quiet: Quiet | None = None,
+    ) -> None:
         self.engines = engines
         self._phases = [engine.phases for engine in engines]
         self._quiet = quiet or Quiet()
@@ -151,10 +156,14 @@ def share_empty_loops(engines: Sequence[Engine]) -> None:
 
 
 def measure_interleaved(
-    bodies: Sequence[Callable[[], object]], specs: Sequence[BenchSpec], *, band: float = BAND,
-    decide_s: float = DECIDE_S, clock_ns: Callable[[], int] = time.perf_counter_ns,
+    bodies: Sequence[Callable[[], object]],
+    specs: Sequence[BenchSpec],
+    *,
+    band: float = BAND,
+    decide_s: float = DECIDE_S,
+    clock_ns: Callable[[], int] = time.perf_counter_ns,
     kept: Callable[[list[BenchRecord]], None] | None = None,
-) -> list[BenchRecord]:  # fmt: skip
+) -> list[BenchRecord]:
     """The records of some bodies whose samples were interleaved, as many of each (see Interleaved).
 
     An exception of a body ends all of them, an interrupt too: kept is then given what was measured before, and the

@@ -205,9 +205,14 @@ class Sampler:
     """Takes samples of one body.  on_sample: called before every sample, to show progress."""
 
     def __init__(
-        self, spec: BenchSpec, devices: Devices, watch: Stopwatch, *, on_sample: Callable[[], None] | None,
+        self,
+        spec: BenchSpec,
+        devices: Devices,
+        watch: Stopwatch,
+        *,
+        on_sample: Callable[[], None] | None,
         rest: Callable[[float], None] = time.sleep,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.spec, self.devices, self.watch = spec, devices, watch
         self.caches: HostCaches | CudaCache | None = None
         self._on_sample, self._rest = on_sample, rest

@@ -106,9 +106,14 @@ class StoppingRule:
     """
 
     def __init__(
-        self, *, wanted: int | None = None, fewest: int | None = None, most: int = 10_000, rel: float = 0.01,
+        self,
+        *,
+        wanted: int | None = None,
+        fewest: int | None = None,
+        most: int = 10_000,
+        rel: float = 0.01,
         time_s: float = 2.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.reason: str = ""
         self._wanted, self._fewest, self._most = wanted, fewest, most
         self._rel, self._time_s, self._cap_s = rel, time_s, max(CAP_S, time_s)

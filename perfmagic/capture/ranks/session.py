@@ -138,9 +138,14 @@ class Session:
         return [peer for peer in self.peers if not peer.alive]
 
     def run(
-        self, source: str, *, on: Sequence[int] | None = None, record: dict[str, Any] | None = None, count: int = 0,
+        self,
+        source: str,
+        *,
+        on: Sequence[int] | None = None,
+        record: dict[str, Any] | None = None,
+        count: int = 0,
         interactivity: str = "",
-    ) -> CellEnd:  # fmt: skip
+    ) -> CellEnd:
         """Run a cell in all ranks, or in some.
 
         source: with the line of its magic first.  record: how, None for a plain run.

@@ -38,9 +38,18 @@ class Given:
     """
 
     def __init__(
-        self, outputs: Any, inputs: Any, opts: Any, *, device: int | None = None, title: str = "",
-        peer: int | None = None, way: str = "", tag: int = 0, splits: tuple[Sequence[int], Sequence[int]] = ((), ()),
-    ) -> None:  # fmt: skip
+        self,
+        outputs: Any,
+        inputs: Any,
+        opts: Any,
+        *,
+        device: int | None = None,
+        title: str = "",
+        peer: int | None = None,
+        way: str = "",
+        tag: int = 0,
+        splits: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    ) -> None:
         __tracebackhide__ = True
         if not 0 <= tag <= MOST_TAG:
             raise ValueError(f"a message's tag is 0 to {MOST_TAG}, not {tag}")
