@@ -40,10 +40,16 @@ _FIELDS = {option: field for field, option in RENAMED.items()}  # of BenchSpec, 
 class SamplingOptions(TypedDict, total=False):
     """How a benchmark is measured: fields of BenchSpec, under the names that options have."""
 
-    samples: Annotated[int | None, Option(
-        "take exactly this many samples", _USUAL.samples,
-        unset="until the confidence interval is narrow enough or time is up", short="-r", metavar="R",
-    )]  # fmt: skip
+    samples: Annotated[
+        int | None,
+        Option(
+            "take exactly this many samples",
+            _USUAL.samples,
+            unset="until the confidence interval is narrow enough or time is up",
+            short="-r",
+            metavar="R",
+        ),
+    ]
     min_samples: Annotated[
         int | None,
         Option(
@@ -53,11 +59,17 @@ class SamplingOptions(TypedDict, total=False):
         ),
     ]
     max_samples: Annotated[int, Option("the most samples where samples is None", _USUAL.max_samples)]
-    time: Annotated[float, Option(
-        "how long to sample", _USUAL.time_s, unit="seconds", metavar="S",
-        flag="how long to sample each variant and value; at least 20 samples are taken, 10 of calls above 50 ms, "
-        "3 above 0.5 s",
-    )]  # fmt: skip
+    time: Annotated[
+        float,
+        Option(
+            "how long to sample",
+            _USUAL.time_s,
+            unit="seconds",
+            metavar="S",
+            flag="how long to sample each variant and value; at least 20 samples are taken, 10 of calls above 50 ms, "
+            "3 above 0.5 s",
+        ),
+    ]
     rel: Annotated[
         float | str,
         Option(
@@ -66,15 +78,27 @@ class SamplingOptions(TypedDict, total=False):
             metavar="P",
         ),
     ]
-    calls: Annotated[int | None, Option(
-        "calls back to back in one sample. Where a device works, a sample of *returns* and *done* stays one call, "
-        "and calls above 1 add the quantity *per call, queued*", _USUAL.calls, unset="as many as the clock needs",
-        short="-n", metavar="N", flag="calls back to back in one sample; with a device they add *per call, queued*",
-    )]  # fmt: skip
-    warmup: Annotated[int | None, Option(
-        "calls before the samples, after the very first call; 0 for none", _USUAL.warmup,
-        unset="until the times settle", metavar="N",
-    )]  # fmt: skip
+    calls: Annotated[
+        int | None,
+        Option(
+            "calls back to back in one sample. Where a device works, a sample of *returns* and *done* stays one call, "
+            "and calls above 1 add the quantity *per call, queued*",
+            _USUAL.calls,
+            unset="as many as the clock needs",
+            short="-n",
+            metavar="N",
+            flag="calls back to back in one sample; with a device they add *per call, queued*",
+        ),
+    ]
+    warmup: Annotated[
+        int | None,
+        Option(
+            "calls before the samples, after the very first call; 0 for none",
+            _USUAL.warmup,
+            unset="until the times settle",
+            metavar="N",
+        ),
+    ]
     cold: Annotated[bool, Option("overwrite the caches before each sample", _USUAL.cold)]
     cooldown: Annotated[float, Option("pause before each sample", _USUAL.cooldown_s, unit="seconds", metavar="S")]
     runs: Annotated[
@@ -85,14 +109,24 @@ class SamplingOptions(TypedDict, total=False):
             metavar="N",
         ),
     ]
-    flops: Annotated[float | None, Option(
-        "floating-point operations of one call, for the rate in FLOP/s", _USUAL.flop, metavar="EXPR",
-        flag="floating-point operations of one call, such as `2*n**3`: shows FLOP/s",
-    )]  # fmt: skip
-    bytes: Annotated[float | None, Option(
-        "bytes that one call moves, for the bandwidth", _USUAL.moved_bytes, metavar="EXPR",
-        flag="bytes that one call moves: shows the bandwidth",
-    )]  # fmt: skip
+    flops: Annotated[
+        float | None,
+        Option(
+            "floating-point operations of one call, for the rate in FLOP/s",
+            _USUAL.flop,
+            metavar="EXPR",
+            flag="floating-point operations of one call, such as `2*n**3`: shows FLOP/s",
+        ),
+    ]
+    bytes: Annotated[
+        float | None,
+        Option(
+            "bytes that one call moves, for the bandwidth",
+            _USUAL.moved_bytes,
+            metavar="EXPR",
+            flag="bytes that one call moves: shows the bandwidth",
+        ),
+    ]
     work: Annotated[
         Callable[[], Work] | None,
         Option(
@@ -214,9 +248,13 @@ def measurement(result: BenchResult, quantity: str | None = None) -> Any:
         raise OptionError(f"measurement: {name} was not measured", hint=f"there is {have}")
     calls = {"span": 1, "queued": result.queued_calls}.get(name, result.calls_per_sample)
     return torch_measurement(
-        result.quantities[name].samples_s, calls_per_sample=calls, code=result.code, setup=result.setup, label=name,
+        result.quantities[name].samples_s,
+        calls_per_sample=calls,
+        code=result.code,
+        setup=result.setup,
+        label=name,
         description=result.name or f"taken {_time_of_day(result.taken_unix_ns)}",
-    )  # fmt: skip
+    )
 
 
 def load(path: str | os.PathLike[str]) -> BenchResult | SweepResult | CompareResult:

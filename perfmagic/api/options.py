@@ -160,14 +160,25 @@ class ReadOptions(TypedDict, total=False):
 class DeviceOptions(TypedDict, total=False):
     """What is recorded, and whose functions count as the user's."""
 
-    device: Annotated[str, Option(
-        "what to record: `cuda`, `sim` or `cpu`; `auto` for the devices in use", "auto", choices=DEVICES,
-        metavar="KIND",
-    )]  # fmt: skip
-    packages: Annotated[Sequence[str], Option(
-        "installed packages whose functions are followed, too", (), metavar="NAMES", alias="--in",
-        flag="installed packages whose functions are followed, too: `--in timm,mylib`",
-    )]  # fmt: skip
+    device: Annotated[
+        str,
+        Option(
+            "what to record: `cuda`, `sim` or `cpu`; `auto` for the devices in use",
+            "auto",
+            choices=DEVICES,
+            metavar="KIND",
+        ),
+    ]
+    packages: Annotated[
+        Sequence[str],
+        Option(
+            "installed packages whose functions are followed, too",
+            (),
+            metavar="NAMES",
+            alias="--in",
+            flag="installed packages whose functions are followed, too: `--in timm,mylib`",
+        ),
+    ]
 
 
 class MemoryOptions(TypedDict, total=False):
@@ -217,24 +228,42 @@ class TimelineOptions(RecordOptions, total=False):
 class RankDeviceOptions(TypedDict, total=False):
     """What ranks compute on."""
 
-    device: Annotated[str, Option(
-        "what each rank computes on: `cuda`, `sim` or `cpu`; `auto` for a GPU each where there are enough, else "
-        "the simulated device", "auto", choices=DEVICES, metavar="KIND",
-    )]  # fmt: skip
-    backend: Annotated[str, Option(
-        "the backend of torch.distributed", "", unset="what fits the device", metavar="NAME",
-        more="; models that hold torch's own groups must be made again after a failure",
-    )]  # fmt: skip
+    device: Annotated[
+        str,
+        Option(
+            "what each rank computes on: `cuda`, `sim` or `cpu`; `auto` for a GPU each where there are enough, else "
+            "the simulated device",
+            "auto",
+            choices=DEVICES,
+            metavar="KIND",
+        ),
+    ]
+    backend: Annotated[
+        str,
+        Option(
+            "the backend of torch.distributed",
+            "",
+            unset="what fits the device",
+            metavar="NAME",
+            more="; models that hold torch's own groups must be made again after a failure",
+        ),
+    ]
 
 
 class RanksOptions(RankDeviceOptions, total=False):
     """Which ranks are asked for."""
 
-    cluster: Annotated[str, Option(
-        "a running ipyparallel cluster, a rank beside each of its engines: its profile, its id, PROFILE/ID or its "
-        "connection file; `local` is this machine", "", unset="those that run", metavar="NAME|FILE",
-        more=". See [ranks.md](ranks.md)",
-    )]  # fmt: skip
+    cluster: Annotated[
+        str,
+        Option(
+            "a running ipyparallel cluster, a rank beside each of its engines: its profile, its id, PROFILE/ID or its "
+            "connection file; `local` is this machine",
+            "",
+            unset="those that run",
+            metavar="NAME|FILE",
+            more=". See [ranks.md](ranks.md)",
+        ),
+    ]
 
 
 class RanksSweepOptions(RankDeviceOptions, MemoryOptions, total=False):
@@ -251,10 +280,16 @@ class RanksSweepOptions(RankDeviceOptions, MemoryOptions, total=False):
             flag="of a sweep: all ranks share one work, which the cell divides by `world_size`; else each has the same",
         ),
     ]
-    runs: Annotated[int, Option(
-        "recorded runs for each number of ranks; the one of median time counts", RUNS, metavar="R", short="-r",
-        flag="of a sweep: recorded runs for each number; the one of median time counts",
-    )]  # fmt: skip
+    runs: Annotated[
+        int,
+        Option(
+            "recorded runs for each number of ranks; the one of median time counts",
+            RUNS,
+            metavar="R",
+            short="-r",
+            flag="of a sweep: recorded runs for each number; the one of median time counts",
+        ),
+    ]
     warmup: Annotated[
         int,
         Option("runs before these; 0 for none", WARMUP, metavar="N", flag="of a sweep: runs before these; 0 for none"),

@@ -67,9 +67,23 @@ def _operator(name: str, result: BenchResult, peaks: Peaks, dtype: str) -> Devic
         message = f"{what} does not say what it computes and moves"
         raise OptionError(message, hint="%%bench --flops 2*n**3 --bytes 12*n*n")
     return DeviceOperator(
-        device=0, name=(name or "benchmark") + (" (simulated)" if result.simulated else ""), source=Source.OPERATOR,
-        category=Category.OTHER, shapes="", dtypes="", module="", frame="", n_calls=1, n_ops=1,
-        total_ns=max(1, round(result.work_s * 1e9)), share_frac=0.0, kernel="", flop=round(result.flop),
-        flop_at_most=False, io_bytes=round(result.moved_bytes), compute=dtype, peak_flop_per_s=peaks.of(dtype),
+        device=0,
+        name=(name or "benchmark") + (" (simulated)" if result.simulated else ""),
+        source=Source.OPERATOR,
+        category=Category.OTHER,
+        shapes="",
+        dtypes="",
+        module="",
+        frame="",
+        n_calls=1,
+        n_ops=1,
+        total_ns=max(1, round(result.work_s * 1e9)),
+        share_frac=0.0,
+        kernel="",
+        flop=round(result.flop),
+        flop_at_most=False,
+        io_bytes=round(result.moved_bytes),
+        compute=dtype,
+        peak_flop_per_s=peaks.of(dtype),
         peak_bytes_per_s=peaks.bytes_per_s,
-    )  # fmt: skip
+    )

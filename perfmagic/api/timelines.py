@@ -190,10 +190,14 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         self._active = None if options["active"] is None else _steps("active", options["active"], 1)
         self._out = options["out"]
         self._recorder = Recorder(
-            origin="block", device=options["device"], memory=options["memory"], shapes=options["shapes"],
+            origin="block",
+            device=options["device"],
+            memory=options["memory"],
+            shapes=options["shapes"],
             lines=True if options["packages"] and options["lines"] is None else options["lines"],
-            packages=tuple(options["packages"]), keeps_interrupted=True,
-        )  # fmt: skip
+            packages=tuple(options["packages"]),
+            keeps_interrupted=True,
+        )
         self._signals = BlockSignals(leaving=timeline.__exit__.__code__, hearing=timeline._end.__code__)
         self._steps = 0
         self._step_start_ns = 0
@@ -374,9 +378,13 @@ def graph(body: Callable[[], object], **options: Unpack[DeviceOptions]) -> Graph
     refuse_async("graph", body)
     require_torch("graph")
     recorder = Recorder(
-        origin="block", device=options["device"], lines=True, packages=tuple(options["packages"]), needs=True,
+        origin="block",
+        device=options["device"],
+        lines=True,
+        packages=tuple(options["packages"]),
+        needs=True,
         keeps_interrupted=True,
-    )  # fmt: skip
+    )
     owner = Owner()
     with owner, owner:
         owner.acquire(recorder)

@@ -21,8 +21,12 @@ from perfmagic.results.what_if import Predicted, PredictionCheck
 RECORDED = (TimelineResult, RanksResult, RanksSweep)
 _QUANTITY = Option(
     "what to compare: *done*, *span*, *returns* or *queued*, for functions only with `-n`",
-    unset="*done*, else *returns*", choices=QUANTITIES, metavar="Q", name="quantity", type=str,
-)  # fmt: skip
+    unset="*done*, else *returns*",
+    choices=QUANTITIES,
+    metavar="Q",
+    name="quantity",
+    type=str,
+)
 
 
 def parser() -> Parser:

@@ -16,9 +16,13 @@ from perfmagic.results import MemoryResult
 from perfmagic.trace.model import Cell
 
 _ROUNDS = Option(
-    "run the cell N times, three or more, and say by line what each round leaves", 1, name="rounds", short="-n",
-    metavar="N", type=int,
-)  # fmt: skip
+    "run the cell N times, three or more, and say by line what each round leaves",
+    1,
+    name="rounds",
+    short="-n",
+    metavar="N",
+    type=int,
+)
 
 
 class MemoryMagic:

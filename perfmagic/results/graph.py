@@ -236,9 +236,15 @@ class GraphResult(Result):
         used = {int(self.trace.ops.device[row]) for node in graph.placed for row in node.rows}
         infos = [info for info in self.trace.meta.devices if info.index in used]
         return GraphDoc(
-            device=devices_label(infos) or _ON_HOST, failed=self.trace.meta.failed, conclusion=self.conclusion,
-            about=self._about, graph=graph, drawn=drawn(graph), late=self.late(), notes=tuple(self._remarks()),
-        )  # fmt: skip
+            device=devices_label(infos) or _ON_HOST,
+            failed=self.trace.meta.failed,
+            conclusion=self.conclusion,
+            about=self._about,
+            graph=graph,
+            drawn=drawn(graph),
+            late=self.late(),
+            notes=tuple(self._remarks()),
+        )
 
     def __repr__(self) -> str:
         return self._nothing() if self.is_empty else f"Graph: {self.sentence} · {self._about}"

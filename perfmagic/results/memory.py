@@ -178,14 +178,21 @@ class MemoryResult(Result):
         from perfmagic.view.memory.doc import MemoryDoc
 
         return MemoryDoc(
-            device=self.trace.device_info(self.ledger.device).label, failed=self.trace.meta.failed,
-            conclusion=self.conclusion, start_bytes=self.start_bytes,
-            peak_after_ns=self.ledger.peak_ns - self.trace.meta.start_ns, peak_bytes=self.peak_bytes,
-            end_bytes=int(self.ledger.blocks.size_bytes[self.ledger.at_end].sum()), at_peak=self.at_peak(),
-            what_if=self.what_if(), growth=self.growth(), n_rounds=max(0, len(self.rounds_ns) - 1),
-            notes=tuple(remark.words for remark in self.trace.meta.notes), stack=stack(self.ledger, self._words.why),
+            device=self.trace.device_info(self.ledger.device).label,
+            failed=self.trace.meta.failed,
+            conclusion=self.conclusion,
+            start_bytes=self.start_bytes,
+            peak_after_ns=self.ledger.peak_ns - self.trace.meta.start_ns,
+            peak_bytes=self.peak_bytes,
+            end_bytes=int(self.ledger.blocks.size_bytes[self.ledger.at_end].sum()),
+            at_peak=self.at_peak(),
+            what_if=self.what_if(),
+            growth=self.growth(),
+            n_rounds=max(0, len(self.rounds_ns) - 1),
+            notes=tuple(remark.words for remark in self.trace.meta.notes),
+            stack=stack(self.ledger, self._words.why),
             reserved_bytes=self._reserved_bytes,
-        )  # fmt: skip
+        )
 
     def __repr__(self) -> str:
         if self.is_empty:

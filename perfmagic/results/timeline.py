@@ -403,9 +403,14 @@ class TimelineResult(Result):
 
         window_ns = None if start_ns is None and end_ns is None else _window_ns("flame", start_ns, end_ns)
         return flame_of(
-            self.trace, self.comm_names, lambda: self.answers, Selection(window_ns, step, line, answer),
-            thread=_thread_number("flame", thread), by_thread=bool(by_thread), weight=weight,
-        )  # fmt: skip
+            self.trace,
+            self.comm_names,
+            lambda: self.answers,
+            Selection(window_ns, step, line, answer),
+            thread=_thread_number("flame", thread),
+            by_thread=bool(by_thread),
+            weight=weight,
+        )
 
     def overlap(self, device: int | None = None) -> Rows[ClassOverlap]:
         """How long (ns) each two classes of ops overlapped: compute, copies by direction, communication, memset."""

@@ -115,10 +115,17 @@ def to_peer(source: SimTensor, target: SimTensor) -> SimTensor:
         destination.real().copy_(origin.real())
 
     queue_op(
-        lane, "Memcpy PtoP (Device -> Device)", OpKind.MEMCPY, body, [origin.buffer, destination.buffer],
-        [destination.buffer], call="simMemcpyPeerAsync", size_bytes=_bytes(source), in_backward=in_backward,
+        lane,
+        "Memcpy PtoP (Device -> Device)",
+        OpKind.MEMCPY,
+        body,
+        [origin.buffer, destination.buffer],
+        [destination.buffer],
+        call="simMemcpyPeerAsync",
+        size_bytes=_bytes(source),
+        in_backward=in_backward,
         start_ns=begin_ns,
-    )  # fmt: skip
+    )
     there.wait_stream(here)
     return target
 
@@ -155,9 +162,18 @@ def _queue(
     pace = lane.device.pace
     hold_s = pace(name, OpKind.MEMCPY, size_bytes) if pace and not free else 0.0
     return queue_op(
-        lane, name, OpKind.MEMCPY, body, [ref.buffer] if reads else [], [ref.buffer] if writes else [],
-        call="simMemcpyAsync", size_bytes=size_bytes, in_backward=in_backward, start_ns=begin_ns, hold_s=hold_s,
-    )  # fmt: skip
+        lane,
+        name,
+        OpKind.MEMCPY,
+        body,
+        [ref.buffer] if reads else [],
+        [ref.buffer] if writes else [],
+        call="simMemcpyAsync",
+        size_bytes=size_bytes,
+        in_backward=in_backward,
+        start_ns=begin_ns,
+        hold_s=hold_s,
+    )
 
 
 def _bytes(t: torch.Tensor) -> int:

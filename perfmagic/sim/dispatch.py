@@ -362,10 +362,18 @@ def _launch(
     pace = lane.device.pace
     by_work = pace if isinstance(pace, Pace) and pace.by_work and kind == OpKind.KERNEL else None
     return queue_op(
-        lane, name, kind, body, [ref.buffer for ref in taken.refs], writes, call=call,
+        lane,
+        name,
+        kind,
+        body,
+        [ref.buffer for ref in taken.refs],
+        writes,
+        call=call,
         size_bytes=_moved_bytes(taken) if kind != OpKind.KERNEL else -1,
-        least_s=least_s(by_work, op, taken, fresh) if by_work else None, direct=direct, in_backward=in_backward,
-    )  # fmt: skip
+        least_s=least_s(by_work, op, taken, fresh) if by_work else None,
+        direct=direct,
+        in_backward=in_backward,
+    )
 
 
 def _identity(op: Operator, taken: Arguments) -> tuple[OpKind, str, str]:

@@ -209,10 +209,22 @@ class SimLog:
         for key in ("node", "free_node"):
             blocks[key] = [names.setdefault(name, len(names)) if name else NONE for name in blocks.get(key, ())]
         return SimRecords(
-            tuple(names), ops, calls, host_ops, waits, counters, host_waits, self._races[at.races :], collectives,
-            blocks, self._nodes[at.nodes :], self._paced[at.paced :], dropped=len(dropped),
-            full_ns=min(dropped, default=None), limit_ops=self.limit,
-        )  # fmt: skip
+            tuple(names),
+            ops,
+            calls,
+            host_ops,
+            waits,
+            counters,
+            host_waits,
+            self._races[at.races :],
+            collectives,
+            blocks,
+            self._nodes[at.nodes :],
+            self._paced[at.paced :],
+            dropped=len(dropped),
+            full_ns=min(dropped, default=None),
+            limit_ops=self.limit,
+        )
 
     def add_op(
         self,

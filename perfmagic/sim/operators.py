@@ -224,17 +224,25 @@ def _read(func: Any) -> Operator:
     outs = [a for a in schema.arguments if a.kwarg_only and a.alias_info and a.alias_info.is_write]
     aliases = any(r.alias_info is not None for r in schema.returns)
     return Operator(
-        func=func, name=schema.name, namespace=schema.name.split("::")[0],
-        kernel=schema.name.split("::")[-1].rstrip("_"), writes=tuple(writes + undeclared),
-        returned=_returned(schema, writes), returns_one=len(schema.returns) == 1, is_view=aliases and not writes,
-        reshapes=reshapes, seeded=torch.Tag.nondeterministic_seeded in func.tags,
+        func=func,
+        name=schema.name,
+        namespace=schema.name.split("::")[0],
+        kernel=schema.name.split("::")[-1].rstrip("_"),
+        writes=tuple(writes + undeclared),
+        returned=_returned(schema, writes),
+        returns_one=len(schema.returns) == 1,
+        is_view=aliases and not writes,
+        reshapes=reshapes,
+        seeded=torch.Tag.nondeterministic_seeded in func.tags,
         generator=next((p for p in places if p[1] == "generator"), _GENERATOR_BY_NAME.get(schema.name)),
         composite=torch_private.is_composite(func),
         takes_host_scalars=torch.Tag.pointwise in func.tags or schema.name.startswith(_HOST_SCALARS),
-        takes_host_indices=func in _HOST_INDICES, brings_factor=func in _BRING_FACTOR,
+        takes_host_indices=func in _HOST_INDICES,
+        brings_factor=func in _BRING_FACTOR,
         names_device=any(not a.kwarg_only and str(a.type) == "Device" for a in schema.arguments),
-        fills_out=bool(outs), runs=substitute_for(func),
-    )  # fmt: skip
+        fills_out=bool(outs),
+        runs=substitute_for(func),
+    )
 
 
 def _returned(schema: Any, writes: list[Place]) -> tuple[Place, ...] | None:

@@ -310,12 +310,25 @@ def make_trace(
     launch = launch_rows(op_table.correlation, call_table.correlation, call_table.kind)
     line = np.where(launch != NONE, call_table.line[launch], 0).astype(np.int32) if len(call_table) else op_table.line
     return Trace(
-        names=tuple(names), ops=replace(op_table, launch=launch, line=line), calls=call_table, host_ops=host_table,
-        python_frames=frames, waits=StreamWaits.make(waits), counters=Counters.make(counters), marks=mark_table,
-        meta=meta, cell=cell, shapes=tuple(shapes), input_shapes=tuple(input_shapes),
-        input_dtypes=tuple(input_dtypes), input_values=tuple(input_values), collectives=tuple(collectives),
-        paths=paths, blocks=Blocks.make(blocks), host_waits=HostWaits.make(host_waits),
-    )  # fmt: skip
+        names=tuple(names),
+        ops=replace(op_table, launch=launch, line=line),
+        calls=call_table,
+        host_ops=host_table,
+        python_frames=frames,
+        waits=StreamWaits.make(waits),
+        counters=Counters.make(counters),
+        marks=mark_table,
+        meta=meta,
+        cell=cell,
+        shapes=tuple(shapes),
+        input_shapes=tuple(input_shapes),
+        input_dtypes=tuple(input_dtypes),
+        input_values=tuple(input_values),
+        collectives=tuple(collectives),
+        paths=paths,
+        blocks=Blocks.make(blocks),
+        host_waits=HostWaits.make(host_waits),
+    )
 
 
 def _call_lines(marks: LineMarks, paths: Paths | None, calls: HostCalls) -> Int32:

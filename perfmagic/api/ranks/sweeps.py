@@ -57,10 +57,15 @@ class SweepPlan:
     def for_options(cls, source: str, options: RanksSweepOptions) -> SweepPlan:
         """The plan for a cell."""
         return cls(
-            source, options["setup"], "strong" if options["strong"] else "weak", options["device"],
-            options["backend"], options["runs"], options["warmup"],
+            source,
+            options["setup"],
+            "strong" if options["strong"] else "weak",
+            options["device"],
+            options["backend"],
+            options["runs"],
+            options["warmup"],
             {"memory": options["memory"], "shapes": options["shapes"]},
-        )  # fmt: skip
+        )
 
 
 def run_sweep(

@@ -252,10 +252,15 @@ class Session:
 
     def _watch(self, who: list[Peer]) -> Watch:
         return Watch(
-            cell=next(self._numbers), ranks=[Watched(peer) for peer in who], world=self.world,
-            grace_s=self.settings.grace_s, say=self.printed, show=self.printed.display, notify=self.printed.tell,
+            cell=next(self._numbers),
+            ranks=[Watched(peer) for peer in who],
+            world=self.world,
+            grace_s=self.settings.grace_s,
+            say=self.printed,
+            show=self.printed.display,
+            notify=self.printed.tell,
             ahead_ns=self._driver.ahead_ns,
-        )  # fmt: skip
+        )
 
     def _follow(self, watch: Watch, interrupts: Interrupts) -> None:
         """Until the cell has ended in every rank."""

@@ -79,12 +79,20 @@ def assemble(recorded: Recorded) -> Trace:
     shift_ns = recorded.offset_ns - base
     paths = None if recorded.watch is None else recorded.watch.paths(shift_ns, has_cell=recorded.cell is not None)
     meta = TraceMeta(
-        origin=recorded.origin, base_unix_ns=base, start_ns=0, end_ns=recorded.end_ns - base,
-        returned_ns=recorded.returned_ns - base, devices=tuple(parts.devices),
-        torch_version=str(getattr(torch_if_imported(), "__version__", "")), failed=recorded.failed,
-        dropped_events=parts.dropped, races=parts.races, pace=parts.pace,
-        notes=(*_notes(recorded, parts), *_of_paths(paths, recorded.watch)), **_of_rank(recorded),
-    )  # fmt: skip
+        origin=recorded.origin,
+        base_unix_ns=base,
+        start_ns=0,
+        end_ns=recorded.end_ns - base,
+        returned_ns=recorded.returned_ns - base,
+        devices=tuple(parts.devices),
+        torch_version=str(getattr(torch_if_imported(), "__version__", "")),
+        failed=recorded.failed,
+        dropped_events=parts.dropped,
+        races=parts.races,
+        pace=parts.pace,
+        notes=(*_notes(recorded, parts), *_of_paths(paths, recorded.watch)),
+        **_of_rank(recorded),
+    )
     marks = recorded.marks.columns(recorded.offset_ns - base, recorded.returned_ns - base)
     tables: dict[str, Any] = parts.tables
     trace = make_trace(parts.names, meta, marks=marks, cell=recorded.cell, paths=paths, **tables)

@@ -84,8 +84,13 @@ def _recorder_for(shell: Any, cell: Cell, options: dict[str, Any]) -> Recorder:
     """The recorder for a magic's options. Raises OptionError for a package that is not there."""
     packages = tuple(name.strip() for name in (options["packages"] or "").split(",") if name.strip())
     return Recorder(
-        cell=cell, device=options["device"], memory=options["memory"],
-        names=shell.user_ns if options["memory"] else None, shapes=options["shapes"],
-        lines=True if packages and options["lines"] is None else options["lines"], packages=packages,
-        label=partial(code_label, shell), keeps_interrupted=True,
-    )  # fmt: skip
+        cell=cell,
+        device=options["device"],
+        memory=options["memory"],
+        names=shell.user_ns if options["memory"] else None,
+        shapes=options["shapes"],
+        lines=True if packages and options["lines"] is None else options["lines"],
+        packages=packages,
+        label=partial(code_label, shell),
+        keeps_interrupted=True,
+    )

@@ -186,10 +186,17 @@ def _trace(about: npz_checks.About, arrays: dict[str, Any], schema: int) -> Trac
     npz_checks.check_inputs(about)
     tables["host_ops"], tables["python_frames"] = apart(tables["host_ops"])
     return Trace(
-        names=about.names, meta=about.meta, cell=None if about.cell is None else Cell(about.cell),
-        shapes=about.shapes, input_shapes=about.input_shapes, input_dtypes=about.input_dtypes,
-        input_values=about.input_values, collectives=about.collectives, paths=paths, **tables,
-    )  # fmt: skip
+        names=about.names,
+        meta=about.meta,
+        cell=None if about.cell is None else Cell(about.cell),
+        shapes=about.shapes,
+        input_shapes=about.input_shapes,
+        input_dtypes=about.input_dtypes,
+        input_values=about.input_values,
+        collectives=about.collectives,
+        paths=paths,
+        **tables,
+    )
 
 
 def _columns(table: str, kind: type[Table], arrays: dict[str, Any], schema: int) -> dict[str, Any]:

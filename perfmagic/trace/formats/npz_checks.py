@@ -74,9 +74,13 @@ def paths_from(about: AboutPaths, arrays: dict[str, Any]) -> Paths:
     for column in columns.values():
         column.flags.writeable = False
     return Paths(
-        **columns, functions=about.functions, marks=PathMarks.make(marks), main_thread=about.main_thread,
-        until_ns=about.until_ns, unfollowed=about.let_go,
-    )  # fmt: skip
+        **columns,
+        functions=about.functions,
+        marks=PathMarks.make(marks),
+        main_thread=about.main_thread,
+        until_ns=about.until_ns,
+        unfollowed=about.let_go,
+    )
 
 
 _KINDS: dict[str, type[enum.IntEnum]] = {"ops": OpKind, "calls": CallKind, "host_ops": HostKind}

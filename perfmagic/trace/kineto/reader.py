@@ -131,26 +131,43 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
     start_ns, end_ns = _window(ops, calls, host_ops, frames)
     rank, world_size = rank_and_world(header)
     meta = TraceMeta(
-        origin=origin, base_unix_ns=base_ns, start_ns=start_ns, end_ns=end_ns,
-        devices=device_infos(header, devices, names), rank=rank, world_size=world_size, repairs=tuple(repairs),
+        origin=origin,
+        base_unix_ns=base_ns,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        devices=device_infos(header, devices, names),
+        rank=rank,
+        world_size=world_size,
+        repairs=tuple(repairs),
         repaired_ops=int(whole.repaired[OPS].sum()),
         repaired_ns=int((ops["end_ns"] - ops["start_ns"])[whole.repaired[OPS]].sum()),
         repaired_calls=int(whole.repaired[CALLS].sum()),
         notes=tuple(_notes(tables, n_ops, n_calls, n_host_ops + n_frames)),
-    )  # fmt: skip
+    )
     counters, memory = columns[COUNTERS], columns[MEMORY]
     for instants in (waits, host_waits, counters, memory):
         del instants["end_ns"]
         instants["at_ns"] = instants.pop("start_ns")
     blocks = blocks_of(memory, host_ops, linked, names)
     trace = make_trace(
-        names, saved.meta(meta) if saved else meta, ops=ops if n_ops else None, calls=calls if n_calls else None,
-        host_ops=host_ops if n_host_ops else None, python_frames=frames if n_frames else None,
-        waits=waits if len(waits["at_ns"]) else None, host_waits=host_waits if len(host_waits["at_ns"]) else None,
-        counters=counters if len(counters["at_ns"]) else None, blocks=blocks, marks=saved.marks if saved else None,
-        cell=saved.cell if saved else None, shapes=tables.shapes, input_shapes=tables.input_shapes,
-        input_dtypes=tables.input_dtypes, input_values=tables.input_values, collectives=tables.collectives,
-    )  # fmt: skip
+        names,
+        saved.meta(meta) if saved else meta,
+        ops=ops if n_ops else None,
+        calls=calls if n_calls else None,
+        host_ops=host_ops if n_host_ops else None,
+        python_frames=frames if n_frames else None,
+        waits=waits if len(waits["at_ns"]) else None,
+        host_waits=host_waits if len(host_waits["at_ns"]) else None,
+        counters=counters if len(counters["at_ns"]) else None,
+        blocks=blocks,
+        marks=saved.marks if saved else None,
+        cell=saved.cell if saved else None,
+        shapes=tables.shapes,
+        input_shapes=tables.input_shapes,
+        input_dtypes=tables.input_dtypes,
+        input_values=tables.input_values,
+        collectives=tables.collectives,
+    )
     return with_forward(trace, host_ops, linked) if linked else trace
 
 
