@@ -312,7 +312,10 @@ def _measure(body: Callable[[], object], settings: Mapping[str, Any], where: str
 def new_engine(
     spec: BenchSpec, *, synced: bool, on_sample: Callable[[Callable[[], str]], None] | None = None
 ) -> Engine:
-    """The engine of magics and functions; a synced one ends with a recorded run.  on_sample: gets the progress."""
+    """The engine that magics and functions use; a synced one ends with one recorded run, for the verdict.
+
+    on_sample: called before every sample with a function that describes the progress.
+    """
     return Engine(spec, synced=synced, profile=Recorder if synced else None, on_sample=on_sample)
 
 

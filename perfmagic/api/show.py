@@ -29,7 +29,10 @@ def remember(result: Result) -> None:
 
 
 def show(result: Result, *, replaces: str = "") -> None:
-    """Display a result where IPython runs.  replaces: the id of a display that the first output replaces."""
+    """Display a result where IPython runs; a plain script prints nothing, its caller has the object.
+
+    replaces: the id of a display that the first output replaces.
+    """
     remember(result)
     shell = running_shell()
     if shell is None:
@@ -95,7 +98,11 @@ def _request(shell: Any) -> dict[str, Any]:
 
 
 def _unattended(shell: Any) -> bool:
-    """Whether a program runs the notebook: cells get no input, as nbclient says; so does Voila, which has users."""
+    """Whether a program runs the notebook and nobody can use a live view.
+
+    nbclient, and so papermill, nbconvert and myst-nb, says that its cells get no input. So does Voila, whose pages are
+    used all the same; it names itself in the kernel's environment.
+    """
     gets_input = _request(shell).get("content", {}).get("allow_stdin", True)
     return not gets_input and "VOILA_PREHEAT" not in os.environ
 
@@ -111,7 +118,10 @@ def in_notebook(shell: Any) -> bool:
 
 
 def publish(shell: Any, bundle: dict[str, Any], replaces: str = "", *, metadata: dict[str, Any] | None = None) -> None:
-    """Send one output in several representations, in place of the display `replaces`; a terminal prints text."""
+    """Send one output in several representations; a terminal prints the text.
+
+    replaces: the id of a display it replaces.  metadata: what a front end should know of the output.
+    """
     metadata = metadata or {}
     if in_terminal(shell):
         print(for_terminal(bundle["text/plain"], sys.stdout))

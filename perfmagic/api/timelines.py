@@ -118,7 +118,10 @@ def open_traces(*sources: str | os.PathLike[str], **options: Unpack[ReadOptions]
 def open_each(
     sources: Iterable[str | os.PathLike[str]], **options: Unpack[ReadOptions]
 ) -> Iterator[tuple[FileRead, TimelineResult | TraceError]]:
-    """Every file that paths name, with its timeline or the reason why not; OptionError if comm_names match none."""
+    """Every file that some paths name, one by one, with its timeline or the reason why it cannot be read.
+
+    After the last one, OptionError where comm_names matched no kernel of any of them.
+    """
     comm_names = options.get("comm_names")
     checked_pattern(comm_names)
     opened: list[Trace] = []

@@ -8,7 +8,10 @@ _READINGS = 5
 
 
 def unix_offset_ns() -> int:
-    """Unix time minus perf_counter, from the closest of a few readings: a process can lose its core in between."""
+    """Unix time minus perf_counter, from the closest of a few readings.
+
+    Between two calls a process can lose its core, and time_ns can step by 15.6 ms.
+    """
     best_gap_ns, best_offset_ns = 1 << 62, 0
     for _ in range(_READINGS):
         before_ns = time.perf_counter_ns()

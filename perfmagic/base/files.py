@@ -17,7 +17,10 @@ from perfmagic.base.urls import shown_url
 
 
 def file_path(path: str | os.PathLike[str]) -> Path:
-    """Expand ~ in a path; ~name of an unknown user stays. Raises OptionError for what is no path."""
+    """Expand ~ in a path; ~name of an unknown user stays unchanged.
+
+    Raises OptionError for what is no path.
+    """
     try:
         return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises RuntimeError for an unknown name
     except TypeError:

@@ -54,7 +54,10 @@ def _checked(name: str, where: str) -> str:
 
 
 class Words(str):
-    """A text that can be translated: equals its English, and knows template and values for translated()."""
+    """A text that can be translated: it equals its English, and knows template and values.
+
+    Analyses compare and sort the English. What is shown goes through translated().
+    """
 
     __slots__ = ("is_sentence", "many", "n", "template", "values")
 

@@ -25,7 +25,10 @@ _CALLED = {
 
 
 def option(magic: str, setting: str, value: object = "") -> str:
-    """One option with a value, or its name alone.  magic: such as "%%bench", "" for a function."""
+    """One option with a value, or its name alone.
+
+    magic: that was used, such as "%%bench"; "" for a function.  setting: a field of BenchSpec.
+    """
     name = RENAMED.get(setting, setting)
     if not magic or setting in _FUNCTIONS_ONLY:
         return f"{name}={value}" if value != "" else name

@@ -14,7 +14,10 @@ _kept: set[Socket] = set()
 
 
 class Opened:
-    """A with block: `sockets` are TCP connections opened in it, by any thread; so_far() gives them meanwhile."""
+    """A with block; `sockets` has those that the process opened in it, and so_far() gives them from any thread.
+
+    Only connections over TCP count. Another thread's would too, so the block must be short.
+    """
 
     sockets: frozenset[Socket] = frozenset()
 
@@ -36,7 +39,11 @@ def keep(one: socket.socket) -> None:
 
 
 def shut(wanted: frozenset[Socket], keep_ports: frozenset[int]) -> int:
-    """Shut those of the given sockets that are connected, but for ports of the store; how many they were."""
+    """Shut those of the given sockets that are connected; how many they were.
+
+    keep_ports: of the store, which later groups need. Sockets that listen are left: gloo ends the process where one of
+    its own fails.
+    """
     n = 0
     for fd, key in _open_sockets():
         if key in wanted and key not in _kept:

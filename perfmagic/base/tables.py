@@ -120,7 +120,10 @@ class Table:
 
 
 def table_of_fields(names: Sequence[str], rows: Sequence[object]) -> Table:
-    """A column for each of these attributes of some rows, unless empty in all; `short_name` stands for `name`."""
+    """A column for each of these attributes of some rows, without those that are empty in all of them.
+
+    Rows that have a `short_name` show it for their `name`.
+    """
     names = [name for name in names if name != "short_name"]
     plain = [_heading(name) for name in names]
     head: list[Column] = []
@@ -210,7 +213,10 @@ def _padded(text: str, max_columns: int, *, numeric: bool) -> str:
 
 
 def text_rows(table: Table, shorten: ShortenColumn) -> tuple[list[str], int]:
-    """The lines of a table of fields, and how many columns it has no room for.  shorten: fits names of a column."""
+    """The lines of a table of fields, and how many columns it has no room for.
+
+    shorten: makes the names of a column fit into so many columns: its name, the names, how many columns.
+    """
     width, shown = terminal.width(), table.columns
     natural = [_natural(table, i, width) for i in range(len(shown))]
     widths = _fitting(natural, [_least(column, width) for column in shown], width)

@@ -73,7 +73,12 @@ def prose_width() -> int:
 
 
 def wrapped(text: str, indent: int = 0, max_columns: int | None = None) -> list[str]:
-    """Lines of at most max_columns of a terminal, all but the first indented; a longer word is cut."""
+    """Lines of at most max_columns of a terminal, all but the first indented; a longer word is cut.
+
+    A line ends at a space, or between letters of a script that has none between words.
+
+    max_columns: those of the terminal if left out, and no more than is easy to read.
+    """
     room = prose_width() if max_columns is None else max_columns
     plain = printable(text)
     first, *rest = split_at_breaks(plain.lstrip(" "))
@@ -176,7 +181,10 @@ def _cells(character: str) -> int:
 
 
 class Progress:
-    """One line on stderr that says how far something long has come.  shown: None where somebody looks."""
+    """One line on stderr that says how far something long has come, and goes when that is done.
+
+    shown: None where somebody looks: in a terminal or a notebook. Nothing is said of what takes less than a second.
+    """
 
     def __init__(self, doing: str, n: int, what: str, *, shown: bool | None = None) -> None:
         looked_at = sys.stderr is not None and (

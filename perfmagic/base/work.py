@@ -33,7 +33,10 @@ DTYPE_WORDS = {dtype: words for dtype, (_, words) in _DTYPES.items() if words}
 
 @dataclass(frozen=True)
 class Inputs:
-    """Shape and type of each input, () and "" for no tensor; values of plain inputs as the record writes them."""
+    """The inputs of one call: of each its shape and type, () and "" where it is no tensor or the record does not say.
+
+    values: of each plain input its value as the record writes it ("[2, 2]", "False"), () where it has none.
+    """
 
     shapes: tuple[Shape, ...]
     dtypes: tuple[str, ...]
@@ -168,7 +171,10 @@ def inner(lengths: int, causal_at: int) -> Callable[[Inputs], Work]:
 
 
 def _by_heads(inputs: Inputs, first: int, lengths: int) -> list[Shape]:
-    """Queries, keys and values of inner operators, (batch, length, heads, dimension); none of packed sequences."""
+    """Queries, keys and values of the inner operators, which have (batch, length, heads, dimension).
+
+    lengths: where those of packed sequences stand; with them the shapes do not tell how long each sequence is.
+    """
     must(lengths >= len(inputs.shapes) or not inputs.shapes[lengths])
     turned: list[Shape] = []
     for batch, length, heads, d in inputs.shapes[first : first + 3]:  # ValueError for another number of dimensions

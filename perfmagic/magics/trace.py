@@ -29,7 +29,10 @@ def parser() -> Parser:
 
 
 def run(shell: Any, line: str) -> TimelineResult | Traces | None:
-    """Show each file, the ranks of one job on one axis; return all. The first error is raised after the others."""
+    """Open and show each file, the ranks of one job on one axis; return the result, or all of them.
+
+    Where some cannot be read the others are shown and bound, and then the first error is raised.
+    """
     options = parser().split_words(line)
     if options.help:
         print(parser().format_help())

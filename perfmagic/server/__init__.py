@@ -1,4 +1,7 @@
-"""Traces opened from the file browser: a Jupyter server has a process read them. Nothing heavy is imported here."""
+"""Traces opened from the file browser: a Jupyter server has them read in a process and sends the timeline.
+
+Nothing heavy is imported here: a server without a trace to open does not pay for it.
+"""
 
 from __future__ import annotations
 

@@ -53,7 +53,10 @@ def limits_from(config: Mapping[str, Any]) -> Limits:
 
 
 class UnreadableError(Exception):
-    """A path that does not open as a timeline.  hint: what the user can do, "" for nothing."""
+    """A path that does not open as a timeline.
+
+    hint: what the user can do, "" for nothing.
+    """
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -83,7 +86,10 @@ HAS_PROCESS_GROUPS = os.name == "posix"
 
 
 class Turn:
-    """A place among the running readings; for_long: as many for those that take long, so that they block no others."""
+    """A place among the running readings.  for_long: as many places again, for readings that take long.
+
+    Readings that hang therefore block no others, unless they fill those places, too.
+    """
 
     def __init__(self, places: threading.Semaphore, for_long: threading.Semaphore) -> None:
         self._held, self._places, self._for_long = places, places, for_long
@@ -102,7 +108,10 @@ class Turn:
 
 
 class Reading:
-    """The reading of one file or folder into target; beside it the process's message (.said) and stderr (.err)."""
+    """The reading of one file or folder.
+
+    target: the file to make. Beside it lie the process's message (.said) and its stderr (.err).
+    """
 
     def __init__(self, source: Path, target: Path, size_bytes: int, limits: Limits) -> None:
         self.source, self.target, self.limits = source, target, limits

@@ -41,7 +41,10 @@ class Readings:
         return Path(self._folder.name)
 
     async def get(self, source: Path, wait_s: float) -> IO[bytes] | dict[str, Any]:
-        """The finished reading of a path, open; its progress where that takes longer. Raises UnreadableError."""
+        """The finished reading of a file or folder, open; its progress where that takes longer than wait_s.
+
+        Raises UnreadableError.
+        """
         key, size_bytes = await asyncio.to_thread(_state, source)
         self._sweep()
         if (file := self._open(key)) is not None:
@@ -75,7 +78,10 @@ class Readings:
         return None
 
     def _sweep(self) -> None:
-        """Keep finished readings, and drop the least recently used; requests that wait hold theirs."""
+        """Keep finished readings, and drop the least recently used.
+
+        Waiting requests hold their reading, so that each gets its error; a later request reads the file again.
+        """
         for key, reading in list(self._running.items()):
             if reading.done.done():
                 del self._running[key]

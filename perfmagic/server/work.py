@@ -1,4 +1,7 @@
-"""python -m perfmagic.server.work SOURCE TARGET: a process reads a trace or folder, and writes what browsers get."""
+"""python -m perfmagic.server.work SOURCE TARGET: reads a trace, or a folder of ranks, and writes what a browser gets.
+
+A separate process: a large or hostile file costs the server neither memory nor time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""perfmagic.ranks(n): several processes of one notebook or script, which %%ranks runs its cells in."""
+"""perfmagic.ranks(n): several processes of one notebook or script, which %%ranks runs its cells in.
+
+Running ranks end only when their successors have started and are set up.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +150,10 @@ def _private_memory(pid: int) -> str:
 
 
 def _pickle_together(values: Mapping[str, Any]) -> bytes:
-    """The values as one pickled list, so that shared objects stay shared. Raises OptionError that names others."""
+    """The values as one pickled list, so that objects they share stay shared.
+
+    Raises OptionError that names each value which cannot be pickled.
+    """
     try:
         return pickle.dumps(list(values.values()))
     except Exception:  # noqa: BLE001 - whatever the values' own code raises
@@ -307,7 +313,10 @@ def check_code(where: str, what: str, code: object) -> None:
 
 
 def keep_as_setup(cell: str, source: str) -> None:
-    """Run this source first in all ranks that start from now on, in place of an earlier one of that cell's id."""
+    """Run this source first in all ranks that start from now on.
+
+    cell: its id. A cell that was edited and run again replaces its earlier source.
+    """
     _setup_cells.pop(cell, None)
     _setup_cells[cell] = source
 
@@ -390,7 +399,10 @@ class Request:
 
     @classmethod
     def for_options(cls, n: int | None, options: RanksOptions) -> Request:
-        """What a call or a cell requests; starts and ends nothing. Raises OptionError for what does not exist."""
+        """What a call or a cell requests. Starts and ends nothing.
+
+        Raises OptionError for a number of ranks or a device that does not exist.
+        """
         device, backend, cluster = options["device"], options["backend"], options["cluster"]
         if n is not None and not (type(n) is int and 1 <= n <= MOST_RANKS):
             hint = _FORM if callable(n) else "%%ranks -n 4 or perfmagic.ranks(4)"

@@ -71,7 +71,11 @@ class SweepPlan:
 def run_sweep(
     plan: SweepPlan, n: Sequence[int], progress: Callable[[str], None] = lambda _: None
 ) -> tuple[RanksSweep | None, BaseException | None]:
-    """The sweep of runs that succeeded, None for none, and the error or interrupt that ended it."""
+    """Measure on each number of ranks. Gives the sweep of the runs that succeeded, and the error that ended it early.
+
+    The sweep is None where no run succeeded. The error may be an interrupt.
+    progress: called before each run with a line on it. Raises OptionError for numbers that cannot be used.
+    """
     numbers = _checked_numbers(plan, n)
     done: list[list[RanksResult]] = []
     kinds: dict[str, int] = {}
@@ -108,7 +112,10 @@ def _checked_numbers(plan: SweepPlan, n: object) -> list[int]:
 def _measure_on(
     plan: SweepPlan, n: int, most: int, kinds: dict[str, int], progress: Callable[[str], None]
 ) -> list[RanksResult]:
-    """The recorded runs on one number of ranks, in new processes.  kinds: number of ranks by kind of device."""
+    """The recorded runs on one number of ranks, in new processes.
+
+    most: the largest number of the sweep.  kinds: the number of ranks on each kind of device so far.
+    """
     shown, running = _FirstRunOutputs(), current()
     device, backend = plan.device, plan.backend
     if running is not None and running.running:

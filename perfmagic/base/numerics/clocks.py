@@ -55,7 +55,10 @@ class Bounds:
         return int((self.most - (offsets[None, :] - offsets[:, None])).max())
 
     def middles(self, reference: int = 0) -> Int64 | None:
-        """Offsets, shape (n,), in the middle of their intervals beside one clock; None where one is open."""
+        """Offsets in the middle of their intervals beside one clock, which allow each other; None where one is open.
+
+        shape (n,).
+        """
         high, low = self.most[reference], -self.most[:, reference]
         if (np.maximum(high, -low) >= UNKNOWN).any():
             return None

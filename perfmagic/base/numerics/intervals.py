@@ -20,7 +20,10 @@ EMPTY: Intervals = np.empty((0, 2), np.int64)
 
 
 def union(start_ns: npt.NDArray[Any], end_ns: npt.NDArray[Any]) -> Intervals:
-    """When at least one of the intervals is active: of any order, with overlaps; end <= start counts as empty."""
+    """The time during which at least one of the given intervals is active.
+
+    start_ns, end_ns: shape (n,), any order, overlaps allowed; rows with end <= start count as empty.
+    """
     start = np.asarray(start_ns, np.int64)
     end = np.asarray(end_ns, np.int64)
     keep = end > start
@@ -70,7 +73,10 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
 
 
 def parts_of(start_ns: Int64, end_ns: Int64, b: Intervals) -> tuple[Int64, Intervals]:
-    """The parts of each [start, end) that b covers, in that order, and which interval each is a part of."""
+    """The parts of each [start, end) that b covers, and the number of the interval each is a part of.
+
+    start_ns, end_ns: shape (n,), any order, overlaps allowed. The parts are in the order of the intervals.
+    """
     low = np.searchsorted(b[:, 1], start_ns, side="right")
     n = np.maximum(np.searchsorted(b[:, 0], end_ns, side="left") - low, 0)
     number = np.repeat(np.arange(len(start_ns)), n)
@@ -129,7 +135,10 @@ def concurrency_ns(sets: list[Intervals], start_ns: int, end_ns: int) -> dict[in
 
 
 def occupancy(a: Intervals, start_ns: float, end_ns: float, columns: int) -> npt.NDArray[np.float64]:
-    """Share of each of `columns` equal slots of [start_ns, end_ns) that a covers, by prefix sums, 0 to 1."""
+    """Share of each of `columns` equal slots of [start_ns, end_ns) that a covers, shape (columns,), 0 to 1.
+
+    From prefix sums, so a slot 3 % busy is 0.03 however many intervals make it up.
+    """
     edges = np.linspace(start_ns, end_ns, columns + 1)
     if not len(a) or end_ns <= start_ns:
         return np.zeros(columns)
@@ -187,7 +196,10 @@ def running_max(group: Int64, values: Int64) -> Int64:
 
 
 def distinct(values: npt.NDArray[IntT]) -> npt.NDArray[IntT]:
-    """The distinct values, rising: np.unique, without hashing or sorting columns that come in runs or nearly rise."""
+    """The distinct values, rising: np.unique, without hashing or sorting what a record already has in order.
+
+    Columns such as threads come in runs, numbers of calls nearly rise, and names are small numbers.
+    """
     if not len(values):
         return values
     heads = values[np.concatenate(([True], values[1:] != values[:-1]))]
@@ -217,7 +229,10 @@ def coded(values: npt.NDArray[np.integer[Any]]) -> tuple[Int64, Int64]:
 
 
 def unions(group: Int64, start: Int64, end: Int64) -> tuple[Int64, Intervals]:
-    """The union of the intervals [start, end) of each group: its group, rising, and the intervals, disjoint."""
+    """The union of the intervals [start, end) of each group, those without length left out.
+
+    Gives the group of each interval of the result, rising, and the intervals, disjoint and rising within a group.
+    """
     kept = end > start
     group, start, end = group[kept], start[kept], end[kept]
     order = _order(group, start)

@@ -68,7 +68,10 @@ def ordered(first: Int64, second: Int64) -> Int64:
 
 
 def longest(order: Int64, first: Int64, first_lag: Int64, second: Int64, second_lag: Int64) -> Int64:
-    """When each node is reached: the later of its predecessors' times plus their lags; else first_lag."""
+    """When each node is reached: the later of its predecessors' times plus their lags.
+
+    order: as from ordered.  A node without predecessors is reached at first_lag. Shape of first.
+    """
     n = len(order)
     place = np.empty(n + 1, np.int64)
     place[order] = np.arange(1, n + 1)

@@ -75,7 +75,10 @@ def median_interval(samples: Samples, level: float = 0.95) -> tuple[float, float
 
 
 def relative_half_width(samples: Samples, level: float = 0.95) -> float:
-    """Half the median's interval as a share of the median; infinite without an interval, or a median of 0."""
+    """Half the width of the median's interval as a share of the median: how well the median is known.
+
+    Infinite where there is no interval, or where the median is 0 and the interval is not a point.
+    """
     interval = median_interval(samples, level)
     if interval is None:
         return math.inf
@@ -138,7 +141,10 @@ def fences(samples: Samples, fence: float = OUTER_FENCE) -> tuple[float, float]:
 
 
 def outliers(samples: Samples, fence: float = OUTER_FENCE) -> npt.NDArray[np.bool_]:
-    """Which samples lie outside the fences, shape of samples. They are counted and drawn, never removed."""
+    """Which samples lie outside the fences, shape of samples. They are counted and drawn, never removed.
+
+    fence: INNER_FENCE for Tukey's "outside" values, OUTER_FENCE for his "far out" ones.
+    """
     low, high = fences(samples, fence)
     return np.asarray((samples < low) | (samples > high), dtype=np.bool_)
 

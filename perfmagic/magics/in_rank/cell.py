@@ -22,7 +22,10 @@ from perfmagic.trace.model import Cell
 
 
 class RankMagic:
-    """`%%ranks` inside a rank.  record: how.  recorded: its trace as .npz.  pings: exchanged before the cell."""
+    """`%%ranks` inside a rank.  record: how the next cell is recorded.  recorded: its trace as .npz.
+
+    pings: exchanges with rank 0 before the cell, none where all ranks read one clock.
+    """
 
     repeated = False
 

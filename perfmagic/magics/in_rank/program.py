@@ -1,4 +1,7 @@
-"""The program of a rank, an IPython shell without a kernel: a thread answers the notebook while cells run."""
+"""The program of a rank: an IPython shell without a kernel. Its main thread runs cells, a thread answers the notebook.
+
+Variables stay from cell to cell. Output, displays and values go to the notebook.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,10 @@ _KEPT_CHARS = 1 << 12  # of a line that is overwritten again and again
 
 
 class Stream:
-    """A stream of a rank: sends whole lines, and of overwritten lines the last state; a forked child's to the pipe."""
+    """A stream of a rank: sends whole lines to the notebook, and of overwritten lines the last state.
+
+    Lines of a forked child (a loader's worker) go to the rank's pipe, like output of C++.
+    """
 
     encoding, errors, closed = "utf-8", "replace", False
 

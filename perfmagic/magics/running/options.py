@@ -1,4 +1,7 @@
-"""The first line of a magic: leading options, then the user's code, which is never split or unquoted."""
+"""The first line of a magic: options, then set-up code (cell form) or the statement (line form).
+
+Only leading options are parsed; the rest is the user's code and is never split or unquoted.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ _TOKEN = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|\S+)""")
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse for a magic: errors raised in one line, `-h` an ordinary flag.  described: for docs/magics.md."""
+    """argparse for a magic: errors are raised in one line, and `-h` is an ordinary flag.
+
+    described: the other options, for the tables of docs/magics.md.
+    """
 
     def __init__(self, name: str, summary: str, *, form: str) -> None:
         usage = f"{name} [options] {form}"
@@ -62,7 +68,10 @@ class Parser(argparse.ArgumentParser):
         raise OptionError(f"{self.prog}: {message}", hint=f"{meant}{self.prog} -h lists the options")
 
     def split(self, text: str) -> tuple[argparse.Namespace, str]:
-        """The options at the front of text, up to `--`, and the code after them. Raises OptionError for wrong ones."""
+        """The options at the front of text, parsed, and the code after them.
+
+        Raises OptionError for an unknown option or a value that does not fit; `--` ends the options.
+        """
         words: list[str] = []
         at = 0
         while (match := _TOKEN.match(text, at)) and match[1].startswith("-") and match[1] != "-":
@@ -98,7 +107,10 @@ def sampling(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def share(text: str) -> float:
-    """`1%` and `0.01` as a fraction. From 1 on a number without % is percent, as it was before; a line says so."""
+    """`1%` and `0.01` as a fraction; raises ArgumentTypeError for anything else.
+
+    Older versions read a number without % as percent. From 1 on it still is; below 1 it is a fraction. A line says so.
+    """
     try:
         fraction = float(as_fraction(text))
     except OptionError as error:

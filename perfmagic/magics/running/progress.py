@@ -16,7 +16,11 @@ EVERY_S = 0.5
 
 
 class Progress:
-    """One display (display_id), from the first second on, unless nobody sees it; the result replaces it."""
+    """One display with its own id, from the first second on; the result replaces it.
+
+    display_id: of that display, empty while there is none.  Outside a notebook, where quiet, and where the display mode
+    is "static", nothing is shown.
+    """
 
     def __init__(self, shell: Any, title: str, *, quiet: bool = False) -> None:
         self.display_id = ""

@@ -43,7 +43,10 @@ def compiled_setup(shell: Any, text: str) -> Any:
 
 
 class CellRecording(ABC):
-    """One cell that runs once under the recorder.  always: what is recorded whatever the options say."""
+    """One cell that runs once under the recorder.
+
+    always: what is recorded whatever the options say.
+    """
 
     always: ClassVar[dict[str, bool]] = {}
 

@@ -40,7 +40,10 @@ _SETTINGS = described(Settings)
 
 
 class Kept(Enum):  # type: ignore[type-arg]  # the oldest traitlets has no generic one
-    """A setting that a module of base keeps.  in_force: the value.  choose: for the session.  configure: for a file."""
+    """A setting that a module of base keeps, for scripts and `%perfmagic`, too.
+
+    in_force: the value.  choose: for the session.  configure: for a configuration file.
+    """
 
     def __init__(
         self, name: str, in_force: Callable[[], str], choose: Callable[[str], None], configure: Callable[[str], None]

@@ -70,7 +70,10 @@ def line_magic(name: str) -> ModuleType:
 
 
 class CellRun(Protocol):
-    """One measured cell, from start() to finish().  option_error: of the magic's options, found while it ran."""
+    """One measured cell, from start() to finish().
+
+    option_error: an error of the magic's options that showed while the cell ran. It is raised in the cell.
+    """
 
     option_error: OptionError | None
 
@@ -110,7 +113,10 @@ class RepeatedRun(CellRun, Protocol):
 
 
 class CellMagic(Protocol):
-    """A magic that measures a cell.  repeated: whether begin() gives a RepeatedRun, else a RecordedRun."""
+    """A magic that measures a cell.
+
+    repeated: whether begin() gives a RepeatedRun, else a RecordedRun.
+    """
 
     repeated: bool
 
@@ -123,7 +129,10 @@ class CellMagic(Protocol):
 
 
 class Runtime:
-    """What an instrumented cell calls as `__perfmagic__`; has the methods of the run that is measured innermost."""
+    """What an instrumented cell calls, under the name `__perfmagic__` in builtins.
+
+    mark, inner: there while the innermost run is recorded.  first, more, repetitions: there while it is repeated.
+    """
 
     mark: Callable[[int], None]
     inner: Callable[[int, int], None]
@@ -164,7 +173,10 @@ class Runtime:
         return _Running(self, self._shell, head, Cell(source))
 
     def display(self) -> None:
-        """Read a value of a device that the cell is about to show while it is recorded: that is where Python waits."""
+        """Read a value of a device that the cell is about to show, as part of the cell: that is where Python waits.
+
+        IPython shows it after the recording, and by then nothing is queued.
+        """
         if not is_on_device(self.value):
             return
         try:
