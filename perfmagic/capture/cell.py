@@ -73,7 +73,11 @@ def call_at(where: ast.stmt, method: str, *args: int | str) -> ast.Expr:
 
 
 def located(new: Any, where: ast.stmt | ast.expr) -> Any:
-    """Give new nodes the place of a node's first line; a last line would send a line tracer back and forth."""
+    """Give a new node and all below it the place of an existing one's first line, for tracebacks.
+
+    Not its last line, too: CPython counts a call that spans lines to the last one, and a line tracer would see
+    a loop go from its first line to its last and back.
+    """
     node: Any
     for node in ast.walk(new):
         ast.copy_location(node, where)
@@ -166,7 +170,11 @@ class Head:
 
 
 def replace_head(lines: Sequence[str], names: Collection[str]) -> list[str]:
-    """Turn the `%%name …` line of a cell into its literal; a second cell magic below is refused when it runs."""
+    """Turn the `%%name …` line of a cell into its literal; other cells come back unchanged.
+
+    lines: the cell's lines with their ends.  names: the magics that measure.
+    A second cell magic right below is refused: the cell then says so when it runs, and runs nothing else.
+    """
     first = next((i for i, line in enumerate(lines) if line.strip()), None)
     head = Head.parse(lines[first], names) if first is not None else None
     if first is None or head is None:
@@ -183,7 +191,10 @@ def replace_head(lines: Sequence[str], names: Collection[str]) -> list[str]:
 
 
 def _separators(lines: Sequence[str]) -> set[int]:
-    """Which lines part variants: a comment `# --- name` at the left edge, between two statements."""
+    """Which lines part variants: a comment `# --- name` at the left edge, between two statements.
+
+    Not one in a string, in brackets or in a block. Below something that Python cannot read every such line counts.
+    """
     looks_so = {i for i, line in enumerate(lines) if _SEPARATOR.match(line.rstrip())}
     if not looks_so:
         return looks_so

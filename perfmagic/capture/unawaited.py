@@ -20,7 +20,10 @@ _CELLS = {
 
 
 def refuse_async(where: str, function: object) -> None:
-    """Raise OptionError, in the name of `where`, for a function whose call only makes a coroutine or the like."""
+    """Raise OptionError for a function whose call only makes a coroutine or an asynchronous generator.
+
+    where: what it was given to, such as "bench".
+    """
     while isinstance(function, partial):
         function = function.func
     asked = function if inspect.isroutine(function) else getattr(type(function), "__call__", None)  # noqa: B004

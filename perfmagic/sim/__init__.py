@@ -44,7 +44,12 @@ _loading = threading.RLock()
 
 
 def load(pace: Pace | str | PaceFunction | None = None, *, devices: int = 1, memory_bytes: int | None = None) -> None:
-    """Load the device "sim" where it is not loaded, and apply pace, number of devices and memory (0: no limit)."""
+    """Load the device "sim" if it is not loaded, and apply what is given.
+
+    pace: see set_pace.  devices: the least number of devices.  memory_bytes: of each device; 0 for no limit.
+
+    Raises TorchMissingError without torch, DeviceError where this torch cannot take the device.
+    """
     wanted = as_pace(pace)
     with _loading:
         prepare()
@@ -62,7 +67,10 @@ def load(pace: Pace | str | PaceFunction | None = None, *, devices: int = 1, mem
 
 
 def prepare() -> None:
-    """Tell torch of the device without making it: forks then load it at little cost. Fork none that has loaded it."""
+    """Tell torch of the device without making it: forks of this process then load it at little cost.
+
+    Fork no process that has loaded it: the streams have no threads there.
+    """
     if _kept:
         return
     try:
@@ -83,7 +91,10 @@ def loaded() -> bool:
 
 
 def set_pace(pace: Pace | str | PaceFunction | None) -> None:
-    """Give ops launched from now on a least time, as Pace, text or function say it; None: as fast as this machine."""
+    """Give ops launched from now on a least time; None: as fast as this machine.
+
+    pace: a Pace, text like "matmul=3ms, copy=12GB/s", or a function (name, kind, size_bytes) -> seconds.
+    """
     wanted = as_pace(pace)
     _paces.changed(current_pace())
     for device in _loaded_device().all_devices():
@@ -104,7 +115,10 @@ def devices_in_use() -> tuple[SimDevice, ...]:
 
 
 def synchronize(index: int | None = None) -> None:
-    """Block until a device, or every device in use, has done all it was given. Raises what failed there, once."""
+    """Block until a device, or with None every device in use, has done all it was given.
+
+    Raises what failed there, once.
+    """
     _loaded_device()
     for each in [device.index for device in devices_in_use()] if index is None else (index,):
         torch_module().synchronize(each)
@@ -123,7 +137,10 @@ def torch_module() -> Any:
 
 
 def found_accelerator() -> str | None:
-    """The accelerator that torch found here without the simulated device, such as "mps"; starts nothing."""
+    """The accelerator that torch found on this machine ("mps", "xpu", "cuda"), None without one; starts nothing.
+
+    torch.accelerator means the simulated device as soon as that is there.
+    """
     from perfmagic.sim.torch_private import accelerator_kind
 
     return accelerator_kind()

@@ -109,7 +109,10 @@ class BlockLog:
         return self.next_order()
 
     def since(self, mark: int) -> _Rows:
-        """Columns of perfmagic.trace.columns.Blocks of the blocks that lived after a mark, by perf_counter_ns."""
+        """Columns of the blocks that lived after a mark, as perfmagic.trace.columns.Blocks has them, and their numbers.
+
+        node, free_node are names, "" for none. Times are perf_counter_ns.
+        """
         rows = [row for row in list(self._rows) if row.free_order == NONE or row.free_order > mark]
         free_ns, by = zip(*map(self._end_of, rows), strict=True) if rows else ((), ())
         nodes = self._nodes_at(by, free_ns)

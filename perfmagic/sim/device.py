@@ -146,7 +146,10 @@ def all_devices() -> list[SimDevice]:
 
 
 def device_of(device: Any) -> int:
-    """The index meant by None or "sim" (the current device), a number, "sim:1" or a torch.device."""
+    """The index meant by None or "sim" (the current device), a number, "sim:1" or a torch.device.
+
+    Raises DeviceError for another kind of device.
+    """
     if device is None:
         return _chosen.index
     if isinstance(device, int):

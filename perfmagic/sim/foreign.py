@@ -21,7 +21,10 @@ _foreign_handlers: dict[str, ForeignHandler] = {}
 
 
 def set_handler(namespace: str, handler: ForeignHandler | None) -> None:
-    """Run operators of a namespace on tensors of the device by handler(operator, args, kwargs); None: refuse them."""
+    """Run all operators of a namespace on tensors of the device by handler(operator, args, kwargs).
+
+    A process group that knows the device registers itself so. None: refuse these operators again.
+    """
     if handler is None:
         _foreign_handlers.pop(namespace, None)
     else:

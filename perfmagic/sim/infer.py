@@ -94,7 +94,11 @@ def _named_meta(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 class Arguments:
-    """The arguments of one call in one pass: as a job holds them, with Refs, and all that the shape depends on."""
+    """The arguments of one call, taken apart in one pass.
+
+    args, kwargs: as a job holds them, with Refs for tensors on the device.  refs: those.  host: other tensors.
+    key: all that the result's shape depends on.
+    """
 
     __slots__ = ("args", "host", "key", "kwargs", "refs")
 

@@ -15,7 +15,10 @@ from perfmagic.sim.tensor import Buffer, Ref
 
 
 def launch_lane(device_index: int, refs: Sequence[Ref]) -> tuple[Lane, bool]:
-    """The lane an op goes to, and whether it is of a backward pass: those go to the stream of what they read first."""
+    """The lane an op goes to, and whether it belongs to a backward pass.
+
+    torch runs backward on threads of its own, each op on the stream of its forward op: here, of what it reads first.
+    """
     if not torch_private.in_backward():
         return current_lane(device_index), False
     writer = refs[0].buffer.writer if refs else None

@@ -20,7 +20,10 @@ _NESTED = {list, tuple}
 
 
 def real_call(op: Operator, taken: Arguments, index: int, *, fixed: bool) -> Callable[[], Any]:
-    """The call on real memory; random ops get their seed here.  fixed: what is written has to keep its shape."""
+    """The call on real memory. Random ops get their seed here, at the launch.
+
+    fixed: what the op writes has to keep its shape, as the host knows it already.
+    """
     args, kwargs = taken.args, _named_cpu(taken.kwargs)
     call = op.runs
     seeded = _seeding(op, args, kwargs, index) if op.seeded else None

@@ -77,7 +77,10 @@ POOL_STREAMS = 32  # side streams of a device; Stream() hands them out in turn, 
 
 
 class Stream:
-    """A queue of device work: its ops run in order, beside other streams'. As torch.cuda.Stream, without priority."""
+    """A queue of device work: its ops run in order, beside those of other streams. As torch.cuda.Stream.
+
+    priority is accepted and changes nothing.
+    """
 
     def __init__(self, device: Any = None, priority: int = 0) -> None:
         devices.check_usable()

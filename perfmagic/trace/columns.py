@@ -151,7 +151,10 @@ class HostCalls(Table):
 
 @dataclass(frozen=True, eq=False)
 class HostOps(Table):
-    """Operators and annotations on the host's threads; rows of one thread nest. Python frames are a table apart."""
+    """Operators and annotations on the host's threads; rows of one thread nest.
+
+    Python frames are rows of this kind, too, in a table of their own: perfmagic.trace.frames.
+    """
 
     start_ns: Int64 = _time()
     end_ns: Int64 = _time()
@@ -287,7 +290,10 @@ class SeenOp:
 
 @dataclass(frozen=True)
 class SeenOps:
-    """The operators of a recording by their start.  dropped: beyond the limit.  unread: of unknown memory."""
+    """The operators of a recording by their start.
+
+    dropped: how many more there were beyond the limit.  unread: of how many it is not known which memory they used.
+    """
 
     ops: tuple[SeenOp, ...] = ()
     dropped: int = 0

@@ -28,7 +28,10 @@ def launch_rows(op_correlation: Int64, call_correlation: Int64, call_kind: Int8)
 
 
 def lines_at(marks: LineMarks, at_ns: Int64) -> Int32:
-    """The innermost marked line running at each instant on any thread, NO_LINE outside the cell; shape of at_ns."""
+    """The innermost marked line running at each instant, NO_LINE outside the cell; shape of at_ns.
+
+    By time, not by thread: launches made for the cell by autograd's threads count to the line that waits for them.
+    """
     return _at(marks, marks.line, at_ns)
 
 

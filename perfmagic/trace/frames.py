@@ -1,4 +1,7 @@
-"""Python frames: most rows of a trace recorded with stacks. They are put in order, as HostOps, when somebody asks."""
+"""Python frames: most rows of a trace recorded with stacks, and few readers ask for them.
+
+They are kept as they came, and put in order, as rows of HostOps, when somebody asks.
+"""
 
 from __future__ import annotations
 

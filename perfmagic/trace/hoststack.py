@@ -87,7 +87,10 @@ def nested(ops: HostOps, which: Bool | None = None) -> HostStack:
 
 @once_per_trace
 def is_operator(trace: Trace) -> Bool:
-    """Which rows of host_ops are operators; COLLECTIVE_NOTE inside an operator is none. Shape of host_ops."""
+    """Which rows of host_ops are operators; shape of host_ops.
+
+    COLLECTIVE_NOTE inside an operator is none: what happens in it is c10d::allreduce_'s, under one name.
+    """
     operator: Bool = trace.host_ops.kind == HostKind.OP
     noted = np.array([name == COLLECTIVE_NOTE for name in trace.names], bool)
     if not noted.any():

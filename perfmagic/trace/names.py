@@ -276,7 +276,10 @@ _WAITS_FOR_ALL = re.compile(r"^(?:cuda|hip)DeviceSynchronize|^(?:cu|hip)CtxSynch
 
 
 def is_blocking_copy(name: str) -> bool:
-    """Whether a call is a copy between host and device that returns when done, as cudaMemcpy, cuMemcpyDtoH."""
+    """Whether a runtime or driver call is a copy between host and device that returns only when it is done.
+
+    cudaMemcpy, cuMemcpyDtoH, and HIP's hipMemcpyWithStream, which is what .item() calls there.
+    """
     return _BLOCKING_COPY.match(name) is not None
 
 

@@ -45,7 +45,10 @@ def once_per_trace(function: Callable[Concatenate[K, P], R]) -> Callable[Concate
 
 
 def once_per_name(function: Callable[[str], R]) -> Callable[[str], R]:
-    """Keep what a pure function of a kernel's name gave, for the names asked for last: many analyses ask."""
+    """Keep what a pure function of a kernel's name gave, for the names asked for last.
+
+    Several analyses ask the same of each name, and traces of one program have the same names.
+    """
     known = lru_cache(maxsize=MOST_NAMES)(function)
 
     def remembered(name: str) -> R:

@@ -65,7 +65,10 @@ class Paths:
         return len(self.parent)
 
     def at(self, thread: Int64, at_ns: Int64) -> Int64:
-        """The path each thread was on at each instant, for want of one that of the cell's thread; shape of at_ns."""
+        """The path each thread was on at each instant; shape of at_ns.
+
+        A thread without a line of the user's (autograd's, a loader's) is on the path of the one that ran the cell.
+        """
         main = self._on(self.main_thread, at_ns)
         path = main.copy()
         for number, marks in self.by_thread.items():

@@ -35,7 +35,10 @@ class _Facet:
 
 @dataclass
 class _Name:
-    """A name in its parts.  family: whose names differ by facets.  needed: to tell it apart.  always: said anyway."""
+    """A name in its parts.  family: names of one family differ by their facets.
+
+    needed: what tells it from its namesakes.  always: what is said in any case.
+    """
 
     full: str
     family: str

@@ -104,7 +104,10 @@ class Kind(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Term:
-    """A function, type or value.  head: its name alone.  args: of templates and lambdas.  silent: they say it all."""
+    """A function, type or value.
+
+    head: its name alone.  args: template arguments, then parameters of a lambda.  silent: the arguments say it all.
+    """
 
     head: str
     args: tuple[Term, ...] = ()

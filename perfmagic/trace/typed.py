@@ -1,4 +1,7 @@
-"""Values from saved files: of their type and in their range (see the types below), checked once, by msgspec."""
+"""Values from saved files: of their type and in their range, checked once, where a file is opened.
+
+Dataclasses that are saved declare the ranges of their fields with the types below; msgspec checks them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Clocks of NVIDIA GPUs during a benchmark, read in 10 to 100 µs by pynvml. Source: "nvmlClocksEventReasons"."""
+"""The clocks of NVIDIA GPUs while a benchmark runs, through NVML where its Python binding is installed.
+
+The binding is `nvidia-ml-py` (module pynvml, an extra): reading takes some 10 to 100 µs and never changes a setting.
+Source of names and bits: NVML API reference, "nvmlClocksEventReasons", "Device Queries".
+"""
 
 from __future__ import annotations
 

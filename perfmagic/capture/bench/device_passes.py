@@ -1,4 +1,7 @@
-"""What %%syncbench takes after *returns* and *done*, as a full queue and a profiler disturb what follows them."""
+"""What %%syncbench takes after *returns* and *done*: calls in a row, the device span, one recorded run.
+
+They come after, because a full queue and a profiler change the times of what follows. Source: docs/measuring.md.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,11 @@ DISTURBED = 1.25  # a recorded run this many times the median of done does not r
 
 
 class DevicePasses:
-    """The later passes over one body: spans and queued in seconds a call, and the trace of the recorded run."""
+    """The later passes over one body, and what they found.
+
+    spans: device span, queued: per call in blocks of calls back to back, both in seconds a call.
+    trace: of the recorded run.
+    """
 
     def __init__(self, sampler: Sampler, profile: Callable[[], Recording] | None, notes: Notes) -> None:
         self.spans: list[float] = []
@@ -37,7 +44,11 @@ class DevicePasses:
         self._recording: Recording | None = None  # under way
 
     def take_queued(self, wanted: int, launches: int | None) -> Phase[None]:
-        """Per call, queued: blocks of calls with one synchronise each, no more than a stream holds launches of."""
+        """Blocks of calls and one synchronise at the end of each: per call, queued.
+
+        As many as are wanted, but no more than a stream holds launches of: beyond it Python waits within the block.
+        launches: of one call, None where the device does not report them.
+        """
         k = self.queued_calls = min(wanted, max(1, SPAN_LAUNCHES // launches) if launches else wanted)
         if k < wanted:
             self._notes.note("fewer queued", calls=k, wanted=wanted)

@@ -189,7 +189,11 @@ class CudaCache:
 
 
 class PeakMemory:
-    """Watches samples until one reports its peak: that resets the devices' counters, which torch cannot set back."""
+    """Watches samples until one of them reports its peak.
+
+    Watching a sample resets the devices' own peak counters, which torch cannot set back.
+    held_bytes, peak_bytes: allocated before the sample, and the most during it; None where the devices do not report.
+    """
 
     def __init__(self, use: DeviceUse) -> None:
         self._use = use

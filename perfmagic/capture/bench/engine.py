@@ -50,7 +50,10 @@ LONG_CALL_S = 0.5  # two such calls that agree are warm-up enough
 
 
 class Warming:
-    """Makes the calls before the samples.  first_s: until two agreed.  calls: after those, in all runs."""
+    """Makes the calls before the samples, and knows what they took.
+
+    first_s: of the first calls until two agreed.  calls: after those, in all runs.
+    """
 
     def __init__(self, plan: Plan, sampler: Sampler, use: DeviceUse, notes: Notes) -> None:
         self.first_s: list[float] = []
@@ -133,7 +136,10 @@ class Warming:
 
 
 class Phases:
-    """Measures one body, phase by phase; what was taken stays with the part that took it."""
+    """Measures one body, phase by phase; what was taken stays with the part that took it.
+
+    on_sample: called before every sample.
+    """
 
     def __init__(self, plan: Plan, host: Host, *, on_sample: Callable[[], None] | None = None) -> None:
         self.plan, self.host = plan, host
@@ -339,7 +345,10 @@ class Engine:
             self._quiet.end()
 
     def failed(self, error: BaseException, within: str = "") -> None:
-        """Say what ended the body early; what was measured is kept.  within: the name of an interleaved body."""
+        """Say what ended the body early; what was measured before is kept.
+
+        within: the name of the body that raised, where several are interleaved.
+        """
         self.phases.outcome.fail(error, within)
 
     def note(self, kind: str, **values: Plain) -> None:
@@ -371,7 +380,11 @@ class Engine:
 def measurement(
     samples_s: Sequence[float], *, calls_per_sample: int, code: str, setup: str, label: str, description: str
 ) -> Any:
-    """The Measurement of samples in seconds a call; torch keeps seconds a sample. TorchMissingError without torch."""
+    """The Measurement that holds these samples.
+
+    samples_s: seconds a call; torch keeps seconds a sample, so they are multiplied by calls_per_sample again.
+    Raises TorchMissingError without torch.
+    """
     torch = require_torch("a Measurement")
     from torch.utils.benchmark import Measurement
     from torch.utils.benchmark.utils.common import TaskSpec

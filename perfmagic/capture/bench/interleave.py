@@ -148,7 +148,10 @@ class Interleaved:
 
 
 def share_empty_loops(engines: Sequence[Engine]) -> None:
-    """Subtract the same empty loop from all, where samples have as many calls: its noise would differ."""
+    """Subtract the same for the empty loop from all, a call: measured for each by itself, its noise would differ.
+
+    Only for samples of as many calls, as looking at the clock counts where they are few.
+    """
     shared: dict[int, EmptyLoop | None] = {}
     for engine in engines:
         sampling = engine.phases.sampling

@@ -1,4 +1,7 @@
-"""Keeping garbage collection, trace hooks and output away from a measurement; all is put back in every case."""
+"""Keeping away from a measurement what would disturb it: garbage collection, trace hooks, output.
+
+Everything is put back in every case, also when the measurement is left in the middle (perfmagic.capture.owner).
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,10 @@ def collect_when_due() -> bool:
 
 
 class Muted:
-    """Drops what is printed or displayed, also by display() and by IPython; nothing of it is kept."""
+    """Drops what is printed or displayed; none of it is kept, so a body may print without end.
+
+    Includes display() and the values of expressions where IPython is running.
+    """
 
     def __init__(self) -> None:
         self._before: tuple[Any, Any, Any, Any, Any] | None = None

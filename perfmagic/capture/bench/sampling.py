@@ -94,7 +94,10 @@ class BodyLoop:
 
 
 def run(loop: BodyLoop, bodies: Sequence[Callable[[], object]], where: str = "bench") -> None:
-    """Call the bodies as the loop says, and close it. Raises OptionError for a body that gives something to await."""
+    """Call the bodies as the loop says; the loop is closed however this ends.
+
+    Raises OptionError, in the name of `where`, where the first call of a body gives something to await.
+    """
     uncalled = set(range(len(bodies)))
     try:
         while loop.more():
@@ -132,7 +135,10 @@ class Reading:
 
 @dataclass(frozen=True)
 class SpanReading:
-    """One sample of the device span, in ns for all its calls.  host_ns: of the host.  queued: behind a backlog."""
+    """One sample of the device span, in ns for all its calls.
+
+    host_ns: what the host needed for the calls.  queued: whether a backlog kept the queue full.
+    """
 
     span_ns: int
     host_ns: int
@@ -171,7 +177,10 @@ class Stopwatch:
     def span(
         self, backend: Backend, k: int, backlog_s: float, behind: Callable[[], None] | None = None
     ) -> Phase[SpanReading]:
-        """*Device span* of k calls behind a backlog, on the current stream.  behind: queued after the backlog."""
+        """*Device span* of k calls queued behind a backlog; the events see the current stream only.
+
+        behind: queues what is to run after the backlog and before the first event.
+        """
         repetitions = self.repetitions(k)
         queued = backend.occupy(backlog_s)
         if behind is not None:
@@ -202,7 +211,10 @@ class _Timed:
 
 
 class Sampler:
-    """Takes samples of one body.  on_sample: called before every sample, to show progress."""
+    """Takes samples of one body.
+
+    on_sample: called before every sample, to show progress.
+    """
 
     def __init__(
         self,
@@ -255,7 +267,10 @@ class Sampler:
         self.devices.synchronize()
 
     def sample(self, k: int, *, untimed: int = 0, ready: Callable[[], None] | None = None) -> Phase[Reading]:
-        """One sample of k calls.  untimed: calls right before it.  ready: called when prepared, outside the clock."""
+        """One sample of *returns* and *done* of k calls.
+
+        untimed: calls right before it.  ready: called when all is prepared, outside the clock.
+        """
         self.before()
         if ready is not None:
             ready()

@@ -176,7 +176,10 @@ class BenchSpec:
 
 
 def asks_for_sampling(options: Mapping[str, object]) -> bool:
-    """Whether options, fields of BenchSpec by name, say how much is to be sampled: a comparison obeys that."""
+    """Whether options say how much is to be sampled. A comparison obeys that, also where its verdict is then unclear.
+
+    options: fields of BenchSpec by name; None where one was not given.
+    """
     usual = {field.name: field.default for field in fields(BenchSpec)}
     names = ("samples", "min_samples", "max_samples", "time_s", "rel")
     return any(options.get(name) not in (None, usual[name]) for name in names)

@@ -54,7 +54,10 @@ def fewest_samples(call_s: float) -> int:
 
 
 class WarmUp:
-    """Says when repeated calls have settled: two successive halves of 0.1 s or more agree, or 2 s are over."""
+    """Says when repeated calls have settled: two successive halves of at least 0.1 s each agree, or 2 s are over.
+
+    Also where the medians oscillate: calls that warm up move one way, and noise does not end with more warm-up.
+    """
 
     def __init__(self) -> None:
         self.settled = False
@@ -194,7 +197,11 @@ class StoppingRule:
 
 
 class ComparisonRule:
-    """Says when interleaved bodies were compared for long enough, and why: verdicts are sure, or time is up."""
+    """Says when interleaved bodies have been compared for long enough, and in words why.
+
+    When each is sure to be faster, slower or the same as the first; or after time_s, or after 60 s where even that gave
+    too few samples for a verdict.  band: changes within it do not count.
+    """
 
     def __init__(self, *, band: float = BAND, time_s: float = DECIDE_S) -> None:
         self.reason: str = ""
@@ -207,7 +214,11 @@ class ComparisonRule:
         return bool(self.reason)
 
     def add(self, samples: Callable[[], Sequence[Float64]], spent_s: float) -> None:
-        """One pass has ended.  samples: gives those of each body when looked at.  spent_s: with warm-up."""
+        """One pass through all bodies has ended.
+
+        samples: gives all samples of each body, asked for only when they are looked at.  spent_s: with warm-up, which
+        is part of what somebody waits for.
+        """
         self._passes += 1
         if self._passes == self._look_at:
             self._look_at += max(2, int(self._passes * MORE_FRAC))

@@ -63,7 +63,9 @@ def read_by_code(source: str, namespace: Mapping[str, object]) -> dict[str, obje
 
 
 def read_by_function(body: Any) -> dict[str, object]:
-    """Names that a function reads from around it, and their values; also those of a partial and a method."""
+    """Names that a function reads from around it, and what they stand for; its arguments where it is a partial, and its
+    object where it is a method of one.
+    """
     given: dict[str, object] = {}
     while type(body) is functools.partial:
         given |= {f"argument {i}": value for i, value in enumerate(body.args, 1)} | body.keywords
@@ -170,7 +172,11 @@ class SideEffects:
         self._prints = self._prints or quiet.dropped_outputs() > self._outputs
 
     def tell(self, notes: Notes, first_s: float, later_s: float) -> None:
-        """Note each once. Modified inputs count where the first call took longer and later ones left them alone."""
+        """Note each once, whatever the number of runs.
+
+        Modified inputs are noted where the first call took longer and later ones left them alone: those may have had
+        less to do.
+        """
         if self._after is not None and self._inputs_of is not None:
             by_first = self._changed - self._after.changed(self._inputs_of())
             if by_first and first_s >= max(CHANGED_S, CHANGED_TIMES * later_s):
@@ -254,7 +260,10 @@ READ_CLOCKS_EVERY = 16  # samples, as the stopping rule looks
 
 
 class Watchers:
-    """Watches first call and samples of a body, outside the clock.  interleaved: other bodies run in between."""
+    """Watches the first call and every sample of one body, all of it outside the clock.
+
+    interleaved: whether other bodies run between its samples, whose memory is not its own.
+    """
 
     def __init__(
         self, spec: BenchSpec, use: DeviceUse, clocks_of: Callable[[tuple[int, ...]], Clocks | None], notes: Notes

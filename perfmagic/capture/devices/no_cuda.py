@@ -11,7 +11,10 @@ _MADE_BY = ("__new__", "__init__")  # a class of torch.cuda is asked for
 
 
 def advise(error: BaseException) -> None:
-    """Add a hint to the text of an error that torch.cuda raised for want of CUDA; its type and words stay."""
+    """End the text of an error that torch.cuda raised for want of CUDA with a hint; other errors stay as they are.
+
+    Its type and torch's words before the hint stay. Text that is no single string gets a note, from Python 3.11 on.
+    """
     hint = hint_for(error)
     if not hint or hint in str(error):
         return

@@ -105,7 +105,10 @@ _CALL_S = 60.0
 
 
 class Cluster:
-    """Starts ranks on engines, a Driver.  name: a profile, a cluster id, PROFILE/ID, or a connection file."""
+    """Starts ranks on engines, a Driver.  name: a profile, a cluster id, PROFILE/ID, or a connection file.
+
+    Raises CaptureError where ipyparallel is missing or no controller answers, OptionError for a name of nothing.
+    """
 
     ahead_ns = _AHEAD_NS
 
@@ -248,7 +251,10 @@ _clusters: dict[tuple[str, int], Cluster] = {}
 
 
 def connection_file(name: str) -> Path:
-    """The connection file of a cluster by that file, profile or id. Raises OptionError for none, or several."""
+    """The client's connection file of a cluster. Raises OptionError where there is none, or several may be meant.
+
+    name: the file itself, a profile, a cluster id of the default profile, or PROFILE/ID.
+    """
     if Path(name).expanduser().is_file():
         return Path(name).expanduser()
     home = Path(os.environ.get("IPYTHONDIR") or "~/.ipython").expanduser()

@@ -60,7 +60,10 @@ def look() -> dict[str, Any]:
 
 
 def start(key: str, rank: int, world: int, program: str, others: dict[str, str], session: str) -> int:
-    """Start a rank beside this engine, in its folder and with its variables; its process number."""
+    """Start a rank beside this engine, in its folder and with its variables; its process number.
+
+    key: under which the client of that session hears what is published.
+    """
     started = Spawned(others).start(rank, world, program)
     _relays[key] = Relay(started, _publisher({"session": session, "msg_id": key}), _loop())
     return started.pid

@@ -68,7 +68,10 @@ def first_of(failures: Sequence[Failure]) -> Failure | None:
 
 
 def message_of(failures: Sequence[Failure], hang: str = "") -> str:
-    """One message: each error with its traceback, a line for each rank that was freed.  hang: what ended the cell."""
+    """One message for all failures: each error with its traceback, then a line for each rank that was freed.
+
+    hang: why no rank could go on, where that ended the cell.
+    """
     parts = [f"rank {failure.rank} {failure.died}" for failure in failures if failure.died]
     groups: dict[tuple[str, int, str], list[Failure]] = {}
     for failure in failures:
@@ -147,7 +150,10 @@ _NO_NEWS = (
 
 
 class Warned:
-    """The lines of a session; after end() each warning is a new one.  say: (rank, stream, lines) that are shown."""
+    """The lines of a session; end() ends a cell, and after it each warning is a new one.
+
+    say: (rank, stream, lines), as a Peer calls it; called for what is to be shown now.
+    """
 
     def __init__(self, say: Callable[[int, str, str], None]) -> None:
         self._say = say

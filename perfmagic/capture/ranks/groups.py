@@ -36,10 +36,16 @@ class Groups(Protocol):
         """End every operation that is under way, from any thread; nothing works until renew()."""
 
     def renew(self, epoch: int, *, destroyed: bool) -> None:
-        """Connect anew with the same epoch, on the main thread.  destroyed: the default group is gone in some rank."""
+        """Connect anew, as all ranks do with the same epoch; on the main thread.
+
+        destroyed: in some rank destroy_process_group() has ended the default group, so that all ranks make another.
+        """
 
     def standing(self) -> list[dict[str, Any]]:
-        """The first operation of each queue, as fields of a Place with `since_ns` and `file`: the waited one first."""
+        """The first operation of each queue, as fields of a Place with `since_ns` and `file`.
+
+        The operation that the host waits for comes first, then the oldest. Empty if unknown.
+        """
 
     def lost(self) -> list[dict[str, Any]]:
         """The operation that failed first, likewise."""

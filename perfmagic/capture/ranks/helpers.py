@@ -27,7 +27,10 @@ class Helpers:
         self._before = frozenset(threading.enumerate())
 
     def stand(self, *, daemons: bool) -> tuple[str, bool]:
-        """The name of one that may act, "" for none; whether one waits in an operation.  daemons: count them too."""
+        """The name of one that may still act, "" where none does; whether one waits in an operation between ranks.
+
+        daemons: whether those count too, which a program's end does not wait for.
+        """
         frames, running, waiting = sys._current_frames(), "", False
         for thread in threading.enumerate():
             frame = frames.get(thread.ident or 0)
@@ -47,7 +50,10 @@ class Helpers:
 
 
 def finish_threads() -> None:
-    """As at a program's end: wait for threads that are no daemons, and end pools, which take no work after."""
+    """As at a program's end: come back when all threads have ended that are no daemons.
+
+    Only Python's own function also ends pools, whose threads wait for work until then. Afterwards no pool takes any.
+    """
     main = threading.main_thread()
     if any(not thread.daemon for thread in threading.enumerate() if thread is not main):
         threading._shutdown()  # type: ignore[attr-defined]
@@ -67,7 +73,10 @@ def _run_by(frame: FrameType) -> str:
 
 
 def stack_of(frame: FrameType | None) -> list[FrameType]:
-    """A frame of another thread and its callers, innermost first; at once, as Python 3.11 then gives no frames."""
+    """A frame of another thread and its callers, the innermost first.
+
+    Collected at once, because that thread may go on in between: Python 3.11 then gives objects that are no frames.
+    """
     stack = []
     while isinstance(frame, FrameType):
         stack.append(frame)

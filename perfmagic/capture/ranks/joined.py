@@ -1,4 +1,7 @@
-"""A process as a rank of a job that others started: rank 0 watches all, as a notebook does; the script is the cell."""
+"""A process as a rank of a job that others have started: watched by rank 0, freed where another rank fails.
+
+The watch is that of a notebook's ranks. It runs in a thread of rank 0, and the script is the cell.
+"""
 
 from __future__ import annotations
 

@@ -154,7 +154,10 @@ def expect(
     check: Callable[[], None] = lambda: None,
     others: Sequence[Peer] = (),
 ) -> tuple[Message, bytes]:
-    """The message with that key. Raises CaptureError if the rank ends, fails or does not answer in time."""
+    """The message with that key. Raises CaptureError if the rank ends, fails or does not answer in time.
+
+    check: called repeatedly; raises to stop waiting.  others: the ranks that this rank may wait for.
+    """
     watched = [peer, *(other for other in others if other is not peer)]
     begin_s, shown = time.monotonic(), False
     deadline_s = begin_s + timeout_s

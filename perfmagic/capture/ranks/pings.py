@@ -22,7 +22,10 @@ Exchange = tuple[int, int, int, int, int, int]
 
 
 class Clocks:
-    """One rank's part: rank 0 answers from a thread until the process ends; the others learn its port by the store."""
+    """One rank's part.  address: where rank 0 listens.  store: of the job, where the others learn the port.
+
+    Rank 0 answers from a thread of its own until the process ends. The others keep no connection.
+    """
 
     def __init__(self, rank: int, address: str, store: Any) -> None:
         self._rank, self._address, self._store = rank, address, store

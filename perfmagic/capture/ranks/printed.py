@@ -29,7 +29,10 @@ class Outputs:
 
 @dataclass
 class _RankOutput:
-    """(stream, lines) of a rank.  new: not shown yet.  held: beyond the limit of chars_left, not shown."""
+    """(stream, lines) of a rank.  new: not shown yet.  held: not shown, beyond the limit.
+
+    chars_left: how many characters may still be shown before the end of the cell.
+    """
 
     whole: list[tuple[str, str]] = field(default_factory=list)
     new: list[tuple[str, str]] = field(default_factory=list)

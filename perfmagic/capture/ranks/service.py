@@ -57,7 +57,10 @@ class Service:
         threading.Thread(target=self._serve, name="ranks: service", daemon=True).start()
 
     def enter(self, cell: int, head: int = 0) -> None:
-        """A cell begins; head: the line of its magic, 0 for none. KeyboardInterrupt where it was interrupted before."""
+        """A cell begins. head: the line of its magic, 0 where it has none.
+
+        Raises KeyboardInterrupt where the cell was interrupted before this rank came to it.
+        """
         self.head = head
         self.freed, self.freed_at, self.lost_at, self.cell_file = "", {}, {}, ""
         with self._ending:

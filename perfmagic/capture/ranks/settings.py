@@ -46,7 +46,10 @@ class Settings:
 
 
 def surroundings(rank: int, world: int, others: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What a rank takes over from the process that starts it, and torchrun's variables; others: that differ."""
+    """What a rank takes over from the process that starts it, and torchrun's variables.
+
+    others: variables that differ where not all ranks are of this machine.
+    """
     names = {
         "RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": 0,
         "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world, "MASTER_ADDR": LOOPBACK,

@@ -26,7 +26,10 @@ SLOW = 3  # grace times of waiting for a rank that computes, until it is reporte
 
 @dataclass
 class Watched:
-    """One rank and this cell.  failure: how it failed.  payload: its record.  destroyed: the default group is."""
+    """One rank and this cell.  failure: how it failed, None where it did not.  payload: what it recorded.
+
+    destroyed: the cell has destroyed torch.distributed's default group.
+    """
 
     peer: Peer
     armed: bool = False

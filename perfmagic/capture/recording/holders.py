@@ -37,7 +37,10 @@ class Holder:
 
 @dataclass(frozen=True)
 class Place:
-    """A piece of memory of the host or of a CUDA device, who held it, and when (perf_counter_ns, several times)."""
+    """A piece of memory of the host or of a CUDA device, and who held it.
+
+    device: HOST_DEVICE or an index.  at_ns: when it was held, by perf_counter_ns; there may be several times.
+    """
 
     device: int
     address: int
@@ -232,7 +235,10 @@ def _is_shells(name: str) -> bool:
 
 
 def _of_errors(error: BaseException | None) -> Iterator[tuple[str, Any, str]]:
-    """Local variables that tracebacks of errors keep: name, value, and where; those of the user's functions first."""
+    """The local variables of functions that an error has left, which its traceback keeps: name, value, and where.
+
+    Those of the user's functions come first: the user can delete them.
+    """
     is_user_code = UserCode()
     seen: set[int] = set()
     for last in (error, getattr(sys, "last_exc", None), getattr(sys, "last_value", None)):

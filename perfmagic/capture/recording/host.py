@@ -22,7 +22,10 @@ THREADS = Path("/proc/self/task")
 
 
 def host_clock(base_unix_ns: int, offset_ns: int) -> dict[str, Any]:
-    """The fields of a TraceMeta that let ranks of one host share a clock; none where the system does not tell."""
+    """The fields of a TraceMeta that let ranks of one host share a clock; none where the system does not tell.
+
+    base_unix_ns: the trace's instant 0.  offset_ns: from perf_counter, which is the host's monotonic clock on Linux.
+    """
     try:
         boot = hashlib.sha256(BOOT_ID.read_bytes()).hexdigest()[:16]
     except OSError:

@@ -28,7 +28,10 @@ _Row = tuple[Any, list[_Piece], list[_Piece], int, int, int]
 
 @dataclass
 class _Lost:
-    """Operators of which nothing is known: beyond the limit, or of tensors that do not say which memory they have."""
+    """Operators of which nothing is known.
+
+    beyond: the limit.  unread: whose tensors do not say which memory they have.
+    """
 
     beyond: int = 0
     unread: int = 0
@@ -110,7 +113,10 @@ def _noting(rows: list[_Row], pieces: _Note, lost: _Lost) -> Any:
 
 
 def _reader(devices: dict[float, tuple[str, object]]) -> _Note:
-    """What adds the pieces of memory of tensors among values, in lists too, each after its place."""
+    """What adds the pieces of memory of all tensors among some values, each after its place, also in lists.
+
+    devices: of each storage, which it fills.
+    """
     tensor, plain, strided = torch.Tensor, frozenset({torch.Tensor, torch.nn.Parameter}), torch.strided
     number_of, hold = torch_private.storage_number, torch_private.number_holder()
 

@@ -1,4 +1,7 @@
-"""One session of torch's profiler, of which there is one at a time; the thread that begins it must end it."""
+"""One session of torch's profiler: opened, ended in time, read.
+
+torch has one session at a time. The thread that begins it must end it.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,10 @@ MOST_EVENTS = 600_000
 
 
 class Events:
-    """The events of one watch, by thread.  main: the thread that began it, whose list the callbacks know."""
+    """The events of one watch, by thread.
+
+    main: the thread that began it. Its list is known to the callbacks, which spares a look-up in each.
+    """
 
     def __init__(self) -> None:
         self.main = threading.get_ident()

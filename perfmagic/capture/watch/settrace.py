@@ -1,4 +1,7 @@
-"""The watch of Python 3.10 and 3.11, sys.settrace: pays for every call, and misses threads that ran before it."""
+"""The watch of Python 3.10 and 3.11: sys.settrace.
+
+It pays for every call, of libraries too, and misses threads that ran before it and those that C++ began.
+"""
 
 from __future__ import annotations
 

@@ -98,7 +98,10 @@ class _File:
 
 
 class Sources:
-    """The text of code objects, read once a file.  label: a file's name for people.  cell: the measured code."""
+    """What is known of the text of code objects, read once a file.
+
+    label: what a file is called in front of people, "In[5]" for a cell.  cell: the code object of the measured cell.
+    """
 
     def __init__(self, label: Callable[[str], str] | None = None, cell: CodeType | None = None) -> None:
         self._label = label or shown_path

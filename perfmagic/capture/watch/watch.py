@@ -27,7 +27,11 @@ def by_default() -> bool:
 
 
 class LineWatch:
-    """Follows lines from acquire() to give_back().  packages: count as the user's.  label: a file's name."""
+    """Follows lines from acquire() to give_back(); a resource of perfmagic.capture.owner.
+
+    packages: installed ones that count as the user's code.  label: a file's name for people.
+    Both raise as UserCode, Monitoring and Settrace do.
+    """
 
     def __init__(self, packages: Iterable[str] = (), label: Callable[[str], str] | None = None) -> None:
         self._user_code, self._label = UserCode(packages), label

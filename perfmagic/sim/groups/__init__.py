@@ -32,7 +32,10 @@ NAMES = ("sim", "perfmagic")  # both name one backend; the second for ranks that
 
 
 def register() -> bool:
-    """Make the backend known to torch.distributed, once for any number of calls. False where torch has none."""
+    """Make the backend known to torch.distributed; once, whatever the number of calls. False where torch has none.
+
+    Raises TorchMissingError without torch.
+    """
     try:
         import torch
     except ImportError as error:

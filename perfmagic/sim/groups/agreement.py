@@ -1,4 +1,7 @@
-"""Before an operation its ranks exchange headers: it begins where they agree, else each rank raises."""
+"""Before an operation its ranks exchange headers: it begins where they agree, else each rank raises.
+
+The exchange takes time of its own, which records leave out of the operation.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,10 @@ class Header:
 
 
 def disagreement(headers: Sequence[Header], ranks: Sequence[int]) -> str:
-    """Why these headers of all ranks do not make one collective; "" where they do.  ranks: in the whole job."""
+    """Why these headers do not make one collective; "" where they do.
+
+    headers: of each rank of the group.  ranks: of the group, in the whole job.
+    """
     if len({header._agreed for header in headers}) > 1:
         return f"collectives do not match: {_describe_all(headers, ranks)}"
     for i, giver in enumerate(headers):
@@ -154,14 +160,20 @@ _ROUNDS = 3  # to find out what the exchange takes where nobody is waited for
 
 @dataclass
 class Collective:
-    """Checks that all ranks are in one collective.  header: of this rank.  rank: in the group.  ranks: in the job."""
+    """Checks that all ranks of a group are in one collective.
+
+    header: of this rank.  rank: in the group.  ranks: in the whole job.
+    """
 
     header: Header
     rank: int
     ranks: tuple[int, ...]
 
     def __call__(self, gloo: Gloo, side: Side) -> int:
-        """Return when all are in it, with the ns that the exchange took without waiting for other ranks."""
+        """Return when all are in it, with the nanoseconds that the exchange took without waiting for other ranks.
+
+        Raises CommunicationError where they are not in the same one.
+        """
         n = len(self.ranks)
         if n == 1:
             return 0
@@ -200,7 +212,10 @@ class Message:
         return 4 * self.tag
 
     def __call__(self, gloo: Gloo, side: Side) -> int:
-        """Return when both are there, with the ns that the exchange took without waiting for the other end."""
+        """Return when both are there, with the nanoseconds that the exchange took without waiting.
+
+        Raises CommunicationError where what is sent is not what is expected.
+        """
         n = len(self.ranks)
         theirs = torch.empty(Header.length(n), dtype=torch.uint8)
         if self.sends:
@@ -251,7 +266,10 @@ Check = Callable[[Gloo, Side], int]
 
 
 def _timed(gloo: Gloo, what: str, side: Side, key: str, exchange: Callable[[], None], *, first: bool) -> int:
-    """Exchange, and return the ns without waiting: the least so far.  first: exchange more often to learn that."""
+    """Exchange, and return the nanoseconds without waiting: the least of all times so far.
+
+    first: exchange some times more, now that every rank is there, to learn that time.
+    """
     begin_ns = time.perf_counter_ns()
     gloo.run(what, exchange)
     took_ns = time.perf_counter_ns() - begin_ns

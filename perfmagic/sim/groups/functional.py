@@ -1,4 +1,7 @@
-"""torch.ops._c10d_functional on tensors of the device: what DTensor, DeviceMesh and functional collectives call."""
+"""torch.ops._c10d_functional on tensors of the device: what DTensor, DeviceMesh and functional collectives call.
+
+Results are new tensors. wait_tensor holds the current stream behind the operation that makes its tensor.
+"""
 
 from __future__ import annotations
 

@@ -71,7 +71,10 @@ class Gloo:
             side.group.set_timeout(timeout)
 
     def free(self, reason: str) -> int:
-        """Shut the connections of both groups, which ends what waits on them, until connect(); returns how many."""
+        """Shut the connections of both groups, which ends what waits on them; returns how many.
+
+        Nothing works until the next connect().
+        """
         self.freed = reason
         return shut(self._connections, self._keep_ports)
 

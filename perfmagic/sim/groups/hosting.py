@@ -18,7 +18,10 @@ from perfmagic.sim.log import LOG
 def noting(
     request: Request, group: str, ranks: tuple[int, ...], also: Callable[[int, int, str], None]
 ) -> Callable[[bool], None]:
-    """The function to call with whether it was given up, when an operation is over.  also: gets start, end and name."""
+    """The function to call when an operation is over, on its thread, with whether it was given up.
+
+    also: called with start, end and name.
+    """
     logs = list(open_logs)
 
     def note(given_up: bool) -> None:
@@ -40,7 +43,10 @@ def hand_over(
     group: Group, courier: Courier, request: Request, check: Check, begin: Begin, result: Any,
     source: Callable[[], int | None],
 ) -> HostWork:  # fmt: skip
-    """Queue an operation behind the errands of a courier.  check: that ranks agree.  result: what a future gives."""
+    """Queue an operation behind the errands of a courier.
+
+    check: that the ranks agree on it.  result: what a future gives.  source: which rank a message came from.
+    """
     gloo, side = group.gloo, group.gloo.host  # the next one, after a renewal, is not for requests made before it
     note = noting(request, group.name, group.ranks, _note_on_host)
 

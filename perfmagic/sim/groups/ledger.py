@@ -106,7 +106,10 @@ class Request:
 
 
 class Ledger:
-    """Numbers a group's operations, and keeps those not done. No locks: an interrupt may strike anywhere."""
+    """Numbers a group's operations, and keeps those not done. No locks: an interrupt may strike anywhere.
+
+    first_failure: the first request that failed since the group was connected.
+    """
 
     first_failure: Request | None = None
 

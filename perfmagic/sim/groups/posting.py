@@ -40,7 +40,10 @@ _SWITCH_INTERVAL_S = 5e-5  # else a courier waits up to 5 ms for the interpreter
 
 
 class Errand:
-    """One operation, from the call until it is over. No locks: an interrupt may strike the main thread anywhere."""
+    """One operation, from the call until it is over.  error: what it failed with.
+
+    No locks: an interrupt may strike the main thread anywhere.
+    """
 
     def __init__(self, do: Callable[[], None]) -> None:
         self._do: Callable[[], None] | None = do
@@ -178,7 +181,10 @@ class DeviceWork(_Work):  # type: ignore[misc]
 
 
 class HostWork(_Work):  # type: ignore[misc]
-    """An operation on host tensors, which a courier does; as DeviceWork."""
+    """An operation on host tensors, which a courier does.
+
+    request: the operation.  result: what a future gives.  source: which rank a message came from, once it is there.
+    """
 
     def __init__(self, errand: Errand, request: Request, result: Any, source: Callable[[], int | None]) -> None:
         super().__init__()
@@ -290,7 +296,10 @@ class Call:
 def post(
     group: Group, call: Call, request: Request, check: Check, run: Run, result: Any, source: Callable[[], int | None]
 ) -> DeviceWork:
-    """Queue an operation on the group's stream, behind all that the current stream has now."""
+    """Queue an operation on the group's stream, behind all that the current stream has now.
+
+    check: that the ranks agree on it.  source: which rank a message came from, once it is there.
+    """
     __tracebackhide__ = True
     check_usable()
     start_ns = now_ns() if LOG.recording else 0

@@ -36,7 +36,10 @@ _META_KEYS = (
 
 
 def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> Path:
-    """Save a trace as Chrome JSON, gzipped where the name ends in .gz, whole or not at all; gives the path."""
+    """Save a trace as Chrome JSON, gzipped where the name ends in .gz; gives the path.
+
+    The file appears whole or not at all. Raises OptionError where it cannot be written.
+    """
     return write_events(path, header(trace), events_of(trace))
 
 

@@ -132,7 +132,10 @@ class NamedFile(Protocol):
 
 
 def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) -> Trace:
-    """The trace that write_npz saved, equal in every column. Raises TraceError for damage, size or another version."""
+    """The trace that write_npz saved, equal in every column.  path: also an open file.
+
+    Raises TraceError where the file is damaged, larger than the limit, or written by another version of this format.
+    """
     source: Any = Path(path) if isinstance(path, (str, os.PathLike)) else path
     try:
         with (

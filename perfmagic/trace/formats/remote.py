@@ -1,4 +1,7 @@
-"""Traces in object stores, behind http or inside archives. fsspec opens them; its documentation lists protocols."""
+"""Traces that lie elsewhere: in object stores, behind http, inside archives. fsspec opens them.
+
+https://filesystem-spec.readthedocs.io says which protocols there are and what each needs installed.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ def _is_archive(source: str | os.PathLike[str]) -> bool:
 
 
 def remote_files(source: str | os.PathLike[str], named: Named, options: Mapping[str, Any]) -> list[str]:
-    """The URLs of trace files that a URL names: itself, those of a folder, or those its asterisks match."""
+    """The URLs of the trace files that one URL names: itself, those of a folder, or those that its asterisks match.
+
+    named: which files of a folder are traces.  options: for the file system, as fsspec takes them. Raises TraceError.
+    """
     text = os.fspath(source)
     url = f"zip://::{os.path.abspath(text)}" if "://" not in text else text  # noqa: PTH100 - a URL is made, no path
     head, _, inner = url.partition("::")

@@ -72,7 +72,10 @@ class _Snapshot(msgspec.Struct):
 
 
 def read_snapshot(path: str | Path) -> Trace:
-    """The blocks of every device in a snapshot. Raises TraceError for another file, for code, and above 2 GiB."""
+    """The blocks of every device in a snapshot.
+
+    Raises TraceError for a file that is no snapshot, that asks for code, or that is larger than 2 GiB.
+    """
     file = Path(path)
     try:
         with open_regular(file) as opened:

@@ -27,7 +27,10 @@ _DIGITS = re.compile(r"(\d+)")
 def read_file(
     path: str | os.PathLike[str], *, max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES, helper: bool = True
 ) -> Trace:
-    """A saved trace, Kineto's Chrome JSON or .npz.  helper: whether a second process may decode a part of it."""
+    """A saved trace: Kineto's Chrome JSON, or perfmagic's own .npz. Raises TraceError as `read_trace` does.
+
+    helper: whether a second process may decode a part of a large file.
+    """
     source = file_path(path)
     if is_npz(source):
         return read_npz(source, max_unpacked_bytes)
@@ -83,7 +86,11 @@ def is_trace_name(name: str) -> bool:
 
 @dataclass(frozen=True)
 class FileRead:
-    """One of several files (n_files): its trace, or why it cannot be read.  in_folder: found, and not named."""
+    """One of several files: its trace, or why it cannot be read.
+
+    path: of a URL its last part.  in_folder: it was found in a folder, not named.  n_files: how many files are
+    read in all.
+    """
 
     path: Path
     in_folder: bool
@@ -122,7 +129,10 @@ def read_each(
 def read_one(
     source: str | os.PathLike[str], max_unpacked_bytes: int, storage_options: Mapping[str, Any]
 ) -> tuple[Trace, str]:
-    """The only trace that a path or a URL names, and the file's name. Raises TraceError for none, or several."""
+    """The only trace that a path or a URL names, and the file's name.
+
+    Raises TraceError for a folder with none, or several.
+    """
     at, files, problem = _listed(source, storage_options)
     if problem is not None:
         raise problem

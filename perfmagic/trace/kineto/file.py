@@ -175,7 +175,10 @@ def _until_damage(source: Source, origin: str, limit_bytes: int, known: int) -> 
 
 
 def _members(blocks: Iterator[bytes], origin: str) -> Iterator[tuple[bytes, int]]:
-    """The text of each member in blocks, with the packed bytes so far. Raises EOFError where the last is cut."""
+    """The text of each member in blocks, each with the packed bytes that were unpacked so far.
+
+    Raises EOFError where the last member is cut, TraceError for more than MOST_MEMBERS.
+    """
     member, held, n_members, packed = inflate.decompressobj(wbits=31), b"", 1, 0
     for fed in (block[at : at + _FED_BYTES] for block in blocks for at in range(0, len(block), _FED_BYTES)):
         data, held = held + fed, b""

@@ -227,7 +227,10 @@ def _joined(parts: list[Part], table: int) -> Columns:
 
 
 def with_forward(trace: Trace, host_ops: Columns, linked: Columns) -> Trace:
-    """The trace whose ops know when, and on which thread, the operator of their forward began."""
+    """The trace whose ops know when, and on which thread, the operator of their forward began.
+
+    host_ops, linked: columns of one length: start_ns, end_ns and thread; sequence and forward_thread.
+    """
     sequence, thread = linked["sequence"], host_ops["thread"]
     numbered = sequence != NONE
     backward = np.flatnonzero(numbered & (linked["forward_thread"] > 0))

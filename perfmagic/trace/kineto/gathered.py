@@ -37,7 +37,10 @@ class Codes(dict[Any, int]):
 
 @dataclass(frozen=True)
 class PairEnd:
-    """A begin (B) or end event (E).  place: process and thread.  row: of the times, of a beginning in a table."""
+    """A begin event (B) or an end event (E).
+
+    place: its process and thread.  row: of the times, of a beginning that some table took.
+    """
 
     start_ns: int
     place: tuple[Any, Any]
@@ -118,7 +121,10 @@ LIMIT_NS = 9 * 10**18
 
 
 def to_ns(values_us: Sequence[float | Decimal] | Float64) -> tuple[Int64, Bool]:
-    """Microseconds as whole ns, and which are numbers; exact below 2^43 µs, LIMIT_NS for what int64 cannot hold."""
+    """Microseconds as whole nanoseconds, and which of them are numbers; what int64 cannot hold becomes LIMIT_NS.
+
+    Doubles stay exact to the nanosecond below 2^43 µs; decimals are exact always.
+    """
     approximate = np.array(values_us, np.float64)
     valid = ~np.isnan(approximate)
     if not valid.all():

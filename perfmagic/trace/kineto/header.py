@@ -81,7 +81,10 @@ def restored(header: Header, repairs: list[Remark]) -> Restored | None:
 
 
 def base_unix_ns(header: Header, first_ns: int, saved: Restored | None) -> tuple[int, int]:
-    """The unix time of the trace's instant 0 (0: not known), and that instant in the file's clock."""
+    """The unix time of the trace's instant 0, and that instant in the file's clock.
+
+    Instant 0 is the first record; in perfmagic's own exports it stays where it was. Unix time is 0 where not known.
+    """
     base = _possible(header.baseTimeNanoseconds, FAR_NS) or 0
     if saved:
         return base, 0

@@ -42,7 +42,10 @@ class HelperLostError(Exception):
 
 
 class Helper:
-    """Decodes chunks beside this process, once so much was read that it pays; as a context it never outlives it."""
+    """Decodes chunks beside this process, once so much was read that it pays. As a context it never outlives the block.
+
+    wanted: False for one that takes nothing. Raises OptionError where the environment's switch is neither 0 nor 1.
+    """
 
     def __init__(self, *, wanted: bool = True) -> None:
         self._wanted = _allowed() and wanted and _has_cores() and _interpreter() is not None

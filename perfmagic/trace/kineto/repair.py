@@ -114,7 +114,10 @@ _WORDS = {
 
 
 def repair(data: bytes, origin: str, repairs: list[Remark]) -> tuple[Chunk, Header]:
-    """All events that can be read of a damaged file; adds to repairs. Raises TraceError where it is no trace."""
+    """All events that can be read of a damaged file; adds to repairs what was repaired.
+
+    Raises TraceError where the text is not a trace.
+    """
     text = _as_text(data, repairs)
     start = _events_start(text, origin)
     done = _Repairs()

@@ -30,7 +30,10 @@ _CAT = attrgetter("cat")
 
 
 class Tables:
-    """Takes chunks of events with `add`, for `finish`; `take_over` brings together those of several Tables."""
+    """Takes chunks of events with `add`; perfmagic.trace.kineto.finish makes of them the columns of a trace.
+
+    A file's chunks may be spread over several: `take_over` brings them together, with the same result.
+    """
 
     def __init__(self) -> None:
         self.gathered = gathered.Gathered()
