@@ -122,7 +122,7 @@ def sentences(*facts: str) -> str:
     return chained("{a}. {b}", (*known[:1], *map(_capitalised, known[1:])))
 
 
-def listing(texts: Sequence[str]) -> str:
+def listed(texts: Sequence[str]) -> str:
     """The texts as people list them: "a", "a and b", "a, b and c"."""
     return chained("{a} and {b}", (chained("{a}, {b}", texts[:-1]), *texts[-1:]))
 

@@ -18,7 +18,7 @@ from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.base import units
-from perfmagic.base.language import chained, counted, listing, phrase, sentences
+from perfmagic.base.language import chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, complement, covered_ns, intersect, total_ns, union
 from perfmagic.trace.columns import NO_LINE, HostKind, Int64
 from perfmagic.trace.hoststack import operator_stack
@@ -415,9 +415,9 @@ def _idle(facts: Facts, time: CellTime, said: str = "") -> list[str]:
     waits = [wait for _, wait in sorted(named, reverse=True)]
     parts: list[str] = []
     if waits and said == "python":
-        parts.append(phrase("{device} also waited {waits}", device=facts.the_device, waits=listing(waits)))
+        parts.append(phrase("{device} also waited {waits}", device=facts.the_device, waits=listed(waits)))
     elif waits:
-        parts.append(phrase("{device} waited {waits}", device=facts.the_device, waits=listing(waits)))
+        parts.append(phrase("{device} waited {waits}", device=facts.the_device, waits=listed(waits)))
     if time.tail_ns >= facts.notable_ns and said != "tail":
         parts.append(phrase("Python worked on for {time} after the last op", time=units.duration(time.tail_ns)))
     return parts
@@ -481,7 +481,7 @@ def _exposed_while_busy(facts: Facts, window_ns: int) -> list[str]:
         for ns, what in sorted(both, reverse=True)
         if ns >= EXPOSED_FRAC * window_ns
     ]
-    spent = listing(clauses)
+    spent = listed(clauses)
     return [phrase("while busy, it spent {spent} that did not overlap with compute", spent=spent)] if clauses else []
 
 
@@ -495,7 +495,7 @@ def describe_repairs(facts: Facts) -> str:
         for n, n_all, total in ((meta.repaired_ops, n_ops, ops), (meta.repaired_calls, n_calls, calls))
         if n and n_all
     ]
-    return phrase("it rests on repaired durations of {parts}", parts=listing(parts)) if parts else ""
+    return phrase("it rests on repaired durations of {parts}", parts=listed(parts)) if parts else ""
 
 
 def too_much_repaired(facts: Facts) -> bool:
