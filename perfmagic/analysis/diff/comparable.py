@@ -295,5 +295,9 @@ def _about_trust(first: Side, second: Side) -> Iterator[str]:
                 name=side.name,
             )
         if n := known.n_dropped_events:
-            left_out = "{name}: {n} event was left out by a limit", "{name}: {n} events were left out by a limit"
-            yield counted(n, *left_out, name=side.name)
+            yield counted(
+                n,
+                "{name}: {n} event was left out by a limit",
+                "{name}: {n} events were left out by a limit",
+                name=side.name,
+            )

@@ -217,7 +217,7 @@ class Facts:
     @property
     def on_device(self) -> str:
         """The device behind a noun: " on device 3" where the trace has several, else nothing."""
-        return phrase(" on {device}", device=self.the_device) if len(self.trace.device_ids) > 1 else ""
+        return phrase(" on device {n}", n=self.device) if len(self.trace.device_ids) > 1 else ""
 
     @property
     def the_busiest(self) -> str:

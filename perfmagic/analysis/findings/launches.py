@@ -176,10 +176,6 @@ _PINNED = phrase("The driver pins host memory each time: allocate pinned buffers
 
 # the allocator frees memory only to make room; a library such as cuDNN or cuBLAS calls cudaFree when it initializes
 _FREE = re.compile(r"^(?:cuda|hip|cuMem|hipMem)Free(?!Async|Host)")
-_START = (
-    "{call}: one call takes most of the time, as when CUDA or a library such as cuDNN initializes: run the cell once "
-    "before recording, and do not empty the allocator's cache afterwards"
-)
 _RETRY = phrase(
     "The allocator freed cached memory to make room: torch.cuda.memory_stats()['num_alloc_retries'] counts it; "
     "smaller batches, or PYTORCH_ALLOC_CONF=expandable_segments:True, avoid it"
@@ -261,7 +257,12 @@ def _for_call(name: str, blocked_ns: Int64) -> tuple[str, Remedy]:
     if _LAUNCH.search(name) or _LOAD.search(name):
         return "first_launches", Remedy(_LAZY, action("warm_up"))
     if _FREE.match(name) and 2 * int(blocked_ns.max()) > int(blocked_ns.sum()):
-        return "first_call", Remedy(phrase(_START, call=name), action("warm_up"))
+        initializes = phrase(
+            "{call}: one call takes most of the time, as when CUDA or a library such as cuDNN initializes: run the "
+            "cell once before recording, and do not empty the allocator's cache afterwards",
+            call=name,
+        )
+        return "first_call", Remedy(initializes, action("warm_up"))
     if _FREE.match(name):
         return "retries", Remedy(_RETRY, action("smaller_batches"))
     if _PIN.search(name):

@@ -20,9 +20,8 @@ from perfmagic.analysis.ranks.totals import cores, explains_lateness, totals
 from perfmagic.analysis.replay.changes.change import OnTime
 from perfmagic.analysis.replay.prediction import IF_OTHERS, Prediction
 from perfmagic.base import units
-from perfmagic.base.language import phrase
+from perfmagic.base.language import listed, phrase, sentences
 from perfmagic.base.numerics.intervals import subtract, total_ns, union
-from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace

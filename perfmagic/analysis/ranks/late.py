@@ -9,8 +9,7 @@ from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.ranks import Ranks, others_median
 from perfmagic.analysis.ranks.why_late import Reason, name_ranks, why_late
 from perfmagic.base import units
-from perfmagic.base.language import phrase
-from perfmagic.base.units import listed, sentences
+from perfmagic.base.language import listed, phrase, sentences
 
 LATE_SHARE = 2 / 3  # of all waiting in collectives: of two ranks one always has half of it or more
 BEGAN_FRAC = 0.5  # of the waiting for a rank: then its late beginning is the reason

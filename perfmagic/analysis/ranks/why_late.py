@@ -13,10 +13,9 @@ from perfmagic.analysis.findings.catalogue import ACTION_CHARS, Remedy, action, 
 from perfmagic.analysis.ranks.who_waited import MatchedGroup
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.base import units
-from perfmagic.base.language import Words, counted, phrase
+from perfmagic.base.language import Words, counted, phrase, sentences
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns, subtract, union
 from perfmagic.base.terminal import columns, cut_to_columns
-from perfmagic.base.units import sentences
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 
 if TYPE_CHECKING:
