@@ -264,13 +264,15 @@ def low_occupancy(facts: Facts) -> Outcome:
     )
     kernel, n_kernels = in_kernels(facts.trace, claimed.rows)
     least, most = int(blocks.min()), int(blocks.max())
-    several = phrase("{least} to {most} blocks", least=least, most=most)
+    n_blocks = phrase("{n} blocks", n=units.count(least)) if most > 1 else phrase("{n} block", n=1)
+    if least < most:
+        n_blocks = phrase("{least} to {most} blocks", least=least, most=most)
     ran_alone = phrase(
         "{kernels} of {least} or more ({names}) had {blocks} for {n} multiprocessors and ran alone for {time}",
         kernels=count_things(len(claimed.rows), "kernel"),
         least=units.duration(LONG_KERNEL_NS),
         names=_with_others(kernel, n_kernels),
-        blocks=several if least < most else counted(least, "{n} block", "{n} blocks"),
+        blocks=n_blocks,
         n=n_sms,
         time=units.duration(total_ns(alone)),
     )
