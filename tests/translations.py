@@ -8,6 +8,7 @@ goes.
 
 import ast
 import io
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -79,13 +80,16 @@ TERMS = (  # headings and labels, which their writers look up
     "allocated on", "allocated on; below, why", "cell line", "in functions",
     "each step to the right is an allocation or a release; waiting takes no room",
     # of timelines
-    "communication alone", "memory", "copy", "GPU", "no time lost", "race", "before the first op", "after the last op", "critical path",
+    "communication alone",
+    "memory", "copy", "GPU", "no time lost", "race", "before the first op", "after the last op", "critical path",
     "Python has queued everything", "the device has finished", "queued, stream idle", "recorded", "Python", "waiting",
     "its backward", "Python on this line", "its ops queued", "its ops executing",
     "its backward, queued by another line", "allocated by it, alive at the peak", "your code and libraries", "lines",
     "torch, Python and what is built in", "annotations",
 )  # fmt: skip
 TRANSLATED = LANGUAGES[1:]
+# in a translation, what stays as it is
+CODE = re.compile(r"[A-Za-z][\w.]*[_.(=\[]\S*|nvidia-smi -\w+|--device cpu|--\w+|\"sim\"|with (?=torch)|\.[a-z]+|</?b>")
 Id = str | tuple[str, str]
 
 
