@@ -102,9 +102,7 @@ class HostCopies:
         later_ns = self._overlapped_later_ns()
         before_ns = self.overlapped_ns - later_ns
         before = phrase("{time} overlapped with kernels launched before", time=units.duration(before_ns))
-        later = phrase(
-            "{time} overlapped with kernels launched while a copy still ran", time=units.duration(later_ns)
-        )
+        later = phrase("{time} overlapped with kernels launched while a copy still ran", time=units.duration(later_ns))
         overlaps = [words for ns, words in ((before_ns, before), (later_ns, later)) if ns > 0]
         return phrase("and {overlaps}: {why}", overlaps=listed(overlaps), why=blocked)
 
