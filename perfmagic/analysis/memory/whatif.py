@@ -106,8 +106,8 @@ class _Replay:
             if name:
                 ends = {row: self._ledger.order_at(self._round_end_ns(self._root(row))) for row in (*rows, *tensors)}
                 answer = fact, action("store_item", name=name, container=container)
-                code = f"{container}.append({name}.item())", f"del {name}"
-                yield self._change(phrase("{a} and {b}", a=code[0], b=code[1]), line, ends, because, answer)
+                change = phrase("{a} and {b}", a=f"{container}.append({name}.item())", b=f"del {name}")
+                yield self._change(change, line, ends, because, answer)
 
     def deleted(self) -> Iterator[WhatIf]:
         """Results of a round that live until the next round assigns the name again."""
