@@ -152,7 +152,7 @@ def written(catalog: Catalog) -> tuple[bytes, bytes]:
     write_po(source, catalog, width=0)
     write_mo(compiled, catalog)
     plain = source.getvalue().replace(b"#, python-brace-format\n", b"")  # of most entries; a test compares the fields
-    return plain, compiled.getvalue()
+    return plain.replace(b"\n\n", b"\n"), compiled.getvalue()  # an empty line after each entry says nothing
 
 
 def main() -> None:
