@@ -10,15 +10,15 @@ from babel.messages.mofile import read_mo
 from perfmagic.analysis.findings.catalogue import ACTION_CHARS, ACTIONS, DECIDES, HEADLINE_CHARS, HEADLINES
 from perfmagic.base.language import LOCALE
 from perfmagic.base.terminal import columns
-from tests.translations import TERMS, TRANSLATED, po_file, read, templates, updated, written
+from tests.translations import CODE, TERMS, TRANSLATED, po_file, read, templates, updated, written
 
 # names that engineers do not translate; code is known by its marks
 NAMES = {
     *("Python", "CUDA", "DDP", "CPU", "GPU", "DataLoader", "rank", "autocast", "autograd", "pace", "float16", "del"),
     *("bfloat16", "torch", "memset", "softmax", "MoE", "token", "prefill", "decode", "HtoD", "DtoH", "DtoD", "PtoP"),
-    *("FLOP", "ABBA", "ping", "t1", "t2", "t3", "n", "k", "s"),
+    *("FLOP", "TFLOP", "ABBA", "ping", "t1", "t2", "t3", "n", "k", "s", "NUMA", "PCIe", "cuDNN", "inductor"),
+    "DistributedDataParallel",
 }
-CODE = re.compile(r"[A-Za-z][\w.]*[_.(=\[]\S*|nvidia-smi -\w+|--\w+|\.[a-z]+|</?b>")
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("language", TRANSLATED)]
 

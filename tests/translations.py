@@ -8,6 +8,7 @@ goes.
 
 import ast
 import io
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -16,8 +17,9 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
-from perfmagic.analysis.diff.diff import IDLE_WORDS
+from perfmagic.analysis.diff.diff import IDLE_WORDS, without_number
 from perfmagic.analysis.findings.catalogue import ACTIONS, COUNTED, DECIDES, HEADLINES, WITHOUT_TIME
+from perfmagic.analysis.findings.record import RACES
 from perfmagic.analysis.memory.stack import Kind
 from perfmagic.analysis.replay.critical_path import KINDS as PATH_KINDS
 from perfmagic.analysis.timeline.idle import CAUSES
@@ -25,6 +27,7 @@ from perfmagic.analysis.timeline.trust import COUNTS
 from perfmagic.analysis.verdict import KINDS
 from perfmagic.base.language import DOMAIN, LANGUAGES, LOCALE
 from perfmagic.trace.category import CATEGORY_WORDS
+from perfmagic.trace.pace_words import OF_WHAT, PACES
 from perfmagic.view.diff.tables import RANK_WORDS, TOTAL_WORDS
 from perfmagic.view.ranks.doc import HEAD, NOTE
 from perfmagic.view.ranks.picture import KEY
@@ -62,7 +65,8 @@ TERMS = (  # headings and labels, which their writers look up
     "difference", "The two recordings", "device ops", "launches", "syncs", "torch", "rank", "recording",
     "Replaced kernels", "under", "Kernels and copies", "runs", "Kernels and copies that both kept, the mean of a run",
     "runs kept", "Steps, on the host", "device busy", "Lines, Python's time", "new", "gone", "other shape",
-    "launched before", "changed",
+    "launched before", "changed", "copies host to device", "copies device to host", "copies on the device",
+    "copies between devices", "launched before the recording",
     # of ranks
     "Scaling", "ranks", "ideal", "speed-up", "efficiency", "exposed comm.", "waiting for ranks", "waiting for a core",
     "exposed transfer", "rest", "weak", "strong", "All numbers of the ranks",
@@ -72,10 +76,11 @@ TERMS = (  # headings and labels, which their writers look up
     "this is one run: first calls cost more, so run the cell twice; recording costs some µs of Python an operator",
     "lane", "operators", "work", "share of the time", "at the peak", "bytes", "blocks", "why",
     "what would lower the peak", "peak", "less", "no line of yours", "before the cell", "no line of the cell",
-    "the peak",
+    "the peak", "temporary", "until its function returned", "alive at the end",
     "allocated on", "allocated on; below, why", "cell line", "in functions",
     "each step to the right is an allocation or a release; waiting takes no room",
     # of timelines
+    "communication alone",
     "memory", "copy", "GPU", "no time lost", "race", "before the first op", "after the last op", "critical path",
     "Python has queued everything", "the device has finished", "queued, stream idle", "recorded", "Python", "waiting",
     "its backward", "Python on this line", "its ops queued", "its ops executing",
@@ -83,6 +88,8 @@ TERMS = (  # headings and labels, which their writers look up
     "torch, Python and what is built in", "annotations",
 )  # fmt: skip
 TRANSLATED = LANGUAGES[1:]
+# in a translation, what stays as it is
+CODE = re.compile(r"[A-Za-z][\w.]*[_.(=\[]\S*|nvidia-smi -\w+|--device cpu|--\w+|\"sim\"|with (?=torch)|\.[a-z]+|</?b>")
 Id = str | tuple[str, str]
 
 
@@ -98,6 +105,10 @@ def templates() -> tuple[Id, ...]:
         *ACTIONS.values(),
         *COUNTED.values(),
         *COUNTS.values(),
+        *RACES.values(),
+        *PACES.values(),
+        *OF_WHAT.values(),
+        *map(without_number, list(DECIDES.values())[: list(DECIDES).index("failed")]),
     )
     return tuple(dict.fromkeys((*tables, *called, *filter(None, TERMS))))
 
@@ -141,7 +152,7 @@ def written(catalog: Catalog) -> tuple[bytes, bytes]:
     write_po(source, catalog, width=0)
     write_mo(compiled, catalog)
     plain = source.getvalue().replace(b"#, python-brace-format\n", b"")  # of most entries; a test compares the fields
-    return plain, compiled.getvalue()
+    return plain.replace(b"\n\n", b"\n"), compiled.getvalue()  # an empty line after each entry says nothing
 
 
 def main() -> None:

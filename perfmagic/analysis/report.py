@@ -13,7 +13,6 @@ import numpy as np
 
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.find import Finding, findings
-from perfmagic.analysis.findings.finding import translate_headlines
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.ranks import RankStat
 from perfmagic.analysis.replay.prediction import full_trust
@@ -437,7 +436,7 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
         comm_names=comm_names,
         communication_kernels=comm_kernel_names(trace, comm_names),
         answers=translated(find_answers(trace, comm_names)),
-        findings=translate_headlines(findings(trace, comm_names=comm_names)),
+        findings=translated(findings(trace, comm_names=comm_names)),
         trust=full_trust(trace, comm_names),
     ).to_dict()
 

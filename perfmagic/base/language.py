@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, reduce
 from pathlib import Path
+from string import Formatter
 from typing import Any, TypeVar
 
 from perfmagic.base.errors import OptionError
@@ -89,10 +90,33 @@ def _words(
 ) -> Words:
     # gettext of "" is the catalogue's header
     form = translations.ngettext(template, many, n) if many else template and translations.gettext(template)
-    text = form.format(**values)
+    text = form.format(**values) if translations is _ENGLISH else _spaced(form, values)
     words = Words(text[:1].upper() + text[1:] if is_sentence else text)
     words.template, words.many, words.n, words.values, words.is_sentence = template, many, n, values, is_sentence
     return words
+
+
+_NARROW_BESIDE_HAN = re.compile(r"[\u4e00-\u9fff][\w<.`]|[\w%)\]`][\u4e00-\u9fff]", re.ASCII)
+_WIDE = re.compile(r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
+_MARK = re.compile(r"[\u3000-\u303f\uff00-\uffef]")
+
+
+def _spaced(form: str, values: dict[str, object]) -> str:
+    """The text with a space where a value of other letters meets Chinese ones, and none between Chinese ones."""
+    pieces = (
+        piece
+        for literal, name, *_ in Formatter().parse(form)
+        for piece in (literal, "" if name is None else str(values[name]))
+    )
+    return reduce(_join, filter(None, pieces), "")
+
+
+def _join(left: str, right: str) -> str:
+    if left.endswith(" ") and (_MARK.match(right) or (_WIDE.match(left[-2:-1]) and _WIDE.match(right))):
+        left = left[:-1]
+    if right.startswith(" ") and (_MARK.match(left[-1:]) or (_WIDE.match(left[-1:]) and _WIDE.match(right[1:2]))):
+        right = right[1:]
+    return f"{left} {right}" if _NARROW_BESIDE_HAN.fullmatch(left[-1:] + right[:1]) else left + right
 
 
 @cache
@@ -122,7 +146,7 @@ def sentences(*facts: str) -> str:
     return chained("{a}. {b}", (*known[:1], *map(_capitalised, known[1:])))
 
 
-def listing(texts: Sequence[str]) -> str:
+def listed(texts: Sequence[str]) -> str:
     """The texts as people list them: "a", "a and b", "a, b and c"."""
     return chained("{a} and {b}", (chained("{a}, {b}", texts[:-1]), *texts[-1:]))
 

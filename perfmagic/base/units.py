@@ -7,7 +7,6 @@ Three significant digits, one unit a value, a no-break space before the unit, th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 
 NBSP = "\u00a0"
 
@@ -137,31 +136,6 @@ def plural(n: int, one: str, many: str | None = None) -> str:
 def every(n: int, one: str) -> str:
     """All of them: "the rank", "both ranks", "all 4 ranks"."""
     return f"the {one}" if n == 1 else f"both {one}s" if n == 2 else f"all {count(n)} {one}s"
-
-
-def sentences(*facts: str) -> str:
-    """One fact a sentence: "the device was busy. It waited"; the first goes on a line begun, the last has no stop."""
-    known = [fact for fact in facts if fact]
-    return ". ".join(fact if i == 0 else fact[:1].upper() + fact[1:] for i, fact in enumerate(known))
-
-
-def listed(words: Sequence[str]) -> str:
-    """The words as people list them: "a", "a and b", "a, b and c"."""
-    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
-
-
-def on_lines(lines: Iterable[int]) -> str:
-    """The lines after a space and "on": " on line 3", " on lines 4 and 7"; nothing where no line is known."""
-    lines_named = name_lines(lines)
-    return f" on {lines_named}" if lines_named else ""
-
-
-def name_lines(lines: Iterable[int]) -> str:
-    """The lines as people say them: "line 3", "lines 4 and 7", "lines 2, 4 and 7"."""
-    known = [str(n) for n in sorted({int(n) for n in lines}) if n > 0]
-    if not known:
-        return ""
-    return f"line{'s' if len(known) > 1 else ''} {listed(known)}"
 
 
 def significant(value: float, digits: int = 3) -> str:

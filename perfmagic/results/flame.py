@@ -26,6 +26,7 @@ from perfmagic.analysis.timeline.steps import steps
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.files import write_text
+from perfmagic.base.language import listed
 from perfmagic.base.numerics.intervals import Intervals, clip, intersect, total_ns
 from perfmagic.base.options import did_you_mean
 from perfmagic.results.result import Result
@@ -161,7 +162,7 @@ def _one(start_ns: int, end_ns: int) -> Intervals:
 def _chosen(what: str, asked: int, known: dict[int, ValueT], without: str) -> ValueT:
     """The step, line or answer of that number. without: the hint where there is none."""
     if asked not in known:
-        numbers = units.listed([str(number) for number in known])
+        numbers = listed([str(number) for number in known])
         raise OptionError(f"flame: there is no {what} {asked!r}", hint=f"{what}s: {numbers}" if known else without)
     return known[asked]
 
@@ -185,7 +186,7 @@ def flame_of(
 ) -> FlameResult:
     """The flame graph of a selection, as TimelineResult.flame() describes it."""
     if weight not in WEIGHTS:
-        hint = did_you_mean(str(weight), WEIGHTS) + f"weights: {units.listed(WEIGHTS)}"
+        hint = did_you_mean(str(weight), WEIGHTS) + f"weights: {listed(WEIGHTS)}"
         raise OptionError(f"flame: there is no weight {weight!r}", hint=hint)
     if not trace.has_host_rows and not len(trace.marks):
         raise TraceError("no frame, line, operator or annotation was recorded of the host", hint=HOW_TO_RECORD)
@@ -212,7 +213,7 @@ def _chosen_threads(trace: Trace, thread: int | None, *, by_thread: bool) -> tup
     known = recorded_threads(trace)
     if by_thread or thread not in known:
         why = "one thread or by_thread, not both" if by_thread else f"nothing was recorded on thread {thread}"
-        raise OptionError(f"flame: {why}", hint=f"threads: {units.listed([str(number) for number in known])}")
+        raise OptionError(f"flame: {why}", hint=f"threads: {listed([str(number) for number in known])}")
     return (thread,)
 
 

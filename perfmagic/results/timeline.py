@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.find import findings
-from perfmagic.analysis.findings.finding import Finding, translate_headlines
+from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.verdict import verdict
 from perfmagic.analysis.replay.build import graph_of
 from perfmagic.analysis.replay.changes.change import Change
@@ -195,7 +195,7 @@ class TimelineResult(Result):
     @_uncached
     def findings(self) -> Rows[Finding]:
         """The verdict, then what time was lost to, the costliest first."""
-        return Rows(translate_headlines(self._findings), Finding)
+        return Rows(translated(self._findings), Finding)
 
     @cached_property
     def _findings(self) -> tuple[Finding, ...]:

@@ -15,6 +15,7 @@ from perfmagic.analysis.replay.predicted_trace import predicted_trace
 from perfmagic.analysis.replay.prediction import IF_OTHERS, CurvePoint, Prediction, Readings, path_shares, unreadable
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError
+from perfmagic.base.language import chained, phrase, translated
 from perfmagic.results.result import Result
 from perfmagic.trace.model import Trace
 from perfmagic.trace.rows import Rows
@@ -62,16 +63,32 @@ class Predicted(Result):
     @property
     def sentence(self) -> str:
         """What the changes would make of the run."""
-        predicted, words = self.prediction, "; ".join(self.prediction.changes)
+        predicted, changes = self.prediction, chained("{a}; {b}", self.prediction.changes)
         if predicted.refused:
-            return f"no prediction: {predicted.refused}"
-        before = units.duration(predicted.recorded_ns)
-        others = f", {IF_OTHERS}; else up to {units.duration(predicted.alone_ns or 0)}" if predicted.if_others else ""
+            return phrase("no prediction: {why}", why=predicted.refused)
+        alone = units.duration(predicted.alone_ns or 0)
+        others = (
+            phrase("{if_others}; else up to {time}", if_others=IF_OTHERS, time=alone) if predicted.if_others else ""
+        )
+        expected, before = units.duration(predicted.expected_ns), units.duration(predicted.recorded_ns)
         if predicted.at_most:
-            return f"{words}: at best {units.duration(predicted.expected_ns)} instead of {before}{others}"
-        span = f"{units.duration(predicted.low_ns)} to {units.duration(predicted.high_ns)}"
-        small = ", almost nothing" if predicted.small else ""
-        return f"{words}: about {units.duration(predicted.expected_ns)} ({span}) instead of {before}{small}{others}"
+            return phrase(
+                "{changes}: at best {time} instead of {before}{others}",
+                changes=changes,
+                time=expected,
+                before=before,
+                others=others,
+            )
+        return phrase(
+            "{changes}: about {time} ({low} to {high}) instead of {before}{small}{others}",
+            changes=changes,
+            time=expected,
+            low=units.duration(predicted.low_ns),
+            high=units.duration(predicted.high_ns),
+            before=before,
+            small=phrase(", almost nothing") if predicted.small else "",
+            others=others,
+        )
 
     def check(self, measured: Any) -> PredictionCheck:
         """The prediction beside a recording of the changed run.
@@ -156,12 +173,27 @@ class PredictionCheck(Result):
         """Predicted, measured, and whether they agree."""
         predicted, measured = self.prediction, units.duration(self.measured_ns)
         if predicted.at_most:
-            verdict = "as the bound says" if self.within else "below the bound: the change did more than was replayed"
-            return f"at best {units.duration(predicted.expected_ns)} predicted, {measured} measured: {verdict}"
-        span = f"{units.duration(predicted.low_ns)} to {units.duration(predicted.high_ns)}"
-        off = f"{units.percent(abs(self.error_frac))} too {'long' if self.error_frac > 0 else 'short'}"
-        verdict = "within the interval" if self.within else f"outside of it. The prediction was {off}"
-        return f"{units.duration(predicted.expected_ns)} predicted ({span}), {measured} measured: {verdict}"
+            below = phrase("below the bound: the change did more than was replayed")
+            return phrase(
+                "at best {time} predicted, {measured} measured: {verdict}",
+                time=units.duration(predicted.expected_ns),
+                measured=measured,
+                verdict=phrase("as the bound says") if self.within else below,
+            )
+        off = units.percent(abs(self.error_frac))
+        verdict = phrase("outside of it. The prediction was {share} too short", share=off)
+        if self.within:
+            verdict = phrase("within the interval")
+        elif self.error_frac > 0:
+            verdict = phrase("outside of it. The prediction was {share} too long", share=off)
+        return phrase(
+            "{time} predicted ({low} to {high}), {measured} measured: {verdict}",
+            time=units.duration(predicted.expected_ns),
+            low=units.duration(predicted.low_ns),
+            high=units.duration(predicted.high_ns),
+            measured=measured,
+            verdict=verdict,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers, ready for JSON; times in ns."""
@@ -177,13 +209,14 @@ class PredictionCheck(Result):
 
     def text(self) -> str:
         """The sentence."""
-        return self.sentence
+        return translated(self.sentence)
 
     def html(self) -> str:
         """The sentence."""
         from perfmagic.view.timeline.what_if import what_if_html
 
-        return what_if_html(f"{'; '.join(self.prediction.changes)}: {self.sentence}", ())
+        changes = chained("{a}; {b}", self.prediction.changes)
+        return what_if_html(phrase("{a}: {b}", a=changes, b=self.sentence), ())
 
 
 def checked_changes(what: str, changes: Sequence[object]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfmagic.base import units
+from perfmagic.base.language import chained, counted, phrase
 from perfmagic.trace.columns import Remark
 from perfmagic.trace.model import DeviceInfo
 
@@ -51,9 +52,10 @@ def pace_remarks(ops: Sequence[Paced]) -> list[Remark]:
     words = []
     for op in late[:_NAMED]:
         took, asked = (units.duration(ns // op.n_ops) for ns in (op.needed_ns, op.asked_ns))
-        words.append(f"{op.name} took {took}, {asked} asked")
-    more = f"; {units.plural(len(late) - _NAMED, 'other op')} too" if len(late) > _NAMED else ""
-    said = f"pace not reached: {'; '.join(words)}{more}; this host is the limit"
+        words.append(phrase("{name} took {time}, {asked} asked", name=op.name, time=took, asked=asked))
+    n = len(late) - _NAMED
+    words += [counted(n, "{n} other op too", "{n} other ops too")] if n > 0 else []
+    said = phrase("pace not reached: {ops}; this host is the limit", ops=chained("{a}; {b}", words))
     return [Remark("pace_not_reached", said, {"needed_ns": late[0].needed_ns, "asked_ns": late[0].asked_ns})]
 
 
@@ -68,8 +70,9 @@ def shared_cores(worked: Sequence[DeviceInfo]) -> list[Remark]:
 
 def shared_cores_words(n: int) -> str:
     """The sentence about n devices."""
-    return (
-        f"{n} simulated devices without a pace share the cores of this host, so that they gain little from each other: "
+    return phrase(
+        "{n} simulated devices without a pace share the cores of this host, so that they gain little from each other: "
         "with a pace longer than an op takes here, each keeps its own: "
-        f'perfmagic.devices({n}, "sim", pace="matmul=50ms")'
+        'perfmagic.devices({n}, "sim", pace="matmul=50ms")',
+        n=n,
     )

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from perfmagic.base.language import phrase
+from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.intervals import distinct
 from perfmagic.trace.columns import (
     HOST_DEVICE,
@@ -35,6 +35,7 @@ from perfmagic.trace.columns import (
 )
 from perfmagic.trace.correlate import launch_rows, lines_at
 from perfmagic.trace.frames import PythonFrames, apart, in_one_table
+from perfmagic.trace.pace_words import translatable_pace
 from perfmagic.trace.paths import NOWHERE, Paths
 from perfmagic.trace.typed import Count, Int64Number, Ns
 
@@ -71,7 +72,7 @@ class DeviceInfo:
             return self.name
         number = f" {self.name}" if ":" in self.name else ""
         if self.pace:
-            return phrase("simulated device{number}, {pace}", number=number, pace=self.pace)
+            return phrase("simulated device{number}, {pace}", number=number, pace=translatable_pace(self.pace))
         return phrase("simulated device{number}", number=number)
 
 
@@ -85,9 +86,10 @@ def devices_label(infos: Sequence[DeviceInfo]) -> str:
         if len(some) == 1:
             words.append(some[0].label)
         else:
-            sims = phrase("{n} simulated devices{pace}", n=len(some), pace=f", {what}" if what else "")
+            pace = phrase(", {pace}", pace=translatable_pace(what)) if what else ""
+            sims = phrase("{n} simulated devices{pace}", n=len(some), pace=pace)
             words.append(sims if simulated else f"{len(some)} × {what}")
-    return words[0] if len(words) == 1 else ", ".join(words)
+    return chained("{a}, {b}", words)
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from perfmagic.analysis.diff.side import Side
 from perfmagic.analysis.diff.work import BOTH, RESHAPED, KernelChange, OperatorChange, has_shapes
 from perfmagic.analysis.timeline.trust import sample, trust
 from perfmagic.base import units
-from perfmagic.base.units import listed
+from perfmagic.base.language import counted, listed, phrase
 from perfmagic.trace.model import DeviceInfo
 from perfmagic.trace.rows import Rows
 
-ONE_RUN = "one run each, so no statistics: how much two runs of one program differ is not known"
+ONE_RUN = phrase("one run each, so no statistics: how much two runs of one program differ is not known")
 # of the device time of both: where so much is of operators that ran k times as often, the second holds the same k times
 SAME_WORK_FRAC = 0.9
 IN_COMMON_FRAC = (
@@ -43,8 +43,13 @@ def unlike(
 
 
 def _failed(first: Side, second: Side) -> str:
-    failed = [f"the code of {side.name} failed ({side.facts.failed})" for side in (first, second) if side.facts.failed]
-    return " and ".join(failed)
+    return listed(
+        [
+            phrase("the code of {name} failed ({why})", name=side.name, why=side.facts.failed)
+            for side in (first, second)
+            if side.facts.failed
+        ]
+    )
 
 
 def _sampled(first: Side, second: Side) -> str:
@@ -52,20 +57,23 @@ def _sampled(first: Side, second: Side) -> str:
     samples = [side.name for side in (first, second) if side.sampled]
     if not samples:
         return ""
-    several = len(samples) == 2
-    are = (
-        f"{listed(samples)} look like samples of recordings" if several else f"{samples[0]} looks like a sample of one"
+    return counted(
+        len(samples),
+        "{names} looks like a sample of one, so that counts and totals differ by what was kept",
+        "{names} look like samples of recordings, so that counts and totals differ by what was kept",
+        names=listed(samples),
     )
-    return f"{are}, so that counts and totals differ by what was kept"
 
 
 def _without_ops(first: Side, second: Side) -> str:
     without = [side.name for side in (first, second) if side.device is None]
     if len(without) == 2:
-        return (
-            f"neither {first.name} nor {second.name} has device ops; operators are compared by their time on the host"
+        return phrase(
+            "neither {a} nor {b} has device ops; operators are compared by their time on the host",
+            a=first.name,
+            b=second.name,
         )
-    return f"{without[0]} has no device ops" if without else ""
+    return phrase("{name} has no device ops", name=without[0]) if without else ""
 
 
 def _other_device(first: Side, second: Side) -> str:
@@ -75,7 +83,8 @@ def _other_device(first: Side, second: Side) -> str:
     named = _is_named(a) and _is_named(b) and not a.simulated
     if (a.kind, a.pace) == (b.kind, b.pace) and (a.name == b.name or not named):
         return ""
-    return f"{first.name} ran on {_describe_device(a)}, {second.name} on {_describe_device(b)}"
+    devices = {"a_device": _describe_device(a), "b_device": _describe_device(b)}
+    return phrase("{a} ran on {a_device}, {b} on {b_device}", a=first.name, b=second.name, **devices)
 
 
 def _is_named(info: DeviceInfo) -> bool:
@@ -85,8 +94,10 @@ def _is_named(info: DeviceInfo) -> bool:
 
 def _describe_device(info: DeviceInfo) -> str:
     if info.simulated:
-        return f"a {info.label}"
-    return info.label if _is_named(info) else f"a {_MAKERS.get(info.kind, info.kind)} device without a name"
+        return phrase("a {device}", device=info.label)
+    if _is_named(info):
+        return info.label
+    return phrase("a {maker} device without a name", maker=_MAKERS.get(info.kind, info.kind))
 
 
 def _nothing_in_common(first: Side, second: Side, operators: Rows[OperatorChange], kernels: Rows[KernelChange]) -> str:
@@ -99,8 +110,13 @@ def _nothing_in_common(first: Side, second: Side, operators: Rows[OperatorChange
     ]
     if max(shared) >= IN_COMMON_FRAC:
         return ""
-    both = "nothing" if not max(shared) else f"less than {units.percent(IN_COMMON_FRAC)} of their device time"
-    return f"{first.name} and {second.name} have {both} in common, by operators with their inputs and by kernels"
+    share = phrase("less than {share} of their device time", share=units.percent(IN_COMMON_FRAC))
+    return phrase(
+        "{a} and {b} have {share} in common, by operators with their inputs and by kernels",
+        a=first.name,
+        b=second.name,
+        share=share if max(shared) else phrase("nothing"),
+    )
 
 
 def _other_inputs(first: Side, second: Side, operators: Rows[OperatorChange]) -> str:
@@ -108,8 +124,11 @@ def _other_inputs(first: Side, second: Side, operators: Rows[OperatorChange]) ->
     shares = _other_shapes(operators)
     if min(shares) < OTHER_WORK_FRAC:
         return ""
-    each = [f"{units.percent(share)} of {side.name}" for side, share in zip((first, second), shares, strict=True)]
-    return f"they work on inputs of other shapes, for {' and '.join(each)} by device time"
+    each = [
+        phrase("{share} of {name}", share=units.percent(share), name=side.name)
+        for side, share in zip((first, second), shares, strict=True)
+    ]
+    return phrase("they work on inputs of other shapes, for {parts} by device time", parts=listed(each))
 
 
 def _other_shapes(operators: Rows[OperatorChange]) -> tuple[float, float]:
@@ -150,7 +169,11 @@ def _other_amount(first: Side, second: Side, operators: Rows[OperatorChange], re
     if often == 1 or (len(first.steps) and len(second.steps)) or first.as_cell:
         return ""
     times = units.significant(float(often))
-    return f"{second.name} does the same work {times} times as often, and steps that could be compared are not marked"
+    return phrase(
+        "{name} does the same work {n} times as often, and steps that could be compared are not marked",
+        name=second.name,
+        n=times,
+    )
 
 
 def notes(first: Side, second: Side, operators: Rows[OperatorChange], repeats: tuple[int, int]) -> tuple[str, ...]:
@@ -169,74 +192,112 @@ def notes(first: Side, second: Side, operators: Rows[OperatorChange], repeats: t
 def _about_samples(first: Side, second: Side) -> Iterator[str]:
     for side in (first, second):
         if remark := sample(side.trace):
-            yield f"{side.name}: {remark.words}"
+            yield phrase("{a}: {b}", a=side.name, b=remark.words)
     if first.sampled or second.sampled:
-        yield "only means of a run can be compared; new, gone and replaced work is not told"
+        yield phrase("only means of a run can be compared; new, gone and replaced work is not told")
 
 
 def _about_work(first: Side, second: Side, operators: Rows[OperatorChange], repeats: tuple[int, int]) -> Iterator[str]:
     a, b = len(first.steps), len(second.steps)
     if repeats != (1, 1):
-        yield (
-            f"{first.name} has {units.plural(a, 'step')}, {second.name} {units.count(b)}: times and differences are of "
-            "one step, the mean; operators and kernels are counted in all steps"
+        yield phrase(
+            "{a} has {steps}, {b} {n}: times and differences are of one step, the mean; operators and kernels are "
+            "counted in all steps",
+            a=first.name,
+            steps=counted(a, "{n} step", "{n} steps"),
+            b=second.name,
+            n=units.count(b),
         )
     elif a != b:
         marked, other = (first, second) if a else (second, first)
-        marks = f"{marked.name} has {units.plural(max(a, b), 'step')}, {other.name} marks none"
-        yield f"{marks}: the whole recordings are compared"
+        yield phrase(
+            "{a} has {steps}, {b} marks none: the whole recordings are compared",
+            a=marked.name,
+            steps=counted(max(a, b), "{n} step", "{n} steps"),
+            b=other.name,
+        )
     often = times_as_often(operators, repeats)
     if often != 1:
-        per = "in each step " if repeats != (1, 1) or (a and a == b) else ""
-        yield f"{second.name} ran {per}the operators that both have {units.significant(float(often))} times as often"
+        per = phrase("in each step ") if repeats != (1, 1) or (a and a == b) else ""
+        yield phrase(
+            "{name} ran {per_step}the operators that both have {n} times as often",
+            name=second.name,
+            per_step=per,
+            n=units.significant(float(often)),
+        )
 
 
 def _about_devices(first: Side, second: Side) -> Iterator[str]:
     for side in (first, second):
         if side.facts.n_devices > 1:
-            used = f"{side.name} used {side.facts.n_devices} devices"
-            yield f"{used}: times by class and by part are those of device {side.device}, the busiest"
+            yield phrase(
+                "{name} used {n} devices: times by class and by part are those of device {device}, the busiest",
+                name=side.name,
+                n=side.facts.n_devices,
+                device=side.device,
+            )
     for side in (first, second):
         if side.info is not None and not _is_named(side.info):
-            yield f"the record of {side.name} does not name its device"
+            yield phrase("the record of {name} does not name its device", name=side.name)
 
 
 def _about_origin(first: Side, second: Side) -> Iterator[str]:
     a, b = first.facts, second.facts
     if a.rank != b.rank and a.rank is not None and b.rank is not None:
-        yield f"{a.name} is rank {a.rank}, {b.name} rank {b.rank}"
+        yield phrase("{a} is rank {rank}, {b} rank {other}", a=a.name, rank=a.rank, b=b.name, other=b.rank)
     if a.world_size != b.world_size and a.world_size and b.world_size:
-        yield f"{a.name} ran on {a.world_size} ranks, {b.name} on {b.world_size}"
+        yield phrase("{a} ran on {n} ranks, {b} on {other}", a=a.name, n=a.world_size, b=b.name, other=b.world_size)
     if a.torch_version != b.torch_version and a.torch_version and b.torch_version:
-        yield f"{a.name} was recorded with torch {a.torch_version}, {b.name} with {b.torch_version}"
+        versions = {"version": a.torch_version, "other": b.torch_version}
+        yield phrase("{a} was recorded with torch {version}, {b} with {other}", a=a.name, b=b.name, **versions)
 
 
 def _about_shapes(first: Side, second: Side, operators: Rows[OperatorChange]) -> Iterator[str]:
     without = [side.name for side in (first, second) if len(side.trace.host_ops) and not has_shapes(side.trace)]
     if without:
-        words = f"{' and '.join(without)} recorded no input shapes: operators are matched by name"
+        words = phrase("{names} recorded no input shapes: operators are matched by name", names=listed(without))
         simulated = first.trace.simulated or second.trace.simulated  # records none, whatever is asked for
-        yield words if simulated else f"{words} (record_shapes=True records them)"
+        yield words if simulated else phrase("{words} (record_shapes=True records them)", words=words)
     if first.sampled or second.sampled:  # what the other has, it may have had as well
         return
     for side, share in zip((first, second), _other_shapes(operators), strict=True):
         if share >= OTHER_SHAPES_FRAC:
-            words = f"{units.percent(share)} of the device time of {side.name} is of operators that the other has"
-            yield f"{words} with inputs of other shapes only: the two may not compute the same"
+            yield phrase(
+                "{share} of the device time of {name} is of operators that the other has with inputs of other shapes "
+                "only: the two may not compute the same",
+                share=units.percent(share),
+                name=side.name,
+            )
 
 
 def _about_trust(first: Side, second: Side) -> Iterator[str]:
     for side in (first, second):
         known = trust(side.trace)
         if side.by_step and (n := int((~side.counted).sum())):
-            words = f"{side.name}: {units.plural(n, 'device op was', 'device ops were')} launched by none of its steps"
-            yield f"{words} and {'is' if n == 1 else 'are'} left out"
+            yield counted(
+                n,
+                "{name}: {n} device op was launched by none of its steps and is left out",
+                "{name}: {n} device ops were launched by none of its steps and are left out",
+                name=side.name,
+            )
         elif n := known.n_orphans:
-            words = f"{side.name}: {units.plural(n, 'device op was', 'device ops were')} launched before the recording"
-            yield f"{words}: their time is a part of its own"
+            yield counted(
+                n,
+                "{name}: {n} device op was launched before the recording: their time is a part of its own",
+                "{name}: {n} device ops were launched before the recording: their time is a part of its own",
+                name=side.name,
+            )
         if n := known.n_without_launch:
-            words = f"{side.name}: {units.plural(n, 'device op has', 'device ops have')} no launch record"
-            yield f"{words}, so no operator is known for them"
-        if known.n_dropped_events:
-            events = units.plural(known.n_dropped_events, "event was", "events were")
-            yield f"{side.name}: {events} left out by a limit"
+            yield counted(
+                n,
+                "{name}: {n} device op has no launch record, so no operator is known for them",
+                "{name}: {n} device ops have no launch record, so no operator is known for them",
+                name=side.name,
+            )
+        if n := known.n_dropped_events:
+            yield counted(
+                n,
+                "{name}: {n} event was left out by a limit",
+                "{name}: {n} events were left out by a limit",
+                name=side.name,
+            )

@@ -12,7 +12,7 @@ from perfmagic.analysis.diff.comparable import notes, repeats_of, unlike
 from perfmagic.analysis.diff.side import ComparedTrace, Side, busiest_devices
 from perfmagic.analysis.diff.times import TimeChange, parts, totals
 from perfmagic.base import units
-from perfmagic.base.language import phrase
+from perfmagic.base.language import Words, chained, phrase, sentences
 from perfmagic.trace.json_form import JsonForm, one_of
 from perfmagic.trace.model import Trace
 from perfmagic.trace.rows import Rows
@@ -40,16 +40,25 @@ MOST_DIFFERENCES = 3  # that a text begins with
 def headline(a: ComparedTrace, b: ComparedTrace, whole: TimeChange, no_verdict: str, *, per_step: bool) -> str:
     """How much longer the second took, in one sentence; or why there is no verdict."""
     if no_verdict:
-        took = f"a step of {a.name} took" if per_step else f"{a.name} took"
-        times = f". In numbers: {took} {units.duration(whole.a_ns)}, {b.name} {units.duration(whole.b_ns)}"
-        return f"No verdict: {no_verdict}{times if whole.a_ns and whole.b_ns else ''}"
-    second, other = (f"one step of {b.name}", f"one of {a.name}") if per_step else (b.name, a.name)
+        times = phrase(
+            "in numbers: {a} took {a_time}, {b} {b_time}",
+            a=phrase("a step of {name}", name=a.name) if per_step else a.name,
+            a_time=units.duration(whole.a_ns),
+            b=b.name,
+            b_time=units.duration(whole.b_ns),
+        )
+        return sentences(phrase("No verdict: {why}", why=no_verdict), times if whole.a_ns and whole.b_ns else "")
+    second, other = b.name, a.name
+    if per_step:
+        second, other = phrase("one step of {name}", name=b.name), phrase("one of {name}", name=a.name)
     if not whole.diff_ns:
-        return f"{second} is as long as {other}: {units.duration(whole.b_ns)}"
-    than = "shorter" if whole.diff_ns < 0 else "longer"
+        return phrase("{b} is as long as {a}: {time}", b=second, a=other, time=units.duration(whole.b_ns))
     share = f", {units.signed_percent(whole.diff_ns / whole.a_ns)}" if whole.a_ns else ""
     span = f"{units.duration(whole.a_ns)} → {units.duration(whole.b_ns)}{share}"
-    return f"{second} is {units.duration(abs(whole.diff_ns))} {than} than {other} ({span})"
+    time = units.duration(abs(whole.diff_ns))
+    if whole.diff_ns < 0:
+        return phrase("{b} is {time} shorter than {a} ({span})", b=second, a=other, time=time, span=span)
+    return phrase("{b} is {time} longer than {a} ({span})", b=second, a=other, time=time, span=span)
 
 
 def describe_part(part: TimeChange) -> str:
@@ -57,9 +66,16 @@ def describe_part(part: TimeChange) -> str:
     return phrase(IDLE_WORDS[part.name] if part.kind == "idle" else part.name)
 
 
-def _decider(side: ComparedTrace) -> str:
-    who = side.decides.partition(":")[0]
-    return "Who decides is open" if who == "Open" else who
+def _decider(side: ComparedTrace) -> Words:
+    return phrase(without_number(side.decides))
+
+
+def without_number(decides: str) -> str:
+    """Who decides, within a sentence: "the device decides"."""
+    who = decides.partition(":")[0]
+    if who == "Open":
+        return "who decides is open"
+    return who if who.startswith("Python") else f"{who[:1].lower()}{who[1:]}"
 
 
 def differences(parts: Sequence[TimeChange], most: int) -> list[TimeChange]:
@@ -71,9 +87,9 @@ def differences(parts: Sequence[TimeChange], most: int) -> list[TimeChange]:
 
 def _by_part(parts: Sequence[TimeChange], diff_ns: int) -> list[str]:
     named = differences(parts, MOST_PARTS)
-    words = [f"{describe_part(part)} {units.signed(part.diff_ns)}" for part in named]
+    words = [phrase("{part} {time}", part=describe_part(part), time=units.signed(part.diff_ns)) for part in named]
     rest_ns = diff_ns - sum(part.diff_ns for part in named)
-    return [*words, *([f"the rest {units.signed(rest_ns)}"] if rest_ns else [])]
+    return [*words, *([phrase("the rest {time}", time=units.signed(rest_ns))] if rest_ns else [])]
 
 
 SCHEMA_VERSION = 2  # raised by what changes the meaning of a key, or takes one away
@@ -146,12 +162,10 @@ class TraceDiff(JsonForm):
     @property
     def headline(self) -> str:
         """The verdict in one sentence: how much shorter or longer, and by what."""
-        by = (
-            ""
-            if self.no_verdict or not self.whole.diff_ns
-            else f": {', '.join(_by_part(self.parts, self.whole.diff_ns))}"
-        )
-        return self.total + by
+        if self.no_verdict or not self.whole.diff_ns:
+            return self.total
+        by = chained("{a}, {b}", _by_part(self.parts, self.whole.diff_ns))
+        return phrase("{a}: {b}", a=self.total, b=by)
 
     @property
     def total(self) -> str:
@@ -163,9 +177,9 @@ class TraceDiff(JsonForm):
         """Who decides in each, in few words."""
         a, b = (_decider(side) for side in (self.a, self.b))
         if a == b:
-            return f"{a} in both"
-        second = b if b.startswith("Python") else b[:1].lower() + b[1:]
-        return f"{a} in {self.a.name}, {second} in {self.b.name}"
+            return phrase("{who} in both", who=a.capitalised())
+        names = {"a": self.a.name, "b": self.b.name}
+        return phrase("{who} in {a}, {other} in {b}", who=a.capitalised(), other=b, **names)
 
     @property
     def differences(self) -> list[TimeChange]:

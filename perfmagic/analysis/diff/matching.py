@@ -16,6 +16,7 @@ from perfmagic.analysis.diff.work import BOTH, GONE, NEW
 from perfmagic.analysis.timeline.lines import LineStat, lines
 from perfmagic.analysis.timeline.steps import Step
 from perfmagic.base import units
+from perfmagic.base.language import chained, counted, phrase
 from perfmagic.trace.json_form import one_of
 from perfmagic.trace.rows import Rows
 
@@ -139,8 +140,14 @@ def step_changes(first: Side, second: Side) -> Rows[StepChange]:
         return Rows((), StepChange)
     if len(a) == len(b):
         return Rows((_change(*pair) for pair in zip(a, b, strict=True)), StepChange)
-    counts = f"{first.name} has {units.plural(len(a), 'step')}, {second.name} {units.count(len(b))}"
-    return Rows([_change(median_step(a), median_step(b))], StepChange, f"the median step of each: {counts}")
+    counts = phrase(
+        "the median step of each: {a} has {steps}, {b} {n}",
+        a=first.name,
+        steps=counted(len(a), "{n} step", "{n} steps"),
+        b=second.name,
+        n=units.count(len(b)),
+    )
+    return Rows([_change(median_step(a), median_step(b))], StepChange, counts)
 
 
 def describe_most_changed(rows: Sequence[StepChange]) -> tuple[str, ...]:
@@ -148,9 +155,15 @@ def describe_most_changed(rows: Sequence[StepChange]) -> tuple[str, ...]:
     most = max(rows, key=lambda row: abs(row.diff_ns), default=None)
     if most is None or len(rows) < 2 or not most.diff_ns:
         return ()
-    which = f"step {most.number_a}" if most.number_a == most.number_b else f"step {most.number_a} → {most.number_b}"
-    both = f"{units.duration(most.a_ns)} → {units.duration(most.b_ns)}"
-    return (f"of its steps {which} changed most, by {units.signed(most.diff_ns)} ({both})",)
+    both = f"{most.number_a} → {most.number_b}"
+    changed = phrase(
+        "of its steps step {n} changed most, by {diff} ({time} → {other})",
+        n=most.number_a if most.number_a == most.number_b else both,
+        diff=units.signed(most.diff_ns),
+        time=units.duration(most.a_ns),
+        other=units.duration(most.b_ns),
+    )
+    return (changed,)
 
 
 def median_step(steps: Sequence[Step]) -> Step:
@@ -262,12 +275,16 @@ def _rank_change(
 def rank_notes(rows: Rows[RankChange], missing: Sequence[int]) -> tuple[str, ...]:
     """What the ranks say together, in sentences.  missing: ranks that only one job has."""
     median = next(row for row in rows if row.median)
-    stands_for = f"the median of {units.plural(len(rows), 'rank')} is rank {median.rank}"
-    sentences = [
-        f"{stands_for}: its whole changed by {units.signed(median.diff_ns)}; parts and tables are of that rank"
-    ]
-    others = [row for row in rows if row.otherwise]
-    words = ", ".join(f"rank {row.rank} by {units.signed(row.diff_ns)}" for row in others)
-    sentences += [f"changed differently: {words}"] if others else ["no rank changed much differently"]
-    sentences += [f"only one has rank {', '.join(map(str, missing))}"] if missing else []
-    return tuple(sentences)
+    stands_for = counted(
+        len(rows),
+        "the median of {n} rank is rank {rank}: its whole changed by {diff}; parts and tables are of that rank",
+        "the median of {n} ranks is rank {rank}: its whole changed by {diff}; parts and tables are of that rank",
+        rank=median.rank,
+        diff=units.signed(median.diff_ns),
+    )
+    others = [phrase("rank {n} by {diff}", n=row.rank, diff=units.signed(row.diff_ns)) for row in rows if row.otherwise]
+    changed = phrase("no rank changed much differently")
+    if others:
+        changed = phrase("changed differently: {ranks}", ranks=chained("{a}, {b}", others))
+    only = phrase("only one has rank {ranks}", ranks=", ".join(map(str, missing)))
+    return (stands_for, changed, *([only] if missing else []))

@@ -10,7 +10,7 @@ from perfmagic.analysis.findings.catalogue import Remedy, action
 from perfmagic.analysis.findings.finding import PythonWas
 from perfmagic.analysis.timeline.origin import graph_sizes
 from perfmagic.base import units
-from perfmagic.base.units import sentences
+from perfmagic.base.language import phrase, sentences
 from perfmagic.trace.columns import NONE, Bool, HostKind, Int64, OpKind
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
@@ -29,7 +29,9 @@ _INDUCTOR = re.compile(r"^triton_(?:poi|per|red|for|tem|mm|bmm)_")  # its kernel
 def for_gpus(trace: Trace, device: int, advice: str) -> str:
     """Advice to compile or to capture, as it holds for a device: the simulated one can do neither."""
     simulated = any(info.index == device and info.simulated for info in trace.meta.devices)
-    return f"On a GPU, {advice}; the simulated device cannot do that" if simulated and advice else advice
+    if not simulated or not advice:
+        return advice
+    return phrase("On a GPU, {advice}; the simulated device cannot do that", advice=advice)
 
 
 def can_compile(trace: Trace, device: int) -> bool:
@@ -79,7 +81,7 @@ UNFLATTEN = "aten::unflatten_dense_tensors"
 
 # torch, csrc/distributed/c10d/reducer.cpp: a gradient that is no view of its bucket is copied out of it
 _TO_GRAD = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
-BUFFERS_ADVICE = (
+BUFFERS_ADVICE = phrase(
     "DistributedDataParallel sends the model's buffers to all ranks before each forward: broadcast_buffers=False "
     "leaves that out, where ranks may have buffers of their own (running statistics of batch norm)"
 )
@@ -95,12 +97,14 @@ def ddp_remedy(trace: Trace, which: Bool) -> Remedy:
     n_gradients, n_buffers = int(gradients.sum()), int(buffers.sum())
     if 2 * (n_gradients + n_buffers) <= len(rows):
         return Remedy()
-    out = f"{units.count(n_gradients)} of them copy gradients out of DistributedDataParallel's buckets"
-    back = f"{units.count(n_buffers)} of them copy buffers back. {BUFFERS_ADVICE}"
-    advice = sentences(
-        f"{out}: gradient_as_bucket_view=True leaves that out" if n_gradients else "", back if n_buffers else ""
+    out = phrase(
+        "{n} of them copy gradients out of DistributedDataParallel's buckets: gradient_as_bucket_view=True leaves "
+        "that out",
+        n=units.count(n_gradients),
     )
-    return Remedy(advice, action("bucket_view" if n_gradients >= n_buffers else "no_broadcast"))
+    back = phrase("{n} of them copy buffers back", n=units.count(n_buffers))
+    advice = (out if n_gradients else "", *((back, BUFFERS_ADVICE) if n_buffers else ()))
+    return Remedy(sentences(*advice), action("bucket_view" if n_gradients >= n_buffers else "no_broadcast"))
 
 
 def _ddp_copies(trace: Trace, rows: Int64) -> tuple[Bool, Bool]:

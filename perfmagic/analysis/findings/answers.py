@@ -204,14 +204,14 @@ def _without_start_up(facts: Facts, finding: Finding) -> Change:
     """At best without all that Python did before the first op; without the calls that start device and libraries."""
     head = np.array([[finding.start_ns, finding.end_ns]], np.int64)
     if finding.action != action("warm_up"):
-        return WithoutPython("without what Python did before the first op", head, bound=True)
+        return WithoutPython(phrase("without what Python did before the first op"), head, bound=True)
     calls, host = facts.trace.calls, facts.trace.host_ops
     in_calls = intersect(head, union(calls.start_ns, calls.end_ns))
     if 2 * sum_ns(in_calls) >= sum_ns(head):
-        return WithoutPython("without what the first calls start", in_calls)
+        return WithoutPython(phrase("without what the first calls start"), in_calls)
     of_operators = host.kind == HostKind.OP
     in_operators = intersect(head, union(host.start_ns[of_operators], host.end_ns[of_operators]))
-    return WithoutPython("without the first operators", in_operators, bound=True)
+    return WithoutPython(phrase("without the first operators"), in_operators, bound=True)
 
 
 def _on_tensor_cores(facts: Facts, finding: Finding) -> Change:
@@ -219,7 +219,7 @@ def _on_tensor_cores(facts: Facts, finding: Finding) -> Change:
     peaks = peaks_of(facts.trace.device_info(facts.device))
     fp32, fp16 = (peaks.of("fp32"), peaks.of("fp16")) if peaks else (None, None)
     left = fp32 / fp16 if fp32 and fp16 else 0.0
-    return ShorterOps("on tensor cores", tuple(claim(facts, finding.rule).rows.tolist()), left)
+    return ShorterOps(phrase("on tensor cores"), tuple(claim(facts, finding.rule).rows.tolist()), left)
 
 
 def _without_cost(facts: Facts, finding: Finding, what: str) -> Change | None:
@@ -232,9 +232,9 @@ def _without_cost(facts: Facts, finding: Finding, what: str) -> Change | None:
 
 
 _KERNELS: dict[str, Callable[[Facts, Finding], Change | None]] = {
-    "eager_attention": lambda facts, finding: _without_cost(facts, finding, "as one fused kernel"),
+    "eager_attention": lambda facts, finding: _without_cost(facts, finding, phrase("as one fused kernel")),
     "tensor_cores": _on_tensor_cores,
-    "unaligned_gemm": lambda facts, finding: _without_cost(facts, finding, "at the speed of aligned ones"),
+    "unaligned_gemm": lambda facts, finding: _without_cost(facts, finding, phrase("at the speed of aligned ones")),
     "tiny_kernels": lambda _facts, _finding: Fused(),
     "device_time": lambda _facts, _finding: Fused(),
 }

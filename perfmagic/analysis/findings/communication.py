@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from perfmagic.analysis.findings.advice import FORWARD
-from perfmagic.analysis.findings.catalogue import action, headline
+from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_short
+from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_lines, too_short
 from perfmagic.analysis.timeline.collectives import (
     CollectiveStat,
     asked_collectives,
@@ -20,6 +20,7 @@ from perfmagic.analysis.timeline.collectives import (
     op_bytes,
 )
 from perfmagic.base import units
+from perfmagic.base.language import chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import (
     Intervals,
     covered_ns,
@@ -29,7 +30,6 @@ from perfmagic.base.numerics.intervals import (
     total_ns,
     union,
 )
-from perfmagic.base.units import listed, name_lines, sentences
 from perfmagic.trace.columns import NO_LINE, NONE, Int8, Int64, OpKind
 from perfmagic.trace.hoststack import COLLECTIVE_NOTE
 from perfmagic.trace.names import OpClass, kernel_short_names, op_classes
@@ -44,7 +44,7 @@ MANY = 100  # in a step; DDP's buckets of 25 MB make tens of a model with a bill
 # NCCL needs some 10 µs for any message between GPUs of a machine (NCCL tests, latency of small sizes): a kernel of less
 # than three times that is mostly latency
 SHORT_NS = 30_000
-_BUCKETS = (
+_BUCKETS = phrase(
     "Fewer, larger collectives spend less time on latency: pack tensors into one buffer, as DDP does with its buckets"
 )
 
@@ -76,11 +76,17 @@ def describe_traffic(facts: Facts) -> str:
     factors = [bus_factor(stat.name, stat.group_size if stat.group else None) for stat in most]
     on_links = sum((stat.size_bytes or 0) * (factor or 0) for stat, factor in zip(most, factors, strict=True))
     rate, link_rate = units.bandwidth(sent, total_ns), units.bandwidth(on_links, total_ns)
-    bus = f", {link_rate} on the links of this rank" if None not in factors and link_rate != rate else ""
+    on_bus = None not in factors and link_rate != rate
     n = sum(stat.n_ops for stat in most)
-    times = f" ×{units.count(n)}" if n > 1 else ""
-    moved = f"the longest collective, {most[0].name}{times}, moved {units.size(sent)} in {units.duration(total_ns)}"
-    return f"{moved}: {rate}{bus}, including time spent waiting for other ranks"
+    return phrase(
+        "the longest collective, {name}, moved {size} in {time}: {rate}{bus}, including time spent waiting for other "
+        "ranks",
+        name=most[0].name + (f" ×{units.count(n)}" if n > 1 else ""),
+        size=units.size(sent),
+        time=units.duration(total_ns),
+        rate=rate,
+        bus=phrase(", {rate} on the links of this rank", rate=link_rate) if on_bus else "",
+    )
 
 
 def describe_pieces(facts: Facts) -> tuple[str, str]:
@@ -95,14 +101,21 @@ def describe_pieces(facts: Facts) -> tuple[str, str]:
     median_ns = int(np.median(length_ns))
     if median_ns >= SHORT_NS:
         return "", ""
-    number = f"{units.count(round(each))} a step" if steps else f"there are {units.count(len(rows))}"
-    pieces = f"{number}, with a median duration of {units.duration(median_ns)}"
+    there_are = phrase("there are {n}", n=units.count(len(rows)))
+    number = phrase("{n} a step", n=units.count(round(each))) if steps else there_are
+    pieces = phrase("{number}, with a median duration of {time}", number=number, time=units.duration(median_ns))
     long = length_ns >= SHORT_NS
     long_ns, all_ns = int(length_ns[long].sum()), int(length_ns.sum())
     if 2 * long_ns <= all_ns:
         return pieces, _BUCKETS
-    few = f"{units.count(int(long.sum()))} of {units.plural(len(rows), 'op')} take {units.duration(SHORT_NS)} or more"
-    return f"{pieces}; {few} and make up {units.percent(long_ns / all_ns)} of the time, so their size decides", ""
+    few = phrase(
+        "{n} of {ops} take {time} or more and make up {share} of the time, so their size decides",
+        n=units.count(int(long.sum())),
+        ops=count_things(len(rows), "op"),
+        time=units.duration(SHORT_NS),
+        share=units.percent(long_ns / all_ns),
+    )
+    return chained("{a}; {b}", (pieces, few)), ""
 
 
 # The findings "exposed communication" and "exposed copies", and their sentences.
@@ -121,7 +134,7 @@ def exposed_communication(facts: Facts, free: Intervals) -> Outcome:
         facts,
         free,
         "exposed_communication",
-        "exposed communication",
+        phrase("exposed communication"),
         (OpClass.COMMUNICATION,),
         facts.breakdown.communication_ns,
     )
@@ -129,7 +142,8 @@ def exposed_communication(facts: Facts, free: Intervals) -> Outcome:
 
 def exposed_copy(facts: Facts, free: Intervals) -> Outcome:
     """Copies that did not overlap with compute."""
-    return _exposed(facts, free, "exposed_copy", "exposed copies", tuple(COPIES), facts.breakdown.copy_ns)
+    cause = phrase("exposed copies")
+    return _exposed(facts, free, "exposed_copy", cause, tuple(COPIES), facts.breakdown.copy_ns)
 
 
 def _exposed(
@@ -147,16 +161,25 @@ def _exposed(
     kinds = op_classes(facts.trace, facts.comm_names)
     rows = np.flatnonzero((facts.trace.ops.device == facts.device) & np.isin(kinds, classes))
     most, line, longest_op = _most_exposed(facts, rows, kinds, parts.intervals[rule])
-    share = f"all {units.duration(all_ns)}" if exposed_ns == all_ns else _part(exposed_ns, all_ns)
+    directions, advice = "", ""
     if rule == "exposed_copy":
-        share += _by_direction(facts)
-        more, advice = [_why_copies_are_exposed(facts)], ""
+        directions = _by_direction(facts)
+        more = [_why_copies_are_exposed(facts)]
     else:
         pieces, advice = describe_pieces(facts)
         alone = _alone(facts)
         length = units.duration(total_ns(_where(facts, alone)))
-        tail = f"{units.plural(len(alone), 'collective')} of DDP, {length}, overlapped nothing" if len(alone) else ""
-        more = [_nothing_queued(facts, parts.intervals[rule]), tail, pieces, describe_traffic(facts)]
+        tail = counted(
+            len(alone),
+            "{n} collective of DDP, {time}, overlapped nothing",
+            "{n} collectives of DDP, {time}, overlapped nothing",
+            time=length,
+        )
+        queued = _nothing_queued(facts, parts.intervals[rule])
+        more = [queued, tail if len(alone) else "", pieces, describe_traffic(facts)]
+    share = phrase(
+        "{part}{directions} did not overlap with compute", part=_part(exposed_ns, all_ns), directions=directions
+    )
     return [
         Finding(
             rule=rule,
@@ -164,7 +187,7 @@ def _exposed(
             cause=cause,
             headline=headline(rule, time=units.duration(exposed_ns)),
             action=_action(facts, rule, bool(advice)),
-            detail=f"{facts.on_device}: {sentences(f'{share} did not overlap with compute', longest_op, *more)}",
+            detail=phrase("{where}: {facts}", where=facts.on_device, facts=sentences(share, longest_op, *more)),
             lines=(line,) if line != NO_LINE else (),
             start_ns=int(facts.trace.ops.start_ns[most]),
             end_ns=int(facts.trace.ops.end_ns[most]),
@@ -238,13 +261,14 @@ def _nothing_queued(facts: Facts, exposed: Intervals) -> str:
     ns = total_ns(without)
     if 2 * ns < total_ns(exposed):
         return ""
-    return f"for {units.duration(ns)} of that time, Python had queued no compute"
+    return phrase("for {time} of that time, Python had queued no compute", time=units.duration(ns))
 
 
 def _by_direction(facts: Facts) -> str:
     """What was exposed of each direction, the longest first, in brackets; nothing where there is one only."""
     directions = sorted(((ns, COPIES[which]) for which, ns in _exposed_by_direction(facts).items() if ns), reverse=True)
-    return f" ({', '.join(f'{name} {units.duration(ns)}' for ns, name in directions)})" if len(directions) > 1 else ""
+    parts = chained("{a}, {b}", (f"{name} {units.duration(ns)}" for ns, name in directions))
+    return phrase(" ({parts})", parts=parts) if len(directions) > 1 else ""
 
 
 def _exposed_by_direction(facts: Facts) -> dict[OpClass, int]:
@@ -252,8 +276,11 @@ def _exposed_by_direction(facts: Facts) -> dict[OpClass, int]:
     return {which: total_ns(subtract(sets[name.lower()], sets["compute"])) for which, name in COPIES.items()}
 
 
-def _part(ns: int, of_ns: int) -> str:
-    return f"{units.duration(ns)} of {units.duration(of_ns)}"
+def _part(ns: int, of_ns: int, whose: str = "") -> str:
+    """A part of some time: "4.00 ms of 5.15 ms", "all 5.15 ms", "all its 5.15 ms"."""
+    if ns != of_ns:
+        return phrase("{time} of {total}", time=units.duration(ns), total=units.duration(of_ns))
+    return phrase("all {whose}{time}", whose=whose, time=units.duration(of_ns))
 
 
 def _most_exposed(facts: Facts, rows: Int64, kinds: Int8, exposed: Intervals) -> tuple[int, int, str]:
@@ -264,12 +291,20 @@ def _most_exposed(facts: Facts, rows: Int64, kinds: Int8, exposed: Intervals) ->
     line, length_ns = int(ops.line[row]), int(ops.end_ns[row] - ops.start_ns[row])
     copy = COPIES.get(OpClass(int(kinds[row])), "")
     kernel = kernel_short_names(facts.trace)[facts.trace.names[ops.name[row]]]
-    name = f"{'an' if copy == 'HtoD' else 'a'} {copy} copy" if copy else kernel
-    queued_by = f", queued by {name_lines([line])}" if line != NO_LINE else ""
+    of_copy = phrase("an HtoD copy") if copy == "HtoD" else phrase("a {direction} copy", direction=copy)
+    name = of_copy if copy else kernel
+    queued_by = phrase(", queued by {place}", place=name_lines([line])) if line != NO_LINE else ""
     if len(rows) == 1:
-        return row, line, f"it is {name} of {units.duration(length_ns)}{queued_by}"
-    length = f"all its {units.duration(length_ns)}" if most_ns == length_ns else _part(most_ns, length_ns)
-    return row, line, f"the most exposed of {units.count(len(rows))} ops is {name}: {length}{queued_by}"
+        time = units.duration(length_ns)
+        return row, line, phrase("it is {name} of {time}{queued_by}", name=name, time=time, queued_by=queued_by)
+    most_exposed = phrase(
+        "the most exposed of {n} ops is {name}: {part}{queued_by}",
+        n=units.count(len(rows)),
+        name=name,
+        part=_part(most_ns, length_ns, phrase("its ")),
+        queued_by=queued_by,
+    )
+    return row, line, most_exposed
 
 
 FEW_NAMES = 8  # a library of collectives runs a handful of kernels; a model's side stream runs its operators
@@ -294,8 +329,8 @@ def communication(facts: Facts) -> Outcome:
     if suspects:
         return [_looks_like(facts, max(suspects, key=lambda rows: _length_ns(facts, rows)), distributed)]
     if facts.comm_names is not None and not has_any:
-        no_match = f"no kernel matches comm_names={facts.comm_names!r}"
-        advice = "Correct the expression, or leave it out"
+        no_match = phrase("no kernel matches comm_names={names}", names=repr(facts.comm_names))
+        advice = phrase("Correct the expression, or leave it out")
         return [facts.finding(rule="communication", cause=no_match, detail="", advice=advice)]
     if has_any:
         return _hidden(facts)
@@ -314,11 +349,10 @@ def _hidden(facts: Facts) -> Outcome:
             f"{units.duration(exposed_ns)} of communication is exposed, {OF_EXTENT} or more: see exposed_communication"
         )
         return Silent(exposed, exposed_ns, exposed_least_ns, "ns")
-    part = f"{units.duration(all_ns - exposed_ns)} of {units.duration(all_ns)}"
-    overlapped = f"{part if exposed_ns else f'all {units.duration(all_ns)}'} overlapped with compute"
+    overlapped = phrase("{part} overlapped with compute", part=_part(all_ns - exposed_ns, all_ns))
     pieces, advice = describe_pieces(facts)
-    detail = f": {sentences(overlapped, pieces, describe_traffic(facts))}"
-    return [facts.finding(rule="communication", cause="communication", detail=detail, advice=advice)]
+    detail = phrase(": {detail}", detail=sentences(overlapped, pieces, describe_traffic(facts)))
+    return [facts.finding(rule="communication", cause=phrase("communication"), detail=detail, advice=advice)]
 
 
 def _asked(facts: Facts) -> bool:
@@ -356,31 +390,42 @@ def _looks_like(facts: Facts, rows: Int64, distributed: bool) -> Finding:
     ops = facts.trace.ops
     names, n = np.unique(ops.name[rows], return_counts=True)
     short = list(dict.fromkeys(function_name(facts.trace.names[names[i]]) for i in np.argsort(-n, kind="stable")))
-    which = listed(short[:NAMED]) + (f" and {len(short) - NAMED} more" if len(short) > NAMED else "")
-    kernels = f"{units.plural(len(rows), 'kernel')} on stream {int(ops.stream[rows[0]])}"
-    where = (
-        f"{kernels} ({units.duration(_length_ns(facts, rows))}: {which}) run on no other stream and count as compute"
+    where = phrase(
+        "{kernels} on stream {stream} ({time}: {names}{more}) run on no other stream and count as compute",
+        kernels=count_things(len(rows), "kernel"),
+        stream=int(ops.stream[rows[0]]),
+        time=units.duration(_length_ns(facts, rows)),
+        names=listed(short[:NAMED]),
+        more=phrase(" and {n} more", n=len(short) - NAMED) if len(short) > NAMED else "",
     )
-    job = f"the job has {units.plural(facts.trace.meta.world_size or 0, 'rank')}" if facts.trace.meta.world_size else ""
     patterns = dict.fromkeys(name.rsplit("::", maxsplit=1)[-1] for name in short[:NAMED])
-    job = job or ("the host calls torch.distributed" if distributed else "")
+    size = facts.trace.meta.world_size
+    job = _of_job(size) if size or distributed else ""
     finding = facts.finding(
         rule="communication",
-        cause="possible communication",
-        detail=": " + sentences(where, job),
-        advice=f'If these kernels communicate, pass comm_names="{"|".join(patterns)}"',
+        cause=phrase("possible communication"),
+        detail=phrase(": {detail}", detail=sentences(where, job)),
+        advice=phrase('If these kernels communicate, pass comm_names="{names}"', names="|".join(patterns)),
     )
     return replace(finding, start_ns=int(ops.start_ns[rows[0]]), end_ns=int(ops.end_ns[rows].max()))
 
 
 def _nothing(facts: Facts) -> Finding:
     size = facts.trace.meta.world_size or 0
-    why = f"the job has {units.plural(size, 'rank')}" if size > 1 else "the host calls torch.distributed"
-    no_kernel = "no kernel counts as communication, so none is reported as exposed or overlapped"
-    advice = 'If some kernels communicate, pass their names: comm_names="…"'
+    no_kernel = phrase("no kernel counts as communication, so none is reported as exposed or overlapped")
     return facts.finding(
-        rule="communication", cause="no communication", detail=": " + sentences(why, no_kernel), advice=advice
+        rule="communication",
+        cause=phrase("no communication"),
+        detail=phrase(": {detail}", detail=sentences(_of_job(size if size > 1 else None), no_kernel)),
+        advice=phrase('If some kernels communicate, pass their names: comm_names="…"'),
     )
+
+
+def _of_job(world_size: int | None) -> str:
+    """How many ranks the job has; without a number that it is one."""
+    if not world_size:
+        return phrase("the host calls torch.distributed")
+    return counted(world_size, "the job has {n} rank", "the job has {n} ranks")
 
 
 # The finding "waits for another rank": collectives that took far longer than larger ones of their kind.
@@ -401,20 +446,26 @@ def waits_for_rank(facts: Facts) -> Outcome:
     length_ns = (ops.end_ns - ops.start_ns)[late.rows]
     most = int(length_ns.argmax())
     size_bytes = op_bytes(facts.trace, facts.comm_names)[int(late.rows[most])]
-    longest = f"the longest took {units.duration(int(length_ns[most]))} for {units.size(size_bytes)}"
-    usual = f"another of its kind with as many bytes or more took {units.duration(int(late.usual_ns[most]))}"
-    n = units.plural(len(late.rows), "collective")
+    waited = counted(
+        len(late.rows), "{n} collective waited {time}", "{n} collectives waited {time}", time=units.duration(waited_ns)
+    )
+    longest = phrase(
+        "the longest took {time} for {size}", time=units.duration(int(length_ns[most])), size=units.size(size_bytes)
+    )
+    usual = phrase(
+        "another of its kind with as many bytes or more took {time}", time=units.duration(int(late.usual_ns[most]))
+    )
     return [
         Finding(
             rule="waits_for_rank",
             cost_ns=waited_ns,
-            cause="waits for another rank",
-            detail=f"{facts.on_device}: {sentences(f'{n} waited {units.duration(waited_ns)}', longest, usual)}",
+            cause=phrase("waits for another rank"),
+            detail=phrase("{where}: {facts}", where=facts.on_device, facts=sentences(waited, longest, usual)),
             lines=(),
             start_ns=int(ops.start_ns[late.rows].min()),
             end_ns=int(ops.end_ns[late.rows].max()),
             device=facts.device,
-            advice="The files of all ranks, opened together, name the rank that came last",
+            advice=phrase("The files of all ranks, opened together, name the rank that came last"),
             headline=headline("waits_for_rank", time=units.duration(waited_ns)),
             action=action("open_ranks"),
             where=where,

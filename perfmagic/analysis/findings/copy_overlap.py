@@ -9,8 +9,8 @@ import numpy as np
 
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.base import units
+from perfmagic.base.language import counted, listed, phrase
 from perfmagic.base.numerics.intervals import Intervals, overlap_ns, subtract, total_ns, union
-from perfmagic.base.units import listed
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
 from perfmagic.trace.model import Trace
 
@@ -73,26 +73,38 @@ class HostCopies:
     @property
     def overlap_reason(self) -> str:
         """Why they overlapped with compute, or did not."""
-        they = "they" if self.pageable else "the pinned copies"
-        where = f"stream{'s' if len(self.streams) > 1 else ''} {listed([str(stream) for stream in self.streams])}"
+        they = phrase("they") if self.pageable else phrase("the pinned copies")
+        numbers = listed([str(stream) for stream in self.streams])
+        where = counted(len(self.streams), "stream {streams}", "streams {streams}", streams=numbers)
         if not self.own_stream:
-            still = ": even pinned, they would not overlap there" if self.pageable else ""
-            return f"{they} share {where} with kernels, and a stream runs its ops in order{still}"
-        if self.pageable:
-            return f"they have {where} to themselves, {self._pageable_reason()}"
-        if self.overlap:
-            part = f"{units.duration(self.overlapped_ns)} of {units.duration(total_ns(self.spans))}"
-            return f"{part} of copies overlapped with compute: they use pinned memory and have {where} to themselves"
-        return f"{they} have {where} to themselves, but {self._no_overlap_reason()}"
+            still = phrase(": even pinned, they would not overlap there") if self.pageable else ""
+            return phrase(
+                "{copies} share {streams} with kernels, and a stream runs its ops in order{still}",
+                copies=they,
+                streams=where,
+                still=still,
+            )
+        if not self.pageable and self.overlap:
+            return phrase(
+                "{time} of {total} of copies overlapped with compute: they use pinned memory and have {streams} to "
+                "themselves",
+                time=units.duration(self.overlapped_ns),
+                total=units.duration(total_ns(self.spans)),
+                streams=where,
+            )
+        why = self._pageable_reason() if self.pageable else phrase("but {why}", why=self._no_overlap_reason())
+        return phrase("{copies} have {streams} to themselves, {why}", copies=they, streams=where, why=why)
 
     def _pageable_reason(self) -> str:
-        blocked = "blocked until the copy was staged, launched nothing that could overlap"
+        blocked = phrase("Python, blocked until the copy was staged, launched nothing that could overlap")
         if self.overlapped_ns < CHANCE_FRAC * total_ns(self.spans):
-            return f"but Python, {blocked}"
+            return phrase("but {why}", why=blocked)
         later_ns = self._overlapped_later_ns()
-        parts = {"launched before": self.overlapped_ns - later_ns, "launched while a copy still ran": later_ns}
-        overlaps = [f"{units.duration(ns)} overlapped with kernels {when}" for when, ns in parts.items() if ns > 0]
-        return f"and {listed(overlaps)}: Python, {blocked}"
+        before_ns = self.overlapped_ns - later_ns
+        before = phrase("{time} overlapped with kernels launched before", time=units.duration(before_ns))
+        later = phrase("{time} overlapped with kernels launched while a copy still ran", time=units.duration(later_ns))
+        overlaps = [words for ns, words in ((before_ns, before), (later_ns, later)) if ns > 0]
+        return phrase("and {overlaps}: {why}", overlaps=listed(overlaps), why=blocked)
 
     def _overlapped_later_ns(self) -> int:
         """How long they overlapped kernels that Python launched after the copies' calls had returned.
@@ -119,10 +131,10 @@ class HostCopies:
         needed_ns = BECAUSE_FRAC * total_ns(self.exposed)
         waited = union(blocking.start_ns[in_operator], blocking.end_ns[in_operator])
         if overlap_ns(self.exposed, waited) >= needed_ns:
-            return "Python waited for each of them: non_blocking=True avoids that"
+            return phrase("Python waited for each of them: non_blocking=True avoids that")
         if overlap_ns(self.exposed, self._kernels_queued()) >= needed_ns:
-            return "the kernels queued meanwhile waited for something else"
-        return "Python had queued no kernel that could overlap them"
+            return phrase("the kernels queued meanwhile waited for something else")
+        return phrase("Python had queued no kernel that could overlap them")
 
     def _kernels_queued(self) -> Intervals:
         """When at least one kernel of the device was launched and had not started."""

@@ -15,8 +15,8 @@ from perfmagic.analysis.timeline.categories import CategoryTime, categories, cat
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
+from perfmagic.base.language import chained, phrase, sentences
 from perfmagic.base.numerics.intervals import merge, subtract
-from perfmagic.base.units import sentences
 from perfmagic.trace.category import CATEGORY_WORDS, Category
 from perfmagic.trace.columns import Bool
 from perfmagic.trace.names import shown_names
@@ -26,12 +26,12 @@ NAMED = 3  # kinds of work in the sentence; the table has all
 NAMED_FRAC = 0.05  # of the device's ops: a kind of work with less is named only if it is the first
 ONE_SHAPE_FRAC = 0.5  # of an operator's time: a shape with more is named
 _KINDS = {  # as subjects of a sentence, where the words of the table's column are not nouns
-    Category.ELEMENTWISE: "elementwise kernels",
-    Category.FUSED: "kernels fused by a compiler",
-    Category.OTHER: "other kernels",
+    Category.ELEMENTWISE: phrase("elementwise kernels"),
+    Category.FUSED: phrase("kernels fused by a compiler"),
+    Category.OTHER: phrase("other kernels"),
 }
 FUSIBLE_FRAC = 0.3  # of the device's ops: if more is elementwise work, it is worth fusing
-_FUSE = (
+_FUSE = phrase(
     "Elementwise kernels are bound by memory bandwidth: torch.compile fuses adjacent kernels, which keeps "
     "intermediate values on the chip"
 )
@@ -55,16 +55,26 @@ def device_time(facts: Facts) -> Outcome:
     named = [kind for i, kind in enumerate(kinds[:NAMED]) if i == 0 or kind.share_frac >= NAMED_FRAC]
     clauses = []
     for i, kind in enumerate(named):
-        whole = f" of {units.duration(ops_ns)}" if i == 0 else ""
-        took = f"took {units.duration(kind.total_ns)}{whole} ({units.percent(kind.share_frac)})"
         longest = _longest(facts, kind)
-        name = f"kernel {kind.kernel}" if kind.kernel else _KINDS.get(kind.category, CATEGORY_WORDS[kind.category])
-        clauses.append(f"{name} {took}{longest.describe(kind.total_ns) if longest else ''}")
+        name = _KINDS.get(kind.category, phrase(CATEGORY_WORDS[kind.category]))
+        took = phrase(
+            "{kernels} took {time}{total} ({share}){longest}",
+            kernels=phrase("kernel {name}", name=kind.kernel) if kind.kernel else name,
+            time=units.duration(kind.total_ns),
+            total=phrase(" of {total}", total=units.duration(ops_ns)) if i == 0 else "",
+            share=units.percent(kind.share_frac),
+            longest=longest.describe(kind.total_ns) if longest else "",
+        )
+        clauses.append(took)
     sets, fuse = parts.intervals, _to_fuse(facts, ops_ns)
     finding = facts.finding(
         rule="device_time",
-        cause="device time",
-        detail=f"{facts.on_device}: {sentences('; '.join(clauses), _without_operator(facts, ops_ns))}",
+        cause=phrase("device time"),
+        detail=phrase(
+            "{where}: {facts}",
+            where=facts.on_device,
+            facts=sentences(chained("{a}; {b}", clauses), _without_operator(facts, ops_ns)),
+        ),
         advice=_FUSE if fuse else "",
         where=subtract(sets["busy"], merge(sets["exposed_communication"], sets["exposed_copy"])),
     )
@@ -83,16 +93,15 @@ class _Longest:
 
     def describe(self, kind_ns: int) -> str:
         """: ", the longest aten::mm bf16 [64, 128] [128, 32] with 6.67 ms, at 410 of 989 TFLOP/s"."""
-        part = "all" if self.own_ns == kind_ns else units.duration(self.own_ns)
+        is_all, time = self.own_ns == kind_ns, units.duration(self.own_ns)
         if self.rows[0].source == Source.GRAPH:
-            return f", {part} of it in a {self.rows[0].name}"
+            part = phrase("all") if is_all else time
+            return phrase(", {part} of it in a {graph}", part=part, graph=self.rows[0].name)
         rate = _rate(self.rows, self.own_ns)
-        most = (
-            f"all of it in {_name(self.rows)}"
-            if part == "all"
-            else f"the longest operator is {_name(self.rows)}, {part}"
-        )
-        return f", {most}{f', at {rate}' if rate else ''}"
+        at = phrase(", at {rate}", rate=rate) if rate else ""
+        if is_all:
+            return phrase(", all of it in {name}{rate}", name=_name(self.rows), rate=at)
+        return phrase(", the longest operator is {name}, {time}{rate}", name=_name(self.rows), time=time, rate=at)
 
 
 def _longest(facts: Facts, kind: CategoryTime) -> _Longest | None:
@@ -136,8 +145,13 @@ def _without_operator(facts: Facts, ops_ns: int) -> str:
     if without_ns < NAMED_FRAC * ops_ns or without_ns == ops_ns:
         return ""
     unknown_ns = int(length[without & (source == Source.UNKNOWN)].sum())
-    why = "the launches are not in the record" if 2 * unknown_ns >= without_ns else "no operator made the launches"
-    return f"{units.duration(without_ns)} ({units.percent(without_ns / ops_ns)}) has no recorded operator: {why}"
+    unknown = 2 * unknown_ns >= without_ns
+    return phrase(
+        "{time} ({share}) has no recorded operator: {why}",
+        time=units.duration(without_ns),
+        share=units.percent(without_ns / ops_ns),
+        why=phrase("the launches are not in the record") if unknown else phrase("no operator made the launches"),
+    )
 
 
 def _to_fuse(facts: Facts, ops_ns: int) -> bool:
@@ -163,14 +177,14 @@ def _name(rows: Sequence[DeviceOperator]) -> str:
     plain = " ".join(filter(None, (most.name, most.dtypes if len(types) == 1 else "")))
     known = len({row.shapes for row in rows if row.shapes})
     if most.shapes and most.total_ns >= ONE_SHAPE_FRAC * sum(row.total_ns for row in rows):
-        return f"{plain} (mostly {most.shapes})"
-    return plain + (f" in {units.count(known)} shapes" if known > 1 else "")
+        return phrase("{name} (mostly {shapes})", name=plain, shapes=most.shapes)
+    return phrase("{name} in {n} shapes", name=plain, n=units.count(known)) if known > 1 else plain
 
 
 def describe_operator(operator: DeviceOperator) -> str:
     """An operator with what it worked on: "aten::mm [64, 128] [128, 32] bf16"."""
-    name = f"kernel {operator.name}" if operator.source in (Source.KERNEL, Source.UNKNOWN) else operator.name
-    return " ".join(filter(None, (name, operator.shapes, operator.dtypes)))
+    words = " ".join(filter(None, (operator.name, operator.shapes, operator.dtypes)))
+    return phrase("kernel {name}", name=words) if operator.source in (Source.KERNEL, Source.UNKNOWN) else words
 
 
 def _rate(rows: Sequence[DeviceOperator], in_ns: int) -> str:
@@ -180,6 +194,8 @@ def _rate(rows: Sequence[DeviceOperator], in_ns: int) -> str:
     rate = sum(row.flop or 0 for row in rows) / in_ns * 1e9
     peaks = {row.peak_flop_per_s for row in rows}
     peak = peaks.pop() if len(peaks) == 1 else None
-    of_peak = f" of {units.significant(peak / 1e12)}" if peak else ""
-    most = "up to " if any(row.flop_at_most for row in rows) else ""
-    return f"{most}{units.significant(rate / 1e12)}{of_peak}{units.NBSP}TFLOP/s"
+    reached = units.significant(rate / 1e12)
+    if peak:
+        reached = phrase("{n} of {peak}", n=reached, peak=units.significant(peak / 1e12))
+    most = phrase("up to ") if any(row.flop_at_most for row in rows) else ""
+    return phrase("{most}{rate}\u00a0TFLOP/s", most=most, rate=reached)

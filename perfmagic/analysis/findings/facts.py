@@ -217,7 +217,7 @@ class Facts:
     @property
     def on_device(self) -> str:
         """The device behind a noun: " on device 3" where the trace has several, else nothing."""
-        return f" on {self.the_device}" if len(self.trace.device_ids) > 1 else ""
+        return phrase(" on device {n}", n=self.device) if len(self.trace.device_ids) > 1 else ""
 
     @property
     def the_busiest(self) -> str:
@@ -355,8 +355,9 @@ class Facts:
         at = np.searchsorted([step.start_ns for step in known], launched_ns, side="right") - 1
         inside = (at >= 0) & (launched_ns < np.array([step.end_ns for step in known])[np.maximum(at, 0)])
         n = len(np.unique(at[inside]))
-        which = "" if n == len(known) else f"{n} of "
-        return f", over {which}{len(known)} steps" if n else ""
+        if n == len(known):
+            return phrase(", over {n} steps", n=n)
+        return phrase(", over {n} of {total} steps", n=n, total=len(known)) if n else ""
 
 
 def uploads(facts: Facts) -> Bool:

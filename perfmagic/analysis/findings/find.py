@@ -300,7 +300,7 @@ def verdict_finding(outcomes: Outcomes) -> Finding:
     return Finding(
         rule="verdict",
         cost_ns=judged.cost_ns,
-        cause=judged.kind,
+        cause=phrase(judged.kind),
         detail=phrase(": {detail}", detail=judged.detail) if judged.detail else "",
         lines=judged.lines,
         start_ns=parts.extent_start_ns,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import ClassVar
 
@@ -13,9 +13,8 @@ from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.host_time import FRAME_NAME, MOST_FRAC, STEP_NAME, FrameTime, held_by, host_time
 from perfmagic.analysis.timeline.paths import call_paths, on_paths, sites
 from perfmagic.base import units
-from perfmagic.base.language import phrase, translated
+from perfmagic.base.language import chained, counted, listed, phrase
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns, total_ns, union
-from perfmagic.base.units import listed, on_lines
 from perfmagic.trace.columns import NO_LINE, HostKind, Int64
 from perfmagic.trace.json_form import JsonForm
 from perfmagic.trace.model import Trace
@@ -84,12 +83,13 @@ class Finding(JsonForm):
     def rest(self) -> str:
         """What follows the cause: the detail, then the advice and what it would gain as sentences of their own."""
         if self.rule == "together":
-            return f": {self.gain_text}"
-        return self.detail + "".join(f". {more}" for more in (self.advice, self.gain_text) if more)
+            return phrase(": {detail}", detail=self.gain_text)
+        more = (phrase(". {sentence}", sentence=text) for text in (self.advice, self.gain_text) if text)
+        return chained("{a}{b}", (self.detail, *more))
 
     @property
     def sentence(self) -> str:
-        return self.cause + self.rest
+        return chained("{a}{b}", (self.cause, self.rest))
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,18 @@ MOSTLY = 0.6  # of the weight on the lines in the sentence: with less, it names 
 LEAST_SHARE = 0.2  # of the weight: a place with less is one of "others"
 
 
+def on_lines(lines: Iterable[int]) -> str:
+    """Some lines of the cell: " on line 3", " on lines 4 and 7"; nothing where no line is known."""
+    named = name_lines(lines)
+    return phrase(" on {places}{callers}", places=named, callers="") if named else ""
+
+
+def name_lines(lines: Iterable[int]) -> str:
+    """The lines as people say them: "line 3", "lines 4 and 7", "lines 2, 4 and 7"."""
+    known = [str(n) for n in sorted({int(n) for n in lines}) if n > 0]
+    return counted(len(known), "line {lines}", "lines {lines}", lines=listed(known)) if known else ""
+
+
 def on_sync_lines(trace: Trace, rows: Int64) -> str:
     """Where some blocking calls were made: " on line 7", " on line 4 of train_step, called from line 6"."""
     blocking = syncs(trace)
@@ -173,10 +185,10 @@ def _locate(trace: Trace, path: Int64, weight: Int64, lines: Iterable[int]) -> s
     if not named or all(paths.functions[f].is_cell for f, _ in named):
         return on_lines(lines)
     more = len(ordered) - len(named) if len(named) == MOST_PLACES else 0
-    others = [units.plural(more, "other line")] if more else []
+    others = [counted(more, "{n} other line", "{n} other lines")] if more else []
     places = listed([*(name_place(paths, place) for place in named), *others])
     callers = _callers(paths, rows, named)
-    return f" on {places}{callers}"
+    return phrase(" on {places}{callers}", places=places, callers=callers)
 
 
 def by_place(paths: Paths, path: Int64, weight: Int64) -> tuple[list[tuple[tuple[int, int], int]], list[int]]:
@@ -213,12 +225,8 @@ def _around(trace: Trace, path: Int64, weight: Int64, rows: list[int]) -> str:
     if paths.functions[place[0]].is_cell:
         return ""
     of_it = [row for row in range(1, len(paths)) if (int(paths.function[row]), int(paths.line[row])) == place]
-    return f" mostly on {name_place(paths, place)}{_callers(paths, of_it, [place])}"
-
-
-def translate_headlines(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings with headlines and actions in the language in force; a sentence stays, its writers translate it."""
-    return tuple(replace(f, headline=translated(f.headline), action=translated(f.action)) for f in findings)
+    callers = _callers(paths, of_it, [place])
+    return phrase(" mostly on {place}{callers}", place=name_place(paths, place), callers=callers)
 
 
 def name_place(paths: Paths, place: tuple[int, int]) -> str:
@@ -237,11 +245,11 @@ def _callers(paths: Paths, rows: list[int], places: list[tuple[int, int]]) -> st
     of_functions = [row for row in of_places if not paths.functions[int(paths.function[row])].is_cell]
     cell = sorted({int(paths.cell_line[row]) for row in of_functions} - {NO_LINE})
     if cell:
-        cell_lines = on_lines(cell).removeprefix(" on ")
-        return f", called from {cell_lines}" if len(cell) <= 3 else f", called from {len(cell)} lines"
+        several = counted(len(cell), "{n} line", "{n} lines")
+        return phrase(", called from {place}", place=name_lines(cell) if len(cell) <= 3 else several)
     above = dict.fromkeys(int(paths.parent[row]) for row in of_functions)
     known = [name_place(paths, (int(paths.function[row]), int(paths.line[row]))) for row in above if row != NOWHERE]
-    return f", called from {known[0]}" if len(known) == 1 else ""
+    return phrase(", called from {place}", place=known[0]) if len(known) == 1 else ""
 
 
 # What Python was doing while the device had nothing to do, in words for the sentences of several findings.
@@ -271,20 +279,23 @@ def python_was(trace: Trace, thread: Int64, where: Intervals) -> PythonWas:
     time = host_time(trace, thread, where)
     operator, annotation = held_by(time.operators, time.total_ns), held_by(time.annotations, time.total_ns)
     frame = held_by(time.frames, time.total_ns)
-    parts = []
+    clauses: list[str] = []
     if frame:
-        parts.append((frame.inclusive_ns, f"in {frame.function}{_place(frame)}"))
+        how_long = _how_long(frame.inclusive_ns, time.total_ns)
+        clauses.append(phrase("in {name} {how_long}", name=f"{frame.function}{_place(frame)}", how_long=how_long))
     if operator:
-        parts.append((operator.inclusive_ns, f"in {function_name(operator.name)}"))
+        how_long = _how_long(operator.inclusive_ns, time.total_ns)
+        clauses.append(phrase("in {name} {how_long}", name=function_name(operator.name), how_long=how_long))
     if annotation:
-        parts.append((annotation.inclusive_ns, f"inside {function_name(annotation.name)}"))
-    clauses = [f"{what} {_how_long(ns, time.total_ns)}" for ns, what in parts]
+        how_long = _how_long(annotation.inclusive_ns, time.total_ns)
+        clauses.append(phrase("inside {name} {how_long}", name=function_name(annotation.name), how_long=how_long))
+    sentence = phrase("Python was {clauses}", clauses=chained("{a}, {b}", clauses)) if clauses else ""
     named = annotation.name if annotation and not _is_around_all(trace, annotation.name) else ""
     names = (operator.name if operator else "", named, frame.function if frame else "")
     frames = tuple(entry for entry in time.frames[:FRAMES] if entry.share_ns)
     both = (*time.operators, *time.annotations)
     around = frozenset(entry.name for entry in both if entry.inclusive_ns >= MOST_FRAC * time.total_ns)
-    return PythonWas(f"Python was {', '.join(clauses)}" if clauses else "", names, around, frames)
+    return PythonWas(sentence, names, around, frames)
 
 
 WHOLE_FRAC = 0.8  # of the record: an annotation around so much of it names no part
@@ -300,7 +311,9 @@ def _is_around_all(trace: Trace, annotation: str) -> bool:
 
 
 def _how_long(ns: int, of_ns: int) -> str:
-    return "all that time" if ns == of_ns else f"for {units.duration(ns)} of {units.duration(of_ns)}"
+    if ns == of_ns:
+        return phrase("all that time")
+    return phrase("for {time} of {total}", time=units.duration(ns), total=units.duration(of_ns))
 
 
 def name_frame(name: str) -> str:

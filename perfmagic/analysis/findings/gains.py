@@ -8,16 +8,16 @@ from functools import cached_property
 
 import numpy as np
 
-from perfmagic.analysis.findings.facts import Facts, uploads, waits_for_uploads
+from perfmagic.analysis.findings.facts import THE_CELL, Facts, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few
 from perfmagic.analysis.replay.changes.change import COPIES, Change
 from perfmagic.analysis.replay.changes.copies import Overlapped, Pin
 from perfmagic.analysis.replay.changes.host import NoItem, Prefetch, WithoutPython
 from perfmagic.analysis.replay.changes.kernels import OneGraph, ShorterOps
 from perfmagic.analysis.replay.prediction import (
-    IF_OTHERS,
     Prediction,
     Readings,
+    if_others,
     in_passing,
     not_predictable,
     path_shares,
@@ -25,16 +25,17 @@ from perfmagic.analysis.replay.prediction import (
 )
 from perfmagic.analysis.timeline.collectives import late_collectives
 from perfmagic.base import units
+from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.intervals import Intervals, intersect
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.names import OpClass
 
 _PYTHON = {
-    "repeated_gap": "without Python's work in these gaps",
-    "many_gaps": "without Python's work in these gaps",
-    "longest_gap": "without Python's work in this gap",
-    "in_call": "without these calls",
-    "zero_grad": "without filling them",
+    "repeated_gap": phrase("without Python's work in these gaps"),
+    "many_gaps": phrase("without Python's work in these gaps"),
+    "longest_gap": phrase("without Python's work in this gap"),
+    "in_call": phrase("without these calls"),
+    "zero_grad": phrase("without filling them"),
 }
 _GRAPHED = "one_by_one"  # its fix is predicted as CUDA graphs; its advice may name something else
 LEAST_FRAC = 0.01  # of the run: a smaller gain is not given as a number
@@ -96,12 +97,11 @@ class Gains:
         all_of_them = predict(self.readings, changes)
         if all_of_them.refused:
             return Silent(all_of_them.refused)
-        n = units.plural(len(changes), "finding")
         return [
             Finding(
                 rule="together",
                 cost_ns=None,
-                cause=f"{n} fixed together",
+                cause=counted(len(changes), "{n} finding fixed together", "{n} findings fixed together"),
                 detail="",
                 lines=(),
                 start_ns=self._facts.breakdown.extent_start_ns,
@@ -109,14 +109,14 @@ class Gains:
                 device=self._facts.device,
                 gain_ns=all_of_them.gain_ns,
                 won_ns=all_of_them.won_ns,
-                change=", ".join(dict.fromkeys(all_of_them.changes)),
+                change=chained("{a}, {b}", dict.fromkeys(all_of_them.changes)),
                 gain_text=describe_time(all_of_them, self._run),
             )
         ]
 
     @property
     def _run(self) -> str:
-        return "the run" if self._facts.trace.meta.returned_ns is None else "the cell"
+        return phrase("the run") if self._facts.trace.meta.returned_ns is None else THE_CELL
 
     def _small(self, finding: Finding) -> bool:
         prediction = self.prediction(finding)
@@ -124,31 +124,43 @@ class Gains:
 
     def _describe(self, rule: str, cost_ns: int, prediction: Prediction) -> str:
         gain = units.duration(prediction.won_ns)
-        alone = "CUDA graphs alone save" if rule == _GRAPHED else "Fixing this alone saves"
+        alone = phrase("CUDA graphs alone save") if rule == _GRAPHED else phrase("Fixing this alone saves")
         if prediction.small and prediction.won_ns > LEAST_FRAC * prediction.recorded_ns:
-            return f"{alone} {gain} of {units.duration(prediction.recorded_ns)}"
+            recorded = units.duration(prediction.recorded_ns)
+            return phrase("{change} {gain} of {time}", change=alone, gain=gain, time=recorded)
         if prediction.small:
-            return f"{alone} almost nothing{self._describe_bottleneck()}"
+            why = self._describe_bottleneck()
+            return phrase("{change} almost nothing{why}", change=alone, why=why)
         if prediction.at_most:
             python_waits = rule == "exposed_copy" and prediction.won_ns > cost_ns
-            start = "If Python does not wait for them either, fixing this" if python_waits else "Fixing this"
-            return f"{start} saves at most {gain}" + (f", {IF_OTHERS}" if prediction.if_others else "")
-        fixed = "With CUDA graphs" if rule == _GRAPHED else "With this fixed"
-        return f"{fixed}, {describe_time(prediction, self._run)}"
+            waits = phrase("If Python does not wait for them either, fixing this")
+            start = waits if python_waits else phrase("Fixing this")
+            others = if_others(prediction)
+            return phrase("{change} saves at most {gain}{others}", change=start, gain=gain, others=others)
+        fixed = phrase("With CUDA graphs") if rule == _GRAPHED else phrase("With this fixed")
+        return phrase("{change}, {outcome}", change=fixed, outcome=describe_time(prediction, self._run))
 
     def _describe_bottleneck(self) -> str:
         """What takes most of the critical path: ": the critical path is 88 % Python"."""
         shares = path_shares(self._facts.trace, self._facts.comm_names)
         run_ns = sum(share.ns for share in shares)
-        return f": the critical path is {units.percent(shares[0].ns / run_ns)} {shares[0].name}" if run_ns else ""
+        if not run_ns:
+            return ""
+        share = units.percent(shares[0].ns / run_ns)
+        return phrase(": the critical path is {share} {what}", share=share, what=phrase(shares[0].name))
 
 
 def describe_time(prediction: Prediction, run: str) -> str:
     """How long a run would take: "the cell takes about 303 ms (285 ms to 320 ms) instead of 427 ms"."""
-    span = f"{units.duration(prediction.low_ns)} to {units.duration(prediction.high_ns)}"
-    recorded = units.duration(prediction.recorded_ns)
-    times = f"about {units.duration(prediction.expected_ns)} ({span}) instead of {recorded}"
-    return f"{run} takes {times}" + (f", {IF_OTHERS}" if prediction.if_others else "")
+    return phrase(
+        "{run} takes about {time} ({low} to {high}) instead of {recorded}{others}",
+        run=run,
+        time=units.duration(prediction.expected_ns),
+        low=units.duration(prediction.low_ns),
+        high=units.duration(prediction.high_ns),
+        recorded=units.duration(prediction.recorded_ns),
+        others=if_others(prediction),
+    )
 
 
 def change_of(facts: Facts, finding: Finding) -> Change | None:
@@ -176,7 +188,7 @@ def _on_time(facts: Facts, _finding: Finding) -> Change:
     ops = facts.trace.ops
     late = late_collectives(facts.trace, facts.device, facts.comm_names)
     left = int(late.usual_ns.sum()) / int((ops.end_ns - ops.start_ns)[late.rows].sum())
-    return ShorterOps("without waiting for other ranks", tuple(late.rows.tolist()), left)
+    return ShorterOps(phrase("without waiting for other ranks"), tuple(late.rows.tolist()), left)
 
 
 def _waited_for_python(facts: Facts, finding: Finding) -> Intervals:

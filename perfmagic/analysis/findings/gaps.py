@@ -34,8 +34,8 @@ from perfmagic.analysis.findings.finding import (
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
+from perfmagic.base.language import chained, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, clip, covered_ns, intersect, total_ns, union
-from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 from perfmagic.trace.names import kernel_short_names
 from perfmagic.trace.signatures import function_name
@@ -54,14 +54,19 @@ def waited_for_host(facts: Facts, parts: Sequence[Finding]) -> Outcome:
     if not parts and cost_ns < least_ns:
         waited = f"{facts.the_device} waited for Python for"
         return too_short(waited, cost_ns, least_ns, facts.describe_share(LONG_GAP_FRAC))
-    of_window = f"{units.percent(cost_ns / facts.window_ns)} of {facts.cell_time.window.name}"
+    of_window = phrase(
+        "{share} of {window}{when}",
+        share=units.percent(cost_ns / facts.window_ns),
+        window=facts.cell_time.window.name,
+        when=_when(facts, where),
+    )
     was = facts.python_was(where)
     return [
         Finding(
             rule="waited_for_host",
             cost_ns=cost_ns,
-            cause=f"{facts.the_device} waited {units.duration(cost_ns)} for Python",
-            detail=f", {sentences(of_window + _when(facts, where), _on_lines(facts, where), was.sentence)}",
+            cause=phrase("{device} waited {time} for Python", device=facts.the_device, time=units.duration(cost_ns)),
+            detail=phrase(", {detail}", detail=sentences(of_window, _on_lines(facts, where), was.sentence)),
             lines=(),
             start_ns=int(where[0, 0]),
             end_ns=int(where[-1, 1]),
@@ -75,7 +80,7 @@ def waited_for_host(facts: Facts, parts: Sequence[Finding]) -> Outcome:
 def _on_lines(facts: Facts, where: Intervals) -> str:
     """Where Python was, in functions that were followed; the parts of this finding name the cell's own lines."""
     place = on_time_lines(facts.trace, where, ())
-    return f"Python was{place}" if place else ""
+    return phrase("Python was{where}", where=place) if place else ""
 
 
 def _when(facts: Facts, where: Intervals) -> str:
@@ -92,11 +97,13 @@ def _when(facts: Facts, where: Intervals) -> str:
         return ""
     start_ns, end_ns = int(where[first[best], 0]), int(where[last[first[best]] - 1, 1])
     inside = total_ns(clip(where, start_ns, end_ns))
-    since = f"starting at {units.duration(start_ns - begin_ns)}" if start_ns > begin_ns else "at the beginning"
+    since = phrase("at the beginning")
+    if start_ns > begin_ns:
+        since = phrase("starting at {time}", time=units.duration(start_ns - begin_ns))
     part = units.duration(inside)
-    part = "all" if part == units.duration(total_ns(where)) else part
-    within = f"within {units.duration(end_ns - start_ns)} " if part != "all" or len(where) > 1 else ""
-    return f", {part} of it {within}{since}"
+    is_all = part == units.duration(total_ns(where))
+    within = phrase("within {time} ", time=units.duration(end_ns - start_ns)) if not is_all or len(where) > 1 else ""
+    return phrase(", {part} of it {within}{since}", part=phrase("all") if is_all else part, within=within, since=since)
 
 
 # The finding "longest idle gap" and its sentence.
@@ -120,14 +127,19 @@ def longest_gap(facts: Facts) -> Outcome:
     for_host = 2 * int(gaps.for_python_ns[row]) >= int(gaps.length_ns[row])
     was = facts.python_was(intersect(where, facts.cell_time.waited_for_host) if for_host else EMPTY)
     name, length = shortest_name(was), units.duration(int(gaps.length_ns[row]))
-    waited = f"{facts.the_device} waited {_parts(facts, row)}{on_time_lines(facts.trace, where, [line])}"
+    waited = phrase(
+        "{device} waited {waits}{where}",
+        device=facts.the_device,
+        waits=_parts(facts, row),
+        where=on_time_lines(facts.trace, where, [line]),
+    )
     return [
         Finding(
             rule="longest_gap",
             cost_ns=int(gaps.length_ns[row]),
-            cause="longest idle gap",
+            cause=phrase("longest idle gap"),
             headline=headline("longest_gap_in" if name else "longest_gap", time=length, name=name),
-            detail=f", {length}: {sentences(waited, was.sentence)}",
+            detail=phrase(", {time}: {detail}", time=length, detail=sentences(waited, was.sentence)),
             lines=(line,) if line != NO_LINE else (),
             start_ns=int(gaps.start_ns[row]),
             end_ns=int(gaps.end_ns[row]),
@@ -144,12 +156,15 @@ def _parts(facts: Facts, row: int) -> str:
     inside_ns = parts.pop("in_call", 0)
     if inside_ns:
         parts["in_python"] = parts.get("in_python", 0) + inside_ns
-    inside = f", {units.duration(inside_ns)} of it inside calls into the driver" if inside_ns else ""
-    causes = {cause: cause_text + (inside if cause == "in_python" else "") for cause, cause_text in CAUSES.items()}
+    inside = phrase(", {time} of it inside calls into the driver", time=units.duration(inside_ns)) if inside_ns else ""
+
+    def waited(cause: str) -> str:
+        return chained("{a}{b}", (phrase(CAUSES[cause]), inside if cause == "in_python" else ""))
+
     if len(parts) == 1:
-        return causes[next(iter(parts))]
+        return waited(next(iter(parts)))
     longest = sorted(parts.items(), key=lambda part: -part[1])
-    return listed([f"{units.duration(ns)} {causes[cause]}" for cause, ns in longest])
+    return listed([phrase("{time} {cause}", time=units.duration(ns), cause=waited(cause)) for cause, ns in longest])
 
 
 # The finding "recurring gap", of pauses that recur between the same ops, and its sentence.
@@ -165,10 +180,10 @@ FAR_RATIO = 3  # and longer than this many medians: where nearly all are alike, 
 # The namespace of an operator is that of the library that registered it. These are torch's own, which torch.compile
 # knows. It calls every other operator unchanged (torch.library, "custom operators")
 _TORCH = frozenset({"aten", "prim", "prims", "autograd", "torch", "c10d", "_c10d_functional", "inductor", "quantized"})
-_COMPILED_ADVICE = 'torch.compile(mode="reduce-overhead") runs it as CUDA graphs, without this Python work'
-_UNCOMPILED_ADVICE = "torch.compile or CUDA graphs remove this Python work"
-_GRAPHS_ADVICE = "CUDA graphs remove this Python work"
-_STACKS_ADVICE = "No operator is recorded then: torch.profiler with with_stack=True names the Python code"
+_COMPILED_ADVICE = phrase('torch.compile(mode="reduce-overhead") runs it as CUDA graphs, without this Python work')
+_UNCOMPILED_ADVICE = phrase("torch.compile or CUDA graphs remove this Python work")
+_GRAPHS_ADVICE = phrase("CUDA graphs remove this Python work")
+_STACKS_ADVICE = phrase("No operator is recorded then: torch.profiler with with_stack=True names the Python code")
 
 
 # DDP's _sync_buffers: broadcast_coalesced puts them into one tensor and copies them back from slices of it
@@ -267,13 +282,17 @@ def _for_python(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int64) ->
     where = intersect(free, union(gaps.start_ns[rows], gaps.end_ns[rows]))
     was = facts.python_was(where)
     launched = facts.trace.launch_start_ns()[gaps.op[rows]]
-    waited = f"{facts.the_device} waited {units.duration(int(waited_ns.sum()))} for Python, {_each(waited_ns)}"
-    text = sentences(
-        waited + on_time_lines(facts.trace, where, np.unique(gaps.line[rows])[:3]) + facts.in_steps(launched),
-        was.sentence,
-    )
-    remedy, name, n = _for_gaps(facts, rows, was), shortest_name(was), units.count(len(rows))
     time = units.duration(int(waited_ns.sum()))
+    waited = phrase(
+        "{device} waited {time} for Python, {each}{where}{steps}",
+        device=facts.the_device,
+        time=time,
+        each=_each(waited_ns),
+        where=on_time_lines(facts.trace, where, np.unique(gaps.line[rows])[:3]),
+        steps=facts.in_steps(launched),
+    )
+    text = sentences(waited, was.sentence)
+    remedy, name, n = _for_gaps(facts, rows, was), shortest_name(was), units.count(len(rows))
     fact = headline("repeated_gap_in" if name else "repeated_gap", name=name, n=n, time=time)
     return replace(
         _finding(facts, rows, where, waited_ns, text),
@@ -287,8 +306,14 @@ def _for_python(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int64) ->
 def _with_work_queued(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int64) -> Finding:
     gaps = facts.gaps
     where = intersect(free, union(gaps.start_ns[rows], gaps.end_ns[rows]))
-    waited = f"{facts.the_device} waited {units.duration(int(waited_ns.sum()))} {CAUSES['unexplained']}"
-    return _finding(facts, rows, where, waited_ns, sentences(f"{waited}, {_each(waited_ns)}", _graph(facts, rows)))
+    waited = phrase(
+        "{device} waited {time} {cause}, {each}",
+        device=facts.the_device,
+        time=units.duration(int(waited_ns.sum())),
+        cause=phrase(CAUSES["unexplained"]),
+        each=_each(waited_ns),
+    )
+    return _finding(facts, rows, where, waited_ns, sentences(waited, _graph(facts, rows)))
 
 
 def _graph(facts: Facts, rows: Int64) -> str:
@@ -299,8 +324,9 @@ def _graph(facts: Facts, rows: Int64) -> str:
         return ""
     _, first = np.unique(ops.launch, return_index=True)  # the ops are in the order of their starts
     if np.isin(ended_by[known], first).all():
-        return "the next op is the first of a graph launch"
-    return "both ops belong to one graph launch" if (ops.launch[ended_by] == ops.launch[before])[known].all() else ""
+        return phrase("the next op is the first of a graph launch")
+    in_one = bool((ops.launch[ended_by] == ops.launch[before])[known].all())
+    return phrase("both ops belong to one graph launch") if in_one else ""
 
 
 def _finding(facts: Facts, rows: Int64, where: Intervals, waited_ns: Int64, text: str) -> Finding:
@@ -308,12 +334,15 @@ def _finding(facts: Facts, rows: Int64, where: Intervals, waited_ns: Int64, text
     lines = np.unique(gaps.line[rows])
     short = kernel_short_names(facts.trace)
     ahead = [short[facts.trace.names[name]] for name in np.unique(ops.name[_op_before(facts, rows)]).tolist()]
-    between = f"between {ahead[0]} and" if len(ahead) == 1 else "before"
+    ended_by = _ended_by(facts, rows)
+    place = phrase("before {after}", after=ended_by)
+    if len(ahead) == 1:
+        place = phrase("between {before} and {after}", before=ahead[0], after=ended_by)
     return Finding(
         rule="repeated_gap",
         cost_ns=int(waited_ns.sum()),
-        cause=f"recurring gap ×{units.count(len(rows))}",
-        detail=f" {between} {_ended_by(facts, rows)}: {text}",
+        cause=phrase("recurring gap ×{n}", n=units.count(len(rows))),
+        detail=phrase(" {place}: {detail}", place=place, detail=text),
         lines=tuple(int(n) for n in lines[:3] if n > 0),
         start_ns=int(gaps.start_ns[rows].min()),
         end_ns=int(gaps.end_ns[rows].max()),
@@ -330,9 +359,11 @@ def _each(waited_ns: Int64) -> str:
     median_ns = float(np.median(waited_ns))
     least, middle, most = (units.duration(int(value)) for value in (waited_ns.min(), median_ns, waited_ns.max()))
     if least == most:
-        return f"{middle} each"
+        return phrase("{time} each", time=middle)
     near = np.abs(waited_ns - median_ns) <= NEAR_FRAC * median_ns
-    return f"median {middle} ({least} to {most})" if 2 * near.sum() >= len(near) else f"{least} to {most} each"
+    if 2 * near.sum() >= len(near):
+        return phrase("median {median} ({least} to {most})", median=middle, least=least, most=most)
+    return phrase("{least} to {most} each", least=least, most=most)
 
 
 def _ended_by(facts: Facts, rows: Int64) -> str:
@@ -341,7 +372,9 @@ def _ended_by(facts: Facts, rows: Int64) -> str:
     origin, name = origins(trace), trace.names[trace.ops.name[op]]
     operator = origin.names[origin.name[op]] if origin.host_op[op] != NONE else ""
     kernel = kernel_short_names(trace)[name]
-    return f"{kernel} of {function_name(operator)}" if operator not in ("", name, kernel) else kernel
+    if operator in ("", name, kernel):
+        return kernel
+    return phrase("{kernel} of {operator}", kernel=kernel, operator=function_name(operator))
 
 
 def _for_gaps(facts: Facts, rows: Int64, was: PythonWas) -> Remedy:
@@ -350,9 +383,9 @@ def _for_gaps(facts: Facts, rows: Int64, was: PythonWas) -> Remedy:
         return Remedy(BUFFERS_ADVICE, action("no_broadcast"))
     trace, operator = facts.trace, was.names[0]
     if "::" in operator and operator.split("::", 1)[0] not in _TORCH:
-        custom = f"torch.compile cannot see into the operator {function_name(operator)}"
-        graphs = "CUDA graphs, where they can capture it, launch its kernels without this Python work"
-        advice = f"{custom}. {for_gpus(trace, facts.device, graphs)}"
+        custom = phrase("torch.compile cannot see into the operator {name}", name=function_name(operator))
+        graphs = phrase("CUDA graphs, where they can capture it, launch its kernels without this Python work")
+        advice = sentences(custom, for_gpus(trace, facts.device, graphs))
         return Remedy(advice, "" if trace.device_info(facts.device).simulated else action("graphs"))
     if (launched := _launched_already(facts, rows, was)) is not None:
         return launched
@@ -362,7 +395,7 @@ def _for_gaps(facts: Facts, rows: Int64, was: PythonWas) -> Remedy:
         unseen = trace.meta.returned_ns is None and trace.has_host_rows and not len(trace.python_frames)
         return Remedy(_STACKS_ADVICE, action("record_stacks")) if unseen else Remedy()
     name = shortest_name(was)
-    return Remedy("Do this work ahead of time", action("ahead_of_time", name=name))
+    return Remedy(phrase("Do this work ahead of time"), action("ahead_of_time", name=name))
 
 
 def _launched_already(facts: Facts, rows: Int64, was: PythonWas) -> Remedy | None:
@@ -408,8 +441,13 @@ def many_gaps(facts: Facts, free: Intervals) -> Outcome:
         )
     was, lines = facts.python_was(where), np.unique(gaps.line[rows])[:3]
     time, name, n = units.duration(total_ns(where)), shortest_name(was), units.count(len(rows))
-    median = f"median {units.duration(int(np.median(waited[rows])))}"
-    place = on_time_lines(facts.trace, where, lines)
+    waited_in_all = phrase(
+        "{device} waited {time} in all, median {median}{where}",
+        device=facts.the_device,
+        time=time,
+        median=units.duration(int(np.median(waited[rows]))),
+        where=on_time_lines(facts.trace, where, lines),
+    )
     remedy = _launched_already(facts, rows, was) or _compile(facts)
     if 2 * len(facts.syncs) > len(rows):  # no graph holds a call that waits for the device
         remedy = Remedy()
@@ -417,8 +455,8 @@ def many_gaps(facts: Facts, free: Intervals) -> Outcome:
         Finding(
             rule="many_gaps",
             cost_ns=total_ns(where),
-            cause=f"{n} gaps waiting for Python",
-            detail=f": {sentences(f'{facts.the_device} waited {time} in all, {median}{place}', was.sentence)}",
+            cause=phrase("{n} gaps waiting for Python", n=n),
+            detail=phrase(": {detail}", detail=sentences(waited_in_all, was.sentence)),
             lines=tuple(int(line) for line in lines if line > 0),
             start_ns=int(where[0, 0]),
             end_ns=int(where[-1, 1]),

@@ -15,16 +15,15 @@ import numpy as np
 from perfmagic.analysis.findings.advice import can_compile, compiled
 from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few, too_short
+from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, on_lines, too_few, too_short
 from perfmagic.analysis.timeline.categories import categories
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
 from perfmagic.analysis.timeline.kernels import tensor_core_share
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.base import units
-from perfmagic.base.language import phrase
+from perfmagic.base.language import counted, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, coded, intersect, merge, subtract, total_ns, union
-from perfmagic.base.units import on_lines, sentences
 from perfmagic.trace.category import Category
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
 from perfmagic.trace.model import Trace
@@ -199,27 +198,45 @@ def eager_attention(facts: Facts) -> Outcome:
     products_ns = total_ns(intersect(_intervals(facts, claimed.rows[unaligned]), claimed.where))
     slow, fast = _split(facts, claimed.rows[unaligned])
     lost_ns = min(_cost_ns(slow, fast, products_ns) or 0, products_ns)
-    share = f"{units.duration(claimed.ops_ns)} of {units.duration(ops_ns)} of device time"
-    between = f"softmax, masks and casts between the batched products account for {units.duration(between_ns)}"
-    products = units.plural(int(unaligned.sum()), "unaligned product")
-    longer = f"{products} took {units.duration(lost_ns)} longer than aligned ones would" if lost_ns else ""
+    between = phrase(
+        "softmax, masks and casts between the batched products account for {time}", time=units.duration(between_ns)
+    )
+    products = counted(int(unaligned.sum()), "{n} unaligned product", "{n} unaligned products")
+    longer = phrase(
+        "{products} took {time} longer than aligned ones would", products=products, time=units.duration(lost_ns)
+    )
     lines = np.unique(ops.line[claimed.rows])[:3]
     return [
         Finding(
             rule="eager_attention",
             cost_ns=between_ns + lost_ns,
-            cause="attention in separate kernels",
-            detail=f"{facts.on_device}, {share}{on_lines(lines)}: {sentences(between, longer)}",
+            cause=phrase("attention in separate kernels"),
+            detail=phrase(
+                "{where}: {facts}",
+                where=_share_of(facts, claimed.ops_ns, ops_ns, on_lines(lines)),
+                facts=sentences(between, longer if lost_ns else ""),
+            ),
             lines=tuple(int(n) for n in lines if n > 0),
             start_ns=int(ops.start_ns[claimed.rows].min()),
             end_ns=int(ops.end_ns[claimed.rows].max()),
             device=facts.device,
-            advice="torch.nn.functional.scaled_dot_product_attention runs it as one fused kernel",
+            advice=phrase("torch.nn.functional.scaled_dot_product_attention runs it as one fused kernel"),
             headline=headline("eager_attention", time=units.duration(claimed.ops_ns)),
             action=action("sdpa"),
             where=claimed.where,
         )
     ]
+
+
+def _share_of(facts: Facts, part_ns: int, ops_ns: int, lines: str = "") -> str:
+    """How much of a device's time some kernels took: " on device 3, 59.3 ms of 218 ms of device time on line 4"."""
+    return phrase(
+        "{where}, {time} of {total} of device time{lines}",
+        where=facts.on_device,
+        time=units.duration(part_ns),
+        total=units.duration(ops_ns),
+        lines=lines,
+    )
 
 
 # The finding "kernels that fill only part of the device" and its sentence.
@@ -246,26 +263,44 @@ def low_occupancy(facts: Facts) -> Outcome:
         for n in np.unique(blocks).tolist()
     )
     kernel, n_kernels = in_kernels(facts.trace, claimed.rows)
-    names = kernel + (f" and {units.plural(n_kernels - 1, 'other')}" if n_kernels > 1 else "")
-    few = f"{units.plural(len(claimed.rows), 'kernel')} of {units.duration(LONG_KERNEL_NS)} or more ({names})"
     least, most = int(blocks.min()), int(blocks.max())
-    n_blocks = f"{least} to {most} blocks" if least < most else units.plural(least, "block")
-    ran = f"had {n_blocks} for {n_sms} multiprocessors and ran alone for {units.duration(total_ns(alone))}"
+    n_blocks = phrase("{n} blocks", n=units.count(least)) if most > 1 else phrase("{n} block", n=1)
+    if least < most:
+        n_blocks = phrase("{least} to {most} blocks", least=least, most=most)
+    ran_alone = phrase(
+        "{kernels} of {least} or more ({names}) had {blocks} for {n} multiprocessors and ran alone for {time}",
+        kernels=count_things(len(claimed.rows), "kernel"),
+        least=units.duration(LONG_KERNEL_NS),
+        names=_with_others(kernel, n_kernels),
+        blocks=n_blocks,
+        n=n_sms,
+        time=units.duration(total_ns(alone)),
+    )
     return [
         Finding(
             rule="low_occupancy",
             cost_ns=min(round(idle_ns), total_ns(alone)),
-            cause="kernels that fill only part of the device",
-            detail=f"{facts.on_device}: {few} {ran}",
+            cause=phrase("kernels that fill only part of the device"),
+            detail=phrase("{where}: {facts}", where=facts.on_device, facts=ran_alone),
             lines=tuple(int(n) for n in np.unique(ops.line[claimed.rows])[:3] if n > 0),
             start_ns=int(ops.start_ns[claimed.rows].min()),
             end_ns=int(ops.end_ns[claimed.rows].max()),
             device=facts.device,
-            advice="Larger batches give them more blocks; a second stream gives the idle multiprocessors other work",
+            advice=phrase(
+                "Larger batches give them more blocks; a second stream gives the idle multiprocessors other work"
+            ),
             headline=headline("low_occupancy", time=units.duration(total_ns(alone))),
             where=alone,
         )
     ]
+
+
+def _with_others(kernel: str, n_kernels: int) -> str:
+    """A kernel, and how many others there are."""
+    if n_kernels == 1:
+        return kernel
+    others = counted(n_kernels - 1, "{n} other", "{n} others")
+    return phrase("{a} and {b}", a=kernel, b=others)
 
 
 def _intervals(facts: Facts, rows: Int64) -> Int64:
@@ -289,13 +324,15 @@ _HALF_ONLY = re.compile(r"\b(?:V100|TITAN (?:V|RTX)\b|T4\b|RTX (?:20\d0\b|[45678
 
 # PyTorch, "CUDA semantics", TensorFloat-32: one setting for matrix products, another for cuDNN's convolutions. cuDNN's
 # kernels for tensor cores need NHWC: its "Developer Guide", tensor core operations
-_PRODUCTS_TF32 = 'torch.set_float32_matmul_precision("high") or autocast lets matrix products use them'
-_CONVOLUTIONS_TF32 = (
+_PRODUCTS_TF32 = phrase('torch.set_float32_matmul_precision("high") or autocast lets matrix products use them')
+_CONVOLUTIONS_TF32 = phrase(
     "For convolutions, torch.backends.cudnn.allow_tf32 decides, which is on by default; "
     "autocast with memory_format=torch.channels_last is fastest"
 )
-_PRODUCTS_HALF = "Matrix products use them under autocast to float16"
-_CONVOLUTIONS_HALF = "Convolutions use them under autocast to float16, fastest with memory_format=torch.channels_last"
+_PRODUCTS_HALF = phrase("Matrix products use them under autocast to float16")
+_CONVOLUTIONS_HALF = phrase(
+    "Convolutions use them under autocast to float16, fastest with memory_format=torch.channels_last"
+)
 
 
 def tensor_cores(facts: Facts) -> Outcome:
@@ -317,15 +354,21 @@ def tensor_cores(facts: Facts) -> Outcome:
     advice = _tensor_core_advice(device, unused_ns - convolutions_ns, convolutions_ns)
     if not advice:
         return Silent(f"{device} is not known to have tensor cores")
-    part = f"{units.percent(unused_ns / share.kernel_ns)} of the kernel time"
     frac = convolutions_ns / unused_ns
     which = phrase("convolutions") if frac > 1 - PART_FRAC else phrase("matrix kernels")
     both = PART_FRAC <= frac <= 1 - PART_FRAC
-    kinds = f", {units.duration(convolutions_ns)} of that in convolutions" if both else ""
+    kinds = phrase(", {time} of that in convolutions", time=units.duration(convolutions_ns)) if both else ""
+    ran = phrase(
+        "{what} ran without them for {time}, {share} of the kernel time{kinds}",
+        what=which,
+        time=units.duration(unused_ns),
+        share=units.percent(unused_ns / share.kernel_ns),
+        kinds=kinds,
+    )
     finding = facts.finding(
         rule="tensor_cores",
-        cause="tensor cores unused",
-        detail=f"{facts.on_device}: {which} ran without them for {units.duration(unused_ns)}, {part}{kinds}",
+        cause=phrase("tensor cores unused"),
+        detail=phrase("{where}: {facts}", where=facts.on_device, facts=ran),
         advice=advice,
         where=claimed.where,
     )
@@ -360,29 +403,37 @@ def unaligned_gemm(facts: Facts) -> Outcome:
     ops, parts = facts.trace.ops, facts.breakdown
     ops_ns = int((ops.end_ns - ops.start_ns)[ops.device == facts.device].sum())
     kernel, n_kernels = in_kernels(facts.trace, claimed.rows)
-    share = f"{units.duration(claimed.ops_ns)} of {units.duration(ops_ns)} of device time"
-    others = f" and {units.plural(n_kernels - 1, 'other')}" if n_kernels > 1 else ""
-    names = f"{units.plural(len(claimed.rows), 'kernel')} read one or two elements at a time ({kernel}{others})"
+    names = phrase(
+        "{kernels} read one or two elements at a time ({names})",
+        kernels=count_things(len(claimed.rows), "kernel"),
+        names=_with_others(kernel, n_kernels),
+    )
     slow, fast = _split(facts, claimed.rows)
     cost_ns = _cost_ns(slow, fast, claimed.ops_ns)
     known_ns = sum(row.total_ns for row in slow)
-    rates = shapes = ""
+    rates: str = ""
+    shapes: str = ""
     if known_ns >= MEASURED_FRAC * claimed.ops_ns:  # a few rates and shapes say nothing about the rest
-        aligned = f", aligned ones of similar size and the same type {_rate(fast)}" if cost_ns else ""
-        part = "they" if known_ns >= claimed.ops_ns else f"those with known shapes, {units.duration(known_ns)} of that,"
-        rates = f"{part} reached {_rate(slow)}{aligned}"
-        shapes = f"the longest is {slow[0].name} {slow[0].shapes}"
+        aligned = phrase(", aligned ones of similar size and the same type {rate}", rate=_rate(fast)) if cost_ns else ""
+        part = phrase("those with known shapes, {time} of that,", time=units.duration(known_ns))
+        part = phrase("they") if known_ns >= claimed.ops_ns else part
+        rates = phrase("{kernels} reached {rate}{aligned}", kernels=part, rate=_rate(slow), aligned=aligned)
+        shapes = phrase("the longest is {name}", name=f"{slow[0].name} {slow[0].shapes}")
     return [
         Finding(
             rule="unaligned_gemm",
             cost_ns=None if cost_ns is None else min(cost_ns, int((claimed.where[:, 1] - claimed.where[:, 0]).sum())),
-            cause="unaligned matrix products",
-            detail=f"{facts.on_device}, {share}: {sentences(names, rates, shapes)}",
+            cause=phrase("unaligned matrix products"),
+            detail=phrase(
+                "{where}: {facts}",
+                where=_share_of(facts, claimed.ops_ns, ops_ns),
+                facts=sentences(names, rates, shapes),
+            ),
             lines=tuple(int(n) for n in np.unique(ops.line[claimed.rows])[:3] if n > 0),
             start_ns=int(ops.start_ns[claimed.rows].min()) if len(claimed.rows) else parts.extent_start_ns,
             end_ns=int(ops.end_ns[claimed.rows].max()) if len(claimed.rows) else parts.extent_end_ns,
             device=facts.device,
-            advice="With sizes padded to multiples of 8, they read 16 bytes at a time",
+            advice=phrase("With sizes padded to multiples of 8, they read 16 bytes at a time"),
             headline=headline("unaligned_gemm", time=units.duration(claimed.ops_ns)),
             action=action("pad"),
             where=claimed.where,
@@ -429,7 +480,7 @@ def _cost_ns(slow: Sequence[DeviceOperator], fast: Sequence[DeviceOperator], cla
 
 MANY_FRAC = 0.5  # of the kernels
 MANY = 100  # fewer do not matter
-_FUSE = "torch.compile fuses adjacent kernels, which saves launches and memory traffic"
+_FUSE = phrase("torch.compile fuses adjacent kernels, which saves launches and memory traffic")
 
 
 def tiny_kernels(facts: Facts) -> Outcome:
@@ -446,17 +497,23 @@ def tiny_kernels(facts: Facts) -> Outcome:
         short = f"{units.count(len(claimed.rows))} of {units.plural(len(kernels), 'kernel')} took less than"
         return too_few(f"{short} {units.duration(TINY_NS)}", len(claimed.rows), least)
     median_ns = float(np.median((ops.end_ns - ops.start_ns)[kernels]))
-    few = f"{units.count(len(claimed.rows))} of {units.plural(len(kernels), 'kernel')} took less than"
-    time = f"{few} {units.duration(TINY_NS)}, {units.duration(claimed.ops_ns)} in all"
+    took = phrase(
+        "{n} of {kernels} took less than {time}, {total} in all; half of all kernels take {median} or less",
+        n=units.count(len(claimed.rows)),
+        kernels=count_things(len(kernels), "kernel"),
+        time=units.duration(TINY_NS),
+        total=units.duration(claimed.ops_ns),
+        median=units.duration(median_ns),
+    )
     fuses = can_compile(facts.trace, facts.device) and not compiled(facts.trace)[claimed.rows].any()
     return [
         Finding(
             rule="tiny_kernels",
             cost_ns=None,
-            cause="many tiny kernels",
+            cause=phrase("many tiny kernels"),
             headline=headline("tiny_kernels", n=count_things(len(kernels), "kernel"), time=units.duration(median_ns)),
             action=action("fuse") if fuses else "",
-            detail=f"{facts.on_device}: {time}; half of all kernels take {units.duration(median_ns)} or less",
+            detail=phrase("{where}: {facts}", where=facts.on_device, facts=took),
             lines=(),
             start_ns=int(ops.start_ns[claimed.rows].min()),
             end_ns=int(ops.end_ns[claimed.rows].max()),

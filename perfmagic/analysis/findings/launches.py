@@ -15,8 +15,8 @@ from perfmagic.analysis.timeline.idle import long_calls
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.analysis.timeline.queueing import LaunchBound
 from perfmagic.base import units
+from perfmagic.base.language import chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, intersect, total_ns, union
-from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 from perfmagic.trace.rows import Rows
 from perfmagic.trace.signatures import function_name
@@ -43,11 +43,19 @@ def one_by_one(facts: Facts, free: Intervals) -> Outcome:
     length_ns = sum(s.end_ns - s.start_ns for s in stretches)
     lines = np.unique(gaps.line[in_stretch])
     launched = facts.trace.launch_start_ns()[gaps.op[in_stretch]]
-    several = f" in {units.count(len(stretches))} stretches" if len(stretches) > 1 else ""
-    pace = f"one every {units.duration(length_ns / n_ops)} on average, with a median duration of "
-    pace += units.duration(median_ns)
-    where_words = f"{on_time_lines(facts.trace, where, lines[:3])}{facts.in_steps(launched)}"
-    late = f"the queue ran empty before each, and {facts.the_device} waited {units.duration(lost_ns)} for Python"
+    several = phrase(" in {n} stretches", n=units.count(len(stretches))) if len(stretches) > 1 else ""
+    pace = phrase(
+        "one every {time} on average, with a median duration of {median}",
+        time=units.duration(length_ns / n_ops),
+        median=units.duration(median_ns),
+    )
+    late = phrase(
+        "the queue ran empty before each, and {device} waited {time} for Python{where}{steps}",
+        device=facts.the_device,
+        time=units.duration(lost_ns),
+        where=on_time_lines(facts.trace, where, lines[:3]),
+        steps=facts.in_steps(launched),
+    )
     # an option of DDP removes these ops, which neither graphs nor torch.compile would
     of_ddp = ddp_remedy(facts.trace, inside)
     remedy = of_ddp if of_ddp.action else _for_launches(facts, inside)
@@ -55,8 +63,12 @@ def one_by_one(facts: Facts, free: Intervals) -> Outcome:
         Finding(
             rule="one_by_one",
             cost_ns=lost_ns,
-            cause=f"{units.count(n_ops)} ops launched one by one",
-            detail=f"{facts.on_device}{several}: {sentences(pace, late)}{where_words}",
+            cause=phrase("{n} ops launched one by one", n=units.count(n_ops)),
+            detail=phrase(
+                "{where}: {facts}",
+                where=chained("{a}{b}", (facts.on_device, several)),
+                facts=sentences(pace, late),
+            ),
             lines=tuple(int(n) for n in lines[:3] if n > 0),
             start_ns=min(s.start_ns for s in stretches),
             end_ns=max(s.end_ns for s in stretches),
@@ -86,24 +98,32 @@ def _for_launches(facts: Facts, inside: Bool) -> Remedy:
     fewer = action("fewer_ops", line=loop) if loop > 0 else ""
     n_waits = _waits_between(facts, inside)
     if n_waits > WAITS_FRAC * n_ops:
-        times = units.plural(n_waits, "time")
-        waits = f"Python waits for the device {times} between them, which a CUDA graph cannot capture"
-        return Remedy(f"{waits}: do more work in each op", fewer or action("batch", n=units.count(n_waits)))
+        waits = counted(
+            n_waits,
+            "Python waits for the device {n} time between them, which a CUDA graph cannot capture: do more work in "
+            "each op",
+            "Python waits for the device {n} times between them, which a CUDA graph cannot capture: do more work in "
+            "each op",
+        )
+        return Remedy(waits, fewer or action("batch", n=units.count(n_waits)))
     if 2 * int((inside & compiled(trace)).sum()) < n_ops:
         compiles = can_compile(trace, device)
-        either = "CUDA graphs or torch.compile" if compiles else "CUDA graphs"
-        advice = for_gpus(trace, device, f"{either} launch many ops at once")
+        either = phrase("CUDA graphs or torch.compile launch many ops at once")
+        advice = for_gpus(trace, device, either if compiles else _GRAPHS)
         if trace.device_info(device).simulated:
             return Remedy(advice, fewer)
         return Remedy(advice, action("compile_or_graphs" if compiles else "graphs"))
     if not fused(trace)[inside].any():
-        unfused = (
-            "Compiled code made most of these launches, but no fused kernel is among them: torch.compile's default"
+        unfused = phrase(
+            "Compiled code made most of these launches, but no fused kernel is among them: torch.compile's default "
+            "backend (inductor) fuses kernels"
         )
-        advice = f"{unfused} backend (inductor) fuses kernels. CUDA graphs launch many ops at once"
-        return Remedy(advice, action("fuse_by_inductor"))
-    already = "Compiled code made most of these launches already. CUDA graphs launch many ops at once"
-    return Remedy(already, action("graphs"))
+        return Remedy(sentences(unfused, _GRAPHS), action("fuse_by_inductor"))
+    already = phrase("Compiled code made most of these launches already")
+    return Remedy(sentences(already, _GRAPHS), action("graphs"))
+
+
+_GRAPHS = phrase("CUDA graphs launch many ops at once")
 
 
 def _waits_between(facts: Facts, inside: Bool) -> int:
@@ -141,26 +161,22 @@ _LOAD = re.compile(
     r"(?:module|library|func|kernel).*(?:load|get)|(?:load|get).*(?:module|library|func|kernel)", re.IGNORECASE
 )
 _MEMORY = re.compile(r"malloc|free|alloc|mem(?:create|map|unmap|setaccess|address)", re.IGNORECASE)
-_LAZY = (
+_LAZY = phrase(
     "The first launch of a kernel loads its code: run the cell once before recording, "
     "or set CUDA_MODULE_LOADING=EAGER to load all at the start"
 )
-_ALLOCATE = (
+_ALLOCATE = phrase(
     "The allocator asks the driver for memory in the first steps: run them before recording. If it still does later, "
     "use PYTORCH_ALLOC_CONF=expandable_segments:True or constant shapes"
 )
 
 
-_PINNED = "The driver pins host memory each time: allocate pinned buffers once and reuse them"
+_PINNED = phrase("The driver pins host memory each time: allocate pinned buffers once and reuse them")
 
 
 # the allocator frees memory only to make room; a library such as cuDNN or cuBLAS calls cudaFree when it initializes
 _FREE = re.compile(r"^(?:cuda|hip|cuMem|hipMem)Free(?!Async|Host)")
-_START = (
-    "One call takes most of the time, as when CUDA or a library such as cuDNN initializes: run the cell once before "
-    "recording, and do not empty the allocator's cache afterwards"
-)
-_RETRY = (
+_RETRY = phrase(
     "The allocator freed cached memory to make room: torch.cuda.memory_stats()['num_alloc_retries'] counts it; "
     "smaller batches, or PYTORCH_ALLOC_CONF=expandable_segments:True, avoid it"
 )
@@ -181,21 +197,25 @@ def in_call(facts: Facts, free: Intervals) -> Outcome:
     order = np.argsort(-sums, kind="stable").tolist()
     calls_named = [_describe_calls(facts, rows[code == i], blocked_ns[code == i]) for i in order[:NAMED]]
     more = len(order) - NAMED
-    calls_named += [units.plural(more, "other call")] if more > 0 else []
+    calls_named += [counted(more, "{n} other call", "{n} other calls")] if more > 0 else []
     lines = np.unique(facts.trace.calls.line[rows])
     longest = blocked_ns[code == order[0]]
-    place = on_call_lines(facts.trace, rows, 3)
     longest_call = facts.trace.names[names[order[0]]]
     fact, remedy = _for_call(longest_call, longest)
     if fact == "first_call" and sums[order[0]] < MOSTLY * cost_ns:
         fact = "first_calls"
-    idle = f"{facts.the_device} had nothing to do while Python was in {listed(calls_named)}{place}"
+    idle = phrase(
+        ": {device} had nothing to do while Python was in {calls}{where}",
+        device=facts.the_device,
+        calls=listed(calls_named),
+        where=on_call_lines(facts.trace, rows, 3),
+    )
     return [
         Finding(
             rule="in_call",
             cost_ns=cost_ns,
-            cause=f"{units.duration(cost_ns)} in calls into the driver",
-            detail=f": {idle}",
+            cause=phrase("{time} in calls into the driver", time=units.duration(cost_ns)),
+            detail=idle,
             lines=tuple(int(n) for n in lines[:3] if n > 0),
             start_ns=int(where[0, 0]),
             end_ns=int(where[-1, 1]),
@@ -221,10 +241,12 @@ def _calls_in(facts: Facts, where: Intervals) -> tuple[Int64, Int64]:
 def _describe_calls(facts: Facts, rows: Int64, blocked_ns: Int64) -> str:
     """Calls of one name in words: "cudaLaunchKernel for 626 ms (×12, the longest 102 ms)"."""
     name = facts.trace.names[facts.trace.calls.name[rows[0]]]
-    times = (
-        f" (×{units.count(len(rows))}, the longest {units.duration(int(blocked_ns.max()))})" if len(rows) > 1 else ""
-    )
-    return f"{name} for {units.duration(int(blocked_ns.sum()))}{times}"
+    time = units.duration(int(blocked_ns.sum()))
+    if len(rows) == 1:
+        return phrase("{call} for {time}", call=name, time=time)
+    longest = units.duration(int(blocked_ns.max()))
+    n = units.count(len(rows))
+    return phrase("{call} for {time} (×{n}, the longest {longest})", call=name, time=time, n=n, longest=longest)
 
 
 def _for_call(name: str, blocked_ns: Int64) -> tuple[str, Remedy]:
@@ -235,7 +257,12 @@ def _for_call(name: str, blocked_ns: Int64) -> tuple[str, Remedy]:
     if _LAUNCH.search(name) or _LOAD.search(name):
         return "first_launches", Remedy(_LAZY, action("warm_up"))
     if _FREE.match(name) and 2 * int(blocked_ns.max()) > int(blocked_ns.sum()):
-        return "first_call", Remedy(f"{name}: {_START[0].lower()}{_START[1:]}", action("warm_up"))
+        initializes = phrase(
+            "{call}: one call takes most of the time, as when CUDA or a library such as cuDNN initializes: run the "
+            "cell once before recording, and do not empty the allocator's cache afterwards",
+            call=name,
+        )
+        return "first_call", Remedy(initializes, action("warm_up"))
     if _FREE.match(name):
         return "retries", Remedy(_RETRY, action("smaller_batches"))
     if _PIN.search(name):
@@ -255,14 +282,19 @@ def queue_full(facts: Facts) -> Outcome:
         return Silent("no launch waited for room in the queue")
     length_ns = int((calls.end_ns - calls.start_ns)[rows].sum())
     lines = np.unique(calls.line[rows])
-    n = units.plural(len(rows), "launch", "launches")
-    blocked = f"{n} blocked Python for {units.duration(length_ns)}{on_call_lines(facts.trace, rows)}"
+    blocked = phrase(
+        "{launches} blocked Python for {time}{where}",
+        launches=count_things(len(rows), "launch"),
+        time=units.duration(length_ns),
+        where=on_call_lines(facts.trace, rows),
+    )
+    deepest = phrase("up to {n} launches were queued", n=units.count(facts.launches.deepest))
     return [
         Finding(
             rule="queue_full",
             cost_ns=0,
-            cause="the queue was full",
-            detail=f": {sentences(blocked, f'up to {units.count(facts.launches.deepest)} launches were queued')}",
+            cause=phrase("the queue was full"),
+            detail=phrase(": {detail}", detail=sentences(blocked, deepest)),
             lines=tuple(int(line) for line in lines if line > 0),
             start_ns=int(calls.start_ns[rows].min()),
             end_ns=int(calls.end_ns[rows].max()),
@@ -274,7 +306,6 @@ def queue_full(facts: Facts) -> Outcome:
 # The finding "one graph launch", a fact about how the work was queued, and its sentence.
 
 MOST_FRAC = 0.5  # of the device's ops
-_GRAPH_RECORD = "The record shows the kernels of a graph, but not their operators"
 
 
 def graph_launch(facts: Facts) -> Outcome:
@@ -292,15 +323,21 @@ def graph_launch(facts: Facts) -> Outcome:
         return Silent(f"{ran}, not more than {units.percent(MOST_FRAC)}", len(rows), least)
     length = ops.end_ns - ops.start_ns
     n_launches = len(np.unique(ops.launch[rows]))
-    once = "one graph launch" if n_launches == 1 else f"{units.count(n_launches)} launches of one graph"
-    share = f"{units.count(len(rows))} of {units.plural(int(here.sum()), 'device op')}"
-    time = f"{units.duration(int(length[rows].sum()))} of {units.duration(int(length[here].sum()))}"
+    several = phrase("{n} launches of one graph", n=units.count(n_launches))
+    ran = phrase(
+        "{where} ran {n} of {ops}, {time} of {total}",
+        where=facts.on_device,
+        n=units.count(len(rows)),
+        ops=counted(int(here.sum()), "{n} device op", "{n} device ops"),
+        time=units.duration(int(length[rows].sum())),
+        total=units.duration(int(length[here].sum())),
+    )
     return [
         Finding(
             rule="graph_launch",
             cost_ns=None,
-            cause=once,
-            detail=f"{facts.on_device} ran {share}, {time}. {_GRAPH_RECORD}",
+            cause=phrase("one graph launch") if n_launches == 1 else several,
+            detail=sentences(ran, phrase("the record shows the kernels of a graph, but not their operators")),
             lines=tuple(int(line) for line in np.unique(ops.line[rows])[:3] if line > 0),
             start_ns=int(ops.start_ns[rows].min()),
             end_ns=int(ops.end_ns[rows].max()),
@@ -312,7 +349,7 @@ def graph_launch(facts: Facts) -> Outcome:
 # The finding "gradients set to zero" and its sentence.
 
 _ZERO_GRAD = re.compile(r"^Optimizer\.zero_grad#")  # what torch.optim records around the call
-_SET_TO_NONE = (
+_SET_TO_NONE = phrase(
     "zero_grad(set_to_none=True), torch's default since 2.0, drops the gradients: nothing is filled, "
     "and the next backward pass writes them instead of adding to zeros"
 )
@@ -337,17 +374,21 @@ def zero_grad(facts: Facts, free: Intervals) -> Outcome:
             "filling gradients with zeros, and waiting for Python meanwhile, took", cost_ns + busy_ns
         )
     lines = np.unique(ops.line[filled])
-    steps = facts.in_steps(host.start_ns[rows])
-    place = on_time_lines(facts.trace, where, lines[:3])
-    waited = f"{facts.the_device} waited {units.duration(cost_ns)} for Python meanwhile{place}{steps}"
+    waited = phrase(
+        "{device} waited {time} for Python meanwhile{where}{steps}",
+        device=facts.the_device,
+        time=units.duration(cost_ns),
+        where=on_time_lines(facts.trace, where, lines[:3]),
+        steps=facts.in_steps(host.start_ns[rows]),
+    )
     n = int(filled.sum())
-    fills = f"{units.plural(n, 'op')} of {units.duration(busy_ns)} {'fills' if n == 1 else 'fill'} them"
+    fills = counted(n, "{n} op of {time} fills them", "{n} ops of {time} fill them", time=units.duration(busy_ns))
     return [
         Finding(
             rule="zero_grad",
             cost_ns=cost_ns,
-            cause="gradients set to zero",
-            detail=f"{facts.on_device}: {sentences(fills, waited)}",
+            cause=phrase("gradients set to zero"),
+            detail=phrase("{where}: {facts}", where=facts.on_device, facts=sentences(fills, waited)),
             lines=tuple(int(line) for line in lines[:3] if line > 0),
             start_ns=int(where[0, 0]),
             end_ns=int(where[-1, 1]),
@@ -362,7 +403,7 @@ def zero_grad(facts: Facts, free: Intervals) -> Outcome:
 
 # The finding "data loading" and its sentence.
 
-_USE_WORKERS = "With num_workers, the DataLoader fetches batches ahead of time"
+_USE_WORKERS = phrase("With num_workers, the DataLoader fetches batches ahead of time")
 
 
 def data_loading(facts: Facts, free: Intervals) -> Outcome:
@@ -378,13 +419,19 @@ def data_loading(facts: Facts, free: Intervals) -> Outcome:
     was = facts.python_was(where)
     python_in = was.sentence if was.names[2] and not is_loader(was.names[2]) else ""
     lines = np.unique(host.line)
-    fetched = f"Python fetched {units.plural(len(host), 'batch', 'batches')}{on_time_lines(facts.trace, where, lines)}"
+    waited = phrase(
+        "{device} waited {time} while Python fetched {batches}{where}",
+        device=facts.the_device,
+        time=units.duration(lost_ns),
+        batches=counted(len(host), "{n} batch", "{n} batches"),
+        where=on_time_lines(facts.trace, where, lines),
+    )
     return [
         Finding(
             rule="data_loading",
             cost_ns=lost_ns,
-            cause="data loading",
-            detail=": " + sentences(f"{facts.the_device} waited {units.duration(lost_ns)} while {fetched}", python_in),
+            cause=phrase("data loading"),
+            detail=phrase(": {detail}", detail=sentences(waited, python_in)),
             frames=was.frames,
             lines=tuple(int(line) for line in lines if line > 0),
             start_ns=int(where[0, 0]),

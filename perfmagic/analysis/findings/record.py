@@ -5,16 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from perfmagic.analysis.findings.advice import shortest_name
-from perfmagic.analysis.findings.catalogue import action, headline
+from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, on_time_lines, python_was, too_few, too_short
+from perfmagic.analysis.findings.finding import (
+    Finding,
+    Outcome,
+    Silent,
+    on_lines,
+    on_time_lines,
+    python_was,
+    too_few,
+    too_short,
+)
 from perfmagic.analysis.timeline.host_time import main_thread
 from perfmagic.analysis.timeline.steps import StepOut, outstanding
 from perfmagic.analysis.timeline.trust import trust
 from perfmagic.base import units
-from perfmagic.base.language import phrase
+from perfmagic.base.language import counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, clip, intersect, total_ns, union
-from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NO_LINE, NONE, CallKind, Hazard, HostKind
 from perfmagic.trace.correlate import lines_at
 from perfmagic.trace.model import Trace
@@ -27,27 +35,30 @@ def streams(facts: Facts) -> Outcome:
     if n < 2:
         return Silent(f"{facts.the_device} ran ops on {units.plural(n, 'stream')}, and the threshold is 2", n, 2)
     concurrent_ns = sum(ns for k, ns in parts.concurrency_ns.items() if k >= 2)
-    share = (
-        f"{units.percent(concurrent_ns / parts.busy_ns)} of the time {facts.the_device} was busy"
-        if parts.busy_ns
-        else ""
+    # whether streams that do not overlap cost time is up to the findings on exposed time
+    if not concurrent_ns:
+        never = phrase("{n} streams{where} never ran concurrently", n=n, where=facts.on_device)
+        return [facts.finding(rule="streams", cause=never, detail="")]
+    share = phrase(
+        " for {time}, {share} of the time {device} was busy",
+        time=units.duration(concurrent_ns),
+        share=units.percent(concurrent_ns / parts.busy_ns),
+        device=facts.the_device,
     )
     pinned = facts.pinned_copies
     copies = pinned.overlap_reason if pinned and pinned.overlap and pinned.own_stream else ""
-    several = "2 streams" if n == 2 else f"2 or more of {n} streams"
-    cause = f"{several} ran concurrently" if concurrent_ns else f"{n} streams{facts.on_device} never ran concurrently"
-    detail = sentences(f" for {units.duration(concurrent_ns)}, {share}", copies) if concurrent_ns else ""
-    # whether streams that do not overlap cost time is up to the findings on exposed time
-    return [facts.finding(rule="streams", cause=cause, detail=detail)]
+    some = phrase("2 or more of {n} streams ran concurrently", n=n)
+    cause = phrase("2 streams ran concurrently") if n == 2 else some
+    return [facts.finding(rule="streams", cause=cause, detail=sentences(share, copies))]
 
 
 # The finding "a wait is missing", of memory that two streams use, one of them to write, and its sentence.
 
 # what the later and the earlier op do with the memory
-_WORDS = {
-    Hazard.READ_AFTER_WRITE: ("uses", "writes"),
-    Hazard.WRITE_AFTER_READ: ("overwrites", "reads"),
-    Hazard.WRITE_AFTER_WRITE: ("overwrites", "writes"),
+RACES = {
+    Hazard.READ_AFTER_WRITE: "{later} uses on stream {a} what {earlier} writes on stream {b}{times}",
+    Hazard.WRITE_AFTER_READ: "{later} overwrites on stream {a} what {earlier} reads on stream {b}{times}",
+    Hazard.WRITE_AFTER_WRITE: "{later} overwrites on stream {a} what {earlier} writes on stream {b}{times}",
 }
 
 
@@ -76,25 +87,25 @@ def race(facts: Facts) -> Outcome:
 def _race_finding(facts: Facts, kind: Hazard, pairs: list[tuple[int, int]]) -> Finding:
     trace, both = facts.trace, pairs[0]
     short = kernel_short_names(trace)
-    names = [short[trace.names[trace.ops.name[row]]] for row in both]
     lines = [int(trace.ops.line[row]) for row in both]
     streams = [int(trace.ops.stream[row]) for row in both]
-    actions = [
-        f"{name}{f' on line {line}' if line > 0 else ''} {verb} on stream {stream}"
-        for name, line, verb, stream in zip(names, lines, _WORDS[kind], streams, strict=True)
-    ]
+    later, earlier = (
+        phrase("{name}{where}", name=short[trace.names[trace.ops.name[row]]], where=on_lines([line]))
+        for row, line in zip(both, lines, strict=True)
+    )
     times = f", ×{units.count(len(pairs))}" if len(pairs) > 1 else ""
+    uses = phrase(RACES[kind], later=later, a=streams[0], earlier=earlier, b=streams[1], times=times)
     rows = np.array(pairs)
     return Finding(
         rule="race",
         cost_ns=None,  # a wrong result is not a matter of time
-        cause="a wait is missing, and on a GPU the result may be wrong",
-        detail=f": {sentences(f'{actions[0]} what {actions[1]}{times}', 'only the simulated device keeps this order')}",
+        cause=phrase("a wait is missing, and on a GPU the result may be wrong"),
+        detail=phrase(": {detail}", detail=sentences(uses, phrase("only the simulated device keeps this order"))),
         lines=tuple(sorted({line for line in lines if line > 0})),
         start_ns=int(trace.ops.start_ns[rows].min()),
         end_ns=int(trace.ops.end_ns[rows].max()),
         device=facts.device,
-        advice=f"Stream {streams[0]} must wait for stream {streams[1]} first, with wait_stream()",
+        advice=phrase("Stream {a} must wait for stream {b} first, with wait_stream()", a=streams[0], b=streams[1]),
         headline=headline("race", a=streams[0], b=streams[1]),
         action=action("wait_stream", a=streams[0], b=streams[1]),
     )
@@ -117,16 +128,25 @@ def step(facts: Facts) -> Outcome:
         return Silent(f"none of {units.plural(n, 'step')} stands out" if n else "no training step was recorded")
     numbers = [str(step.number) for step in out[:NAMED]]
     several = len(out) > 1
-    which = f"step{'s' if several else ''} {listed(numbers)}"
-    more = f" and {units.count(len(out) - NAMED)} more" if len(out) > NAMED else ""
-    longest = f"step {out[0].number} took " if several else "it took "
-    took = f"{longest}{units.duration(out[0].lap_ns)}, the median step {units.duration(out[0].median_ns)}"
+    more = phrase(" and {n} more", n=units.count(len(out) - NAMED)) if len(out) > NAMED else ""
+    took = phrase(
+        "{step} took {time}, the median step {median}",
+        step=phrase("step {n}", n=out[0].number) if several else phrase("it"),
+        time=units.duration(out[0].lap_ns),
+        median=units.duration(out[0].median_ns),
+    )
     return [
         Finding(
             rule="step",
             cost_ns=None,
-            cause=f"{which}{more} stand{'' if several else 's'} out",
-            detail=": " + sentences(took, _why(out[0])),
+            cause=counted(
+                len(out),
+                "step {steps}{more} stands out",
+                "steps {steps}{more} stand out",
+                steps=listed(numbers),
+                more=more,
+            ),
+            detail=phrase(": {detail}", detail=sentences(took, _why(out[0]))),
             lines=(),
             start_ns=out[0].start_ns,
             end_ns=out[0].end_ns,
@@ -139,8 +159,8 @@ def _why(out: StepOut) -> str:
     """Which parts make a step longer than the median one, the longest first."""
     least = NAMED_FRAC * (out.lap_ns - out.median_ns)
     parts = sorted(((ns, name) for name, ns in out.parts_ns.items() if ns >= least), reverse=True)
-    more = [f"{units.duration(ns)} more {name}" for ns, name in parts]
-    return f"it has {listed(more)}" if more else ""
+    more = [phrase("{time} more {what}", time=units.duration(ns), what=phrase(name)) for ns, name in parts]
+    return phrase("it has {parts}", parts=listed(more)) if more else ""
 
 
 NOTABLE_FRAC = 0.01  # of the launches
@@ -151,14 +171,14 @@ def incomplete(facts: Facts) -> Outcome:
     trace = facts.trace
     missing = trust(trace).n_launches_without_op
     launches = int((trace.calls.kind == CallKind.LAUNCH).sum())
-    n = units.plural(launches, "launch", "launches")
-    without_record = f"{units.count(missing)} of {n} have no device record"
+    n = count_things(launches, "launch")
+    without_record = phrase("{n} of {launches} have no device record", n=units.count(missing), launches=n)
     if not missing:
         return Silent("every launch has its device record")
     if missing < NOTABLE_FRAC * launches:
         return too_few(without_record, missing, NOTABLE_FRAC * launches)
-    detail = f": {sentences(without_record, 'the busy times are too low')}"
-    return [facts.finding(rule="incomplete", cause="the record is incomplete", detail=detail)]
+    detail = phrase(": {detail}", detail=sentences(without_record, phrase("the busy times are too low")))
+    return [facts.finding(rule="incomplete", cause=phrase("the record is incomplete"), detail=detail)]
 
 
 # The finding "host and device clocks disagree" and its sentence.
@@ -174,13 +194,18 @@ def clocks(facts: Facts) -> Outcome:
     if not len(rows):
         return Silent("no op starts before its launch")
     most_ns = int(ahead.max())
-    n = units.plural(len(rows), "op starts", "ops start")
-    early = f"{n} before the launch, by up to {units.duration(most_ns)}"
+    early = counted(
+        len(rows),
+        "{n} op starts before the launch, by up to {time}",
+        "{n} ops start before the launch, by up to {time}",
+        time=units.duration(most_ns),
+    )
     least = NOTABLE_CLOCK_FRAC * max(1, len(trace.ops))
     if len(rows) < least:
         return too_few(early, len(rows), least)
-    detail = f": {sentences(early, 'times in the queue are wrong by up to that much')}"
-    return [facts.finding(rule="clocks", cause="host and device clocks disagree", detail=detail)]
+    wrong = phrase("times in the queue are wrong by up to that much")
+    detail = phrase(": {detail}", detail=sentences(early, wrong))
+    return [facts.finding(rule="clocks", cause=phrase("host and device clocks disagree"), detail=detail)]
 
 
 # The findings "start-up", "the device started late" and "Python finished last", and their sentences.
@@ -196,7 +221,10 @@ def began_late(facts: Facts, free: Intervals) -> Outcome:
         return Silent("a file starts with its first record: what came before is not known")
     if not len(where) or total_ns(where) < ALONE_FRAC * facts.window_ns:
         return _too_little(facts, f"before its first op, {facts.the_device} waited", total_ns(where))
-    return [_python_alone(facts, f"{facts.the_device} started late", "it ran no op for the first", where)]
+    cause = phrase("{device} started late", device=facts.the_device)
+    return [
+        _python_alone(facts, cause, phrase("it ran no op for the first {time}", time=_of_cell(facts, where)), where)
+    ]
 
 
 def start_up(facts: Facts) -> Outcome:
@@ -212,18 +240,18 @@ def start_up(facts: Facts) -> Outcome:
         return _prepared(facts, in_calls_ns)
     longest = int(before[before_ns[before].argmax()])
     name, passed_ns = trace.names[calls.name[longest]], first_ns - begun_ns
-    inside = f"{units.duration(int(before_ns[longest]))} of it in one {name}"
+    inside = phrase(", {time} of it in one {name}", time=units.duration(int(before_ns[longest])), name=name)
     return [
         Finding(
             rule="alone",
             cost_ns=None,
-            cause="start-up",
-            detail=f": {units.duration(passed_ns)} of the record passed before the first op{facts.on_device}, {inside}",
+            cause=phrase("start-up"),
+            detail=phrase(": {detail}", detail=_passed(facts, passed_ns, inside)),
             lines=(),
             start_ns=begun_ns,
             end_ns=first_ns,
             device=facts.device,
-            advice="The first calls initialize the device: run the cell once before recording",
+            advice=phrase("The first calls initialize the device: run the cell once before recording"),
             headline=headline("cold", time=units.duration(passed_ns)),
             action=action("warm_up"),
         )
@@ -243,13 +271,12 @@ def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
     cold = not frame and not loads and _is_cold(facts.trace, operator, first_ns)
     of_cold, of_start = ("cold_in", "start_up_in") if name else ("cold", "start_up")
     prepare = action("warm_up") if cold else action("prepare")
-    passed = f"{units.duration(passed_ns)} of the record passed before the first op{facts.on_device}"
     return [
         Finding(
             rule="alone",
             cost_ns=None,
-            cause="start-up",
-            detail=f": {sentences(passed, was.sentence)}",
+            cause=phrase("start-up"),
+            detail=phrase(": {detail}", detail=sentences(_passed(facts, passed_ns), was.sentence)),
             lines=(),
             start_ns=begun_ns,
             end_ns=first_ns,
@@ -259,6 +286,15 @@ def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
             action=action("workers") if loads else prepare,
         )
     ]
+
+
+def _passed(facts: Facts, passed_ns: int, inside: str = "") -> str:
+    return phrase(
+        "{time} of the record passed before the first op{where}{inside}",
+        time=units.duration(passed_ns),
+        where=facts.on_device,
+        inside=inside,
+    )
 
 
 COLD_RATIO = 4  # of the first to the later ones
@@ -278,8 +314,19 @@ def went_on_alone(facts: Facts, free: Intervals) -> Outcome:
     where = intersect(free, facts.cell_time.tail)
     if not len(where) or total_ns(where) < ALONE_FRAC * facts.window_ns:
         return _too_little(facts, "after the last op, Python worked for", total_ns(where))
-    sentence = f"{facts.the_device} had finished its last op, and Python worked for another"
-    return [_python_alone(facts, "Python finished last", sentence, where)]
+    sentence = phrase(
+        "{device} had finished its last op, and Python worked for another {time}",
+        device=facts.the_device,
+        time=_of_cell(facts, where),
+    )
+    return [_python_alone(facts, phrase("Python finished last"), sentence, where)]
+
+
+def _of_cell(facts: Facts, where: Intervals) -> str:
+    """How long some time is, and its share: "9.12 ms, 12 % of the cell"."""
+    ns = total_ns(where)
+    share = units.percent(ns / facts.window_ns)
+    return phrase("{time}, {share} of the cell", time=units.duration(ns), share=share)
 
 
 def _too_little(facts: Facts, what: str, ns: int) -> Silent:
@@ -291,12 +338,13 @@ def _python_alone(facts: Facts, cause: str, sentence: str, where: Intervals) -> 
     longest = where[(where[:, 1] - where[:, 0]).argmax()]
     line = int(lines_at(facts.trace.marks, np.array([longest.sum() // 2]))[0])
     place = on_time_lines(facts.trace, where, [line])
-    amount = f"{units.duration(cost_ns)}, {units.percent(cost_ns / facts.window_ns)} of the cell"
     return Finding(
         rule="alone",
         cost_ns=cost_ns,
         cause=cause,
-        detail=f": {sentence} {amount}" + (f",{place}" if place else ""),
+        detail=phrase(": {fact},{where}", fact=sentence, where=place)
+        if place
+        else phrase(": {detail}", detail=sentence),
         lines=(line,) if line != NO_LINE else (),
         start_ns=int(where[0, 0]),
         end_ns=int(where[-1, 1]),

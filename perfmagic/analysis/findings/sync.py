@@ -16,8 +16,8 @@ from perfmagic.analysis.timeline.copies import pinned_bus
 from perfmagic.analysis.timeline.host_time import is_own_frame
 from perfmagic.analysis.timeline.idle import LAUNCH_LATENCY_NS
 from perfmagic.base import units
+from perfmagic.base.language import counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, intersect, merge, subtract, total_ns, union
-from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.names import OpClass, op_classes
 
@@ -31,29 +31,34 @@ NO_COST_FRAC = 0.95  # with the device busy for this share of the time that Pyth
 def sync(facts: Facts, free: Intervals) -> Outcome:
     """Calls that blocked Python, a finding for each kind of caller."""
     blocking = facts.syncs
-    counted = ~uploads(facts) & ~waits_for_uploads(facts) & ~blocking.after_cell
+    counts = ~uploads(facts) & ~waits_for_uploads(facts) & ~blocking.after_cell
     result: list[Finding] = []
     longest_ns = 0
-    groups = np.unique(np.column_stack((blocking.asked_by, blocking.at_edge))[counted], axis=0)
+    groups = np.unique(np.column_stack((blocking.asked_by, blocking.at_edge))[counts], axis=0)
     for asked_by, at_edge in groups.tolist():
-        rows = np.flatnonzero(counted & (blocking.asked_by == asked_by) & (blocking.at_edge == at_edge))
+        rows = np.flatnonzero(counts & (blocking.asked_by == asked_by) & (blocking.at_edge == at_edge))
         blocked_ns = int(blocking.blocked_ns[rows].sum())
         longest_ns = max(longest_ns, blocked_ns)
         if blocked_ns < facts.notable_ns:
             continue
         times = f" ×{units.count(blocking.n_asked(rows))}" if blocking.n_asked(rows) > 1 else ""
-        where = f" in {blocking.asker_name(int(rows[0]))}{times}{on_sync_lines(facts.trace, rows)}"
-        cause = f"Python blocked {units.duration(blocked_ns)}"
-        edge = _edge(facts, rows) if at_edge else ""
+        made = phrase(
+            " in {call}{times}{where}{edge}",
+            call=blocking.asker_name(int(rows[0])),
+            times=times,
+            where=on_sync_lines(facts.trace, rows),
+            edge=_edge(facts, rows) if at_edge else "",
+        )
+        cause = phrase("Python blocked {time}", time=units.duration(blocked_ns))
         meanwhile, afterwards = device_meanwhile(facts, rows), _queue_afterwards(facts, rows)
-        detail = sentences(where + edge, meanwhile, _queued_meanwhile(facts, rows), *afterwards)
+        detail = sentences(made, meanwhile, _queued_meanwhile(facts, rows), *afterwards)
         finding = waiting(facts, free, "sync", rows, cause, detail)
         # another finding has the time in which the device had nothing to run
         finding = replace(finding, cost_ns=None) if finding.cost_ns == 0 and afterwards else finding
         fact, remedy = ("", "") if at_edge else _answer(facts, rows, blocked_ns)
         result.append(replace(finding, headline=fact, action=remedy))
         free = subtract(free, result[-1].where)
-    if not counted.any():
+    if not counts.any():
         return Silent("no call other than pageable copies blocked Python")
     return result or facts.below_notable("the longest group of calls blocked Python for", longest_ns)
 
@@ -123,7 +128,8 @@ def _cost_ns(idle_ns: int, blocked_ns: int, busy_ns: int) -> int | None:
 def device_meanwhile(facts: Facts, rows: Int64) -> str:
     """How busy the device was while some calls blocked Python."""
     blocked_ns, busy_ns = int(facts.syncs.blocked_ns[rows].sum()), int(facts.syncs.busy_ns[rows].sum())
-    return f"{_device(facts, rows)} was busy {units.percent(busy_ns / blocked_ns)} of that time"
+    share = units.percent(busy_ns / blocked_ns)
+    return phrase("{device} was busy {share} of that time", device=_device(facts, rows), share=share)
 
 
 def _queued_meanwhile(facts: Facts, rows: Int64) -> str:
@@ -133,7 +139,11 @@ def _queued_meanwhile(facts: Facts, rows: Int64) -> str:
     queued_ns = total_ns(intersect(queued, union(facts.syncs.start_ns[rows], facts.syncs.end_ns[rows])))
     if queued_ns < max(facts.notable_ns, QUEUED_FRAC * int(facts.syncs.blocked_ns[rows].sum())):
         return ""
-    return f"for {units.duration(queued_ns)} of that time, {facts.the_device} had work queued but ran nothing"
+    return phrase(
+        "for {time} of that time, {device} had work queued but ran nothing",
+        time=units.duration(queued_ns),
+        device=facts.the_device,
+    )
 
 
 def _device(facts: Facts, rows: Int64) -> str:
@@ -141,25 +151,30 @@ def _device(facts: Facts, rows: Int64) -> str:
     if len(facts.trace.device_ids) == 1:
         return facts.the_device
     devices = np.unique(facts.syncs.device[rows])
-    return f"device {devices[0]}" if len(devices) == 1 and devices[0] != NONE else "some device"
+    if len(devices) == 1 and devices[0] != NONE:
+        return phrase("device {n}", n=int(devices[0]))
+    return phrase("some device")
 
 
 def _edge(facts: Facts, rows: Int64) -> str:
     """That the record begins or ends with these calls, and who made them, if Python's stacks show it."""
     first = facts.trace.launch_start_ns()[facts.trace.ops.launch != NONE].min()
     begins = facts.syncs.end_ns[rows] <= first
-    ends = [" begins"] * bool(begins.any()) + [" ends"] * bool((~begins).any())
-    where = f", where the record{' and'.join(ends)}"
+    where = phrase("begins and ends")
+    if begins.all():
+        where = phrase("begins")
+    elif not begins.any():
+        where = phrase("ends")
     callers = [_caller(facts, int(row)) for row in rows]
     if not all(callers):  # the profiler's own calls look like the user's
-        return f"{where}: profilers synchronize there themselves"
+        return phrase(", where the record {begins}: profilers synchronize there themselves", begins=where)
     if len(set(callers)) == 1:
-        return f"{where}: {callers[0]} made the call"
+        return phrase(", where the record {begins}: {caller} made the call", begins=where, caller=callers[0])
     blocked_ns = dict.fromkeys(callers, 0)
     for caller, ns in zip(callers, facts.syncs.blocked_ns[rows].tolist(), strict=True):
         blocked_ns[caller] += ns
-    by_caller = listed([f"{caller} ({units.duration(ns)})" for caller, ns in blocked_ns.items()])
-    return f"{where}: the calls are from {by_caller}"
+    by_caller = listed([phrase("{a} ({b})", a=caller, b=units.duration(ns)) for caller, ns in blocked_ns.items()])
+    return phrase(", where the record {begins}: the calls are from {callers}", begins=where, callers=by_caller)
 
 
 def _caller(facts: Facts, row: int) -> str:
@@ -172,7 +187,7 @@ def _caller(facts: Facts, row: int) -> str:
     order = np.lexsort((-on_thread.end_ns, on_thread.start_ns))  # the outermost first
     stack = [names[name] for name in on_thread.name[order].tolist()]
     if any(_PROFILER.search(name) for name in stack):
-        return "the profiler"
+        return phrase("the profiler")
     return next((name_frame(name) for name in reversed(stack) if is_own_frame(name)), "")
 
 
@@ -187,7 +202,11 @@ def _queue_afterwards(facts: Facts, rows: Int64) -> list[str]:
     lost_ns = int(np.minimum(gaps.end_ns - ends[np.maximum(last, 0)], gaps.for_python_ns)[emptied].sum())
     if lost_ns < facts.notable_ns:
         return []
-    return ["each left the queue empty", f"{facts.the_device} then waited {units.duration(lost_ns)} for Python"]
+    time = units.duration(lost_ns)
+    return [
+        phrase("each left the queue empty"),
+        phrase("{device} then waited {time} for Python", device=facts.the_device, time=time),
+    ]
 
 
 FAR_RATIO = 3  # times the longest of the others, as for gaps
@@ -209,9 +228,9 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
     syncs = facts.syncs
     start_up = _start_up(facts)
     counts = ~syncs.after_cell & ~np.isin(np.arange(len(syncs)), start_up)
-    counted = uploads(facts) & counts
-    calls = np.flatnonzero(counted)
-    rows = np.flatnonzero(counted | (waits_for_uploads(facts, counted) & counts))
+    copied = uploads(facts) & counts
+    calls = np.flatnonzero(copied)
+    rows = np.flatnonzero(copied | (waits_for_uploads(facts, copied) & counts))
     blocked_ns = int(syncs.blocked_ns[rows].sum())
     launches_ns = LAUNCH_LATENCY_NS * len(calls)
     if not len(calls):
@@ -222,14 +241,20 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
         )
     copies = _copies(facts, calls)
     waited_ns = blocked_ns - int(syncs.blocked_ns[calls].sum())
-    waited = f", {units.duration(waited_ns)} of that in the wait for the stream after each" if waited_ns else ""
-    blocked = f" blocked Python for {units.duration(blocked_ns)}{on_sync_lines(facts.trace, rows)}{waited}"
-    cause = units.plural(len(calls), "pageable HtoD copy", "pageable HtoD copies")
-    first = ""
-    if len(start_up):
-        took = units.duration(int(syncs.blocked_ns[start_up].sum()))
-        first = f"another copy, the first op of {facts.the_device}, blocked Python for {took} and is not counted"
-    detail = sentences(blocked, device_meanwhile(facts, rows), first, copies.overlap_reason)
+    waited = phrase(", {time} of that in the wait for the stream after each", time=units.duration(waited_ns))
+    blocked = phrase(
+        " blocked Python for {time}{where}{waited}",
+        time=units.duration(blocked_ns),
+        where=on_sync_lines(facts.trace, rows),
+        waited=waited if waited_ns else "",
+    )
+    cause = counted(len(calls), "{n} pageable HtoD copy", "{n} pageable HtoD copies")
+    first = phrase(
+        "another copy, the first op of {device}, blocked Python for {time} and is not counted",
+        device=facts.the_device,
+        time=units.duration(int(syncs.blocked_ns[start_up].sum())),
+    )
+    detail = sentences(blocked, device_meanwhile(facts, rows), first if len(start_up) else "", copies.overlap_reason)
     advice = _pageable_advice(facts, calls, rows, copies)
     finding = waiting(facts, free, "pageable", rows, cause, detail, advice, less_ns=launches_ns)
     indexing = _indexing(facts, rows)
@@ -262,14 +287,19 @@ def slower_copies(facts: Facts, exposed_copy: Callable[[], Outcome]) -> Outcome:
     less_ns = min(int(np.maximum(length_ns - pinned_ns, 0).sum()), total_ns(where))
     if less_ns < facts.notable_ns:
         return facts.below_notable("pinning would speed up the exposed copies by", less_ns)
-    less = f"{units.duration(less_ns)} less, at {units.bandwidth(bus.bytes_per_s, 1e9)} ({bus.source})"
     lines, launches = ops.line[sized], ops.launch[sized]
     return [
         Finding(
             rule="pageable",
             cost_ns=less_ns,
-            cause="copies from pageable memory are slow",
-            detail=f"{on_call_lines(facts.trace, launches[launches != NONE])}: pinned, they would take {less}",
+            cause=phrase("copies from pageable memory are slow"),
+            detail=phrase(
+                "{where}: pinned, they would take {time} less, at {rate} ({source})",
+                where=on_call_lines(facts.trace, launches[launches != NONE]),
+                time=units.duration(less_ns),
+                rate=units.bandwidth(bus.bytes_per_s, 1e9),
+                source=bus.source,
+            ),
             headline=headline("slow_copies", time=units.duration(less_ns)),
             action=action("pin"),
             lines=tuple(int(n) for n in np.unique(lines) if n > 0),
@@ -309,9 +339,14 @@ def _pageable_advice(facts: Facts, calls: Int64, rows: Int64, copies: HostCopies
     if not n_indexed:
         return _pinning(copies)
     blocked = units.duration(int(facts.syncs.blocked_ns[rows[indexed]].sum()))
-    which = f"{units.count(n_indexed)} of them, {blocked}," if n_indexed < len(calls) else "They"
-    keep = f"{which} are tensors on the CPU that indexing copies to {facts.the_device}: keep indices and values there"
-    return sentences(keep, f"for the others, {_pinning(copies)}" if n_indexed < len(calls) else "")
+    some = phrase("{n} of them, {time},", n=units.count(n_indexed), time=blocked)
+    keep = phrase(
+        "{tensors} are tensors on the CPU that indexing copies to {device}: keep indices and values there",
+        tensors=some if n_indexed < len(calls) else phrase("They"),
+        device=facts.the_device,
+    )
+    others = phrase("for the others, {advice}", advice=_pinning(copies))
+    return sentences(keep, others if n_indexed < len(calls) else "")
 
 
 def _indexing(facts: Facts, rows: Int64) -> Int64:
@@ -326,6 +361,8 @@ def _indexing(facts: Facts, rows: Int64) -> Int64:
 def _pinning(copies: HostCopies) -> str:
     """A copy from pinned memory without non_blocking waits for its stream, too (ATen/native/cuda/Copy.cu)."""
     if copies.own_stream:
-        return "pin_memory() and non_blocking=True let them overlap with compute"
-    both = "pin_memory() together with non_blocking=True keeps Python from blocking, pinning alone does not"
-    return f"{both}; to overlap with compute, they also need a stream of their own"
+        return phrase("pin_memory() and non_blocking=True let them overlap with compute")
+    return phrase(
+        "pin_memory() together with non_blocking=True keeps Python from blocking, pinning alone does not; to overlap "
+        "with compute, they also need a stream of their own"
+    )

@@ -18,7 +18,7 @@ from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.base import units
-from perfmagic.base.language import chained, counted, listing, phrase, sentences
+from perfmagic.base.language import chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, complement, covered_ns, intersect, total_ns, union
 from perfmagic.trace.columns import NO_LINE, HostKind, Int64
 from perfmagic.trace.hoststack import operator_stack
@@ -46,7 +46,7 @@ def host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
     inside = union(ops.start_ns[rows], ops.end_ns[rows])
     length_ns = int(ops.end_ns.max()) - int(ops.start_ns.min())
     outside_ns = length_ns - total_ns(inside)
-    names = ", ".join(_longest(trace, rows))
+    names = chained("{a}, {b}", _longest(trace, rows))
     longest = phrase("the host's longest operators, with what they called: {names}", names=names)
     annotated = _annotated(trace, inside)
     if outside_ns < OUTSIDE_FRAC * length_ns:
@@ -72,10 +72,15 @@ def _longest(trace: Trace, rows: Int64) -> list[str]:
     np.maximum.at(most, inverse, length_ns)
     operators = []
     for i in np.argsort(-sums, kind="stable")[:NAMED].tolist():
+        operator = f"{trace.names[names[i]]} {units.duration(int(sums[i]))}"
+        in_one = phrase(
+            "{operator} ({time} in one of {n} calls)",
+            operator=operator,
+            time=units.duration(int(most[i])),
+            n=units.count(int(n_calls[i])),
+        )
         most_in_one = n_calls[i] > 1 and most[i] >= ONE_CALL_FRAC * sums[i]
-        part = f" ({units.duration(int(most[i]))} in one of {units.count(int(n_calls[i]))} calls)"
-        where = part if most_in_one else ""
-        operators.append(f"{trace.names[names[i]]} {units.duration(int(sums[i]))}{where}")
+        operators.append(in_one if most_in_one else operator)
     return operators
 
 
@@ -96,9 +101,15 @@ def _annotated(trace: Trace, inside: Intervals) -> str:
         length_ns = total_ns(span)
         outside_ns = length_ns - total_ns(intersect(span, inside))
         bare = outside_ns >= MOSTLY_FRAC * length_ns > 0
-        where = f" ({units.duration(outside_ns)} of it without a recorded operator)" if bare else ""
-        annotations.append(f"{name} {units.duration(length_ns)}{where}")
-    return phrase("the longest annotations: {names}", names=", ".join(annotations)) if annotations else ""
+        annotation = f"{name} {units.duration(length_ns)}"
+        outside = phrase(
+            "{annotation} ({time} of it without a recorded operator)",
+            annotation=annotation,
+            time=units.duration(outside_ns),
+        )
+        annotations.append(outside if bare else annotation)
+    names = chained("{a}, {b}", annotations)
+    return phrase("the longest annotations: {names}", names=names) if annotations else ""
 
 
 # A verdict turns on a tenth of the time: lengths that the reader had to make up could turn it alone if they are that
@@ -415,9 +426,9 @@ def _idle(facts: Facts, time: CellTime, said: str = "") -> list[str]:
     waits = [wait for _, wait in sorted(named, reverse=True)]
     parts: list[str] = []
     if waits and said == "python":
-        parts.append(phrase("{device} also waited {waits}", device=facts.the_device, waits=listing(waits)))
+        parts.append(phrase("{device} also waited {waits}", device=facts.the_device, waits=listed(waits)))
     elif waits:
-        parts.append(phrase("{device} waited {waits}", device=facts.the_device, waits=listing(waits)))
+        parts.append(phrase("{device} waited {waits}", device=facts.the_device, waits=listed(waits)))
     if time.tail_ns >= facts.notable_ns and said != "tail":
         parts.append(phrase("Python worked on for {time} after the last op", time=units.duration(time.tail_ns)))
     return parts
@@ -481,7 +492,7 @@ def _exposed_while_busy(facts: Facts, window_ns: int) -> list[str]:
         for ns, what in sorted(both, reverse=True)
         if ns >= EXPOSED_FRAC * window_ns
     ]
-    spent = listing(clauses)
+    spent = listed(clauses)
     return [phrase("while busy, it spent {spent} that did not overlap with compute", spent=spent)] if clauses else []
 
 
@@ -495,7 +506,7 @@ def describe_repairs(facts: Facts) -> str:
         for n, n_all, total in ((meta.repaired_ops, n_ops, ops), (meta.repaired_calls, n_calls, calls))
         if n and n_all
     ]
-    return phrase("it rests on repaired durations of {parts}", parts=listing(parts)) if parts else ""
+    return phrase("it rests on repaired durations of {parts}", parts=listed(parts)) if parts else ""
 
 
 def too_much_repaired(facts: Facts) -> bool:

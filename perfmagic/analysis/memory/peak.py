@@ -13,6 +13,7 @@ from perfmagic.analysis.memory.reasons import Descriptions, Reason
 from perfmagic.analysis.memory.stack import kind_of
 from perfmagic.analysis.timeline.paths import sites
 from perfmagic.base import units
+from perfmagic.base.language import phrase
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
@@ -190,8 +191,11 @@ class Growth:
     @property
     def sentence(self) -> str:
         """In text."""
-        where = f" of {self.function}" if self.function else ""
-        return f"line {self.line}{where} leaves {units.size(self.bytes_per_round)} a round: {self.reason}"
+        place = phrase("line {line}", line=self.line)
+        if self.function:
+            place = phrase("line {line} of {function}", line=self.line, function=self.function)
+        size = units.size(self.bytes_per_round)
+        return phrase("{place} leaves {size} a round: {reason}", place=place, size=size, reason=self.reason)
 
 
 def growth(ledger: Ledger, text: Descriptions, rounds_ns: Sequence[int]) -> Rows[Growth]:
@@ -215,5 +219,5 @@ def _growth_row(path: int, rounds: dict[int, list[int]], ledger: Ledger, text: D
     rows = [row for of_round in rounds.values() for row in of_round]
     latest = max(rows, key=lambda row: (int(ledger.blocks.size_bytes[row]), int(ledger.order[row])))
     size = float(ledger.blocks.size_bytes[rows].sum()) / len(rounds)
-    reason = text.reason(latest).removesuffix(", of an earlier round")
+    reason = text.reason(latest, rounds=False)
     return Growth(text.line(path), text.code(path), size, len(rounds), reason, text.function(path))

@@ -23,6 +23,7 @@ import numpy as np
 from perfmagic.analysis.memory.ledger import Ledger
 from perfmagic.analysis.memory.visits import NOT_VISITED
 from perfmagic.analysis.timeline.paths import forward_paths
+from perfmagic.base.language import chained, phrase
 from perfmagic.trace.columns import NONE, BlockRole
 from perfmagic.trace.model import SNAPSHOT
 from perfmagic.trace.paths import NOWHERE, UserFunction
@@ -220,12 +221,12 @@ class _Reasons:
 
 # Lines and reasons as text.
 
-BEFORE = "before the cell"
+BEFORE = phrase("before the cell")
 _PLURALS = {
-    Why.PARAMETER: "parameters",
-    Why.BUFFER: "buffers",
-    Why.GRADIENT: "gradients",
-    Why.OPTIMIZER: "optimizer state",
+    Why.PARAMETER: phrase("parameters"),
+    Why.BUFFER: phrase("buffers"),
+    Why.GRADIENT: phrase("gradients"),
+    Why.OPTIMIZER: phrase("optimizer state"),
 }
 
 
@@ -254,24 +255,26 @@ class Descriptions:
     @property
     def before(self) -> str:
         """Since when blocks existed that the recording did not see: before the cell, or the record."""
-        return BEFORE if self._ledger.trace.cell is not None else "before the record"
+        return BEFORE if self._ledger.trace.cell is not None else phrase("before the record")
 
-    def reason(self, row: int) -> str:
-        """Why a block was alive, and whether it is from before the recording."""
+    def reason(self, row: int, *, rounds: bool = True) -> str:
+        """Why a block was alive, and whether it is from before the recording.  rounds: or from an earlier round."""
         reason, path = self.why[row], int(self._ledger.path[row])
         if self._ledger.before[row]:
             named = self._describe(reason, path) if reason.why in (*_PLURALS, Why.GRAPH, Why.HELD) else ""
-            return f"{self.before}: {named}" if named else self.before
+            return chained("{a}: {b}", (self.before, named))
         described = self._describe(reason, path)
-        return f"{described}, of an earlier round" if self._is_earlier(row) else described
+        return phrase("{why}, of an earlier round", why=described) if rounds and self._is_earlier(row) else described
 
     def place(self, path: int, seen_from: int = NOWHERE) -> str:
         """A line's number, and its function unless `seen_from` is in the same one: line 4 of train_step."""
         function = self.function(path)
         same = seen_from != NOWHERE and self._paths.function[path] == self._paths.function[seen_from]
         if same or path == NOWHERE:
-            return f"line {self.line(path)}"
-        return f"line {self.line(path)} of {function}" if function else f"line {self.line(path)} of the cell"
+            return phrase("line {line}", line=self.line(path))
+        if function:
+            return phrase("line {line} of {function}", line=self.line(path), function=function)
+        return phrase("line {line} of the cell", line=self.line(path))
 
     def _function(self, path: int) -> UserFunction | None:
         return None if path == NOWHERE else self._paths.functions[self._paths.function[path]]
@@ -281,17 +284,18 @@ class Descriptions:
             return _PLURALS[reason.why]
         place = self.place(reason.path, path) if reason.path != NOWHERE else ""
         if reason.why is Why.KEPT:
-            return f"kept for the backward of {place}" if place else "kept for the backward pass"
+            kept = phrase("kept for the backward of {place}", place=place)
+            return kept if place else phrase("kept for the backward pass")
         if reason.why is Why.BACKWARD:
-            return f"backward of {place}" if place else "backward pass"
+            return phrase("backward of {place}", place=place) if place else phrase("backward pass")
         if reason.why in (Why.UNTIL, Why.OUTLIVED):
-            kept = "" if reason.why is Why.UNTIL else f"{reason.why.value}, "
-            return f"{kept}until {place or 'later'}"
+            until = phrase("until {place}", place=place) if place else phrase("until later")
+            return until if reason.why is Why.UNTIL else phrase("kept by a graph or a result, {until}", until=until)
         if reason.why is Why.GRAPH:
-            return f"kept by the graph of {_variable(reason.holder)}"
+            return phrase("kept by the graph of {name}", name=_variable(reason.holder))
         if reason.why is Why.HELD:
-            return f"held by {_variable(reason.holder)}"
-        return str(reason.why.value)
+            return phrase("held by {name}", name=_variable(reason.holder))
+        return phrase(reason.why.value)
 
     def _is_earlier(self, row: int) -> bool:
         """Whether the cell visited its line again before the peak."""

@@ -21,6 +21,7 @@ from perfmagic.analysis.memory.ledger import AT_THE_START, Ledger
 from perfmagic.analysis.memory.reasons import Descriptions, Why
 from perfmagic.analysis.memory.visits import FOREVER, NOT_VISITED
 from perfmagic.base import units
+from perfmagic.base.language import counted, phrase
 from perfmagic.trace.columns import NONE, BlockRole, Int64
 from perfmagic.trace.rows import Rows
 
@@ -55,7 +56,7 @@ def what_if(ledger: Ledger, text: Descriptions) -> Rows[WhatIf]:
     replay = _Replay(ledger, text)
     every = (replay.no_grad(), replay.detach(), replay.deleted(), replay.gradients(), replay.half_batch())
     rows = [row for changes in every for row in changes if row.saved_bytes >= LEAST_SHARE * ledger.peak_bytes]
-    note = "each alone; another allocation may then be the peak" if len(rows) > 1 else ""
+    note = phrase("each alone; another allocation may then be the peak") if len(rows) > 1 else ""
     return Rows(sorted(rows, key=lambda row: -row.saved_bytes), WhatIf, note)
 
 
@@ -78,9 +79,10 @@ class _Replay:
         if not lines:
             return
         ends = {row: self._ledger.order_at(self._freed_ns(row)) for row in rows}
-        where = f"lines {min(lines)}–{max(lines)}" if min(lines) != max(lines) else f"line {lines[0]}"
-        change = f"with torch.no_grad(): around {where}"
-        because = "no backward pass follows in this cell"
+        span = f"{min(lines)}–{max(lines)}" if min(lines) != max(lines) else lines[0]
+        where = counted(len(set(lines)), "line {lines}", "lines {lines}", lines=span)
+        change = phrase("with torch.no_grad(): around {lines}", lines=where)
+        because = phrase("no backward pass follows in this cell")
         size = units.size(int(self._ledger.blocks.size_bytes[rows][self._ledger.at_peak[rows]].sum()))
         answer = headline("graph_without_backward", size=size), action("no_grad", lines=where)
         yield replace(self._change(change, min(lines), ends, because, answer), about=not kept)
@@ -94,16 +96,18 @@ class _Replay:
             line, code = self._line_with(container, tensors[0])
             roots = [int(self._visits.root[self._ledger.visit[row]]) for row in tensors]
             ends = {row: self._ledger.order_at(self._next_round_ns(row, roots)) for row in rows}
-            because = f"`{container}` keeps the graph of every round"
+            because = headline("graph_of_rounds", name=container)
             name = _appended(container, code)
-            change = f"{container}.append({name}.detach())" if name else f"put .detach() results into `{container}`"
-            fact = headline("graph_of_rounds", name=container)
+            change = phrase("put .detach() results into `{name}`", name=container)
+            change = phrase("{code}", code=f"{container}.append({name}.detach())") if name else change
+            fact = because
             do = action("store_detached", name=f"{name}.detach()" if name else ".detach()", container=container)
             yield self._change(change, line, ends, because, (fact, do))
             if name:
                 ends = {row: self._ledger.order_at(self._round_end_ns(self._root(row))) for row in (*rows, *tensors)}
                 answer = fact, action("store_item", name=name, container=container)
-                yield self._change(f"{container}.append({name}.item()) and del {name}", line, ends, because, answer)
+                change = phrase("{a} and {b}", a=f"{container}.append({name}.item())", b=f"del {name}")
+                yield self._change(change, line, ends, because, answer)
 
     def deleted(self) -> Iterator[WhatIf]:
         """Results of a round that live until the next round assigns the name again."""
@@ -119,9 +123,9 @@ class _Replay:
             name = _assigned(self._code(rows[0]))
             if name and all(self._why[row].holder in ("", name) for row in rows):
                 ends = {row: ledger.order_at(self._round_end_ns(self._root(row))) for row in rows}
-                because = f"`{name}` of a round lives until line {line} has run again"
-                answer = headline("round_outlived", name=name, line=line), action("delete_in_round", name=name)
-                yield self._change(f"del {name} at the end of the round", line, ends, because, answer)
+                because = headline("round_outlived", name=name, line=line)
+                change = phrase("del {name} at the end of the round", name=name)
+                yield self._change(change, line, ends, because, (because, action("delete_in_round", name=name)))
 
     def gradients(self) -> Iterator[WhatIf]:
         """Gradients that outlive the next forward pass, as zero_grad() comes after it."""
@@ -138,9 +142,9 @@ class _Replay:
             end_ns = self._round_end_ns(root) if root else 0
             ends[row] = AT_THE_START if ledger.before[row] else ledger.order_at(end_ns)
         if ends:
-            because = f"line {line} gives gradients back after the forward pass has allocated"
+            because = phrase("line {line} gives gradients back after the forward pass has allocated", line=line)
             answer = headline("late_zero_grad", line=line), action("zero_grad_first")
-            yield self._change("zero_grad() before the forward pass", line, ends, because, answer)
+            yield self._change(phrase("zero_grad() before the forward pass"), line, ends, because, answer)
 
     def half_batch(self) -> Iterator[WhatIf]:
         """Twice half the batch, gradients added up: what is not of the model halves."""
@@ -156,8 +160,8 @@ class _Replay:
         # the second half begins with all gradients of the first
         most = ledger.replayed({}, np.where(gradients, ledger.blocks.size_bytes, 0))
         peak = ledger.replayed({}, np.where(gradients, 0, size)) + most
-        because = "what is kept for the backward pass grows with the batch"
-        change = "half the batch, twice, with gradients added up"
+        because = phrase("what is kept for the backward pass grows with the batch")
+        change = phrase("half the batch, twice, with gradients added up")
         fact = headline(
             "grows_with_batch", size=units.size(int(ledger.blocks.size_bytes[ledger.at_peak & ~fixed].sum()))
         )

@@ -8,6 +8,7 @@ from perfmagic.analysis.ranks.jobs import difference
 from perfmagic.analysis.ranks.meetings import Meeting
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.base import units
+from perfmagic.base.language import phrase, sentences
 from perfmagic.trace.model import Trace
 
 ONE_FRAC = 0.9  # of the waiting: then one collective tells the story, and how many others there are does not
@@ -31,20 +32,35 @@ def describe_waiting(
     if waited_ns < ranks.notable_ns:
         return ()
     a, b = called[ranks.ranks[late]], called[ranks.ranks[early]]
-    of = f"the {ranks.n_collectives}"
     waits_by_time = _waits_by_time_ns(ranks, early)
     most, most_ns = max(enumerate(waits_by_time), key=lambda wait: wait[1])
     if most_ns >= ONE_FRAC * waited_ns:
-        which = "the first" if most == 0 else f"number {units.count(most + 1)}"
-        inside = f"{units.duration(most_ns)} ({units.percent(most_ns / waited_ns)}) of it in one, {which} of {of}"
-        waits = f"{b} waits {units.duration(waited_ns)} inside collectives for {a}, {inside}"
-        sentence = f"{waits}. {a} waits {units.duration(back_ns)} for {b}"
+        waits = phrase(
+            "{early} waits {time} inside collectives for {late}, {most} ({share}) of it in one, {which} of the "
+            "{collectives}",
+            early=b,
+            time=units.duration(waited_ns),
+            late=a,
+            most=units.duration(most_ns),
+            share=units.percent(most_ns / waited_ns),
+            which=phrase("number {n}", n=units.count(most + 1)) if most else phrase("the first"),
+            collectives=ranks.n_collectives,
+        )
+        back: str = phrase("{late} waits {time} for {early}", late=a, time=units.duration(back_ns), early=b)
     else:
-        comes = f"{a} comes later than {b} to {units.count(sum(ns > 0 for ns in waits_by_time))} of {of}"
-        waits = f"{b} waits {units.duration(waited_ns)} inside them, {a} {units.duration(back_ns)} inside the others"
-        sentence = f"{comes}, and {waits}"
-    counts = "It counts as communication, and nothing is transferred in it"
-    return (f"{a} and {b} are ranks of one job: {sentence}. {counts}",)
+        back = ""
+        waits = phrase(
+            "{late} comes later than {early} to {n} of the {collectives}, and {early} waits {time} inside them, "
+            "{late} {back} inside the others",
+            late=a,
+            early=b,
+            n=units.count(sum(ns > 0 for ns in waits_by_time)),
+            collectives=ranks.n_collectives,
+            time=units.duration(waited_ns),
+            back=units.duration(back_ns),
+        )
+    counts = phrase("It counts as communication, and nothing is transferred in it")
+    return (phrase("{a} and {b} are ranks of one job: {facts}", a=a, b=b, facts=sentences(waits, back, counts)),)
 
 
 def _waits_by_time_ns(ranks: Ranks, i: int) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from perfmagic.base.language import chained, phrase
 from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.json_form import JsonForm
 
@@ -43,4 +44,5 @@ class RankFinding(JsonForm):
 
     @property
     def sentence(self) -> str:
-        return self.cause + self.detail + (f". {self.advice}" if self.advice else "")
+        advice = phrase(". {sentence}", sentence=self.advice) if self.advice else ""
+        return chained("{a}{b}", (self.cause, self.detail, advice))

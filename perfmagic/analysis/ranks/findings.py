@@ -18,11 +18,10 @@ from perfmagic.analysis.ranks.rank_summary import LEFT_ALONE, Totals
 from perfmagic.analysis.ranks.ranks import Ranks, RankStat, ranks_of
 from perfmagic.analysis.ranks.totals import cores, explains_lateness, totals
 from perfmagic.analysis.replay.changes.change import OnTime
-from perfmagic.analysis.replay.prediction import IF_OTHERS, Prediction
+from perfmagic.analysis.replay.prediction import Prediction, if_others
 from perfmagic.base import units
-from perfmagic.base.language import phrase
+from perfmagic.base.language import chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import subtract, total_ns, union
-from perfmagic.base.units import listed, sentences
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
@@ -31,13 +30,14 @@ from perfmagic.trace.once import once_per_trace
 
 MORE = 1.25  # times as much is more: what is about equal keeps its order from run to run
 _ADVICE = {
-    "waiting": "A faster network would hardly help: the ranks have to arrive together",
-    "transfer": "Overlap it with compute, or move fewer bytes",
+    "waiting": phrase("A faster network would hardly help: the ranks have to arrive together"),
+    "transfer": phrase("Overlap it with compute, or move fewer bytes"),
 }
 _BOTH = {  # in a sentence, the larger part first
-    "waiting": "have the ranks arrive together",
-    "transfer": "overlap the transfer with compute or move fewer bytes",
+    "waiting": phrase("have the ranks arrive together"),
+    "transfer": phrase("overlap the transfer with compute or move fewer bytes"),
 }
+_PARTS = {"waiting": phrase("waiting"), "transfer": phrase("transfer")}
 
 
 def exposed(job: Ranks) -> list[RankFinding]:
@@ -56,9 +56,10 @@ def exposed(job: Ranks) -> list[RankFinding]:
     if transfer_ns > MORE * waiting_ns:
         by_size.reverse()
     notable = [name for name, ns in by_size if ns >= job.notable_ns] or [by_size[0][0]]
-    cause, advice = f"mostly {notable[0]}", _ADVICE[notable[0]]
+    cause, advice = phrase("mostly {part}", part=_PARTS[notable[0]]), _ADVICE[notable[0]]
     if len(notable) > 1:
-        cause, advice = " and ".join(notable), ", and ".join(_BOTH[name] for name in notable)
+        cause = phrase("{a} and {b}", a=_PARTS[notable[0]], b=_PARTS[notable[1]])
+        advice = phrase("{a}, and {b}", a=_BOTH[notable[0]], b=_BOTH[notable[1]]).capitalised()
     moved_ns = median_low([row.exposed_transfer_ns for row in table]) if "transfer" in notable else None
     of_rank = (
         sentences(*(_describe_rank(job, row) for row in table)) if len(table) == 2 else _describe_median(job, by_size)
@@ -67,10 +68,10 @@ def exposed(job: Ranks) -> list[RankFinding]:
         RankFinding(
             rule="rank_exposed",
             cost_ns=moved_ns,
-            cause=f"exposed communication is {cause}",
-            detail=f": {of_rank}",
+            cause=phrase("exposed communication is {parts}", parts=cause),
+            detail=phrase(": {detail}", detail=of_rank),
             ranks=tuple(job.ranks),
-            advice=advice[0].upper() + advice[1:],
+            advice=advice,
             headline="" if moved_ns is None else headline("transfer", time=units.duration(moved_ns)),
             action="" if moved_ns is None else action("overlap"),
         )
@@ -79,21 +80,28 @@ def exposed(job: Ranks) -> list[RankFinding]:
 
 def _describe_median(job: Ranks, by_size: list[tuple[str, float]]) -> str:
     exposed_ns = float(np.median([row.exposed_communication_ns for row in job.table]))
-    words = {"waiting": "waiting for the last rank", "transfer": "moving data"}
-    parts = ", ".join(f"{units.duration(ns)} {words[name]}" for name, ns in by_size)
-    return f"a rank has {units.duration(exposed_ns)} of it in the median, {parts}"
+    words = {"waiting": phrase("waiting for the last rank"), "transfer": phrase("moving data")}
+    parts = [phrase("{time} {cause}", time=units.duration(ns), cause=words[name]) for name, ns in by_size]
+    time = units.duration(exposed_ns)
+    return phrase("a rank has {time} of it in the median, {parts}", time=time, parts=chained("{a}, {b}", parts))
 
 
 def _describe_rank(job: Ranks, row: RankStat) -> str:
     """Of two ranks each has its sentence: a median of two is neither's."""
     other = next(rank for rank in job.ranks if rank != row.rank)
     parts = [
-        f"{units.duration(row.exposed_waiting_ns)} waiting for rank {other}",
-        f"{units.duration(row.exposed_transfer_ns)} moving data",
+        phrase("{time} waiting for rank {rank}", time=units.duration(row.exposed_waiting_ns), rank=other),
+        phrase("{time} moving data", time=units.duration(row.exposed_transfer_ns)),
     ]
     if row.exposed_unmatched_ns >= job.notable_ns:
-        parts.append(f"{units.duration(row.exposed_unmatched_ns)} of which rank {other} has no record")
-    return f"rank {row.rank} has {units.duration(row.exposed_communication_ns)} of it, {', '.join(parts)}"
+        unmatched = units.duration(row.exposed_unmatched_ns)
+        parts.append(phrase("{time} of which rank {rank} has no record", time=unmatched, rank=other))
+    return phrase(
+        "rank {rank} has {time} of it, {parts}",
+        rank=row.rank,
+        time=units.duration(row.exposed_communication_ns),
+        parts=chained("{a}, {b}", parts),
+    )
 
 
 # That ranks wait for Python longer than for each other: then arriving together is not what would help most.
@@ -118,34 +126,39 @@ def waited_for_python(job: Ranks) -> list[RankFinding]:
         return []
     waited = _range([sums.waited_for_host_ns for _, sums in waiting])
     shares = _range_of([units.percent(share) for share in sorted(_share(sums) for _, sums in waiting)])
-    window = ITS_EXTENT if all(sums.window == ITS_EXTENT for _, sums in waiting) else "its cell"
+    window = ITS_EXTENT if all(sums.window == ITS_EXTENT for _, sums in waiting) else phrase("its cell")
     computed = _range([row.compute_ns for row, _ in waiting])
     left = _range([row.extent_ns - row.exposed_waiting_ns for row, _ in waiting])
     n = len(rows)
-    who = phrase("{n} of {total} ranks", n=len(waiting), total=n)
-    if len(waiting) == n:
-        who = phrase("both ranks") if n == 2 else phrase("all {n} ranks", n=units.count(n))
-    less = f"the median rank would wait {units.duration(won_ns)} less for others"
+    every_rank = phrase("both ranks") if n == 2 else phrase("all {n} ranks", n=units.count(n))
+    who = every_rank if len(waiting) == n else phrase("{n} of {total} ranks", n=len(waiting), total=n)
+    less: str = phrase("the median rank would wait {time} less for others", time=units.duration(won_ns))
     if n == 2:
-        less = " and ".join(
-            f"rank {rank} would wait {units.duration(ns)} less"
-            for rank, ns in zip(job.ranks, job.waits.costs_ns.sum(axis=0).tolist(), strict=True)
-            if ns
-        )
+        each = zip(job.ranks, job.waits.costs_ns.sum(axis=0).tolist(), strict=True)
+        rows_less = [(rank, units.duration(ns)) for rank, ns in each if ns]
+        less = listed([phrase("rank {rank} would wait {time} less", rank=rank, time=time) for rank, time in rows_less])
     median_ns = round(float(np.median([sums.waited_for_host_ns for _, sums in rows])))
     return [
         RankFinding(
             rule="ranks_wait_for_python",
             cost_ns=median_ns,
-            cause=f"the devices of {who} waited for Python",
-            detail=": "
-            + sentences(
-                f"each {waited}, {shares} of {window}, and computed for {computed}",
-                f"were {units.every(n, 'rank')} in time, {less}" if won_ns else "",
-                f"without its exposed waiting for other ranks an extent is still {left}",
+            cause=phrase("the devices of {who} waited for Python", who=who),
+            detail=phrase(
+                ": {detail}",
+                detail=sentences(
+                    phrase(
+                        "each {time}, {share} of {window}, and computed for {compute}",
+                        time=waited,
+                        share=shares,
+                        window=window,
+                        compute=computed,
+                    ),
+                    phrase("were {ranks} in time, {outcome}", ranks=every_rank, outcome=less) if won_ns else "",
+                    phrase("without its exposed waiting for other ranks an extent is still {time}", time=left),
+                ),
             ),
             ranks=tuple(row.rank for row, _ in waiting),
-            advice="Shorten what Python does first: each rank's own findings say where it waited",
+            advice=phrase("Shorten what Python does first: each rank's own findings say where it waited"),
             headline=headline("ranks_wait_for_python", ranks=who, time=units.duration(median_ns)),
         )
     ]
@@ -161,7 +174,7 @@ def _range(values_ns: Sequence[int]) -> str:
 
 def _range_of(words: Sequence[str]) -> str:
     """The least and the most of rising values in words, once where they read the same."""
-    return words[0] if words[0] == words[-1] else f"{words[0]} to {words[-1]}"
+    return words[0] if words[0] == words[-1] else phrase("{a} to {b}", a=words[0], b=words[-1])
 
 
 # What the job would take if no rank were late: each collective begun when the median of its ranks had come.
@@ -179,7 +192,7 @@ def none_late(job: Ranks) -> list[RankFinding]:
 
 
 def _finding(job: Ranks, outcome: str, detail: str) -> RankFinding:
-    cause = f"were no rank later than the median, {outcome}"
+    cause = phrase("were no rank later than the median, {outcome}", outcome=outcome)
     said = headline("none_late", outcome=outcome)
     return RankFinding(
         rule="none_late", cost_ns=None, cause=cause, detail=detail, ranks=tuple(job.ranks), headline=said
@@ -194,22 +207,26 @@ def _replayed(job: Ranks) -> Prediction | None:
 
 
 def _predicted(prediction: Prediction) -> tuple[str, str]:
-    span = f"{units.duration(prediction.low_ns)} to {units.duration(prediction.high_ns)}"
-    others = f", {IF_OTHERS}" if prediction.if_others else ""
-    less = units.percent(prediction.won_ns / prediction.recorded_ns)
-    detail = (
-        f" ({span}){others}, not {units.duration(prediction.recorded_ns)} ({less} less). All ranks are replayed, with "
-        "what made one late to a collective no longer than on the median rank"
+    detail = phrase(
+        " ({low} to {high}){others}, not {recorded} ({share} less). All ranks are replayed, with what made one late to "
+        "a collective no longer than on the median rank",
+        low=units.duration(prediction.low_ns),
+        high=units.duration(prediction.high_ns),
+        others=if_others(prediction),
+        recorded=units.duration(prediction.recorded_ns),
+        share=units.percent(prediction.won_ns / prediction.recorded_ns),
     )
     return phrase("the job would take about {time}", time=units.duration(prediction.expected_ns)), detail
 
 
 def _estimated(job: Ranks, won_ns: int) -> tuple[str, str]:
     share = units.percent(won_ns / job.extent_ns)
-    detail = (
-        f", not {units.duration(job.extent_ns)} in the median ({share} less). This is an estimate without a replay. "
-        f"Each of {job.n_collectives} but the first would begin when the median of its ranks had come; "
-        "all else is assumed to take as long as it did"
+    detail = phrase(
+        ", not {time} in the median ({share} less). This is an estimate without a replay. Each of {collectives} but "
+        "the first would begin when the median of its ranks had come; all else is assumed to take as long as it did",
+        time=units.duration(job.extent_ns),
+        share=share,
+        collectives=job.n_collectives,
     )
     return phrase("a rank's extent would be {time}", time=units.duration(job.extent_ns - won_ns)), detail
 
@@ -268,7 +285,7 @@ def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
     of_cores = cores(ranks, of_late)
     explained = bool(of_cores) and explains_lateness(ranks, of_late)
     if explained and of_late:  # nothing is said against its code
-        of_late[0] = replace(of_late[0], advice="That it waited for a core may be why", action="")
+        of_late[0] = replace(of_late[0], advice=phrase("That it waited for a core may be why"), action="")
     if left_alone := _left_alone(ranks):
         return (*ranks.of_files, left_alone, *of_cores, *of_late)
     of_exposed = exposed(ranks)
@@ -286,16 +303,21 @@ def _samples(ranks: Ranks) -> tuple[RankFinding, ...]:
     if not samples:
         return ()
     first, *more = samples
-    detail = f"of rank {first} {samples[first].removeprefix('the file ')}"
-    also = [f"so {'do the files of ranks' if more[1:] else 'does that of rank'} {listed(list(map(str, more)))}"]
+    of_first = phrase("the file of rank {rank} {words}", rank=first, words=samples[first].removeprefix("the file "))
+    also = counted(
+        len(more),
+        "so does that of rank {ranks}",
+        "so do the files of ranks {ranks}",
+        ranks=listed(list(map(str, more))),
+    )
     return (
         RankFinding(
             rule="sample",
             cost_ns=None,
-            cause="ranks are not compared",
-            detail=": " + sentences(f"the file {detail}", *(also if more else [])),
+            cause=phrase("ranks are not compared"),
+            detail=phrase(": {detail}", detail=sentences(of_first, also if more else "")),
             ranks=tuple(samples),
-            advice="Open the whole recordings",
+            advice=phrase("Open the whole recordings"),
         ),
     )
 
@@ -308,10 +330,12 @@ def _left_alone(job: Ranks) -> RankFinding | None:
     return RankFinding(
         rule="device_left_alone",
         cost_ns=None,
-        cause=f"nothing ran on the {notes[0].words}",
-        detail=": the ranks communicated tensors that are on the CPU, and what the CPU computed is not recorded",
+        cause=phrase("nothing ran on the {devices}", devices=notes[0].words),
+        detail=phrase(
+            ": the ranks communicated tensors that are on the CPU, and what the CPU computed is not recorded"
+        ),
         ranks=tuple(job.ranks),
-        advice="Put tensors on perfmagic.device(), or start ranks that compute on the CPU with --device cpu",
+        advice=phrase("Put tensors on perfmagic.device(), or start ranks that compute on the CPU with --device cpu"),
     )
 
 
@@ -320,15 +344,18 @@ def _unmatched(job: Ranks) -> list[RankFinding]:
     refused = job.matching.refused
     if not refused:
         return []
-    more = f", and so in {units.plural(len(refused) - 1, 'more group')}" if len(refused) > 1 else ""
-    nothing = "" if job.matching.n else "no rank can be called a straggler"
+    why: str = refused[0]
+    if len(refused) > 1:
+        n = len(refused) - 1
+        why = counted(n, "{why}, and so in {n} more group", "{why}, and so in {n} more groups", why=why)
+    nothing = "" if job.matching.n else phrase("no rank can be called a straggler")
     return [
         RankFinding(
             rule="unmatched",
             cost_ns=None,
-            cause="collectives do not match",
-            detail=": " + sentences(refused[0] + more, nothing),
+            cause=phrase("collectives do not match"),
+            detail=phrase(": {detail}", detail=sentences(why, nothing)),
             ranks=tuple(job.ranks),
-            advice="Record the same steps on every rank",
+            advice=phrase("Record the same steps on every rank"),
         )
     ]

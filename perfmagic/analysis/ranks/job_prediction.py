@@ -24,8 +24,8 @@ from perfmagic.analysis.replay.prediction import (
     with_others,
 )
 from perfmagic.base import units
+from perfmagic.base.language import chained, counted, listed, phrase
 from perfmagic.base.numerics.longest import NO_NODE
-from perfmagic.base.units import listed
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.once import once_per_trace
 
@@ -61,8 +61,11 @@ class JobReplay:
         of_ranks = [change for change in changes if not isinstance(change, OnTime)]
         with_on_time = len(of_ranks) < len(changes)
         numbers = [str(rank) for rank in sorted(set(on))]
-        where = "" if len(numbers) == len(self.ranks.ranks) else f" on rank{'s' * (len(numbers) > 1)} {listed(numbers)}"
-        words = tuple(change.description + (where if change in of_ranks else "") for change in changes)
+        some = counted(len(numbers), " on rank {ranks}", " on ranks {ranks}", ranks=listed(numbers))
+        where = "" if len(numbers) == len(self.ranks.ranks) else some
+        words = tuple(
+            chained("{a}{b}", (change.description, where if change in of_ranks else "")) for change in changes
+        )
         recorded_ns = 0 if self.unreadable else self.path.run_ns
         why = self.not_predictable or self._not_applicable(of_ranks, on) or (self._too_few if with_on_time else "")
         if why:
@@ -138,27 +141,28 @@ class JobReplay:
     def _first_reason(self, reason: Callable[[Graph], str]) -> str:
         """Why the first rank that has a reason cannot be replayed."""
         reasons = ((rank, reason(each.stays)) for rank, each in self.readings.items())
-        return next((f"rank {rank}: {why}" for rank, why in reasons if why), "")
+        return next((phrase("rank {rank}: {why}", rank=rank, why=why) for rank, why in reasons if why), "")
 
     @property
     def _unmatched(self) -> str:
         unmatched = self.ranks.matching.refused
-        return f"collectives do not match: {unmatched[0]}" if unmatched else ""
+        return phrase("collectives do not match: {why}", why=unmatched[0]) if unmatched else ""
 
     def _not_applicable(self, changes: Sequence[Change], on: Collection[int]) -> str:
         """Why one of the changes applies to no rank; "" where each applies to some."""
         for change in changes:
             reasons = [change.not_applicable(self.readings[rank].stays) for rank in on]
             if all(reasons):
-                some = f", on none of {units.plural(len(reasons), 'rank')}" if len(reasons) > 1 else ""
-                return reasons[0] + some
+                if len(reasons) == 1:
+                    return reasons[0]
+                return phrase("{why}, on none of {n} ranks", why=reasons[0], n=units.count(len(reasons)))
         return ""
 
     @property
     def _too_few(self) -> str:
         if any(len(rendezvous.ops) >= FEWEST for rendezvous in self.met):
             return ""
-        return f"no collective of {FEWEST} ranks or more was matched: of two, none is the median one"
+        return phrase("no collective of {n} ranks or more was matched: of two, none is the median one", n=FEWEST)
 
 
 @once_per_trace

@@ -10,6 +10,7 @@ import numpy as np
 
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.base import units
+from perfmagic.base.language import chained, counted, phrase
 from perfmagic.trace.model import Collective, TraceMeta
 
 _TOLERANCE_NS = 60_000_000_000  # hosts' clocks may be off by seconds; ranks of one job are not recorded a minute apart
@@ -95,20 +96,20 @@ def difference(first: OfJob, second: OfJob) -> str:
     """Why two traces are not two ranks of one job; "" where nothing says so."""
     a, b = first.meta, second.meta
     if a.rank is None or b.rank is None:
-        return "no rank in the file"
+        return phrase("no rank in the file")
     if a.rank == b.rank:
-        return f"rank {a.rank} twice"
+        return phrase("rank {rank} twice", rank=a.rank)
     if a.world_size != b.world_size:
-        return f"{_size(a.world_size)}, not {_size(b.world_size)}"
+        return phrase("{a}, not {b}", a=_size(a.world_size), b=_size(b.world_size))
     groups = _groups(first) & _groups(second)
     if not groups and _groups(first) and _groups(second) and _both_in_all(first, second):
-        return "other process groups"
+        return phrase("other process groups")
     names = [{info.name for info in trace.meta.devices if _is_named(info.name)} for trace in (first, second)]
     if names[0] and names[1] and not names[0] & names[1] and not groups:
-        return f"{_listed(names[0])}, not {_listed(names[1])}"
+        return phrase("{a}, not {b}", a=_listed(names[0]), b=_listed(names[1]))
     apart_ns = max(_span(first)[0], _span(second)[0]) - min(_span(first)[1], _span(second)[1])
     if _dated(first) and _dated(second) and apart_ns > _TOLERANCE_NS:
-        return f"recorded {units.duration(apart_ns)} apart"
+        return phrase("recorded {time} apart", time=units.duration(apart_ns))
     return ""
 
 
@@ -117,16 +118,17 @@ def mixed_jobs(traces: Sequence[OfJob]) -> tuple[RankFinding, ...]:
     words = describe_jobs(traces, [trace.meta.origin for trace in traces])
     if len(words) < 2:
         return ()
-    shown = "; ".join(words[:_MOST_JOBS]) + (f"; and {len(words) - _MOST_JOBS} more" if len(words) > _MOST_JOBS else "")
-    cause = f"these files are of {units.count(len(words))} jobs"
+    more = phrase("and {n} more", n=len(words) - _MOST_JOBS) if len(words) > _MOST_JOBS else ""
+    shown = chained("{a}; {b}", (*words[:_MOST_JOBS], more))
+    cause = phrase("these files are of {n} jobs", n=units.count(len(words)))
     return (
         RankFinding(
             rule="mixed_jobs",
             cost_ns=None,
             cause=cause,
-            detail=f", which are not compared: {shown}",
+            detail=phrase(", which are not compared: {jobs}", jobs=shown),
             ranks=(),
-            advice="Open the ranks of one job together",
+            advice=phrase("Open the ranks of one job together"),
         ),
     )
 
@@ -140,15 +142,21 @@ def _describe(job: Job, traces: Sequence[OfJob], titles: Sequence[str]) -> str:
     first = traces[job.members[0]].meta
     ranks = [str(rank) for i in job.members if (rank := traces[i].meta.rank) is not None]
     shown = ", ".join(ranks[:_NAMED]) + (", …" if len(ranks) > _NAMED else "")
-    who = f"rank{'s' if len(ranks) > 1 else ''} {shown}" if ranks else "a file that names no rank"
-    of = f" of {first.world_size}" if first.world_size and ranks else ""
-    on = f" on {_listed({info.name for info in first.devices})}" if first.devices else ""
-    names = ", ".join(titles[i] for i in job.members[:_NAMED]) + (", …" if len(job.members) > _NAMED else "")
-    return f"{who}{of}{on} ({names})" + (f": {job.apart}" if job.apart else "")
+    named = counted(len(ranks), "rank {ranks}", "ranks {ranks}", ranks=shown)
+    of = phrase(" of {total}", total=first.world_size) if first.world_size and ranks else ""
+    devices = _listed({info.name for info in first.devices})
+    who = phrase(
+        "{ranks}{total}{devices} ({names})",
+        ranks=named if ranks else phrase("a file that names no rank"),
+        total=of,
+        devices=phrase(" on {devices}", devices=devices) if first.devices else "",
+        names=", ".join(titles[i] for i in job.members[:_NAMED]) + (", …" if len(job.members) > _NAMED else ""),
+    )
+    return chained("{a}: {b}", (who, job.apart))
 
 
 def _size(world_size: int | None) -> str:
-    return "no world size" if world_size is None else units.plural(world_size, "rank")
+    return phrase("no world size") if world_size is None else counted(world_size, "{n} rank", "{n} ranks")
 
 
 def _groups(trace: OfJob) -> set[tuple[str, tuple[int, ...]]]:
@@ -194,15 +202,19 @@ def unread(problems: Sequence[str], n_files: int) -> list[RankFinding]:
     """That some files cannot be read.  problems: why, a sentence each that names its file."""
     if not problems:
         return []
-    more = f"; and {len(problems) - _NAMED_FILES} more" if len(problems) > _NAMED_FILES else ""
+    more = phrase("and {n} more", n=len(problems) - _NAMED_FILES) if len(problems) > _NAMED_FILES else ""
     return [
         RankFinding(
             rule="unread",
             cost_ns=None,
-            cause=f"{units.count(len(problems))} of {units.plural(n_files, 'file')} cannot be read",
-            detail=f": {'; '.join(problems[:_NAMED_FILES])}{more}",
+            cause=phrase(
+                "{n} of {files} cannot be read",
+                n=units.count(len(problems)),
+                files=counted(n_files, "{n} file", "{n} files"),
+            ),
+            detail=phrase(": {detail}", detail=chained("{a}; {b}", (*problems[:_NAMED_FILES], more))),
             ranks=(),
-            advice="Copy them again, or record them again",
+            advice=phrase("Copy them again, or record them again"),
         )
     ]
 
@@ -213,16 +225,20 @@ def missing(ranks: Iterable[int], world_size: int | None) -> list[RankFinding]:
     absent = [rank for rank in range(world_size or 0) if rank not in known]
     if not absent:
         return []
-    n, of = len(absent), units.plural(world_size or 0, "rank")
-    which = f"rank{'' if n == 1 else 's'} {stretches(absent)}"
+    n, of = len(absent), counted(world_size or 0, "{n} rank", "{n} ranks")
     return [
         RankFinding(
             rule="missing_ranks",
             cost_ns=None,
-            cause=f"{units.count(n)} of {of} {'has' if n == 1 else 'have'} no file",
-            detail=f": {which}. Others may have waited for {'it' if n == 1 else 'them'}, and nothing here says so",
+            cause=counted(n, "{n} of {ranks} has no file", "{n} of {ranks} have no file", ranks=of),
+            detail=counted(
+                n,
+                ": rank {ranks}. Others may have waited for it, and nothing here says so",
+                ": ranks {ranks}. Others may have waited for them, and nothing here says so",
+                ranks=stretches(absent),
+            ),
             ranks=(),
-            advice="Add their files",
+            advice=phrase("Add their files"),
         )
     ]
 

@@ -9,8 +9,7 @@ from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.ranks import Ranks, others_median
 from perfmagic.analysis.ranks.why_late import Reason, name_ranks, why_late
 from perfmagic.base import units
-from perfmagic.base.language import phrase
-from perfmagic.base.units import listed, sentences
+from perfmagic.base.language import counted, listed, phrase, sentences
 
 LATE_SHARE = 2 / 3  # of all waiting in collectives: of two ranks one always has half of it or more
 BEGAN_FRAC = 0.5  # of the waiting for a rank: then its late beginning is the reason
@@ -41,20 +40,25 @@ def _in_turn(job: Ranks, i: int, share: float) -> list[RankFinding]:
     each_ns = round(float(np.median(waited_ns)))
     if each_ns < job.notable_ns:
         return []
-    exposed = f"in {job.n_collectives}, without overlapping with compute"
-    median = f"the median rank waits {units.duration(each_ns)} {exposed}"
+    each = phrase("the median rank waits {time}", time=units.duration(each_ns))
     if len(job.ranks) == 2:
-        first, second = (f"rank {rank} {{}}{units.duration(ns)}" for rank, ns in zip(job.ranks, waited_ns, strict=True))
-        median = f"{first.format('waits ')} and {second.format('')} {exposed}"
-    no_straggler = f"no rank causes most of it (rank {job.ranks[i]} causes {units.percent(share)})"
+        first, second = (units.duration(ns) for ns in waited_ns)
+        ranks = {"rank": job.ranks[0], "other": job.ranks[1]}
+        each = phrase("rank {rank} waits {first} and rank {other} {second}", first=first, second=second, **ranks)
+    median = phrase(
+        "{waits} in {collectives}, without overlapping with compute", waits=each, collectives=job.n_collectives
+    )
+    no_straggler = phrase(
+        "no rank causes most of it (rank {rank} causes {share})", rank=job.ranks[i], share=units.percent(share)
+    )
     return [
         RankFinding(
             rule="ranks_in_turn",
             cost_ns=each_ns,
-            cause="ranks wait for each other in turn",
-            detail=": " + sentences(median, no_straggler),
+            cause=phrase("ranks wait for each other in turn"),
+            detail=phrase(": {detail}", detail=sentences(median, no_straggler)),
             ranks=tuple(job.ranks),
-            advice="The work of a step varies from rank to rank: sequence lengths, experts, or Python's pauses",
+            advice=phrase("The work of a step varies from rank to rank: sequence lengths, experts, or Python's pauses"),
             headline=headline("ranks_in_turn", time=units.duration(each_ns)),
             action=action("balance"),
         )
@@ -64,23 +68,29 @@ def _in_turn(job: Ranks, i: int, share: float) -> list[RankFinding]:
 def _straggler(job: Ranks, i: int) -> RankFinding:
     later_ns, rank, once = _began_later_ns(job, i), job.ranks[i], ""
     if later_ns:
-        cause = f"rank {rank} began {units.duration(later_ns)} after {job.than_others(i)}"
-        why = f"{units.percent(_first_share(job, i))} of the waiting for rank {rank} is in its first collective"
-        advice = f"Look at what rank {rank} did before: data loading, a checkpoint, or a profiler that started later"
+        time, share = units.duration(later_ns), units.percent(_first_share(job, i))
+        cause = phrase("rank {rank} began {time} after {others}", rank=rank, time=time, others=job.than_others(i))
+        why = phrase("{share} of the waiting for rank {rank} is in its first collective", share=share, rank=rank)
+        advice = phrase(
+            "Look at what rank {rank} did before: data loading, a checkpoint, or a profiler that started later",
+            rank=rank,
+        )
         said: str = headline("late_at_first", rank=rank, time=units.duration(later_ns), others=job.others(i))
         reason = Reason(why, Remedy(advice, action("late_before", ranks=name_ranks(job, [i]))), said)
     else:
         once = _once(job, i)
-        whom = f"rank {job.ranks[1 - i]}" if len(job.ranks) == 2 else "others"
-        cause = f"rank {rank} kept {whom} waiting once" if once else f"rank {rank} is a straggler"
+        whom = phrase("rank {rank}", rank=job.ranks[1 - i]) if len(job.ranks) == 2 else phrase("others")
+        cause = phrase("rank {rank} is a straggler", rank=rank)
+        cause = phrase("rank {rank} kept {whom} waiting once", rank=rank, whom=whom) if once else cause
         reason = why_late(job, [i])
     parts = [
-        f"rank {rank} arrives last at {_n_last(job, [i])}",
+        phrase("rank {rank} arrives last at {n}", rank=rank, n=_n_last(job, [i])),
         once,
         _describe_waiting(job, [i]),
         _without_rank(job, i),
     ]
-    detail = ": " + sentences(*([reason.why, *parts] if later_ns else [*parts, reason.why]))
+    ordered = [reason.why, *parts] if later_ns else [*parts, reason.why]
+    detail = phrase(": {detail}", detail=sentences(*ordered))
     often = headline("late_often", rank=rank, n=_n_last(job, [i]))
     if once:
         often = headline("late_once", rank=rank, who=job.others(i), time=units.duration(job.waits.waited_for_ns(i)))
@@ -93,16 +103,18 @@ def _late_too(job: Ranks, late_places: list[int]) -> RankFinding:
     ranks = tuple(job.ranks[i] for i in late_places)
     reason, n_last = why_late(job, late_places), _n_last(job, late_places)
     if len(ranks) == 1:
-        cause = f"rank {ranks[0]} arrives last at {n_last}"
+        cause = phrase("rank {rank} arrives last at {n}", rank=ranks[0], n=n_last)
         said = reason.headline or headline("late_often", rank=ranks[0], n=n_last)
         without = _without_rank(job, late_places[0])
     else:
         names = listed([str(rank) for rank in ranks])
-        cause = f"ranks {names} arrive last at {n_last}, close together"
+        cause = phrase("ranks {ranks} arrive last at {n}, close together", ranks=names, n=n_last)
         who = name_ranks(job, late_places)
         said = headline("late_together", ranks=who.capitalised(), n=n_last)
-        without = f"were these in time, {_less(job, _held_up_ns(job, late_places))}"
-    detail = f": {sentences(_describe_waiting(job, late_places), without, reason.why)}"
+        less = _less(job, _held_up_ns(job, late_places))
+        without = phrase("were these in time, {outcome}", outcome=less)
+    facts = sentences(_describe_waiting(job, late_places), without, reason.why)
+    detail = phrase(": {detail}", detail=facts)
     return _of_late(job, late_places, (cause, detail), reason, said, rule="late_too")
 
 
@@ -142,9 +154,15 @@ def _once(job: Ranks, i: int) -> str:
     everything_ns = sum(ns for ns, *_ in waits)
     if len(waits) < 2 or most_ns < ONCE_FRAC * everything_ns:
         return ""
-    which = f"number {units.count(k + 1)} of {units.count(len(group.kinds))} in {group.name}"
-    share = units.percent(most_ns / everything_ns)
-    return f"{share} of the waiting for rank {rank} is in one of them, {which}: {group.kinds[k].partition(' ')[0]}"
+    return phrase(
+        "{share} of the waiting for rank {rank} is in one of them, number {n} of {total} in {group}: {name}",
+        share=units.percent(most_ns / everything_ns),
+        rank=rank,
+        n=units.count(k + 1),
+        total=units.count(len(group.kinds)),
+        group=group.name,
+        name=group.kinds[k].partition(" ")[0],
+    )
 
 
 def _describe_waiting(job: Ranks, late_places: list[int]) -> str:
@@ -153,20 +171,23 @@ def _describe_waiting(job: Ranks, late_places: list[int]) -> str:
     waits = job.waits.costs_ns[late_places].sum(axis=0)
     longest = max(peers, key=lambda j: waits[j])
     late = listed([str(job.ranks[i]) for i in late_places])
-    longest_rank, it = f"rank {job.ranks[longest]}", f"rank {late}" if len(late_places) == 1 else f"ranks {late}"
+    whom = counted(len(late_places), "rank {ranks}", "ranks {ranks}", ranks=late)
     wrong_ns = job.waits.errs_ns(late_places)
     most = units.known_within(int(waits[longest]), wrong_ns)
     hidden_ns = int(job.waits.hidden_ns[late_places].sum(axis=0)[longest])
-    beside = (
-        f", and {units.duration(hidden_ns)} more overlapped with compute"
-        if hidden_ns > HIDDEN_FRAC * waits[longest]
-        else ""
-    )
+    hidden = phrase(", and {time} more overlapped with compute", time=units.duration(hidden_ns))
+    beside = hidden if hidden_ns > HIDDEN_FRAC * waits[longest] else ""
+    common = {"rank": job.ranks[longest], "whom": whom, "beside": beside}
     if len(peers) == 1:
-        return f"{longest_rank} waits {most} for {it}{beside}"
+        return phrase("rank {rank} waits {time} for {whom}{beside}", time=most, **common)
     median = units.known_within(float(np.median(waits[peers])), wrong_ns)
-    others = f"the other {units.plural(len(peers), 'rank')}"
-    return f"{others} wait {median} for {it} in the median, {longest_rank} the longest, {most}{beside}"
+    return phrase(
+        "the other {n} ranks wait {median} for {whom} in the median, rank {rank} the longest, {most}{beside}",
+        n=units.count(len(peers)),
+        median=median,
+        most=most,
+        **common,
+    )
 
 
 def _held_up_ns(job: Ranks, late_places: list[int]) -> int:
@@ -188,8 +209,8 @@ def _held_up_ns(job: Ranks, late_places: list[int]) -> int:
 def _less(job: Ranks, held_ns: int) -> str:
     """What the others would win, in words."""
     if len(job.ranks) == 2:
-        return f"the other would wait {units.duration(held_ns)} less"
-    return f"the others would wait {units.duration(held_ns)} less in the median"
+        return phrase("the other would wait {time} less", time=units.duration(held_ns))
+    return phrase("the others would wait {time} less in the median", time=units.duration(held_ns))
 
 
 def _longest_wait_ns(job: Ranks, late_places: list[int]) -> tuple[int, int]:
@@ -219,8 +240,11 @@ def _without_rank(job: Ranks, i: int) -> str:
     if held_ns >= ALONE_FRAC * job.waits.waited_for_ns(i):
         return ""
     before = _before_last(job, i)
-    who = f"rank {job.ranks[before.pop()]} is" if len(before) == 1 else "others are"
-    return f"{who} nearly as late: were rank {job.ranks[i]} alone in time, {_less(job, held_ns)}"
+    late = phrase("others are nearly as late")
+    if len(before) == 1:
+        late = phrase("rank {rank} is nearly as late", rank=job.ranks[before.pop()])
+    less = _less(job, held_ns)
+    return phrase("{late}: were rank {rank} alone in time, {outcome}", late=late, rank=job.ranks[i], outcome=less)
 
 
 def _began_later_ns(job: Ranks, i: int) -> int:

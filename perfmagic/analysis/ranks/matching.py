@@ -12,6 +12,7 @@ import numpy as np
 from perfmagic.analysis.ranks.rank_summary import BY_PLACE, GroupKey, RankSummary
 from perfmagic.analysis.ranks.who_waited import MatchedGroup, MatchedMessages, Matching
 from perfmagic.base import units
+from perfmagic.base.language import counted, phrase
 from perfmagic.trace.columns import NONE, Int64
 
 _SHOWN = 4  # ranks that words name
@@ -137,29 +138,49 @@ def _difference(key: GroupKey, group: _Group, by_rank: Mapping[int, _Took], n_ra
     """
     name = _name(key, group)
     if group.size and len(by_rank) > group.size:
-        n_ranks_here = units.plural(len(by_rank), "rank")
-        return f"{n_ranks_here} name {name}, which has {group.size}: several groups share the name"
+        return counted(
+            len(by_rank),
+            "{n} rank name {group}, which has {size}: several groups share the name",
+            "{n} ranks name {group}, which has {size}: several groups share the name",
+            group=name,
+            size=group.size,
+        )
     if not group.size and len(by_rank) < n_ranks:
         missing = ", ".join(map(str, sorted(by_rank)[:_SHOWN]))
-        return f"{name} is in {units.count(len(by_rank))} of {n_ranks} files (rank {missing})"
+        n = units.count(len(by_rank))
+        return phrase(
+            "{group} is in {n} of {total} files (rank {ranks})", group=name, n=n, total=n_ranks, ranks=missing
+        )
     strangers = [rank for rank in by_rank if rank not in key.ranks] if len(key.ranks) >= max(group.size, 1) else []
     if strangers:
-        return f"rank {strangers[0]} took part in {name} and is none of them"
+        return phrase("rank {rank} took part in {group} and is none of them", rank=strangers[0], group=name)
     if any(map(len, group.took.values())) and not any(map(len, by_rank.values())):
-        return f"in {name} no collective has the same number on all ranks"
+        return phrase("in {group} no collective has the same number on all ranks", group=name)
     counts = {rank: len(took) for rank, took in by_rank.items()}
     least, most = min(counts, key=lambda r: counts[r]), max(counts, key=lambda r: counts[r])
     if counts[least] != counts[most]:
-        return f"in {name} rank {most} has {units.plural(counts[most], 'collective')}, rank {least} {counts[least]}"
+        return phrase(
+            "in {group} rank {rank} has {collectives}, rank {other} {n}",
+            group=name,
+            rank=most,
+            collectives=counted(counts[most], "{n} collective", "{n} collectives"),
+            other=least,
+            n=counts[least],
+        )
     first_rank, first = next(iter(by_rank.items()))
     words = tuple(group.words)
     for rank, took in by_rank.items():
         other = np.flatnonzero(first.kind != took.kind)
         if len(other):
             i = int(other[0])
-            return (
-                f"in {name} number {i + 1} is {words[first.kind[i]]} on rank {first_rank} "
-                f"and {words[took.kind[i]]} on rank {rank}"
+            return phrase(
+                "in {group} number {n} is {kind} on rank {rank} and {other_kind} on rank {other}",
+                group=name,
+                n=i + 1,
+                kind=words[first.kind[i]],
+                rank=first_rank,
+                other_kind=words[took.kind[i]],
+                other=rank,
             )
     return ""
 

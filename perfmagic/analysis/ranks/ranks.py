@@ -276,7 +276,8 @@ class Ranks:
 
     def than_others(self, i: int) -> str:
         """Whom a rank, by its place, is compared with: of two ranks the other one."""
-        return "the others in the median" if len(self.ranks) > 2 else f"rank {self.ranks[1 - i]}"
+        other = phrase("rank {rank}", rank=self.ranks[1 - i]) if len(self.ranks) == 2 else ""
+        return other or phrase("the others in the median")
 
     def others(self, i: int) -> str:
         """All ranks but one, by its place, in few words: of two ranks the other one."""
@@ -297,7 +298,8 @@ class Ranks:
     @property
     def where_to_look(self) -> str:
         """Where to look for what takes time from the Python of one rank only."""
-        return "what else runs on its cores or NUMA node" if self.on_one_host else "what else runs on its host"
+        one = phrase("what else runs on its cores or NUMA node")
+        return one if self.on_one_host else phrase("what else runs on its host")
 
 
 def others_median(values: Sequence[int] | Int64, i: int) -> float:

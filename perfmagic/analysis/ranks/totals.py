@@ -11,7 +11,9 @@ from perfmagic.analysis.findings.catalogue import Remedy, action, headline
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.rank_summary import Totals
 from perfmagic.analysis.ranks.ranks import Ranks, others_median
+from perfmagic.analysis.ranks.why_late import OTHER_COPIES, OTHER_KERNELS
 from perfmagic.base import units
+from perfmagic.base.language import chained, counted, phrase
 from perfmagic.trace.model import TraceMeta
 
 OUTLIER_FRAC = 0.05  # of the median extent, as of the longest gap
@@ -24,7 +26,7 @@ class Total:
 
     alone: only ranks that do not communicate are compared. An early rank waits inside a collective while its Python
     runs ahead; a late rank is idle instead, so that its device's wait for Python does not depend on itself alone.
-    headline, action: of the catalogue.
+    advice: "" for what only the rank's own findings say.  headline, action: of the catalogue.
     """
 
     rule: str
@@ -39,27 +41,26 @@ class Total:
 TOTALS = (
     Total(
         "rank_compute",
-        "computed",
+        phrase("computed"),
         lambda totals: totals.compute_ns,
-        "Compare its kernels with another rank's: more of them mean an uneven share of the work, "
-        "longer ones a slower device",
+        OTHER_KERNELS,
         "late_in_compute",
         "late_kernels",
     ),
     Total(
         "rank_idle",
-        "waited for Python",
+        phrase("waited for Python"),
         lambda totals: totals.waited_for_host_ns,
-        "Look at its own findings, and at {what_else_runs}",
+        "",
         "rank_waits",
         "own_python",
         alone=True,
     ),
     Total(
         "rank_copies",
-        "copied",
+        phrase("copied"),
         lambda totals: totals.copy_ns,
-        "Compare its copies with another rank's: only it may load or save data, or use pageable memory",
+        OTHER_COPIES,
         "late_in_copies",
         "late_copies",
     ),
@@ -90,19 +91,19 @@ def totals(job: Ranks) -> list[RankFinding]:
 
 def _outlier(job: Ranks, total: Total, i: int, values: list[int]) -> RankFinding:
     rest = np.delete(np.array(values), i)
-    spread = f" ({units.duration(int(rest.min()))} to {units.duration(int(rest.max()))})" if len(rest) > 1 else ""
-    others = f"the others {units.duration(float(np.median(rest)))} in the median{spread}"
+    median, least, most = (units.duration(float(ns)) for ns in (np.median(rest), rest.min(), rest.max()))
+    others = phrase("the others {time} in the median ({least} to {most})", time=median, least=least, most=most)
     if len(rest) == 1:
-        others = f"rank {job.ranks[1 - i]} {units.duration(int(rest[0]))}"
+        others = phrase("rank {rank} {time}", rank=job.ranks[1 - i], time=median)
     longer_ns = round(values[i] - float(np.median(rest)))
     longer = {"rank": job.ranks[i], "time": units.duration(longer_ns), "others": job.others(i)}
     return RankFinding(
         rule=total.rule,
         cost_ns=longer_ns,
-        cause=f"rank {job.ranks[i]} {total.did} longer",
-        detail=f": {units.duration(values[i])}, {others}",
+        cause=phrase("rank {rank} {did} longer", rank=job.ranks[i], did=total.did),
+        detail=phrase(": {time}, {others}", time=units.duration(values[i]), others=others),
         ranks=(job.ranks[i],),
-        advice=total.advice.format(what_else_runs=job.where_to_look),
+        advice=total.advice or phrase("Look at its own findings, and at {place}", place=job.where_to_look),
         headline=headline(total.headline, **longer),
         action=action(total.action, rank=job.ranks[i]),
     )
@@ -115,17 +116,22 @@ def _other_steps(steps: Mapping[int, tuple[int, ...]]) -> RankFinding:
     return RankFinding(
         rule="other_steps",
         cost_ns=None,
-        cause="ranks recorded different steps",
-        detail=f": rank {most} has {_numbers(steps[most])}, rank {least} {_numbers(steps[least])}. "
-        "Their totals are not compared",
+        cause=phrase("ranks recorded different steps"),
+        detail=phrase(
+            ": rank {rank} has {steps}, rank {other} {other_steps}. Their totals are not compared",
+            rank=most,
+            steps=_numbers(steps[most]),
+            other=least,
+            other_steps=_numbers(steps[least]),
+        ),
         ranks=(most, least),
-        advice="Give every rank the same torch.profiler.schedule",
+        advice=phrase("Give every rank the same torch.profiler.schedule"),
     )
 
 
 def _numbers(steps: tuple[int, ...]) -> str:
     shown = ", ".join(map(str, steps[:3])) + (", …" if len(steps) > 3 else "")
-    return f"{units.plural(len(steps), 'step')} ({shown})" if steps else "none"
+    return counted(len(steps), "{n} step ({steps})", "{n} steps ({steps})", steps=shown) if steps else phrase("none")
 
 
 # Whether ranks waited for a core: the first suspect where several ranks share few cores.
@@ -170,21 +176,33 @@ def cores(job: Ranks, of_late: Sequence[RankFinding] = ()) -> list[RankFinding]:
         return []
     n_here = sum(_beside(meta, metas[most]) for meta in metas.values())
     n_cores = metas[most].cores
-    where = f"{units.plural(n_here, 'rank')} on {units.plural(n_cores, 'core')}: " if n_cores else ""
     others = [ns for rank, ns in waited.items() if rank != most]
-    beside = f", the others {units.duration(float(np.median(others)))} in the median" if len(others) > 1 else ""
-    beside = beside or "".join(f", rank {rank} {units.duration(ns)}" for rank, ns in waited.items() if rank != most)
+    beside = chained(
+        "{a}{b}",
+        (
+            phrase(", rank {rank} {time}", rank=rank, time=units.duration(ns))
+            for rank, ns in waited.items()
+            if rank != most
+        ),
+    )
+    if len(others) > 1:
+        beside = phrase(", the others {time} in the median", time=units.duration(float(np.median(others))))
     remedy = _remedy([meta for meta in metas.values() if _beside(meta, metas[most])], n_cores, most)
-    before = ", before you look for a cause in the code" if explains_lateness(job, of_late) else ""
-    cause = f"{where}rank {most} waited {units.duration(waited[most])} for a core"
+    before = explains_lateness(job, of_late)
+    cause = phrase("rank {rank} waited {time} for a core", rank=most, time=units.duration(waited[most]))
+    if n_cores:
+        ranks, on = counted(n_here, "{n} rank", "{n} ranks"), counted(n_cores, "{n} core", "{n} cores")
+        cause = phrase("{ranks} on {cores}: {fact}", ranks=ranks, cores=on, fact=cause)
     return [
         RankFinding(
             rule="waited_for_core",
             cost_ns=None,
             cause=cause,
-            detail=f"{beside}; all threads of a rank added up",
+            detail=phrase("{beside}; all threads of a rank added up", beside=beside),
             ranks=(most,),
-            advice=remedy.advice + before,
+            advice=phrase("{advice}, before you look for a cause in the code", advice=remedy.advice)
+            if before
+            else remedy.advice,
             action=remedy.action if before else "",
         )
     ]
@@ -195,16 +213,20 @@ def _remedy(here: Sequence[TraceMeta], n_cores: int | None, rank: int) -> Remedy
     fit = max(1, (n_cores or 1) // len(here))
     most = max(meta.threads or 1 for meta in here)
     if n_cores is not None and most > fit:
-        share = f"torch.set_num_threads({fit}) in each rank, or OMP_NUM_THREADS={fit} before it starts"
-        fewer = f"A rank computes with {most} threads: {share}, gives it its share of the cores"
-        advice = f"{fewer}; and run no more ranks than cores" if len(here) > n_cores else fewer
-        return Remedy(advice, action("threads", n=fit))
+        fewer = phrase(
+            "A rank computes with {n} threads: torch.set_num_threads({fit}) in each rank, or OMP_NUM_THREADS={fit} "
+            "before it starts, gives it its share of the cores",
+            n=most,
+            fit=fit,
+        )
+        several = phrase("{advice}; and run no more ranks than cores", advice=fewer)
+        return Remedy(several if len(here) > n_cores else fewer, action("threads", n=fit))
     if n_cores is not None and len(here) > n_cores:
-        return Remedy("Run no more ranks than cores", action("fewer_ranks"))
+        return Remedy(phrase("Run no more ranks than cores"), action("fewer_ranks"))
     if any(device.simulated for meta in here for device in meta.devices):
-        advice = "Each stream of a simulated device is a thread beside Python: fewer ranks leave them cores"
+        advice = phrase("Each stream of a simulated device is a thread beside Python: fewer ranks leave them cores")
         return Remedy(advice, action("fewer_streams"))
-    return Remedy("See what else runs there", action("other_load", rank=rank))
+    return Remedy(phrase("See what else runs there"), action("other_load", rank=rank))
 
 
 def _beside(meta: TraceMeta, other: TraceMeta) -> bool:

@@ -13,10 +13,9 @@ from perfmagic.analysis.findings.catalogue import ACTION_CHARS, Remedy, action, 
 from perfmagic.analysis.ranks.who_waited import MatchedGroup
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.base import units
-from perfmagic.base.language import Words, counted, phrase
+from perfmagic.base.language import Words, counted, phrase, sentences
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns, subtract, union
 from perfmagic.base.terminal import columns, cut_to_columns
-from perfmagic.base.units import sentences
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ MOST_NAMED = 4  # of several ranks, in a headline
 def why_late(job: Ranks, late_places: list[int]) -> Reason:
     """Why some ranks are late, and what to do: what they did more of, and the line on which they did it."""
     own = own_time(job, late_places)
-    who = f"rank {job.ranks[late_places[0]]}" if len(late_places) == 1 else "the one that came last"
+    who = _who(job, late_places)
     on_line = describe_line(job, late_places, who)
     if on_line is None:
         return own
@@ -36,6 +35,13 @@ def why_late(job: Ranks, late_places: list[int]) -> Reason:
     if own.why.startswith("between"):
         return replace(own, why=why)
     return replace(on_line, why=why, remedy=on_line.remedy._replace(action=on_line.remedy.action or own.remedy.action))
+
+
+def _who(job: Ranks, late_places: Sequence[int]) -> Words:
+    """The one late rank; of several the one that was last each time."""
+    if len(late_places) == 1:
+        return phrase("rank {rank}", rank=job.ranks[late_places[0]])
+    return phrase("the one that came last")
 
 
 def name_ranks(job: Ranks, places: Sequence[int]) -> Words:
@@ -68,19 +74,23 @@ class _Own:
     action: str = ""
 
 
+OTHER_KERNELS = phrase(
+    "Compare its kernels with another rank's: more of them mean an uneven share of the work, longer ones a slower "
+    "device"
+)
+OTHER_COPIES = phrase("Compare its copies with another rank's: only it may load or save data, or use pageable memory")
 _OWN = (
     _Own(
-        "computed",
+        phrase("computed"),
         "compute",
-        "Compare its kernels with another rank's: more of them mean an uneven share of the work, "
-        "longer ones a slower device",
+        OTHER_KERNELS,
         "late_in_compute",
         "late_kernels",
     ),
     _Own(
-        "copied",
+        phrase("copied"),
         "copy",
-        "Compare its copies with another rank's: only it may load or save data, or use pageable memory",
+        OTHER_COPIES,
         "late_in_copies",
         "late_copies",
     ),
@@ -110,11 +120,11 @@ def own_time(job: Ranks, late_places: Sequence[int]) -> Reason:
 
     Over all collectives to which one of them came last, against the ranks that were in time there.
     """
-    who = f"rank {job.ranks[late_places[0]]}" if len(late_places) == 1 else "the one that came last"
+    who = _who(job, late_places)
     ranks, several = name_ranks(job, late_places), len(late_places) > 1
-    before = f"Look at what {who} does before its collectives"
+    before = phrase("Look at what {who} does before its collectives", who=who)
     if several:
-        before = "Look at what these ranks do before their collectives"
+        before = phrase("Look at what these ranks do before their collectives")
     look = Remedy(before, action("late_collectives", ranks=ranks))
     excess_ns, own = max(
         ((_excess_ns(job, late_places, _on_device(own)), own) for own in _OWN), key=lambda excess: excess[0]
@@ -132,8 +142,14 @@ def own_time(job: Ranks, late_places: Sequence[int]) -> Reason:
 
     if own is not _EXECUTED_NOTHING:
         in_all, evident = _in_all(job, late_places, own, excess_ns)
-        longer = f"{who} {own.did} {units.duration(excess_ns)} longer than {than}{in_all}"
-        why = f"between these and the collectives before them, {longer}"
+        why = phrase(
+            "between these and the collectives before them, {who} {did} {time} longer than {than}{in_all}",
+            who=who,
+            did=own.did,
+            time=units.duration(excess_ns),
+            than=than,
+            in_all=in_all,
+        )
         if not evident:
             return Reason(why, look)
         named = look.action if several else action(own.action, rank=job.ranks[late_places[0]])
@@ -142,14 +158,18 @@ def own_time(job: Ranks, late_places: Sequence[int]) -> Reason:
     if host_ns < job.notable_ns:
         return Reason("", look)
     where = [int(k) for i in late_places for _, _, of_group in job.waits.last_at(i) for k in of_group]
-    began = ", or the beginning," if 0 in where else ""
-    these, in_all = (f"each of these {units.count(len(where))}", " in all") if len(where) > 1 else ("this one", "")
-    longer = f"the Python of {who} took {units.duration(host_ns)} longer{in_all} than {than}"
-    why = f"from launching the collective before{began} to launching {these}, {longer}, blocking calls left out"
-    remedy = Remedy(
-        f"Look at what Python does there, and at {job.where_to_look}",
-        action("late_python", ranks=ranks),
+    why = phrase(
+        "from launching the collective before{began} to launching {these}, the Python of {who} took {time} "
+        "longer{in_all} than {than}, blocking calls left out",
+        began=phrase(", or the beginning,") if 0 in where else "",
+        these=phrase("each of these {n}", n=units.count(len(where))) if len(where) > 1 else phrase("this one"),
+        who=who,
+        time=units.duration(host_ns),
+        in_all=phrase(" in all") if len(where) > 1 else "",
+        than=than,
     )
+    look_there = phrase("Look at what Python does there, and at {place}", place=job.where_to_look)
+    remedy = Remedy(look_there, action("late_python", ranks=ranks))
     return Reason(why, remedy, said("late_in_python", host_ns))
 
 
@@ -179,7 +199,8 @@ def _than(job: Ranks, late_places: Sequence[int]) -> str:
     every = all(
         bool((_in_time(group, where).sum(axis=0) == len(group.ranks) - 1).all()) for group, where in collectives
     )
-    return "the others in the median" if every else "the ranks that were in time there, in the median"
+    in_time = phrase("the ranks that were in time there, in the median")
+    return phrase("the others in the median") if every else in_time
 
 
 def _in_all(job: Ranks, late_places: Sequence[int], own: _Own, excess_ns: float) -> tuple[str, bool]:
@@ -194,9 +215,12 @@ def _in_all(job: Ranks, late_places: Sequence[int], own: _Own, excess_ns: float)
     longer_ns = totals_ns[i] - others_ns
     if units.duration(longer_ns) == units.duration(excess_ns):
         return "", True
-    others = units.duration(others_ns)
-    other = f"rank {job.ranks[1 - i]}" if len(job.ranks) == 2 else "the others in the median"
-    words = f"; over the whole record {units.duration(totals_ns[i])}, {other} {others}"
+    words = phrase(
+        "; over the whole record {time}, {others} {other_time}",
+        time=units.duration(totals_ns[i]),
+        others=job.than_others(i),
+        other_time=units.duration(others_ns),
+    )
     return words, longer_ns >= BORNE_OUT_FRAC * excess_ns
 
 
@@ -284,16 +308,17 @@ def describe_line(job: Ranks, late_places: Sequence[int], who: str) -> Reason | 
         return None
     line, longer_ns = late_on
     i, longer = late_places[0], units.duration(longer_ns)
-    why = f"on line {line} {who} spent {longer} longer than {job.than_others(i)}"
+    than, look_there = job.than_others(i), phrase("Look at line {line} on {who}", line=line, who=who)
+    why = phrase("on line {line} {who} spent {time} longer than {than}", line=line, who=who, time=longer, than=than)
     if len(late_places) > 1:
-        return Reason(why, Remedy(f"Look at line {line} on {who}"))
+        return Reason(why, Remedy(look_there))
     cell = job.traces[job.ranks[i]].cell
     code = cell.text(line) if cell else ""
     room = ACTION_CHARS - columns(action("late_line", line=line, rank=job.ranks[i], code=""))
     at = {"line": line, "rank": job.ranks[i]}
     look = action("late_line", **at, code=cut_to_columns(code, room)) if code else action("late_rank_line", **at)
     said = headline("late_on_line", rank=job.ranks[i], time=longer, line=line, others=job.others(i))
-    return Reason(why, Remedy(f"Look at line {line} on {who}", look), said, line)
+    return Reason(why, Remedy(look_there, look), said, line)
 
 
 def time_on_lines(job: Ranks, rank: int) -> dict[int, Intervals]:

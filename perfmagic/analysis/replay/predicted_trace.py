@@ -10,6 +10,7 @@ import numpy as np
 
 from perfmagic.analysis.replay.graph import Graph
 from perfmagic.analysis.replay.prediction import Prediction
+from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.longest import NO_NODE
 from perfmagic.trace.columns import NONE, Int32, Int64, Remark
 from perfmagic.trace.model import Trace, make_trace
@@ -39,17 +40,17 @@ def predicted_trace(prediction: Prediction) -> Trace:
     launching[trace.ops.launch[~kept & (trace.ops.launch != NONE)]] = False
     launching[trace.ops.launch[kept & (trace.ops.launch != NONE)]] = True
     meta = trace.meta
-    words = "; ".join(prediction.changes)
+    changes = chained("{a}; {b}", prediction.changes)
     end_ns = int(times_ns.max(initial=meta.start_ns))
-    note = Remark("predicted", f"predicted by replaying the record with a change, not recorded: {words}")
+    predicted = phrase("predicted by replaying the record with a change, not recorded: {changes}", changes=changes)
     return make_trace(
         names,
         replace(
             meta,
             end_ns=end_ns,
             returned_ns=None if meta.returned_ns is None else min(end_ns, moved.main_at(meta.returned_ns)),
-            notes=(note, *meta.notes),
-            predicted=words,
+            notes=(Remark("predicted", predicted), *meta.notes),
+            predicted=changes,
         ),
         ops=ops,
         calls={name: column[launching] for name, column in moved.calls().items()},

@@ -151,7 +151,7 @@ def _moved(links: Links, ends: Int64, lag_ns: Int64) -> Links:
 
 # The half of the pairs in benchmarks/what_if.py that chose it missed by less; the other half is its check
 MARGIN_FRAC = 0.05
-IF_OTHERS = "if the other ranks gain as much"
+IF_OTHERS = phrase(", if the other ranks gain as much")
 SMALL_FRAC = 0.05  # of the run: a smaller gain counts as almost nothing
 
 
@@ -222,6 +222,11 @@ class Prediction:
     def small(self) -> bool:
         """Whether the run would take next to as long as it did."""
         return abs(self.recorded_ns - self.expected_ns) < SMALL_FRAC * self.recorded_ns
+
+
+def if_others(prediction: Prediction) -> str:
+    """On what a prediction for one rank rests; "" where it rests on nothing."""
+    return IF_OTHERS if prediction.if_others else ""
 
 
 def predict(readings: Readings, changes: Sequence[Change]) -> Prediction:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
+from perfmagic.base.language import phrase
 from perfmagic.trace.columns import NONE, OpKind
 from perfmagic.trace.json_form import one_of
 from perfmagic.trace.model import Trace
@@ -101,15 +102,18 @@ def pinned_bus(trace: Trace, device: int) -> Bus | None:
     """
     measured = _measured(trace, device, pageable=False)
     if measured is not None:
-        return Bus(measured, "as the pinned copies here")
+        return Bus(measured, phrase("as the pinned copies here"))
     info = trace.device_info(device)
     if info.kind == "sim":
         pageable = _measured(trace, device, pageable=True)
-        return Bus(2 * pageable, "twice that of pageable memory on a simulated device") if pageable else None
+        twice = phrase("twice that of pageable memory on a simulated device")
+        return Bus(2 * pageable, twice) if pageable else None
     if _ON_THE_CHIP.search(info.name):
         return None
     generation = next((number for pattern, number in _GENERATION if pattern.search(info.name)), None)
-    return Bus(_PCIE[generation], f"assumed for PCIe {generation}.0 ×16", measured=False) if generation else None
+    if generation is None:
+        return None
+    return Bus(_PCIE[generation], phrase("assumed for PCIe {n}.0 ×16", n=generation), measured=False)
 
 
 def _measured(trace: Trace, device: int, *, pageable: bool) -> float | None:

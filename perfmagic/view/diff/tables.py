@@ -334,8 +334,9 @@ def _left_out(n: int) -> str:
 
 def comparison_markdown(diff: TraceDiff) -> str:
     """The verdict, what a reader must know, and the tables."""
-    parts = [f"## {markdown_text(diff.a.name)} and {markdown_text(diff.b.name)}", f"**{markdown_text(diff.headline)}**"]
-    parts.append("\n".join(f"- {markdown_text(note)}" for note in diff.notes))
+    title = say("{a} and {b}", a=markdown_text(diff.a.name), b=markdown_text(diff.b.name))
+    parts = [f"## {title}", f"**{markdown_text(translated(diff.headline))}**"]
+    parts.append("\n".join(f"- {markdown_text(note)}" for note in translated(diff.notes)))
     return "\n\n".join([*parts, *(markdown_table(table) for table in comparison_tables(diff))])
 
 
@@ -350,11 +351,11 @@ def comparison_html(diff: TraceDiff, first: Drawn, second: Drawn, *, whole: bool
 
     whole: for a page of its own: more rows, the tables open, the picture as fine as it gets.
     """
-    verdict, _, parts = diff.headline.partition(": ")
+    verdict, _, parts = translated(diff.headline).partition(say(": "))
     above = headline(verdict, parts) if parts else headline(verdict, "")
     tables = "".join(html_section(table) for table in comparison_tables(diff, PAGE_ROWS if whole else MOST_HTML_ROWS))
     unfolds = f'<details style="{_SMALL}"><summary>{say("tables")}</summary>{tables}</details>'
-    below = paragraphs(diff.notes) + (tables if whole else unfolds)
+    below = paragraphs(translated(diff.notes)) + (tables if whole else unfolds)
     drawn = above + (image(waterfall_picture(diff), _alt(diff)) if len(diff.parts) and not diff.of_samples else "")
     used = len((drawn + below).encode()) + 500
     max_bytes = MAX_BYTES if whole else (MAX_OUTPUT_BYTES - used) * 3 // 4
@@ -380,21 +381,21 @@ def comparison_text(diff: TraceDiff, details: str = "") -> str:
     details: how to see all the rest; "" to have it here.
     """
     lines = _first(diff)
-    about = [note for note in diff.notes if note != ONE_RUN]
+    about = translated(tuple(note for note in diff.notes if note != ONE_RUN))
     if details:
         lines += [line for note in about[:MOST_NOTES] for line in wrapped(f"  ! {note}", indent=4)]
         tables = len(comparison_tables(diff, BRIEF_ROWS, narrow=True))
         more = [counted(len(diff.notes), "{n} note", "{n} notes"), counted(tables, "{n} table", "{n} tables")]
         return "\n".join([*lines, f"  {details}: {say(', ').join(map(translated, more))}"])
-    lines += [line for note in diff.notes for line in wrapped(f"  {note}", indent=4)]
+    lines += [line for note in translated(diff.notes) for line in wrapped(f"  {note}", indent=4)]
     for table in comparison_tables(diff, BRIEF_ROWS, narrow=True):
         lines += ["", *table_lines(table)]
     return "\n".join(lines)
 
 
 def _first(diff: TraceDiff) -> list[str]:
-    who = "" if diff.no_verdict else f": {diff.decides}"
-    lines = wrapped(diff.total + who, indent=2)
+    who = "" if diff.no_verdict else diff.decides
+    lines = wrapped(translated(chained("{a}: {b}", (diff.total, who))), indent=2)
     return lines + [_with_times(number, part) for number, part in enumerate(diff.differences, 1)]
 
 

@@ -74,14 +74,14 @@ class MemoryDoc:
     def change_table(self) -> Table:
         """The change with its cause, the peak it would have, how much less that is."""
         rows = [
-            (f"{row.change} ({row.because})", f"{about(row)}{units.size(row.peak_bytes)}", units.size(row.saved_bytes))
+            (change_words(row), f"{about(row)}{units.size(row.peak_bytes)}", units.size(row.saved_bytes))
             for row in self.what_if
         ]
         return Table("what would lower the peak", ("", "peak", "less"), rows)
 
     def below(self) -> list[str]:
         """Sentences below the tables."""
-        growth = [row.sentence for row in self.growth]
+        growth = [translated(row.sentence) for row in self.growth]
         if self.n_rounds and not growth:
             nothing = counted(self.n_rounds, "nothing grows over {n} round", "nothing grows over {n} rounds")
             growth = [translated(nothing)]
@@ -94,6 +94,11 @@ def place(row: HeldBytes) -> str:
     if row.function:
         return say("line {line} of {function}", line=row.line, function=row.function)
     return say("line {line}", line=row.line)
+
+
+def change_words(row: WhatIf) -> str:
+    """A change and what shows that it applies."""
+    return say("{change} ({why})", change=row.change, why=row.because)
 
 
 def about(row: WhatIf) -> str:

@@ -347,10 +347,7 @@ def trust_words(doc: TimelineDoc) -> tuple[str, tuple[str, ...]]:
 
 def rest_words(finding: Finding) -> str:
     """What follows the cause: the detail, which begins with what joins it, and advice where it is certain."""
-    if finding.rule == "together":
-        return say(": ") + translated(finding.gain_text)
-    more = (say(". ") + translated(text) for text in (finding.advice, finding.gain_text) if text)
-    return translated(finding.detail) + "".join(more)
+    return translated(finding.rest)
 
 
 def only_sentence(first: str, answers: Answers) -> str:

@@ -28,7 +28,8 @@ def what_if_text(sentence: str, bars: Bars) -> str:
     lines = wrapped(translated(sentence))
     for name, shares in bars:
         run_ns = sum(share.ns for share in shares)
-        lines += wrapped(f"{translate_term(name)} {units.duration(run_ns)}, {path_words(as_shares(shares))}")
+        words = {"name": translate_term(name), "time": units.duration(run_ns), "path": path_words(as_shares(shares))}
+        lines += wrapped(say("{name} {time}, {path}", **words))
     return "\n".join(lines)
 
 

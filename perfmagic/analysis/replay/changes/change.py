@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, union
 from perfmagic.base.numerics.longest import NEVER, NO_NODE
 from perfmagic.trace.columns import NONE, Bool, Int32, Int64
@@ -63,7 +64,7 @@ class Change(ABC):
 
 def on_line(line: int | None) -> str:
     """The end of a description: " of line 3"; "" for all lines."""
-    return "" if line is None else f" of line {line}"
+    return "" if line is None else phrase(" of line {line}", line=line)
 
 
 def time_on_line(trace: Trace, line: int) -> Intervals:
@@ -212,10 +213,10 @@ class OnTime(Change):
 
     @property
     def description(self) -> str:
-        return "no rank comes later to a collective than the median of its ranks"
+        return phrase("no rank comes later to a collective than the median of its ranks")
 
     def not_applicable(self, graph: Graph) -> str:
-        return "this is the record of one rank: who was late is known where all ranks are together"
+        return phrase("this is the record of one rank: who was late is known where all ranks are together")
 
     def apply(self, graph: Graph, *, best: bool) -> Graph:
         return graph

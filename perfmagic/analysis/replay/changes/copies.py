@@ -11,6 +11,7 @@ from perfmagic.analysis.replay.device_ops import previous_of_stream
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
 from perfmagic.analysis.timeline.activity import stream_numbers
 from perfmagic.analysis.timeline.copies import pinned_bus
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.longest import NEVER, NO_NODE
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
 from perfmagic.trace.names import OpClass, copy_direction, is_pageable, op_classes
@@ -18,7 +19,9 @@ from perfmagic.trace.names import OpClass, copy_direction, is_pageable, op_class
 SLOWER = 1.25  # of what overlaps with compute: the 90th percentile of kernels during communication was 1.13–1.24
 SLOWER_PINNED = 1.15  # than pinned copies seen elsewhere in the trace
 LEAST_BYTES = 1 << 10  # what is smaller goes with its launch, pinned or not
-UNKNOWN_WAITS = "the record does not say which stream waits for which, so that nothing can be moved between them"
+UNKNOWN_WAITS = phrase(
+    "the record does not say which stream waits for which, so that nothing can be moved between them"
+)
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,13 @@ class Pin(change.Change):
 
     @property
     def description(self) -> str:
-        return f"pin the memory of the copies{change.on_line(self.line)} and copy with non_blocking=True"
+        line = change.on_line(self.line)
+        return phrase("pin the memory of the copies{line} and copy with non_blocking=True", line=line)
 
     def not_applicable(self, graph: Graph) -> str:
-        return (
-            "" if len(self.rows(graph)) else f"no copy{change.on_line(self.line)} is from pageable memory to the device"
-        )
+        if len(self.rows(graph)):
+            return ""
+        return phrase("no copy{line} is from pageable memory to the device", line=change.on_line(self.line))
 
     def rows(self, graph: Graph) -> Int64:
         """The copies, rows of trace.ops."""
@@ -113,11 +117,11 @@ class OwnStream(change.Change):
 
     @property
     def description(self) -> str:
-        return f"put the copies{change.on_line(self.line)} on a stream of their own"
+        return phrase("put the copies{line} on a stream of their own", line=change.on_line(self.line))
 
     def not_applicable(self, graph: Graph) -> str:
         if not len(self.rows(graph)):
-            return f"there are no copies{change.on_line(self.line)}"
+            return phrase("there are no copies{line}", line=change.on_line(self.line))
         return "" if graph.waits_known else UNKNOWN_WAITS
 
     def rows(self, graph: Graph) -> Int64:
@@ -169,11 +173,11 @@ class NoWaits(change.Change):
 
     @property
     def description(self) -> str:
-        return "let no stream wait for another"
+        return phrase("let no stream wait for another")
 
     def not_applicable(self, graph: Graph) -> str:
         if not graph.waits:
-            return "no stream waits for another"
+            return phrase("no stream waits for another")
         return "" if graph.waits_known else UNKNOWN_WAITS
 
     def apply(self, graph: Graph, *, best: bool) -> Graph:
@@ -239,10 +243,13 @@ class Overlapped(change.Change):
 
     @property
     def description(self) -> str:
-        return f"hide the {self.what}{change.on_line(self.line)} behind compute"
+        line = change.on_line(self.line)
+        return phrase("hide the {what}{line} behind compute", what=phrase(self.what), line=line)
 
     def not_applicable(self, graph: Graph) -> str:
-        return "" if len(self.rows(graph)) else f"there is no time of {self.what}{change.on_line(self.line)}"
+        if len(self.rows(graph)):
+            return ""
+        return phrase("there is no time of {what}{line}", what=phrase(self.what), line=change.on_line(self.line))
 
     def rows(self, graph: Graph) -> Int64:
         """The ops, rows of trace.ops."""

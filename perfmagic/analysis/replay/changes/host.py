@@ -12,6 +12,7 @@ from perfmagic.analysis.replay.device_ops import heads, last_before_on_thread
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.host_time import fetches
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, union
 from perfmagic.trace.columns import NONE, Int64, OpKind
 from perfmagic.trace.names import OpClass, copy_direction
@@ -32,7 +33,9 @@ class FasterPython(change.Change):
 
     @property
     def description(self) -> str:
-        return "Python takes no time at all" if math.isinf(self.k) else f"make Python {self.k:g} × as fast"
+        if math.isinf(self.k):
+            return phrase("Python takes no time at all")
+        return phrase("make Python {k} × as fast", k=f"{self.k:g}")
 
     def apply(self, graph: Graph, *, best: bool) -> Graph:
         changed, usual = graph.copy(), graph.usual
@@ -77,7 +80,7 @@ class WithoutPython(change.TakesPython):
         return self.what
 
     def not_applicable(self, graph: Graph) -> str:
-        return "" if len(self.where) else "Python spent no time on that"
+        return "" if len(self.where) else phrase("Python spent no time on that")
 
     def during(self, graph: Graph) -> Intervals:
         return self.where
@@ -96,10 +99,10 @@ class Prefetch(change.TakesPython):
 
     @property
     def description(self) -> str:
-        return "let workers fetch the batches"
+        return phrase("let workers fetch the batches")
 
     def not_applicable(self, graph: Graph) -> str:
-        return "" if len(fetches(graph.trace)) else "no DataLoader fetched a batch in the record"
+        return "" if len(fetches(graph.trace)) else phrase("no DataLoader fetched a batch in the record")
 
     def during(self, graph: Graph) -> Intervals:
         host = fetches(graph.trace)
@@ -114,10 +117,10 @@ class NoLine(change.TakesPython):
 
     @property
     def description(self) -> str:
-        return f"take away the Python time{change.on_line(self.line)}"
+        return phrase("take away the Python time{line}", line=change.on_line(self.line))
 
     def not_applicable(self, graph: Graph) -> str:
-        return "" if len(self.during(graph)) else f"Python was never on line {self.line}"
+        return "" if len(self.during(graph)) else phrase("Python was never on line {line}", line=self.line)
 
     def during(self, graph: Graph) -> Intervals:
         return change.time_on_line(graph.trace, self.line)
@@ -137,10 +140,13 @@ class NoItem(change.Change):
 
     @property
     def description(self) -> str:
-        return f"leave out the blocking reads{change.on_line(self.line)}, or read once at the end"
+        line = change.on_line(self.line)
+        return phrase("leave out the blocking reads{line}, or read once at the end", line=line)
 
     def not_applicable(self, graph: Graph) -> str:
-        return "" if len(self.rows(graph)) else f"nothing{change.on_line(self.line)} made Python wait for the device"
+        if len(self.rows(graph)):
+            return ""
+        return phrase("nothing{line} made Python wait for the device", line=change.on_line(self.line))
 
     def rows(self, graph: Graph) -> Int64:
         """The blocking calls, rows of trace.calls."""

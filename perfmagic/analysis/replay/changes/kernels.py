@@ -12,6 +12,7 @@ from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
 from perfmagic.analysis.timeline.categories import categories
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import covered_ns
 from perfmagic.base.numerics.longest import NO_NODE
 from perfmagic.trace.category import Category
@@ -40,17 +41,19 @@ class FasterKernels(change.Change):
 
     @property
     def description(self) -> str:
-        which = f"kernels with {self.name!r}" if self.name else "kernels"
+        named, line = phrase("kernels with {name}", name=repr(self.name)), change.on_line(self.line)
+        which = named if self.name else phrase("kernels")
         if math.isinf(self.k):
-            return f"{which}{change.on_line(self.line)} take no time at all"
-        return f"make {which}{change.on_line(self.line)} {self.k:g} × as fast"
+            return phrase("{kernels}{line} take no time at all", kernels=which, line=line)
+        return phrase("make {kernels}{line} {k} × as fast", kernels=which, line=line, k=f"{self.k:g}")
 
     def not_applicable(self, graph: Graph) -> str:
         if len(self.rows(graph)):
             return ""
+        line = change.on_line(self.line)
         if not self.name:
-            return f"there is no kernel{change.on_line(self.line)}"
-        return f"no kernel{change.on_line(self.line)} has {self.name!r} in its name"
+            return phrase("there is no kernel{line}", line=line)
+        return phrase("no kernel{line} has {name} in its name", line=line, name=repr(self.name))
 
     def rows(self, graph: Graph) -> Int64:
         """The kernels, rows of trace.ops."""
@@ -124,14 +127,12 @@ class OneGraph(change.Change):
 
     @property
     def description(self) -> str:
-        return f"launch the ops{change.on_line(self.line)} as one CUDA graph"
+        return phrase("launch the ops{line} as one CUDA graph", line=change.on_line(self.line))
 
     def not_applicable(self, graph: Graph) -> str:
-        return (
-            ""
-            if any(len(rows) > 1 for rows in self._stretches(graph))
-            else f"the ops{change.on_line(self.line)} are too few"
-        )
+        if any(len(rows) > 1 for rows in self._stretches(graph)):
+            return ""
+        return phrase("the ops{line} are too few", line=change.on_line(self.line))
 
     def _stretches(self, graph: Graph) -> list[Int64]:
         if self.stretches is not None:
@@ -235,10 +236,12 @@ class Fused(change.Change):
 
     @property
     def description(self) -> str:
-        return f"fuse the elementwise kernels{change.on_line(self.line)} that follow each other"
+        return phrase("fuse the elementwise kernels{line} that follow each other", line=change.on_line(self.line))
 
     def not_applicable(self, graph: Graph) -> str:
-        return "" if self.runs(graph) else f"no two elementwise kernels{change.on_line(self.line)} follow each other"
+        if self.runs(graph):
+            return ""
+        return phrase("no two elementwise kernels{line} follow each other", line=change.on_line(self.line))
 
     def runs(self, graph: Graph) -> list[Int64]:
         """Kernels that follow each other on a stream, two or more; rows of trace.ops."""
