@@ -8,10 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
+from perfmagic.analysis.findings.catalogue import action
 from perfmagic.analysis.findings.facts import Facts, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few
 from perfmagic.analysis.replay.changes.change import COPIES, Change
-from perfmagic.analysis.replay.changes.copies import Overlapped, Pin
+from perfmagic.analysis.replay.changes.copies import Overlapped, Pin, Without
 from perfmagic.analysis.replay.changes.host import NoItem, Prefetch, WithoutPython
 from perfmagic.analysis.replay.changes.kernels import OneGraph, ShorterOps
 from perfmagic.analysis.replay.prediction import (
@@ -24,6 +25,7 @@ from perfmagic.analysis.replay.prediction import (
     predict,
 )
 from perfmagic.analysis.timeline.collectives import late_collectives
+from perfmagic.analysis.timeline.copies import copied_again
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, intersect
 from perfmagic.trace.columns import Int64
@@ -154,6 +156,9 @@ def describe_time(prediction: Prediction, run: str) -> str:
 def change_of(facts: Facts, finding: Finding) -> Change | None:
     """The change that a finding asks for; None where it asks for none that can be replayed."""
     rule = finding.rule
+    if finding.action == action("copy_once"):
+        again = (tensor.rows[1:] for tensor in copied_again(facts.trace, facts.device))
+        return Without("copy once, before the loop", tuple(np.concatenate(list(again)).tolist()))
     if rule == "pageable" and finding.cause != "copies from pageable memory are slow":
         return Pin()
     if rule in _CHANGES:

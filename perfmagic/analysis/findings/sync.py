@@ -1,4 +1,4 @@
-"""The findings "Python blocked" and "pageable HtoD copies": what blocked Python, and which code caused it."""
+"""The findings "Python blocked", "pageable HtoD copies" and "copied again": what they cost, and whose code it is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.copy_overlap import HostCopies
 from perfmagic.analysis.findings.facts import Facts, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_frame, on_call_lines, on_sync_lines
-from perfmagic.analysis.timeline.copies import pinned_bus
+from perfmagic.analysis.timeline.copies import copied_again, pinned_bus
 from perfmagic.analysis.timeline.host_time import is_own_frame
 from perfmagic.analysis.timeline.idle import LAUNCH_LATENCY_NS
 from perfmagic.base import units
@@ -233,11 +233,58 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
     advice = _pageable_advice(facts, calls, rows, copies)
     finding = waiting(facts, free, "pageable", rows, cause, detail, advice, less_ns=launches_ns)
     indexing = _indexing(facts, rows)
-    indexed = 2 * int(syncs.blocked_ns[indexing].sum()) > blocked_ns  # by time: a few of thousands may be most of it
+    launches = facts.trace.ops.launch[_repeated(facts, 0)]
+    repeated = counted & np.isin(syncs.call, launches)
+    again = np.flatnonzero(repeated | (waits_for_uploads(facts, repeated) & counts))
+    # by time: a few of thousands may be most of it
+    is_indexed, is_again = (2 * int(syncs.blocked_ns[some].sum()) > blocked_ns for some in (indexing, again))
+    if is_again:
+        return [replace(finding, headline=_copied_headline(facts), action=action("copy_once"), advice="")]
     n_tensors = count_things(int(np.isin(calls, indexing).sum()), "tensor")
-    n = count_things(len(calls), "copy")
-    fact = headline("indexing", n=n_tensors) if indexed else headline("pageable", n=n)
-    return [replace(finding, headline=fact, action=action("keep_indices" if indexed else "pin"))]
+    fact = headline("indexing", n=n_tensors) if is_indexed else headline("pageable", n=count_things(len(calls), "copy"))
+    return [replace(finding, headline=fact, action=action("keep_indices" if is_indexed else "pin"))]
+
+
+def repeated_copy(facts: Facts, free: Intervals) -> Outcome:
+    """Exposed copies of tensors that a loop copies to the device in each round; the first of each costs nothing."""
+    tensors, ops = copied_again(facts.trace, facts.device), facts.trace.ops
+    where, again = (
+        intersect(free, union(ops.start_ns[rows], ops.end_ns[rows]))
+        for rows in (_repeated(facts, 0), _repeated(facts, 1))
+    )
+    if not tensors:
+        return Silent("no line of the cell copies a tensor again that its loop leaves as it is")
+    if total_ns(again) < facts.notable_ns:
+        return facts.below_notable("copying the same tensors again took", total_ns(again))
+    which = [f"{t.name} {units.plural(len(t.rows), 'time')} on line {t.line}" for t in tensors]
+    finding = facts.finding(
+        rule="repeated_copy",
+        cause="the same tensor is copied again",
+        detail=f": the cell copies {listed(which)}, and its loop neither binds nor changes it",
+        where=where,
+    )
+    return [
+        replace(
+            finding,
+            cost_ns=total_ns(again),
+            headline=_copied_headline(facts),
+            action=action("copy_once"),
+            lines=tuple(tensor.line for tensor in tensors),
+            start_ns=int(where[0, 0]),
+            end_ns=int(where[-1, 1]),
+        )
+    ]
+
+
+def _repeated(facts: Facts, first: int) -> Int64:
+    """The copies of tensors that a loop copies again, rows of trace.ops.  first: of each, 0 or 1."""
+    tensors = copied_again(facts.trace, facts.device)
+    return np.concatenate([np.zeros(0, np.int64), *(tensor.rows[first:] for tensor in tensors)])
+
+
+def _copied_headline(facts: Facts) -> str:
+    most = max(copied_again(facts.trace, facts.device), key=lambda tensor: len(tensor.rows))
+    return headline("repeated_copy", name=most.name, n=units.count(len(most.rows)))
 
 
 def slower_copies(facts: Facts, exposed_copy: Callable[[], Outcome]) -> Outcome:
@@ -250,7 +297,7 @@ def slower_copies(facts: Facts, exposed_copy: Callable[[], Outcome]) -> Outcome:
     if not len(calls):
         return Silent("no pageable copy to the device was recorded")
     copies, bus, ops = _copies(facts, calls), pinned_bus(facts.trace, facts.device), facts.trace.ops
-    sized = copies.rows[ops.size_bytes[copies.rows] != NONE]
+    sized = copies.rows[(ops.size_bytes[copies.rows] != NONE) & ~np.isin(copies.rows, _repeated(facts, 0))]
     if bus is None or not len(sized):
         return Silent("the size of the pageable copies or the bandwidth of the bus is not known")
     exposed = exposed_copy()
