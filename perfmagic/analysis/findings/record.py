@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from perfmagic.analysis.findings.advice import shortest_name
@@ -208,23 +210,34 @@ def start_up(facts: Facts) -> Outcome:
     before_ns = np.minimum(calls.end_ns, first_ns) - np.maximum(calls.start_ns, begun_ns)
     before = np.flatnonzero(before_ns > 0)
     in_calls_ns = total_ns(clip(union(calls.start_ns[before], calls.end_ns[before]), begun_ns, first_ns))
-    if in_calls_ns < max(1, ALONE_FRAC * facts.window_ns):
+    if not in_calls_ns:
         return _prepared(facts, in_calls_ns)
     longest = int(before[before_ns[before].argmax()])
-    name, passed_ns = trace.names[calls.name[longest]], first_ns - begun_ns
-    inside = f"{units.duration(int(before_ns[longest]))} of it in one {name}"
+    name, longest_ns, passed_ns = trace.names[calls.name[longest]], int(before_ns[longest]), first_ns - begun_ns
+    passed = f"{units.duration(passed_ns)} of the record passed before the first op{facts.on_device}"
+    inside = f"{passed}, {units.duration(longest_ns)} of it in one {name}"
+    fact = headline("cold", time=units.duration(passed_ns))
+    if in_calls_ns < max(1, ALONE_FRAC * facts.window_ns):
+        same = (calls.name == calls.name[longest]) & (calls.start_ns > first_ns)
+        later_ns = int((calls.end_ns - calls.start_ns)[same].max(initial=0))
+        if not later_ns or longest_ns < max(COLD_RATIO * later_ns, COLD_FRAC * facts.window_ns):
+            return _prepared(facts, in_calls_ns)
+        begun_ns, fact = (
+            int(calls.start_ns[longest]),
+            headline("first_call", time=units.duration(longest_ns), call=name),
+        )
+        inside += f"; later ones took {units.duration(later_ns)} at most"
     return [
-        Finding(
-            rule="alone",
-            cost_ns=None,
-            cause="start-up",
-            detail=f": {units.duration(passed_ns)} of the record passed before the first op{facts.on_device}, {inside}",
-            lines=(),
+        replace(
+            facts.finding(
+                rule="alone",
+                cause="start-up",
+                detail=f": {inside}",
+                advice="The first calls initialize the device: run the cell once before recording",
+            ),
             start_ns=begun_ns,
             end_ns=first_ns,
-            device=facts.device,
-            advice="The first calls initialize the device: run the cell once before recording",
-            headline=headline("cold", time=units.duration(passed_ns)),
+            headline=fact,
             action=action("warm_up"),
         )
     ]
@@ -262,6 +275,7 @@ def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
 
 
 COLD_RATIO = 4  # of the first to the later ones
+COLD_FRAC = 0.02  # of the extent, in one such call
 
 
 def _is_cold(trace: Trace, operator: str, first_ns: int) -> bool:
