@@ -38,7 +38,7 @@ LEAST_OPEN_FRAC = 0.1  # of a run that the record does not explain
 _BETWEEN_OPS = frozenset({"many_gaps", "repeated_gap", "one_by_one"})
 _GRAPHS = {action(key) for key in ("graphs", "compile_or_graphs", "fuse_by_inductor")}
 _FEWER_LAUNCHES = _GRAPHS | {action("reduce_overhead")}
-_NOT_REPLAYED = {action(key) for key in ("smaller_batches", "bucket")}
+_NOT_REPLAYED = {action("smaller_batches")}
 
 
 @once_per_trace
@@ -268,10 +268,10 @@ def is_worth(answer: Answer, least_frac: float = LEAST_FRAC) -> bool:
     return "race" in answer.rules or worth_ns is None or worth_ns >= least_frac * answer.before_ns
 
 
-def place(answer: Answer) -> tuple[bool, bool, int]:
-    """Wrong results first, then by what is won, then by what is lost."""
-    replayed = answer.gain_ns is not None
-    return "race" not in answer.rules, not replayed, -((answer.gain_ns if replayed else answer.cost_ns) or 0)
+def place(answer: Answer) -> tuple[bool, int]:
+    """Wrong results first, then by what is won, or lost where no replay says what is won."""
+    worth_ns = answer.cost_ns if answer.gain_ns is None else answer.gain_ns
+    return "race" not in answer.rules, -(worth_ns or 0)
 
 
 # What is to know of the record.

@@ -288,6 +288,7 @@ _KEYS = {template: key for key, template in HEADLINES.items()}
 
 # Things that the values count.
 COUNTED = {
+    "collective": ("{n} collective", "{n} collectives"),
     "copy": ("{n} copy", "{n} copies"),
     "kernel": ("{n} kernel", "{n} kernels"),
     "launch": ("{n} launch", "{n} launches"),

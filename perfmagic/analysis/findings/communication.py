@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from perfmagic.analysis.findings.advice import FORWARD
-from perfmagic.analysis.findings.catalogue import action, headline
+from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_short
 from perfmagic.analysis.timeline.collectives import (
@@ -44,6 +44,7 @@ MANY = 100  # in a step; DDP's buckets of 25 MB make tens of a model with a bill
 # NCCL needs some 10 µs for any message between GPUs of a machine (NCCL tests, latency of small sizes): a kernel of less
 # than three times that is mostly latency
 SHORT_NS = 30_000
+_LATE_PYTHON = "Packed into fewer, larger buffers, as DDP does with its buckets, they take Python less time to launch"
 _BUCKETS = (
     "Fewer, larger collectives spend less time on latency: pack tensors into one buffer, as DDP does with its buckets"
 )
@@ -156,13 +157,15 @@ def _exposed(
         alone = _alone(facts)
         length = units.duration(total_ns(_where(facts, alone)))
         tail = f"{units.plural(len(alone), 'collective')} of DDP, {length}, overlapped nothing" if len(alone) else ""
-        more = [_nothing_queued(facts, parts.intervals[rule]), tail, pieces, describe_traffic(facts)]
+        late = _nothing_queued(facts, parts.intervals[rule])
+        advice = advice or (_LATE_PYTHON if pieces and late else "")
+        more = [late, tail, pieces, describe_traffic(facts)]
     return [
         Finding(
             rule=rule,
             cost_ns=total_ns(where),
             cause=cause,
-            headline=headline(rule, time=units.duration(exposed_ns)),
+            headline=_pieces_headline(facts, rows) if advice else headline(rule, time=units.duration(exposed_ns)),
             action=_action(facts, rule, bool(advice)),
             detail=f"{facts.on_device}: {sentences(f'{share} did not overlap with compute', longest_op, *more)}",
             lines=(line,) if line != NO_LINE else (),
@@ -173,6 +176,11 @@ def _exposed(
             where=where,
         )
     ]
+
+
+def _pieces_headline(facts: Facts, rows: Int64) -> str:
+    median_ns = np.median((facts.trace.ops.end_ns - facts.trace.ops.start_ns)[rows])
+    return headline("tiny_kernels", n=count_things(len(rows), "collective"), time=units.duration(float(median_ns)))
 
 
 def _action(facts: Facts, rule: str, in_pieces: bool) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.copy_overlap import HostCopies
-from perfmagic.analysis.findings.facts import Facts, uploads, waits_for_uploads
+from perfmagic.analysis.findings.facts import Facts, indexing_calls, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_frame, on_call_lines, on_sync_lines
 from perfmagic.analysis.timeline.copies import copied_again, pinned_bus
 from perfmagic.analysis.timeline.host_time import is_own_frame
@@ -193,11 +193,6 @@ def _queue_afterwards(facts: Facts, rows: Int64) -> list[str]:
 FAR_RATIO = 3  # times the longest of the others, as for gaps
 
 
-# They copy indices and values on the CPU to the device, each time and blocking (torch, ATen/native/
-# TensorAdvancedIndexing.cpp): the call has no non_blocking argument
-_INDEXING = frozenset({"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"})
-
-
 def pageable(facts: Facts, free: Intervals) -> Outcome:
     """Copies from pageable memory to the device that blocked Python.
 
@@ -232,7 +227,7 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
     detail = sentences(blocked, device_meanwhile(facts, rows), first, copies.overlap_reason)
     advice = _pageable_advice(facts, calls, rows, copies)
     finding = waiting(facts, free, "pageable", rows, cause, detail, advice, less_ns=launches_ns)
-    indexing = _indexing(facts, rows)
+    indexing = indexing_calls(facts, rows)
     launches = facts.trace.ops.launch[_repeated(facts, 0)]
     repeated = counted & np.isin(syncs.call, launches)
     again = np.flatnonzero(repeated | (waits_for_uploads(facts, repeated) & counts))
@@ -351,7 +346,7 @@ def _copies(facts: Facts, calls: Int64) -> HostCopies:
 
 def _pageable_advice(facts: Facts, calls: Int64, rows: Int64, copies: HostCopies) -> str:
     """How to keep the copies from blocking Python.  calls: their launches.  rows: these and the waits after them."""
-    indexed = np.isin(rows, _indexing(facts, rows))
+    indexed = np.isin(rows, indexing_calls(facts, rows))
     n_indexed = int(np.isin(calls, rows[indexed]).sum())
     if not n_indexed:
         return _pinning(copies)
@@ -359,15 +354,6 @@ def _pageable_advice(facts: Facts, calls: Int64, rows: Int64, copies: HostCopies
     which = f"{units.count(n_indexed)} of them, {blocked}," if n_indexed < len(calls) else "They"
     keep = f"{which} are tensors on the CPU that indexing copies to {facts.the_device}: keep indices and values there"
     return sentences(keep, f"for the others, {_pinning(copies)}" if n_indexed < len(calls) else "")
-
-
-def _indexing(facts: Facts, rows: Int64) -> Int64:
-    """The blocking calls of indexing operators, which copy their arguments from the CPU."""
-    trace, asker = facts.trace, facts.syncs.asker[rows]
-    indexing = np.array([name in _INDEXING for name in trace.names], bool)
-    known = rows[asker != NONE]
-    made: Int64 = known[indexing[trace.host_ops.name[facts.syncs.asker[known]]]]
-    return made
 
 
 def _pinning(copies: HostCopies) -> str:
