@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfmagic.analysis.findings.answer import Answer, Answers
-from perfmagic.analysis.findings.catalogue import action, count_things, headline, without_time
+from perfmagic.analysis.findings.catalogue import OPEN, action, count_things, decider_key, headline, without_time
 from perfmagic.analysis.findings.decider import answer_otherwise, who_decides, whole_ns
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import Node, known, tree
@@ -56,7 +56,7 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
     nodes, head = tree(outcomes, gains)
     groups = _by_remedy([*_with_headline(head.parts), *_with_headline(nodes)])
     every = [_answer(facts, gains, group) for group in groups]
-    is_open = decider.startswith("Open")
+    is_open = decider_key(decider) in OPEN
     least_frac = LEAST_OPEN_FRAC if is_open else LEAST_FRAC
     worth = sorted((answer for answer in every if answer.action and is_worth(answer, least_frac)), key=place)
     first = tuple(worth[:MOST_ANSWERS])

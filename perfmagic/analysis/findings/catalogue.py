@@ -285,6 +285,8 @@ HEADLINES |= {
 
 
 _KEYS = {template: key for key, template in HEADLINES.items()}
+_DECIDER_KEYS = {template: key for key, template in DECIDES.items()}
+OPEN = frozenset(key for key in DECIDES if key.startswith(("stalled", "no verdict"))) | {"mixed, unexplained"}
 
 # Things that the values count.
 COUNTED = {
@@ -315,6 +317,11 @@ def without_time(fact: str, after: str) -> str:
 def action(key: str, /, **values: object) -> Words:
     """An action with its values."""
     return phrase(ACTIONS[key], **values)
+
+
+def decider_key(decider: str) -> str:
+    """Which entry of DECIDES a decider is."""
+    return _DECIDER_KEYS[decider.template] if isinstance(decider, Words) else ""
 
 
 def decides(key: str, /, **values: object) -> Words:

@@ -182,8 +182,8 @@ def _on_time(facts: Facts, _finding: Finding) -> Change:
     """No collective takes longer than another of its kind: the last rank comes as early as this one."""
     ops = facts.trace.ops
     late = late_collectives(facts.trace, facts.device, facts.comm_names)
-    left = int(late.usual_ns.sum()) / int((ops.end_ns - ops.start_ns)[late.rows].sum())
-    return ShorterOps("without waiting for other ranks", tuple(late.rows.tolist()), left)
+    left = late.usual_ns / (ops.end_ns - ops.start_ns)[late.rows]
+    return ShorterOps("without waiting for other ranks", tuple(late.rows.tolist()), tuple(left.tolist()))
 
 
 def _waited_for_python(facts: Facts, finding: Finding) -> Intervals:

@@ -33,9 +33,9 @@ _OF_MODEL = (Why.PARAMETER, Why.BUFFER, Why.GRADIENT, Why.OPTIMIZER)
 class WhatIf:
     """A change of the cell and the peak it would have had.
 
-    change: in words or code.  line: of the cell, 0 for all of it.  because: what shows that it applies.  peak_bytes:
-    with the change.  saved_bytes: less than now.  about: whether it is an estimate; the others are replayed exactly.
-    headline, action: what was found and what to do, as in answers.
+    change: in words or code.  line: of the cell, 0 for all of it.  peak_bytes: with the change.  saved_bytes: less than
+    now.  about: whether it is an estimate; the others are replayed exactly.  headline, action: what was found and what
+    to do, as in answers.
     """
 
     change: str
@@ -43,11 +43,10 @@ class WhatIf:
     peak_bytes: int
     saved_bytes: int
     about: bool
-    because: str
     headline: str
     action: str
 
-    shown: ClassVar[tuple[str, ...]] = ("change", "line", "peak_bytes", "saved_bytes", "about", "because")
+    shown: ClassVar[tuple[str, ...]] = ("change", "line", "peak_bytes", "saved_bytes", "about", "headline")
 
 
 def what_if(ledger: Ledger, text: Descriptions) -> Rows[WhatIf]:
@@ -80,10 +79,9 @@ class _Replay:
         ends = {row: self._ledger.order_at(self._freed_ns(row)) for row in rows}
         where = f"lines {min(lines)}–{max(lines)}" if min(lines) != max(lines) else f"line {lines[0]}"
         change = f"with torch.no_grad(): around {where}"
-        because = "no backward pass follows in this cell"
         size = units.size(int(self._ledger.blocks.size_bytes[rows][self._ledger.at_peak[rows]].sum()))
         answer = headline("graph_without_backward", size=size), action("no_grad", lines=where)
-        yield replace(self._change(change, min(lines), ends, because, answer), about=not kept)
+        yield replace(self._change(change, min(lines), ends, answer), about=not kept)
 
     def detach(self) -> Iterator[WhatIf]:
         """Of what a container collects."""
@@ -94,16 +92,15 @@ class _Replay:
             line, code = self._line_with(container, tensors[0])
             roots = [int(self._visits.root[self._ledger.visit[row]]) for row in tensors]
             ends = {row: self._ledger.order_at(self._next_round_ns(row, roots)) for row in rows}
-            because = f"`{container}` keeps the graph of every round"
             name = _appended(container, code)
             change = f"{container}.append({name}.detach())" if name else f"put .detach() results into `{container}`"
             fact = headline("graph_of_rounds", name=container)
             do = action("store_detached", name=f"{name}.detach()" if name else ".detach()", container=container)
-            yield self._change(change, line, ends, because, (fact, do))
+            yield self._change(change, line, ends, (fact, do))
             if name:
                 ends = {row: self._ledger.order_at(self._round_end_ns(self._root(row))) for row in (*rows, *tensors)}
                 answer = fact, action("store_item", name=name, container=container)
-                yield self._change(f"{container}.append({name}.item()) and del {name}", line, ends, because, answer)
+                yield self._change(f"{container}.append({name}.item()) and del {name}", line, ends, answer)
 
     def deleted(self) -> Iterator[WhatIf]:
         """Results of a round that live until the next round assigns the name again."""
@@ -119,9 +116,8 @@ class _Replay:
             name = _assigned(self._code(rows[0]))
             if name and all(self._why[row].holder in ("", name) for row in rows):
                 ends = {row: ledger.order_at(self._round_end_ns(self._root(row))) for row in rows}
-                because = f"`{name}` of a round lives until line {line} has run again"
                 answer = headline("round_outlived", name=name, line=line), action("delete_in_round", name=name)
-                yield self._change(f"del {name} at the end of the round", line, ends, because, answer)
+                yield self._change(f"del {name} at the end of the round", line, ends, answer)
 
     def gradients(self) -> Iterator[WhatIf]:
         """Gradients that outlive the next forward pass, as zero_grad() comes after it."""
@@ -138,9 +134,8 @@ class _Replay:
             end_ns = self._round_end_ns(root) if root else 0
             ends[row] = AT_THE_START if ledger.before[row] else ledger.order_at(end_ns)
         if ends:
-            because = f"line {line} gives gradients back after the forward pass has allocated"
             answer = headline("late_zero_grad", line=line), action("zero_grad_first")
-            yield self._change("zero_grad() before the forward pass", line, ends, because, answer)
+            yield self._change("zero_grad() before the forward pass", line, ends, answer)
 
     def half_batch(self) -> Iterator[WhatIf]:
         """Twice half the batch, gradients added up: what is not of the model halves."""
@@ -156,17 +151,16 @@ class _Replay:
         # the second half begins with all gradients of the first
         most = ledger.replayed({}, np.where(gradients, ledger.blocks.size_bytes, 0))
         peak = ledger.replayed({}, np.where(gradients, 0, size)) + most
-        because = "what is kept for the backward pass grows with the batch"
         change = "half the batch, twice, with gradients added up"
         fact = headline(
             "grows_with_batch", size=units.size(int(ledger.blocks.size_bytes[ledger.at_peak & ~fixed].sum()))
         )
-        yield WhatIf(change, 0, peak, ledger.peak_bytes - peak, True, because, fact, action("half_batch"))
+        yield WhatIf(change, 0, peak, ledger.peak_bytes - peak, True, fact, action("half_batch"))
 
-    def _change(self, change: str, line: int, ends: dict[int, float], because: str, answer: tuple[str, str]) -> WhatIf:
+    def _change(self, change: str, line: int, ends: dict[int, float], answer: tuple[str, str]) -> WhatIf:
         """The change, replayed.  answer: headline and action."""
         peak = self._ledger.replayed(ends)
-        return WhatIf(change, line, peak, self._ledger.peak_bytes - peak, False, because, *answer)
+        return WhatIf(change, line, peak, self._ledger.peak_bytes - peak, False, *answer)
 
     def _rows(self, why: Why, *, before: bool = False) -> list[int]:
         wanted = [row for row, reason in enumerate(self._why) if reason.why is why]

@@ -74,7 +74,7 @@ class MemoryDoc:
     def change_table(self) -> Table:
         """The change with its cause, the peak it would have, how much less that is."""
         rows = [
-            (f"{row.change} ({row.because})", f"{about(row)}{units.size(row.peak_bytes)}", units.size(row.saved_bytes))
+            (row.change, f"{about(row)}{units.size(row.peak_bytes)}", units.size(row.saved_bytes))
             for row in self.what_if
         ]
         return Table("what would lower the peak", ("", "peak", "less"), rows)

@@ -325,12 +325,11 @@ class _Painter:
         canvas.boxes([(6, y + 3, max(0.5, width), ROW_PX - 7)], "memory")
         canvas.text(PEAK_X, y + 12.5, units.size(row.peak_bytes), anchor="end")
         canvas.text(LESS_X, y + 12.5, f"{about(row)}−{units.size(row.saved_bytes)}", "ink2", anchor="end")
-        words = f"{row.change} ({row.because})"
         if self._is_narrow:
-            y = self._lines(words, INDENT_PX, y + LINE_PX)
+            y = self._lines(row.change, INDENT_PX, y + LINE_PX)
         elif self._is_stacked:
-            y = self._lines(words, CHANGE_X, y)
+            y = self._lines(row.change, CHANGE_X, y)
         else:
-            canvas.text(CHANGE_X, y + 12.5, fitted(words, WIDTH_PX - CHANGE_X - 4, 10))
+            canvas.text(CHANGE_X, y + 12.5, fitted(row.change, WIDTH_PX - CHANGE_X - 4, 10))
         canvas.boxes([(0, y + ROW_PX - 0.5, canvas.width_px, 0.5)], "rule")
         return y + ROW_PX

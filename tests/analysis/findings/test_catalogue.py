@@ -12,8 +12,11 @@ from perfmagic.analysis.findings.catalogue import (
     DECIDES,
     HEADLINE_CHARS,
     HEADLINES,
+    OPEN,
     WITHOUT_TIME,
     action,
+    decider_key,
+    decides,
     headline,
     without_time,
 )
@@ -139,3 +142,12 @@ def test_a_loader_without_workers_asks_for_some() -> None:
         "Loading data kept the device waiting for 164 ms",
         "Set DataLoader(…, num_workers=…), so that it fetches ahead",
     )
+
+
+def test_a_decider_is_known_by_its_entry() -> None:
+    assert {key for key, words in DECIDES.items() if words.startswith("Open")} - OPEN == {
+        "ranks_cpu_unknown",
+        "ranks_sampled",
+    }
+    assert all(DECIDES[key].startswith("Open") for key in OPEN)
+    assert decider_key(decides("host-bound", share="9 %")) == "host-bound"

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
@@ -69,13 +70,13 @@ class FasterKernels(change.Change):
 class ShorterOps(change.Change):
     """Some ops that take a part of their time.
 
-    what: description of the change.  ops: rows of trace.ops.  left: what is left of their time.
+    what: description of the change.  ops: rows of trace.ops.  left: what is left of their time, of all or of each.
     bound: whether no change can make them shorter.
     """
 
     what: str
     ops: tuple[int, ...] = field(repr=False)
-    left: float = 0.0
+    left: float | tuple[float, ...] = 0.0
     bound: bool = True
 
     stage = change.Stage.LENGTHS
@@ -93,13 +94,14 @@ class ShorterOps(change.Change):
         return self.what
 
     def apply(self, graph: Graph, *, best: bool) -> Graph:
-        return _scaled(graph, np.array(self.ops, np.int64), self.left if best else (1 + self.left) / 2)
+        left = np.asarray(self.left)
+        return _scaled(graph, np.array(self.ops, np.int64), left if best else (1 + left) / 2)
 
 
-def _scaled(graph: Graph, rows: Int64, left: float) -> Graph:
+def _scaled(graph: Graph, rows: Int64, left: npt.ArrayLike) -> Graph:
     """A graph in which some ops take a part of their time."""
     changed = graph.copy()
-    change.set_lengths(changed, rows, (changed.length_ns[graph.op_node[rows]] * left).astype(np.int64))
+    change.set_lengths(changed, rows, (changed.length_ns[graph.op_node[rows]] * np.asarray(left)).astype(np.int64))
     return changed
 
 
