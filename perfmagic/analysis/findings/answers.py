@@ -121,10 +121,16 @@ def _with_headline(nodes: Iterable[Node], above: Finding | None = None) -> Itera
 
 
 def _by_remedy(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """The findings with one action together, and each of those without one alone."""
+    """The findings with one action together, and each of those without one alone.
+
+    What torch.compile or a CUDA graph would do, a graph does where another finding asks for that alone.
+    """
     groups: dict[str, list[Finding]] = {}
+    graphs = action("graphs")
+    by_graph = _GRAPHS if any(finding.action == graphs for finding in findings) else ()
     for i, finding in enumerate(findings):
-        groups.setdefault(finding.action or f"{i}", []).append(finding)
+        of_graph = replace(finding, action=graphs) if finding.action in by_graph else finding
+        groups.setdefault(of_graph.action or f"{i}", []).append(of_graph)
     return list(groups.values())
 
 

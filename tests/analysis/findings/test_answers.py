@@ -161,6 +161,12 @@ def test_a_collective_far_slower_than_a_larger_one_waits_for_another_rank() -> N
     assert answer.cost_ns <= (6_132 - 542 + 1_021 - 133) * 1_000
 
 
+def test_work_for_torch_compile_or_graphs_is_one_answer_with_work_for_graphs_alone() -> None:
+    (answer,) = (a for a in answered("b200_pdl_overlaps_python_stacks").answers if "CUDA graphs" in a.action)
+    assert answer.action == action("graphs")
+    assert {"one_by_one", "many_gaps", "repeated_gap"} == {*answer.rules}
+
+
 def test_indices_kept_on_the_device_have_a_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfmagic.analysis.findings.answers.MOST_ANSWERS", 5)  # three others gain more
     answers = find_answers(read_trace(real("dlrm_8ranks/worker0_step_12.1694128201545")))
