@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfmagic.analysis.findings.answer import Answer, Answers
-from perfmagic.analysis.findings.catalogue import action, count_things, headline, without_time
+from perfmagic.analysis.findings.catalogue import OPEN, action, count_things, decider_key, headline, without_time
 from perfmagic.analysis.findings.decider import answer_otherwise, who_decides, whole_ns
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import Node, known, tree
@@ -38,7 +38,7 @@ LEAST_OPEN_FRAC = 0.1  # of a run that the record does not explain
 _BETWEEN_OPS = frozenset({"many_gaps", "repeated_gap", "one_by_one"})
 _GRAPHS = {action(key) for key in ("graphs", "compile_or_graphs", "fuse_by_inductor")}
 _FEWER_LAUNCHES = _GRAPHS | {action("reduce_overhead")}
-_NOT_REPLAYED = {action(key) for key in ("smaller_batches", "bucket")}
+_NOT_REPLAYED = {action("smaller_batches")}
 
 
 @once_per_trace
@@ -56,7 +56,7 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
     nodes, head = tree(outcomes, gains)
     groups = _by_remedy([*_with_headline(head.parts), *_with_headline(nodes)])
     every = [_answer(facts, gains, group) for group in groups]
-    is_open = decider.startswith("Open")
+    is_open = decider_key(decider) in OPEN
     least_frac = LEAST_OPEN_FRAC if is_open else LEAST_FRAC
     worth = sorted((answer for answer in every if answer.action and is_worth(answer, least_frac)), key=place)
     first = tuple(worth[:MOST_ANSWERS])
@@ -121,10 +121,16 @@ def _with_headline(nodes: Iterable[Node], above: Finding | None = None) -> Itera
 
 
 def _by_remedy(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """The findings with one action together, and each of those without one alone."""
+    """The findings with one action together, and each of those without one alone.
+
+    What torch.compile or a CUDA graph would do, a graph does where another finding asks for that alone.
+    """
     groups: dict[str, list[Finding]] = {}
+    graphs = action("graphs")
+    by_graph = _GRAPHS if any(finding.action == graphs for finding in findings) else ()
     for i, finding in enumerate(findings):
-        groups.setdefault(finding.action or f"{i}", []).append(finding)
+        of_graph = replace(finding, action=graphs) if finding.action in by_graph else finding
+        groups.setdefault(of_graph.action or f"{i}", []).append(of_graph)
     return list(groups.values())
 
 
@@ -268,10 +274,10 @@ def is_worth(answer: Answer, least_frac: float = LEAST_FRAC) -> bool:
     return "race" in answer.rules or worth_ns is None or worth_ns >= least_frac * answer.before_ns
 
 
-def place(answer: Answer) -> tuple[bool, bool, int]:
-    """Wrong results first, then by what is won, then by what is lost."""
-    replayed = answer.gain_ns is not None
-    return "race" not in answer.rules, not replayed, -((answer.gain_ns if replayed else answer.cost_ns) or 0)
+def place(answer: Answer) -> tuple[bool, int]:
+    """Wrong results first, then by what is won, or lost where no replay says what is won."""
+    worth_ns = answer.cost_ns if answer.gain_ns is None else answer.gain_ns
+    return "race" not in answer.rules, -(worth_ns or 0)
 
 
 # What is to know of the record.

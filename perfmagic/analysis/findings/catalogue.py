@@ -72,6 +72,7 @@ HEADLINES = {
     "sync_once": "{call} stops Python for {time}",
     "pageable": "Copies from pageable memory block Python: {n}",
     "indexing": "Indexing copies {n} from the CPU each time",
+    "repeated_copy": "A loop copies `{name}` to the device {n} times, unchanged",
     "slow_copies": "Copies from pageable memory are slow: {time} more than pinned ones",
     "exposed_copy": "{time} of copies overlap no compute",
     "exposed_communication": "{time} of communication overlaps no compute",
@@ -148,6 +149,7 @@ ACTIONS = {
     "more_workers": "Raise num_workers or prefetch_factor of the DataLoader",
     "read_later": "Read the values once, after the loop",
     "pin": "Use pin_memory() and .to(…, non_blocking=True)",
+    "copy_once": "Copy it once before the loop, and keep it on the device",
     "keep_indices": "Keep index and values on the device",
     "prefetch": "Copy the next batch on another stream while this one computes",
     "read_on_stream": "Copy results on another stream, and wait before they are read",
@@ -283,9 +285,12 @@ HEADLINES |= {
 
 
 _KEYS = {template: key for key, template in HEADLINES.items()}
+_DECIDER_KEYS = {template: key for key, template in DECIDES.items()}
+OPEN = frozenset(key for key in DECIDES if key.startswith(("stalled", "no verdict"))) | {"mixed, unexplained"}
 
 # Things that the values count.
 COUNTED = {
+    "collective": ("{n} collective", "{n} collectives"),
     "copy": ("{n} copy", "{n} copies"),
     "kernel": ("{n} kernel", "{n} kernels"),
     "launch": ("{n} launch", "{n} launches"),
@@ -312,6 +317,11 @@ def without_time(fact: str, after: str) -> str:
 def action(key: str, /, **values: object) -> Words:
     """An action with its values."""
     return phrase(ACTIONS[key], **values)
+
+
+def decider_key(decider: str) -> str:
+    """Which entry of DECIDES a decider is."""
+    return _DECIDER_KEYS[decider.template] if isinstance(decider, Words) else ""
 
 
 def decides(key: str, /, **values: object) -> Words:

@@ -44,6 +44,9 @@ MANY = 100  # in a step; DDP's buckets of 25 MB make tens of a model with a bill
 # NCCL needs some 10 µs for any message between GPUs of a machine (NCCL tests, latency of small sizes): a kernel of less
 # than three times that is mostly latency
 SHORT_NS = 30_000
+_LATE_PYTHON = phrase(
+    "Packed into fewer, larger buffers, as DDP does with its buckets, they take Python less time to launch"
+)
 _BUCKETS = phrase(
     "Fewer, larger collectives spend less time on latency: pack tensors into one buffer, as DDP does with its buckets"
 )
@@ -176,6 +179,7 @@ def _exposed(
             time=length,
         )
         queued = _nothing_queued(facts, parts.intervals[rule])
+        advice = advice or (_LATE_PYTHON if pieces and queued else "")
         more = [queued, tail if len(alone) else "", pieces, describe_traffic(facts)]
     share = phrase(
         "{part}{directions} did not overlap with compute", part=_part(exposed_ns, all_ns), directions=directions
@@ -185,7 +189,7 @@ def _exposed(
             rule=rule,
             cost_ns=total_ns(where),
             cause=cause,
-            headline=headline(rule, time=units.duration(exposed_ns)),
+            headline=_pieces_headline(facts, rows) if advice else headline(rule, time=units.duration(exposed_ns)),
             action=_action(facts, rule, bool(advice)),
             detail=phrase("{where}: {facts}", where=facts.on_device, facts=sentences(share, longest_op, *more)),
             lines=(line,) if line != NO_LINE else (),
@@ -196,6 +200,11 @@ def _exposed(
             where=where,
         )
     ]
+
+
+def _pieces_headline(facts: Facts, rows: Int64) -> str:
+    median_ns = np.median((facts.trace.ops.end_ns - facts.trace.ops.start_ns)[rows])
+    return headline("tiny_kernels", n=count_things(len(rows), "collective"), time=units.duration(float(median_ns)))
 
 
 def _action(facts: Facts, rule: str, in_pieces: bool) -> str:

@@ -388,6 +388,20 @@ def waits_for_uploads(facts: Facts, upload: Bool | None = None) -> Bool:
     return waits
 
 
+# They copy indices and values on the CPU to the device, each time and blocking (torch, ATen/native/
+# TensorAdvancedIndexing.cpp): the call has no non_blocking argument
+_INDEXING = frozenset({"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"})
+
+
+def indexing_calls(facts: Facts, rows: Int64) -> Int64:
+    """The blocking calls of indexing operators, which copy their arguments from the CPU."""
+    trace, asker = facts.trace, facts.syncs.asker[rows]
+    indexing = np.array([name in _INDEXING for name in trace.names], bool)
+    known = rows[asker != NONE]
+    made: Int64 = known[indexing[trace.host_ops.name[facts.syncs.asker[known]]]]
+    return made
+
+
 FEW_GAPS = 10  # with so few none is exceptional
 EARLY_FRAC = 0.05  # of the ops: a gap behind no more of them belongs to the beginning
 

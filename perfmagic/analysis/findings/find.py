@@ -36,7 +36,7 @@ from perfmagic.analysis.findings.record import (
     streams,
     went_on_alone,
 )
-from perfmagic.analysis.findings.sync import pageable, slower_copies, sync
+from perfmagic.analysis.findings.sync import pageable, repeated_copy, slower_copies, sync
 from perfmagic.analysis.findings.verdict import claimed_by_verdict, failed, kind_of, no_verdict, verdict_of
 from perfmagic.analysis.timeline.trust import incomplete_graphs
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, Verdict
@@ -53,7 +53,7 @@ Claim = Callable[[Facts, Intervals], Outcome]
 Rule = Callable[[Facts], Outcome]
 FOR_HOST: tuple[Claim, ...] = (data_loading, in_call, began_late, zero_grad, one_by_one, repeated_gap, many_gaps)
 IDLE: tuple[Claim, ...] = (pageable, sync, repeated_gap_queued, went_on_alone)
-EXPOSED: tuple[Claim, ...] = (exposed_communication, exposed_copy)
+EXPOSED: tuple[Claim, ...] = (exposed_communication, repeated_copy, exposed_copy)
 BUSY: tuple[Rule, ...] = (unaligned_gemm, eager_attention, tensor_cores, low_occupancy, tiny_kernels)
 WITHOUT_TIME: tuple[Rule, ...] = (start_up, step, streams, graph_launch, communication)
 WITHOUT_DURATIONS: tuple[Rule, ...] = (race, queue_full, clocks, incomplete)  # true whatever the ops lasted
@@ -196,9 +196,9 @@ def _busy_nodes(outcomes: Outcomes, gains: Gains) -> list[Node]:
 
 def _parts_of_exposed(outcomes: Outcomes, exposed: Finding) -> tuple[Node, ...]:
     """Waits for another rank; what pageable memory costs of the time of exposed copies."""
-    if exposed.rule != "exposed_copy":
+    if exposed.rule == "exposed_communication":
         return tuple(_nodes(outcomes, (waits_for_rank,)))
-    return tuple(Node(finding) for finding in outcomes.slower_copies())
+    return tuple(Node(finding) for finding in outcomes.slower_copies()) if exposed.rule == "exposed_copy" else ()
 
 
 def _flat(nodes: Sequence[Node], verdict: Node, gains: Gains) -> tuple[Finding, ...]:

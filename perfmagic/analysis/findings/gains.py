@@ -8,27 +8,29 @@ from functools import cached_property
 
 import numpy as np
 
-from perfmagic.analysis.findings.facts import THE_CELL, Facts, uploads, waits_for_uploads
+from perfmagic.analysis.findings.catalogue import action
+from perfmagic.analysis.findings.facts import THE_CELL, Facts, indexing_calls, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few
 from perfmagic.analysis.replay.changes.change import COPIES, Change
-from perfmagic.analysis.replay.changes.copies import Overlapped, Pin
+from perfmagic.analysis.replay.changes.copies import Overlapped, Pin, Without
 from perfmagic.analysis.replay.changes.host import NoItem, Prefetch, WithoutPython
 from perfmagic.analysis.replay.changes.kernels import OneGraph, ShorterOps
 from perfmagic.analysis.replay.prediction import (
     Prediction,
     Readings,
     if_others,
-    in_passing,
     not_predictable,
     path_shares,
     predict,
+    replayed_in_passing,
 )
 from perfmagic.analysis.timeline.collectives import late_collectives
+from perfmagic.analysis.timeline.copies import copied_again
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.intervals import Intervals, intersect
-from perfmagic.trace.columns import Int64
-from perfmagic.trace.names import OpClass
+from perfmagic.trace.columns import NONE, Int64
+from perfmagic.trace.names import OpClass, op_classes
 
 _PYTHON = {
     "repeated_gap": phrase("without Python's work in these gaps"),
@@ -53,7 +55,7 @@ class Gains:
     def readings(self) -> Readings | None:
         """The trace as graphs, None where nothing can be predicted from it, or not in passing."""
         trace = self._facts.trace
-        if not in_passing(trace):  # of a larger one gains are worked out when they are asked for
+        if not replayed_in_passing(trace):  # of a larger one gains are worked out when they are asked for
             return None
         readings = Readings.from_trace(trace)
         return None if not_predictable(readings.stays) else readings
@@ -166,6 +168,11 @@ def describe_time(prediction: Prediction, run: str) -> str:
 def change_of(facts: Facts, finding: Finding) -> Change | None:
     """The change that a finding asks for; None where it asks for none that can be replayed."""
     rule = finding.rule
+    if finding.action == action("copy_once"):
+        again = (tensor.rows[1:] for tensor in copied_again(facts.trace, facts.device))
+        return Without(phrase("copy once, before the loop"), tuple(np.concatenate(list(again)).tolist()))
+    if finding.action in _BY_ACTION:
+        return _BY_ACTION[finding.action](facts)
     if rule == "pageable" and finding.cause != "copies from pageable memory are slow":
         return Pin()
     if rule in _CHANGES:
@@ -187,8 +194,8 @@ def _on_time(facts: Facts, _finding: Finding) -> Change:
     """No collective takes longer than another of its kind: the last rank comes as early as this one."""
     ops = facts.trace.ops
     late = late_collectives(facts.trace, facts.device, facts.comm_names)
-    left = int(late.usual_ns.sum()) / int((ops.end_ns - ops.start_ns)[late.rows].sum())
-    return ShorterOps(phrase("without waiting for other ranks"), tuple(late.rows.tolist()), left)
+    left = late.usual_ns / (ops.end_ns - ops.start_ns)[late.rows]
+    return ShorterOps(phrase("without waiting for other ranks"), tuple(late.rows.tolist()), tuple(left.tolist()))
 
 
 def _waited_for_python(facts: Facts, finding: Finding) -> Intervals:
@@ -208,6 +215,33 @@ def _reads(facts: Facts, finding: Finding) -> NoItem | None:
     return None
 
 
+def _copy_once(facts: Facts) -> Change:
+    again = [tensor.rows[1:] for tensor in copied_again(facts.trace, facts.device)]
+    return Without(phrase("copy once, before the loop"), tuple(np.concatenate(again).tolist()))
+
+
+def _keep_indices(facts: Facts) -> Change:
+    calls = facts.syncs.call[indexing_calls(facts, np.flatnonzero(uploads(facts)))]
+    copies = np.flatnonzero((facts.trace.ops.launch != NONE) & np.isin(facts.trace.ops.launch, calls))
+    return Without(phrase("keep index and values on the device"), tuple(copies.tolist()))
+
+
+def _in_buckets(facts: Facts) -> Change:
+    """The collectives of each step launched at once: at best a bucket of them costs Python no more."""
+    is_communication = op_classes(facts.trace, facts.comm_names) == OpClass.COMMUNICATION
+    rows = np.flatnonzero(is_communication & (facts.trace.ops.device == facts.device))
+    begins_ns = [step.start_ns for step in facts.steps if step.n_ops][1:]
+    parts = np.split(rows, np.searchsorted(facts.trace.launch_start_ns()[rows], begins_ns))
+    return OneGraph(
+        stretches=tuple(tuple(part.tolist()) for part in parts), what=phrase("put tensors into few buckets")
+    )
+
+
+_BY_ACTION: dict[str, Callable[[Facts], Change]] = {
+    action("copy_once"): _copy_once,
+    action("keep_indices"): _keep_indices,
+    action("bucket"): _in_buckets,
+}
 _CHANGES: dict[str, Callable[[Facts, Finding], Change | None]] = {
     "sync": _reads,
     "data_loading": lambda _facts, _finding: Prefetch(),

@@ -236,11 +236,21 @@ def start_up(facts: Facts) -> Outcome:
     before_ns = np.minimum(calls.end_ns, first_ns) - np.maximum(calls.start_ns, begun_ns)
     before = np.flatnonzero(before_ns > 0)
     in_calls_ns = total_ns(clip(union(calls.start_ns[before], calls.end_ns[before]), begun_ns, first_ns))
-    if in_calls_ns < max(1, ALONE_FRAC * facts.window_ns):
+    if not in_calls_ns:
         return _prepared(facts, in_calls_ns)
     longest = int(before[before_ns[before].argmax()])
-    name, passed_ns = trace.names[calls.name[longest]], first_ns - begun_ns
-    inside = phrase(", {time} of it in one {name}", time=units.duration(int(before_ns[longest])), name=name)
+    name, longest_ns, passed_ns = trace.names[calls.name[longest]], int(before_ns[longest]), first_ns - begun_ns
+    inside = phrase(", {time} of it in one {name}", time=units.duration(longest_ns), name=name)
+    fact = headline("cold", time=units.duration(passed_ns))
+    if in_calls_ns < max(1, ALONE_FRAC * facts.window_ns):
+        same = (calls.name == calls.name[longest]) & (calls.start_ns > first_ns)
+        later_ns = int((calls.end_ns - calls.start_ns)[same].max(initial=0))
+        if not later_ns or longest_ns < max(COLD_RATIO * later_ns, COLD_FRAC * facts.window_ns):
+            return _prepared(facts, in_calls_ns)
+        begun_ns = int(calls.start_ns[longest])
+        fact = headline("first_call", time=units.duration(longest_ns), call=name)
+        later = phrase("; later ones took {time} at most", time=units.duration(later_ns))
+        inside = phrase("{a}{b}", a=inside, b=later)
     return [
         Finding(
             rule="alone",
@@ -252,7 +262,7 @@ def start_up(facts: Facts) -> Outcome:
             end_ns=first_ns,
             device=facts.device,
             advice=phrase("The first calls initialize the device: run the cell once before recording"),
-            headline=headline("cold", time=units.duration(passed_ns)),
+            headline=fact,
             action=action("warm_up"),
         )
     ]
@@ -298,6 +308,7 @@ def _passed(facts: Facts, passed_ns: int, inside: str = "") -> str:
 
 
 COLD_RATIO = 4  # of the first to the later ones
+COLD_FRAC = 0.02  # of the extent, in one such call
 
 
 def _is_cold(trace: Trace, operator: str, first_ns: int) -> bool:

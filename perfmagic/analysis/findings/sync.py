@@ -1,4 +1,4 @@
-"""The findings "Python blocked" and "pageable HtoD copies": what blocked Python, and which code caused it."""
+"""The findings "Python blocked", "pageable HtoD copies" and "copied again": what they cost, and whose code it is."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.copy_overlap import HostCopies
-from perfmagic.analysis.findings.facts import Facts, uploads, waits_for_uploads
+from perfmagic.analysis.findings.facts import Facts, indexing_calls, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_frame, on_call_lines, on_sync_lines
-from perfmagic.analysis.timeline.copies import pinned_bus
+from perfmagic.analysis.timeline.copies import copied_again, pinned_bus
 from perfmagic.analysis.timeline.host_time import is_own_frame
 from perfmagic.analysis.timeline.idle import LAUNCH_LATENCY_NS
 from perfmagic.base import units
@@ -212,11 +212,6 @@ def _queue_afterwards(facts: Facts, rows: Int64) -> list[str]:
 FAR_RATIO = 3  # times the longest of the others, as for gaps
 
 
-# They copy indices and values on the CPU to the device, each time and blocking (torch, ATen/native/
-# TensorAdvancedIndexing.cpp): the call has no non_blocking argument
-_INDEXING = frozenset({"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"})
-
-
 def pageable(facts: Facts, free: Intervals) -> Outcome:
     """Copies from pageable memory to the device that blocked Python.
 
@@ -257,12 +252,62 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
     detail = sentences(blocked, device_meanwhile(facts, rows), first if len(start_up) else "", copies.overlap_reason)
     advice = _pageable_advice(facts, calls, rows, copies)
     finding = waiting(facts, free, "pageable", rows, cause, detail, advice, less_ns=launches_ns)
-    indexing = _indexing(facts, rows)
-    indexed = 2 * int(syncs.blocked_ns[indexing].sum()) > blocked_ns  # by time: a few of thousands may be most of it
+    indexing = indexing_calls(facts, rows)
+    launches = facts.trace.ops.launch[_repeated(facts, 0)]
+    repeated = copied & np.isin(syncs.call, launches)
+    again = np.flatnonzero(repeated | (waits_for_uploads(facts, repeated) & counts))
+    # by time: a few of thousands may be most of it
+    is_indexed, is_again = (2 * int(syncs.blocked_ns[some].sum()) > blocked_ns for some in (indexing, again))
+    if is_again:
+        return [replace(finding, headline=_copied_headline(facts), action=action("copy_once"), advice="")]
     n_tensors = count_things(int(np.isin(calls, indexing).sum()), "tensor")
-    n = count_things(len(calls), "copy")
-    fact = headline("indexing", n=n_tensors) if indexed else headline("pageable", n=n)
-    return [replace(finding, headline=fact, action=action("keep_indices" if indexed else "pin"))]
+    fact = headline("indexing", n=n_tensors) if is_indexed else headline("pageable", n=count_things(len(calls), "copy"))
+    return [replace(finding, headline=fact, action=action("keep_indices" if is_indexed else "pin"))]
+
+
+def repeated_copy(facts: Facts, free: Intervals) -> Outcome:
+    """Exposed copies of tensors that a loop copies to the device in each round; the first of each costs nothing."""
+    tensors, ops = copied_again(facts.trace, facts.device), facts.trace.ops
+    where, again = (
+        intersect(free, union(ops.start_ns[rows], ops.end_ns[rows]))
+        for rows in (_repeated(facts, 0), _repeated(facts, 1))
+    )
+    if not tensors:
+        return Silent("no line of the cell copies a tensor again that its loop leaves as it is")
+    if total_ns(again) < facts.notable_ns:
+        return facts.below_notable("copying the same tensors again took", total_ns(again))
+    which = [
+        phrase("{name} {times} on line {line}", name=t.name, times=count_things(len(t.rows), "time"), line=t.line)
+        for t in tensors
+    ]
+    finding = facts.finding(
+        rule="repeated_copy",
+        cause=phrase("the same tensor is copied again"),
+        detail=phrase(": the cell copies {tensors}, and its loop neither binds nor changes it", tensors=listed(which)),
+        where=where,
+    )
+    return [
+        replace(
+            finding,
+            cost_ns=total_ns(again),
+            headline=_copied_headline(facts),
+            action=action("copy_once"),
+            lines=tuple(tensor.line for tensor in tensors),
+            start_ns=int(where[0, 0]),
+            end_ns=int(where[-1, 1]),
+        )
+    ]
+
+
+def _repeated(facts: Facts, first: int) -> Int64:
+    """The copies of tensors that a loop copies again, rows of trace.ops.  first: of each, 0 or 1."""
+    tensors = copied_again(facts.trace, facts.device)
+    return np.concatenate([np.zeros(0, np.int64), *(tensor.rows[first:] for tensor in tensors)])
+
+
+def _copied_headline(facts: Facts) -> str:
+    most = max(copied_again(facts.trace, facts.device), key=lambda tensor: len(tensor.rows))
+    return headline("repeated_copy", name=most.name, n=units.count(len(most.rows)))
 
 
 def slower_copies(facts: Facts, exposed_copy: Callable[[], Outcome]) -> Outcome:
@@ -275,7 +320,7 @@ def slower_copies(facts: Facts, exposed_copy: Callable[[], Outcome]) -> Outcome:
     if not len(calls):
         return Silent("no pageable copy to the device was recorded")
     copies, bus, ops = _copies(facts, calls), pinned_bus(facts.trace, facts.device), facts.trace.ops
-    sized = copies.rows[ops.size_bytes[copies.rows] != NONE]
+    sized = copies.rows[(ops.size_bytes[copies.rows] != NONE) & ~np.isin(copies.rows, _repeated(facts, 0))]
     if bus is None or not len(sized):
         return Silent("the size of the pageable copies or the bandwidth of the bus is not known")
     exposed = exposed_copy()
@@ -334,7 +379,7 @@ def _copies(facts: Facts, calls: Int64) -> HostCopies:
 
 def _pageable_advice(facts: Facts, calls: Int64, rows: Int64, copies: HostCopies) -> str:
     """How to keep the copies from blocking Python.  calls: their launches.  rows: these and the waits after them."""
-    indexed = np.isin(rows, _indexing(facts, rows))
+    indexed = np.isin(rows, indexing_calls(facts, rows))
     n_indexed = int(np.isin(calls, rows[indexed]).sum())
     if not n_indexed:
         return _pinning(copies)
@@ -347,15 +392,6 @@ def _pageable_advice(facts: Facts, calls: Int64, rows: Int64, copies: HostCopies
     )
     others = phrase("for the others, {advice}", advice=_pinning(copies))
     return sentences(keep, others if n_indexed < len(calls) else "")
-
-
-def _indexing(facts: Facts, rows: Int64) -> Int64:
-    """The blocking calls of indexing operators, which copy their arguments from the CPU."""
-    trace, asker = facts.trace, facts.syncs.asker[rows]
-    indexing = np.array([name in _INDEXING for name in trace.names], bool)
-    known = rows[asker != NONE]
-    made: Int64 = known[indexing[trace.host_ops.name[facts.syncs.asker[known]]]]
-    return made
 
 
 def _pinning(copies: HostCopies) -> str:

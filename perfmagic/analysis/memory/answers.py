@@ -76,6 +76,8 @@ class _Answers:
         parts = sorted(self._of_kind.items(), key=lambda item: -item[1])
         (kind, size), *others = parts or [(Kind.BEFORE, 0)]
         said = {"size": most, "part": units.size(size), "what": self._words(kind)}
+        if self._ledger.peak_row == NONE and kind == Kind.BEFORE:
+            return decides("peak", place="", **said)
         if self._ledger.peak_row == NONE:
             return decides("peak_before", before=_before(of_cell=self._ledger.trace.cell is not None), **said)
         can = next(((other, n) for other, n in others if other in _REDUCIBLE), None)

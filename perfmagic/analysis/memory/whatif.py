@@ -34,9 +34,9 @@ _OF_MODEL = (Why.PARAMETER, Why.BUFFER, Why.GRADIENT, Why.OPTIMIZER)
 class WhatIf:
     """A change of the cell and the peak it would have had.
 
-    change: in words or code.  line: of the cell, 0 for all of it.  because: what shows that it applies.  peak_bytes:
-    with the change.  saved_bytes: less than now.  about: whether it is an estimate; the others are replayed exactly.
-    headline, action: what was found and what to do, as in answers.
+    change: in words or code.  line: of the cell, 0 for all of it.  peak_bytes: with the change.  saved_bytes: less than
+    now.  about: whether it is an estimate; the others are replayed exactly.  headline, action: what was found and what
+    to do, as in answers.
     """
 
     change: str
@@ -44,11 +44,10 @@ class WhatIf:
     peak_bytes: int
     saved_bytes: int
     about: bool
-    because: str
     headline: str
     action: str
 
-    shown: ClassVar[tuple[str, ...]] = ("change", "line", "peak_bytes", "saved_bytes", "about", "because")
+    shown: ClassVar[tuple[str, ...]] = ("change", "line", "peak_bytes", "saved_bytes", "about", "headline")
 
 
 def what_if(ledger: Ledger, text: Descriptions) -> Rows[WhatIf]:
@@ -82,10 +81,9 @@ class _Replay:
         span = f"{min(lines)}–{max(lines)}" if min(lines) != max(lines) else lines[0]
         where = counted(len(set(lines)), "line {lines}", "lines {lines}", lines=span)
         change = phrase("with torch.no_grad(): around {lines}", lines=where)
-        because = phrase("no backward pass follows in this cell")
         size = units.size(int(self._ledger.blocks.size_bytes[rows][self._ledger.at_peak[rows]].sum()))
         answer = headline("graph_without_backward", size=size), action("no_grad", lines=where)
-        yield replace(self._change(change, min(lines), ends, because, answer), about=not kept)
+        yield replace(self._change(change, min(lines), ends, answer), about=not kept)
 
     def detach(self) -> Iterator[WhatIf]:
         """Of what a container collects."""
@@ -96,18 +94,17 @@ class _Replay:
             line, code = self._line_with(container, tensors[0])
             roots = [int(self._visits.root[self._ledger.visit[row]]) for row in tensors]
             ends = {row: self._ledger.order_at(self._next_round_ns(row, roots)) for row in rows}
-            because = headline("graph_of_rounds", name=container)
             name = _appended(container, code)
             change = phrase("put .detach() results into `{name}`", name=container)
             change = phrase("{code}", code=f"{container}.append({name}.detach())") if name else change
-            fact = because
+            fact = headline("graph_of_rounds", name=container)
             do = action("store_detached", name=f"{name}.detach()" if name else ".detach()", container=container)
-            yield self._change(change, line, ends, because, (fact, do))
+            yield self._change(change, line, ends, (fact, do))
             if name:
                 ends = {row: self._ledger.order_at(self._round_end_ns(self._root(row))) for row in (*rows, *tensors)}
                 answer = fact, action("store_item", name=name, container=container)
                 change = phrase("{a} and {b}", a=f"{container}.append({name}.item())", b=f"del {name}")
-                yield self._change(change, line, ends, because, answer)
+                yield self._change(change, line, ends, answer)
 
     def deleted(self) -> Iterator[WhatIf]:
         """Results of a round that live until the next round assigns the name again."""
@@ -123,9 +120,8 @@ class _Replay:
             name = _assigned(self._code(rows[0]))
             if name and all(self._why[row].holder in ("", name) for row in rows):
                 ends = {row: ledger.order_at(self._round_end_ns(self._root(row))) for row in rows}
-                because = headline("round_outlived", name=name, line=line)
-                change = phrase("del {name} at the end of the round", name=name)
-                yield self._change(change, line, ends, because, (because, action("delete_in_round", name=name)))
+                answer = headline("round_outlived", name=name, line=line), action("delete_in_round", name=name)
+                yield self._change(phrase("del {name} at the end of the round", name=name), line, ends, answer)
 
     def gradients(self) -> Iterator[WhatIf]:
         """Gradients that outlive the next forward pass, as zero_grad() comes after it."""
@@ -142,9 +138,8 @@ class _Replay:
             end_ns = self._round_end_ns(root) if root else 0
             ends[row] = AT_THE_START if ledger.before[row] else ledger.order_at(end_ns)
         if ends:
-            because = phrase("line {line} gives gradients back after the forward pass has allocated", line=line)
             answer = headline("late_zero_grad", line=line), action("zero_grad_first")
-            yield self._change(phrase("zero_grad() before the forward pass"), line, ends, because, answer)
+            yield self._change(phrase("zero_grad() before the forward pass"), line, ends, answer)
 
     def half_batch(self) -> Iterator[WhatIf]:
         """Twice half the batch, gradients added up: what is not of the model halves."""
@@ -160,17 +155,16 @@ class _Replay:
         # the second half begins with all gradients of the first
         most = ledger.replayed({}, np.where(gradients, ledger.blocks.size_bytes, 0))
         peak = ledger.replayed({}, np.where(gradients, 0, size)) + most
-        because = phrase("what is kept for the backward pass grows with the batch")
         change = phrase("half the batch, twice, with gradients added up")
         fact = headline(
             "grows_with_batch", size=units.size(int(ledger.blocks.size_bytes[ledger.at_peak & ~fixed].sum()))
         )
-        yield WhatIf(change, 0, peak, ledger.peak_bytes - peak, True, because, fact, action("half_batch"))
+        yield WhatIf(change, 0, peak, ledger.peak_bytes - peak, True, fact, action("half_batch"))
 
-    def _change(self, change: str, line: int, ends: dict[int, float], because: str, answer: tuple[str, str]) -> WhatIf:
+    def _change(self, change: str, line: int, ends: dict[int, float], answer: tuple[str, str]) -> WhatIf:
         """The change, replayed.  answer: headline and action."""
         peak = self._ledger.replayed(ends)
-        return WhatIf(change, line, peak, self._ledger.peak_bytes - peak, False, because, *answer)
+        return WhatIf(change, line, peak, self._ledger.peak_bytes - peak, False, *answer)
 
     def _rows(self, why: Why, *, before: bool = False) -> list[int]:
         wanted = [row for row, reason in enumerate(self._why) if reason.why is why]

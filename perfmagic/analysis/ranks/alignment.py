@@ -12,7 +12,7 @@ import numpy as np
 from perfmagic.analysis.ranks.rank_summary import RankSummary
 from perfmagic.analysis.ranks.who_waited import MatchedGroup, MatchedMessages, Matching
 from perfmagic.base import units
-from perfmagic.base.language import chained, phrase
+from perfmagic.base.language import chained, listed, phrase
 from perfmagic.base.numerics.clocks import UNKNOWN, Bounds, joined, no_facts
 from perfmagic.trace.columns import Int64
 
@@ -193,7 +193,7 @@ class Alignment:
             ranks, by = self.contradiction
             return phrase(
                 "the clocks of ranks {ranks} contradict each other by {time}: they are as recorded",
-                ranks=chained("{a} and {b}", [", ".join(map(str, ranks[:-1])), str(ranks[-1])]),
+                ranks=listed(list(map(str, ranks))),
                 time=units.duration(by),
             )
         if self.how == "one host":

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.answer import Answer, Answers
 from perfmagic.analysis.findings.answers import MOST_ANSWERS, Asked, asked_of, is_worth, name_together
-from perfmagic.analysis.findings.catalogue import HEADLINE_CHARS, decides, headline, without_time
+from perfmagic.analysis.findings.catalogue import HEADLINE_CHARS, decider_key, decides, headline, without_time
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import FEWEST, JobReplay, job_replay_in_passing
@@ -64,7 +64,8 @@ def find_job_answers(job: Ranks) -> Answers:
     first = worth[:MOST_ANSWERS]
     shown = {answer.headline for _, answer in first}
     together = _together(replay, first)
-    said = {*OF_RECORD, *(["ranks_wait_for_python"] if decider.startswith("Python") else [])}
+    of_python = decider_key(decider) in ("ranks_host_bound", "ranks_mixed")
+    said = {*OF_RECORD, *(["ranks_wait_for_python"] if of_python else [])}
     if any(each.on_time and (together or answer.after_ns is not None) for each, answer in first):
         said |= {"none_late"}
     facts = [f.headline for f in findings if f.headline and not f.action and f.rule not in said]

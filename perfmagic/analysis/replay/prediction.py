@@ -297,11 +297,21 @@ def curve(readings: Readings, change_of: Callable[[float], Change], factors: Seq
 # The critical path of a trace for the pictures of it, and why a picture lacks it.
 
 MOST_INSTANTS = 100_000  # of a graph: a larger one is built when somebody asks for its path, not for each picture
+MOST_REPLAYED = 200_000  # for answers: there a replay of each takes some 0.1 s
 
 
 def in_passing(trace: Trace) -> bool:
     """Whether the graph of a trace is small enough to be built for a picture of it."""
-    return bool(len(trace.ops)) and 2 * len(trace.calls) + len(trace.ops) <= MOST_INSTANTS
+    return bool(len(trace.ops)) and _instants(trace) <= MOST_INSTANTS
+
+
+def replayed_in_passing(trace: Trace) -> bool:
+    """Whether the graph of a trace is small enough to be replayed for each answer."""
+    return bool(len(trace.ops)) and _instants(trace) <= MOST_REPLAYED
+
+
+def _instants(trace: Trace) -> int:
+    return 2 * len(trace.calls) + len(trace.ops)
 
 
 def path_shares(trace: Trace, comm_names: str | None = None) -> tuple[PathShare, ...]:
@@ -330,10 +340,9 @@ def _path_or_reason(trace: Trace, comm_names: str | None = None) -> tuple[Critic
     if not len(trace.ops) or trace.meta.predicted or trace.meta.failed:
         return None, None
     if not in_passing(trace):
-        return (
-            None,
-            phrase("the record is large: t.critical_path() and t.what_if() give its path and gains"),
-        )
+        if replayed_in_passing(trace):
+            return None, phrase("the record is large: t.critical_path() gives its path")
+        return None, phrase("the record is large: t.critical_path() and t.what_if() give its path and gains")
     graph = graph_of(trace)
     if why := unreadable(graph):
         return None, phrase("no critical path and no gains: {why}", why=why)

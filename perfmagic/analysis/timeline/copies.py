@@ -1,18 +1,23 @@
-"""What was copied, where to, and how fast."""
+"""What was copied, where to, how fast, and again and again."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from perfmagic.analysis.timeline.paths import call_paths
 from perfmagic.base.language import phrase
-from perfmagic.trace.columns import NONE, OpKind
+from perfmagic.trace.columns import NO_LINE, NONE, Int64, OpKind
 from perfmagic.trace.json_form import one_of
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, copy_direction, is_pageable
+from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.paths import NOWHERE
 from perfmagic.trace.rows import Rows
 
 
@@ -126,3 +131,104 @@ def _measured(trace: Trace, device: int, *, pageable: bool) -> float | None:
     rows &= wanted[ops.name] if len(ops) else rows
     length_ns = int((ops.end_ns - ops.start_ns)[rows].sum())
     return int(ops.size_bytes[rows].sum()) / length_ns * 1e9 if length_ns else None
+
+
+# Copies of one tensor to the device in each round of a loop. What was copied, the cell's text says: no record does.
+
+ROUNDS = 3  # at least
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_TRANSFERS = frozenset({"to", "cuda"})
+
+
+class CopiedAgain(NamedTuple):
+    """A tensor that a line of a loop copies to the device in each round.
+
+    name: of the cell's variable.  rows: its copies, of trace.ops; the first of them is needed.
+    """
+
+    name: str
+    line: int
+    rows: Int64
+
+
+@once_per_trace
+def copied_again(trace: Trace, device: int) -> tuple[CopiedAgain, ...]:
+    """The tensors that a loop of the cell copies to a device in each round, though it neither binds nor changes them.
+
+    A function's line is not asked: its `self` or its globals may be others in each call.
+    """
+    trained = any("ToCopyBackward" in name for name in trace.names)  # a step changes what is copied
+    lines = {} if trace.cell is None or trained else _transfers_in_loops(trace.cell.source)
+    if not lines:
+        return ()
+    ops, to_device = trace.ops, [copy_direction(name) == OpClass.HTOD for name in trace.names]
+    rows = np.flatnonzero(np.array(to_device, bool)[ops.name] & (ops.device == device) & (ops.launch != NONE))
+    rows = rows[np.argsort(trace.launch_start_ns()[rows], kind="stable")]
+    if trace.paths is not None:
+        path = call_paths(trace)[ops.launch[rows]]
+        of_cell = np.array([function.is_cell for function in trace.paths.functions] + [False])
+        rows = rows[of_cell[trace.paths.function[path]] & (path != NOWHERE)]
+    again = []
+    for line in np.unique(ops.line[rows]).tolist():
+        of_line = rows[ops.line[rows] == line]
+        one_size = len(np.unique(ops.size_bytes[of_line])) == 1
+        if line != NO_LINE and line in lines and one_size and len(of_line) >= ROUNDS:
+            again.append(CopiedAgain(lines[line], line, of_line))
+    return tuple(again)
+
+
+def _transfers_in_loops(source: str) -> dict[int, str]:
+    """By line the variable that a loop's statement copies, and that stays as it is in the loop."""
+    text = "\n".join("" if row.startswith("%%") else row for row in source.splitlines())
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:  # a line magic among the code
+        return {}
+    lines: dict[int, list[str]] = {}
+    seen: set[ast.AST] = set()
+    for loop in (node for node in ast.walk(tree) if isinstance(node, _LOOPS)):  # the outermost first
+        above = {child: node for node in ast.walk(loop) for child in ast.iter_child_nodes(node)}
+        for node in set(above) - seen:
+            match node:
+                case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in _TRANSFERS:
+                    around = above[node]
+                    while not isinstance(around, ast.stmt):
+                        around = above[around]
+                    name = value.id if isinstance(value, ast.Name) and not _changes(value.id, node, above) else ""
+                    lines.setdefault(around.lineno, []).append(name)
+        seen |= set(above)
+    return {line: names[0] for line, names in lines.items() if len(names) == 1 and names[0]}
+
+
+def _changes(name: str, transfer: ast.Call, above: dict[ast.AST, ast.AST]) -> bool:
+    """Whether a loop may change the tensor that a variable names, or its copy on the device.  above: the parents."""
+    around = above[transfer]
+    copies = [getattr(target, "id", "") for target in around.targets] if isinstance(around, ast.Assign) else []
+    return (
+        _writes(transfer, around)
+        or not all(_only_reads(*use) for use in _uses(name, above))
+        or any(not copy or any(_writes(*use) for use in _uses(copy, above)) for copy in copies)
+    )
+
+
+def _uses(name: str, above: dict[ast.AST, ast.AST]) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """Where a variable is named, and what is around it there."""
+    return ((node, around) for node, around in above.items() if isinstance(node, ast.Name) and node.id == name)
+
+
+def _only_reads(node: ast.AST, around: ast.AST) -> bool:
+    """Whether a value is only read, and handed to nobody who could write to it."""
+    in_place = _writes(node, around) or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
+    return not in_place and isinstance(around, (ast.Attribute, ast.BinOp, ast.UnaryOp, ast.Compare))
+
+
+def _writes(node: ast.AST, around: ast.AST) -> bool:
+    """Whether a value is changed in place: `x += 1`, `x.add_(1)`, `x[0] = 1`."""
+    match around:
+        case ast.AugAssign(target=target):
+            return target is node
+        case ast.Attribute(attr=attr, ctx=ctx):
+            return attr.endswith("_") or not isinstance(ctx, ast.Load)
+        case ast.Subscript(ctx=ctx):
+            return not isinstance(ctx, ast.Load)
+    return False

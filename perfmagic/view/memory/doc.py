@@ -74,7 +74,7 @@ class MemoryDoc:
     def change_table(self) -> Table:
         """The change with its cause, the peak it would have, how much less that is."""
         rows = [
-            (change_words(row), f"{about(row)}{units.size(row.peak_bytes)}", units.size(row.saved_bytes))
+            (translated(row.change), f"{about(row)}{units.size(row.peak_bytes)}", units.size(row.saved_bytes))
             for row in self.what_if
         ]
         return Table("what would lower the peak", ("", "peak", "less"), rows)
@@ -94,11 +94,6 @@ def place(row: HeldBytes) -> str:
     if row.function:
         return say("line {line} of {function}", line=row.line, function=row.function)
     return say("line {line}", line=row.line)
-
-
-def change_words(row: WhatIf) -> str:
-    """A change and what shows that it applies."""
-    return say("{change} ({why})", change=row.change, why=row.because)
 
 
 def about(row: WhatIf) -> str:

@@ -14,7 +14,7 @@ from perfmagic.analysis.memory.whatif import WhatIf
 from perfmagic.base import units
 from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.trace.columns import Float64
-from perfmagic.view.memory.doc import MemoryDoc, about, change_words, place
+from perfmagic.view.memory.doc import MemoryDoc, about, place
 from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, quantised, skyline, step_line
 from perfmagic.view.svg.layouts import FEWER_WIDTHS_PX, WIDTHS_PX, Picture, alone, first_fit, laid_out
 from perfmagic.view.svg.metrics import fitted, in_lines, width_px
@@ -325,7 +325,7 @@ class _Painter:
         canvas.boxes([(6, y + 3, max(0.5, width), ROW_PX - 7)], "memory")
         canvas.text(PEAK_X, y + 12.5, units.size(row.peak_bytes), anchor="end")
         canvas.text(LESS_X, y + 12.5, f"{about(row)}−{units.size(row.saved_bytes)}", "ink2", anchor="end")
-        words = change_words(row)
+        words = translated(row.change)
         if self._is_narrow:
             y = self._lines(words, INDENT_PX, y + LINE_PX)
         elif self._is_stacked:

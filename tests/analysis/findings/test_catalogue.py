@@ -12,8 +12,11 @@ from perfmagic.analysis.findings.catalogue import (
     DECIDES,
     HEADLINE_CHARS,
     HEADLINES,
+    OPEN,
     WITHOUT_TIME,
     action,
+    decider_key,
+    decides,
     headline,
     without_time,
 )
@@ -113,3 +116,12 @@ def test_what_to_do_fits_the_recorded_trace(name: str, rule: str) -> None:
     headline, action = TOLD[name, rule]
     assert plain(finding.headline).startswith(headline)
     assert finding.action.startswith(action)
+
+
+def test_a_decider_is_known_by_its_entry() -> None:
+    assert {key for key, words in DECIDES.items() if words.startswith("Open")} - OPEN == {
+        "ranks_cpu_unknown",
+        "ranks_sampled",
+    }
+    assert all(DECIDES[key].startswith("Open") for key in OPEN)
+    assert decider_key(decides("host-bound", share="9 %")) == "host-bound"

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from perfmagic.analysis.findings.advice import for_gpus
+from perfmagic.analysis.findings.answers import find_answers
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.verdict import verdict
 from perfmagic.analysis.timeline.activity import syncs
@@ -120,6 +121,52 @@ def test_a_pinned_or_short_upload_is_none(name: str, back: float) -> None:
     b.op(100, 140, launch=(60, back), name=name)
     b.op(150, 1000, launch=141)
     assert first_finding(b.trace(), "pageable") is None
+
+
+LOOP = "%%timeline\nfor batch in batches:\n    {code}\ny.sum().item()"
+
+
+def rounds_of_copies(code: str, size: int = 4 << 20) -> Trace:
+    """Four rounds of a loop: line 3 copies for 100 µs, then a kernel runs for 50 µs."""
+    b = Builder()
+    for n in range(4):
+        at = 200 * n
+        b.line(at, 3)
+        b.op(at + 10, at + 110, launch=(at + 2, at + 110), name=UPLOAD, size=size)
+        b.op(at + 120, at + 170, launch=at + 112, name="gemm")
+    return b.trace(end=800, returned=790, cell=LOOP.format(code=code))
+
+
+@pytest.mark.parametrize("code", ["y = x @ w.to(device)", "w_there = w.cuda(); y = x @ w_there"])
+def test_a_tensor_that_a_loop_copies_to_the_device_again_is_copied_once_instead(code: str) -> None:
+    trace = rounds_of_copies(code)
+    found = first_finding(trace, "repeated_copy")
+    assert (found.cost_ns, found.lines) == (300 * US, (3,))  # the first of four copies is needed
+    answer = find_answers(trace).answers[0]
+    assert plain(answer.headline) == "A loop copies `w` to the device 4 times, unchanged"
+    assert str(answer.action) == "Copy it once before the loop, and keep it on the device"
+    assert answer.gain_ns >= 300 * US
+    assert not any("pin_memory" in a.action for a in find_answers(trace).answers)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "y = x @ batch.to(device)",  # the loop's own variable
+        "y = x @ batches[0].to(device)",
+        "w = load(); y = x @ w.to(device)",
+        "fill(w); y = x @ w.to(device)",
+        "w.copy_(batch); y = x @ w.to(device)",
+        "w[0] = batch; y = x @ w.to(device)",
+        "y = w.to(device); y += x",  # its copy on the device is needed afresh
+        "y = w.to(device).add_(x)",
+        "y = x @ w.to(device) + batch.to(device)",
+    ],
+)
+def test_what_may_be_another_tensor_in_each_round_is_no_such_copy(code: str) -> None:
+    trace = rounds_of_copies(code)
+    assert first_finding(trace, "repeated_copy") is None
+    assert any("pin_memory" in a.action for a in find_answers(trace).answers)
 
 
 def test_item_in_a_loop_is_counted_once_a_call_and_costs_nothing_while_the_device_works() -> None:

@@ -13,7 +13,7 @@ from perfmagic import changes
 from perfmagic.analysis.replay import prediction
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.host import WithoutPython
-from perfmagic.analysis.replay.changes.kernels import OneGraph
+from perfmagic.analysis.replay.changes.kernels import OneGraph, ShorterOps
 from perfmagic.analysis.replay.predicted_trace import predicted_trace
 from perfmagic.analysis.replay.prediction import Prediction, Readings, predict
 from perfmagic.base.errors import OptionError
@@ -249,6 +249,13 @@ def test_where_calls_are_missing_nothing_is_predicted() -> None:
     b.op(1005, 1015, of=of)
     found = TimelineResult(b.trace()).what_if(changes.faster_python(2))
     assert "calls are missing: for 998" in found.refused
+
+
+def test_each_op_keeps_its_own_part_of_its_time() -> None:
+    b = Builder()
+    b.op(10, 110, launch=1, name="slow")
+    b.op(110, 210, launch=3, name="slower")
+    assert us(b.trace(), ShorterOps("on time", (0, 1), (0.5, 0.1))) == us(b.trace()) - 50 - 90
 
 
 def test_a_record_too_large_for_its_path_in_passing_has_one_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:

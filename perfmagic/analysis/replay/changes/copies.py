@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -97,6 +97,27 @@ class Pin(change.Change):
                 pinned_ns = (pinned_ns * SLOWER_PINNED).astype(np.int64) if bus.measured else length_ns[known]
             length_ns[known] = np.minimum(length_ns[known], pinned_ns)
         return length_ns
+
+
+@dataclass(frozen=True)
+class Without(change.Change):
+    """Some copies left out, and Python's waits for them.  what: description.  copies: rows of trace.ops."""
+
+    what: str
+    copies: tuple[int, ...] = field(repr=False)
+
+    stage = change.Stage.CALLS
+
+    @property
+    def description(self) -> str:
+        return self.what
+
+    def apply(self, graph: Graph, *, best: bool) -> Graph:
+        changed, rows = graph.copy(), np.array(self.copies, np.int64)
+        calls = graph.trace.ops.launch[rows]
+        change.release(changed, np.concatenate((calls[calls != NONE], change.waits_for(graph, rows))), 0)
+        change.leave_out(changed, rows)
+        return changed
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
@@ -72,13 +73,13 @@ class FasterKernels(change.Change):
 class ShorterOps(change.Change):
     """Some ops that take a part of their time.
 
-    what: description of the change.  ops: rows of trace.ops.  left: what is left of their time.
+    what: description of the change.  ops: rows of trace.ops.  left: what is left of their time, of all or of each.
     bound: whether no change can make them shorter.
     """
 
     what: str
     ops: tuple[int, ...] = field(repr=False)
-    left: float = 0.0
+    left: float | tuple[float, ...] = 0.0
     bound: bool = True
 
     stage = change.Stage.LENGTHS
@@ -96,13 +97,14 @@ class ShorterOps(change.Change):
         return self.what
 
     def apply(self, graph: Graph, *, best: bool) -> Graph:
-        return _scaled(graph, np.array(self.ops, np.int64), self.left if best else (1 + self.left) / 2)
+        left = np.asarray(self.left)
+        return _scaled(graph, np.array(self.ops, np.int64), left if best else (1 + left) / 2)
 
 
-def _scaled(graph: Graph, rows: Int64, left: float) -> Graph:
+def _scaled(graph: Graph, rows: Int64, left: npt.ArrayLike) -> Graph:
     """A graph in which some ops take a part of their time."""
     changed = graph.copy()
-    change.set_lengths(changed, rows, (changed.length_ns[graph.op_node[rows]] * left).astype(np.int64))
+    change.set_lengths(changed, rows, (changed.length_ns[graph.op_node[rows]] * np.asarray(left)).astype(np.int64))
     return changed
 
 
@@ -111,15 +113,20 @@ class OneGraph(change.Change):
     """Ops launched together, as a CUDA graph does: Python pays one call, and the ops follow each other.
 
     line: the ops that this line queued; what Python did on other lines stays.  stretches: instead, rows of trace.ops,
-    each a tuple.  A call that waits for the device ends a graph: what comes after it is another one. So does a copy
-    from pageable memory, which no graph holds, and another thread has graphs of its own. At best nothing is left of
-    Python between the launches, else what is longer than a launch and the Python around it ever is. What else delays
-    an op stays.
+    each a tuple.  what: in words, something else that gains no more than that.  A call that waits for the device ends
+    a graph: what comes after it is another one. So does a copy from pageable memory, which no graph holds, and another
+    thread has graphs of its own. At best nothing is left of Python between the launches, else what is longer than a
+    launch and the Python around it ever is. What else delays an op stays.
     """
 
     line: int | None = None
     stretches: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)
+    what: str = ""
     stage = change.Stage.LAUNCHES
+
+    @property
+    def at_most(self) -> bool:
+        return bool(self.what)
 
     @property
     def assumes(self) -> bool:
@@ -127,7 +134,7 @@ class OneGraph(change.Change):
 
     @property
     def description(self) -> str:
-        return phrase("launch the ops{line} as one CUDA graph", line=change.on_line(self.line))
+        return self.what or phrase("launch the ops{line} as one CUDA graph", line=change.on_line(self.line))
 
     def not_applicable(self, graph: Graph) -> str:
         if any(len(rows) > 1 for rows in self._stretches(graph)):
@@ -156,10 +163,13 @@ class OneGraph(change.Change):
             elsewhere_ns = lag_ns - covered_ns(change.time_on_line(trace, self.line), before_ns, graph.time_ns[host])
             left_ns[host] = np.maximum(left_ns[host], elsewhere_ns)
         host = host[np.argsort(graph.time_ns[host], kind="stable")]
-        threads = {thread: host[graph.thread[host] == thread] for thread in np.unique(graph.thread[host]).tolist()}
+        threads = {}
+        for thread in np.unique(graph.thread[host]).tolist():
+            of_thread = host[graph.thread[host] == thread]
+            threads[thread] = of_thread, graph.time_ns[of_thread]
         for rows in self._stretches(graph):
             for calls in _parts(graph, rows, cuts_ns):
-                _one_call(changed, calls, threads[int(trace.calls.thread[calls[0]])], left_ns)
+                _one_call(changed, calls, *threads[int(trace.calls.thread[calls[0]])], left_ns)
             _close_up(changed, rows)
         return changed
 
@@ -186,14 +196,13 @@ def _parts(graph: Graph, rows: Int64, cuts_ns: Int64) -> list[Int64]:
     return [of_part for of_part in np.split(calls, edges) if len(of_part) > 1]
 
 
-def _one_call(changed: Graph, calls: Int64, host: Int64, left_ns: Int64) -> None:
+def _one_call(changed: Graph, calls: Int64, host: Int64, times_ns: Int64, left_ns: Int64) -> None:
     """Make all the Python from the first to the last of some launches take as long as one launch. Changes the graph.
 
-    host: instants of their thread, by time.  left_ns: what of Python stays before each instant.
+    host: instants of their thread, by time.  times_ns: of these.  left_ns: what of Python stays before each instant.
     """
     table = changed.trace.calls
     begin_ns, end_ns = int(table.start_ns[calls[0]]), int(table.end_ns[calls].max())
-    times_ns = changed.time_ns[host]
     inside = host[np.searchsorted(times_ns, begin_ns, side="right") : np.searchsorted(times_ns, end_ns, side="right")]
     inside = inside[changed.time_ns[changed.first.node[inside]] >= begin_ns]
     changed.first.lag_ns[inside] = np.minimum(changed.first.lag_ns[inside], left_ns[inside])
