@@ -55,7 +55,7 @@ def _in_turn(job: Ranks, i: int, share: float) -> list[RankFinding]:
             detail=": " + sentences(median, no_straggler),
             ranks=tuple(job.ranks),
             advice="The work of a step varies from rank to rank: sequence lengths, experts, or Python's pauses",
-            headline=headline("ranks_in_turn", time=units.duration(each_ns)),
+            headline=headline("ranks_in_turn", rank=job.ranks[i], share=units.percent(share)),
             action=action("balance"),
         )
     ]
@@ -81,9 +81,9 @@ def _straggler(job: Ranks, i: int) -> RankFinding:
         _without_rank(job, i),
     ]
     detail = ": " + sentences(*([reason.why, *parts] if later_ns else [*parts, reason.why]))
-    often = headline("late_often", rank=rank, n=_n_last(job, [i]))
+    often = headline("late_often", rank=rank, others=job.others(i), n=_n_last(job, [i]))
     if once:
-        often = headline("late_once", rank=rank, who=job.others(i), time=units.duration(job.waits.waited_for_ns(i)))
+        often = headline("late_once", rank=rank, others=job.others(i), time=units.duration(job.waits.waited_for_ns(i)))
     said = reason.headline or often
     return _of_late(job, [i], (cause, detail), reason, said, rule="straggler")
 
@@ -94,7 +94,8 @@ def _late_too(job: Ranks, late_places: list[int]) -> RankFinding:
     reason, n_last = why_late(job, late_places), _n_last(job, late_places)
     if len(ranks) == 1:
         cause = f"rank {ranks[0]} arrives last at {n_last}"
-        said = reason.headline or headline("late_often", rank=ranks[0], n=n_last)
+        others = job.others(late_places[0])
+        said = reason.headline or headline("late_often", rank=ranks[0], others=others, n=n_last)
         without = _without_rank(job, late_places[0])
     else:
         names = listed([str(rank) for rank in ranks])
