@@ -161,7 +161,7 @@ def _shares(parts: Breakdown, *, in_cell: bool) -> tuple[Share, ...]:
         "copy_alone_ns": (copy, ""),
         "memset_alone_ns": ("memset", ""),
         "several_without_compute_ns": ("comm" if parts.communication_ns else "memset", copy),
-        "idle_ns": ("wait", ""),
+        "idle_ns": ("idle", ""),
     }
     times_ns = asdict(parts.partition)
     shares = (
@@ -192,7 +192,7 @@ def _staves(parts: Breakdown, n_streams: int) -> tuple[Stave, ...]:
         staves.append(Stave("copy", ways, parts.copy_ns, parts.exposed_copy_ns))
     if parts.idle_ns:
         idle = parts.intervals["idle"]
-        staves.append(Stave("idle", (StavePart("wait", idle, idle),), parts.idle_ns))
+        staves.append(Stave("idle", (StavePart("idle", idle, idle),), parts.idle_ns))
     return tuple(staves)
 
 

@@ -42,7 +42,7 @@ _TOKENS = {
     "DtoD copies": "dtod",
     "PtoP copies": "dtod",
     "memsets": "memset",
-    "unexplained": "wait",
+    "unexplained": "idle",
 }
 
 

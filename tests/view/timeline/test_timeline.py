@@ -26,6 +26,7 @@ from perfmagic.view.timeline.writers import timeline_html
 from tests.trace.recorded import real_trace
 
 from .build import HOSTILE, MS, doc_of, many_streams, noisy, queue_of, with_meta
+from .golden import cell_with_copies
 
 pytestmark = pytest.mark.slow
 
@@ -70,6 +71,12 @@ def test_the_picture_says_who_blocked_python_and_shows_chinese_code() -> None:
     assert "Python blocked" in words
     assert "打印(结果.item())" in words
     assert "sim::mm" in words
+
+
+def test_a_blocked_python_is_hatched_and_an_idle_device_solid_and_the_key_has_both() -> None:
+    svg = timeline_svg(doc_of(cell_with_copies()))
+    assert {"Python blocked", "device idle"} <= {element.text for element in ET.fromstring(svg).iter()}
+    assert svg.count("url(#waitl)") == 2  # the blocked call, and its sign in the key
 
 
 def test_the_picture_is_an_image_with_the_first_line_as_its_name() -> None:
