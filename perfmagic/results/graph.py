@@ -148,12 +148,11 @@ class GraphResult(Result):
 
     @property
     def _about(self) -> str:
-        """The operators, their work and critical path, what could run concurrently and what did."""
+        """The operators and their work, what could run concurrently and what did."""
         graph = self._graph
         return (
-            f"{units.plural(len(graph.nodes), 'operator')} · {units.duration(graph.work_ns)} of work, "
-            f"critical path {units.duration(graph.span_ns)} · on average {units.significant(self.could, 2)} could run "
-            f"concurrently, {units.significant(self.did, 2)} did"
+            f"{units.plural(len(graph.nodes), 'operator')} · {units.duration(graph.work_ns)} of work · "
+            f"on average {units.significant(self.could, 2)} could run concurrently, {units.significant(self.did, 2)} did"
         )
 
     def to_dict(self) -> dict[str, Any]:
