@@ -215,5 +215,5 @@ def _growth_row(path: int, rounds: dict[int, list[int]], ledger: Ledger, text: D
     rows = [row for of_round in rounds.values() for row in of_round]
     latest = max(rows, key=lambda row: (int(ledger.blocks.size_bytes[row]), int(ledger.order[row])))
     size = float(ledger.blocks.size_bytes[rows].sum()) / len(rounds)
-    reason = text.reason(latest).removesuffix(", of an earlier round")
+    reason = text.reason(latest).removesuffix(", of an earlier iteration")
     return Growth(text.line(path), text.code(path), size, len(rounds), reason, text.function(path))

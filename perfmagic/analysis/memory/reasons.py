@@ -204,7 +204,7 @@ class _Reasons:
         return int(visits.path[freed if outermost == root else outermost])
 
     def with_graphs(self, first: list[Reason]) -> list[Reason]:
-        """The reasons, with blocks of earlier rounds kept by graphs as those of the last round, by line and size."""
+        """The reasons, with blocks of earlier iterations kept by graphs as those of the last one, by line and size."""
         path, size = self._ledger.path, self._blocks.size_bytes
         kept = {
             (int(path[row]), int(size[row])): reason
@@ -263,7 +263,7 @@ class Descriptions:
             named = self._describe(reason, path) if reason.why in (*_PLURALS, Why.GRAPH, Why.HELD) else ""
             return f"{self.before}: {named}" if named else self.before
         described = self._describe(reason, path)
-        return f"{described}, of an earlier round" if self._is_earlier(row) else described
+        return f"{described}, of an earlier iteration" if self._is_earlier(row) else described
 
     def place(self, path: int, seen_from: int = NOWHERE) -> str:
         """A line's number, and its function unless `seen_from` is in the same one: line 4 of train_step."""

@@ -94,7 +94,7 @@ class _Replay:
             line, code = self._line_with(container, tensors[0])
             roots = [int(self._visits.root[self._ledger.visit[row]]) for row in tensors]
             ends = {row: self._ledger.order_at(self._next_round_ns(row, roots)) for row in rows}
-            because = f"`{container}` keeps the graph of every round"
+            because = f"`{container}` keeps the graph of every iteration"
             name = _appended(container, code)
             change = f"{container}.append({name}.detach())" if name else f"put .detach() results into `{container}`"
             fact = headline("graph_of_rounds", name=container)
@@ -106,7 +106,7 @@ class _Replay:
                 yield self._change(f"{container}.append({name}.item()) and del {name}", line, ends, because, answer)
 
     def deleted(self) -> Iterator[WhatIf]:
-        """Results of a round that live until the next round assigns the name again."""
+        """Results of an iteration that live until the next one assigns the name again."""
         ledger = self._ledger
         whys = (Why.UNTIL, Why.HELD)
         at_peak = {
@@ -119,9 +119,9 @@ class _Replay:
             name = _assigned(self._code(rows[0]))
             if name and all(self._why[row].holder in ("", name) for row in rows):
                 ends = {row: ledger.order_at(self._round_end_ns(self._root(row))) for row in rows}
-                because = f"`{name}` of a round lives until line {line} has run again"
+                because = f"`{name}` of an iteration lives until line {line} has run again"
                 answer = headline("round_outlived", name=name, line=line), action("delete_in_round", name=name)
-                yield self._change(f"del {name} at the end of the round", line, ends, because, answer)
+                yield self._change(f"del {name} at the end of the iteration", line, ends, because, answer)
 
     def gradients(self) -> Iterator[WhatIf]:
         """Gradients that outlive the next forward pass, as zero_grad() comes after it."""
@@ -143,7 +143,7 @@ class _Replay:
             yield self._change("zero_grad() before the forward pass", line, ends, because, answer)
 
     def half_batch(self) -> Iterator[WhatIf]:
-        """Twice half the batch, gradients added up: what is not of the model halves."""
+        """Gradients accumulated over two half batches: what is not of the model halves."""
         ledger = self._ledger
         if not (ledger.blocks.node != NONE).any():
             return
@@ -157,7 +157,7 @@ class _Replay:
         most = ledger.replayed({}, np.where(gradients, ledger.blocks.size_bytes, 0))
         peak = ledger.replayed({}, np.where(gradients, 0, size)) + most
         because = "what is kept for the backward pass grows with the batch"
-        change = "half the batch, twice, with gradients added up"
+        change = "gradients accumulated over two half batches"
         fact = headline(
             "grows_with_batch", size=units.size(int(ledger.blocks.size_bytes[ledger.at_peak & ~fixed].sum()))
         )

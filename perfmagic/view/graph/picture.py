@@ -372,7 +372,7 @@ class Painter:
         if "apart" in self._seen:
             parts.append(Part(say("red dots: independent, but did not run concurrently"), "wait"))
         if "late" in self._seen:
-            parts.append(Part(say("red bar: began so late after its inputs and its lane were ready"), "wait"))
+            parts.append(Part(say("red bar: its inputs and its lane were ready that long before"), "wait"))
         if self._doc.drawn.by != "operator":
             parts.append(Part(say("a box: a {kind}", kind=phrase(self._doc.drawn.by)), "ink2"))
         left = float(self._left_px) if self.canvas.width_px >= NARROW_PX else 6.0

@@ -67,7 +67,7 @@ def test_every_operator_is_a_box_with_its_time(serial: GraphResult) -> None:
 
 
 def test_the_marks_are_explained_where_they_occur_and_only_there(serial: GraphResult) -> None:
-    red, bar, green = "red dots: independent", "red bar: began so late", "green: ran concurrently"
+    red, bar, green = "red dots: independent", "red bar: its inputs", "green: ran concurrently"
     assert all(words in serial.svg() for words in (red, bar))
     assert green not in serial.svg()
     at_once = [
