@@ -151,8 +151,8 @@ class GraphResult(Result):
         """The operators and their work, what could run concurrently and what did."""
         graph = self._graph
         return (
-            f"{units.plural(len(graph.nodes), 'operator')} · {units.duration(graph.work_ns)} of work · "
-            f"on average {units.significant(self.could, 2)} could run concurrently, {units.significant(self.did, 2)} did"
+            f"{units.plural(len(graph.nodes), 'operator')} · {units.duration(graph.work_ns)} of work · on average "
+            f"{units.significant(self.could, 2)} could, {units.significant(self.did, 2)} did run concurrently"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -56,7 +56,9 @@ class GraphDoc:
         words = [f"{node.name} {units.duration(node.duration_ns)}" for node in shown]
         more = [say("{n} more", n=units.count(len(nodes) - len(shown)))] if len(shown) < len(nodes) else []
         path = " → ".join([*words, *more])
-        return say("critical path, {time} with a lane for each op: {path}", time=units.duration(self.graph.span_ns), path=path)
+        return say(
+            "critical path, {time} with a lane for each op: {path}", time=units.duration(self.graph.span_ns), path=path
+        )
 
     def below(self) -> list[str]:
         """Sentences below the picture."""

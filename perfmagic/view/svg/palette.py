@@ -1,7 +1,7 @@
 """Colours, as tokens with a light and a dark value, and the few rules for mixing them.
 
-Hue is the class of a device op, grey is Python, red is waiting (hatched) and an idle device (solid). Contrast and colour-blind distances
-were computed when the palette was chosen; change a value only together with its partners.
+Hue is the class of a device op, grey is Python, red is waiting (hatched) and an idle device (solid). Contrast and
+colour-blind distances were computed when the palette was chosen; change a value only together with its partners.
 """
 
 from __future__ import annotations

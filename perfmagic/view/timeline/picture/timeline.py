@@ -14,7 +14,7 @@ from perfmagic.view.svg.layouts import MAX_BYTES as LAYOUTS_BYTES
 from perfmagic.view.svg.layouts import MAX_PICTURE_BYTES as MAX_BYTES
 from perfmagic.view.svg.layouts import Draw, Picture, alone, fit_layouts, smallest_fit
 from perfmagic.view.svg.metrics import Scale, fitted, ticks, width_px
-from perfmagic.view.svg.palette import Tone, queued
+from perfmagic.view.svg.palette import LOST_SHARE, Tone, queued, tint
 from perfmagic.view.timeline.doc import AT_ONCE, TITLE, TimelineDoc, alt_text, cost_words, rest_words, trust_words
 from perfmagic.view.timeline.lanes import DeviceGroup, Flag
 from perfmagic.view.timeline.picture.device import device_heading, draw_staves, draw_stream
@@ -28,14 +28,7 @@ from perfmagic.view.timeline.picture.frame import (
     gutters,
     narrow_detail,
 )
-from perfmagic.view.timeline.picture.host import (
-    LOST_TONE,
-    draw_cell,
-    draw_launches,
-    draw_memory,
-    draw_threads,
-    line_tones,
-)
+from perfmagic.view.timeline.picture.host import draw_cell, draw_launches, draw_memory, draw_threads, line_tones
 
 AXIS_PX = 15
 FLAG_PX = 28
@@ -226,7 +219,7 @@ def draw_key(canvas: Canvas, doc: TimelineDoc, y: float, *, header: bool) -> flo
     if any(s.queue_max for g in doc.groups for s in g.streams):
         entries += [("queued", queued("comp", 1)), (HELD, queued("comp", 0))]
     if doc.launches is not None and len(doc.launches.blocked_start_ns):
-        entries.append((BLOCKED, LOST_TONE))
+        entries.append((BLOCKED, tint("wait", LOST_SHARE, LOST_SHARE)))
     if any(share.token == "idle" for group in doc.groups for share in group.shares):
         entries.append(("device idle", "idle"))
     x = 0.0
