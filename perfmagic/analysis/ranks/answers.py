@@ -59,9 +59,8 @@ def find_job_answers(job: Ranks) -> Answers:
         return Answers(decider, total_ns, warnings=warnings)
     replay = job_replay_in_passing(job)
     asked = [*_of_findings(job, findings, total_ns), *(_of_most_ranks(job, total_ns) if replay else [])]
-    every = [
-        (each, _shorten(_replayed(replay, each.answer, each.changes, on_time=_is_alone(each, asked)))) for each in asked
-    ]
+    replayed = [_replayed(replay, each.answer, each.changes, on_time=_is_alone(each, asked)) for each in asked]
+    every = [(each, _shorten(answer)) for each, answer in zip(asked, replayed, strict=True)]
     worth = sorted((pair for pair in every if is_worth(pair[1])), key=lambda pair: _place(pair[1], late is not None))
     first = worth[:MOST_ANSWERS]
     shown = {answer.headline for _, answer in first}
