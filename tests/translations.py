@@ -73,7 +73,7 @@ TERMS = (  # headings and labels, which their writers look up
     "tables",
     # of graphs and memory
     "as executed", "as the dependencies allow, one op at a time in each lane",
-    "this is one run: first calls cost more, so run the cell twice; recording costs some µs of Python an operator",
+    "this is one run: first calls cost more, so run the cell twice; recording adds 5 to 20 µs of Python per operator",
     "lane", "operators", "work", "share of the time", "at the peak", "bytes", "blocks", "why",
     "what would lower the peak", "peak", "less", "no line of yours", "before the cell", "no line of the cell",
     "the peak", "temporary", "until its function returned", "alive at the end",

@@ -147,12 +147,11 @@ class GraphResult(Result):
 
     @property
     def _about(self) -> str:
-        """The operators, their work and critical path, what could run concurrently and what did."""
+        """The operators and their work, what could run concurrently and what did."""
         graph = self._graph
         return (
-            f"{units.plural(len(graph.nodes), 'operator')} · {units.duration(graph.work_ns)} of work, "
-            f"critical path {units.duration(graph.span_ns)} · on average {units.significant(self.could, 2)} could run "
-            f"concurrently, {units.significant(self.did, 2)} did"
+            f"{units.plural(len(graph.nodes), 'operator')} · {units.duration(graph.work_ns)} of work · on average "
+            f"{units.significant(self.could, 2)} could, {units.significant(self.did, 2)} did run concurrently"
         )
 
     def to_dict(self) -> dict[str, Any]:

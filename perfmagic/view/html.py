@@ -85,8 +85,8 @@ def warnings_html(lines: Sequence[str]) -> str:
 
 
 def answers_table_html(rows: Sequence[str]) -> str:
-    """Rows of answers as a table."""
-    return plain_table(rows, "width:100%;margin:6px 0 2px 0")
+    """Rows of answers as a table; JupyterLab would give its columns one width."""
+    return plain_table(rows, "width:100%;table-layout:auto;margin:6px 0 2px 0")
 
 
 def answer_row(number: str, headline: str, action: str, times: Times, *, wrong: bool = False) -> str:

@@ -110,7 +110,7 @@ def test_what_the_backward_pass_needs_is_kept_for_the_line_that_made_it(model: N
 def test_results_that_a_list_keeps_hold_their_graphs(model: Notebook) -> None:
     reasons = {row.reason for row in measured(model, CELLS["losses with graphs"]).at_peak()}
     assert "kept by the graph of `losses`" in reasons
-    assert "kept by the graph of `losses`, of an earlier round" in reasons
+    assert "kept by the graph of `losses`, of an earlier iteration" in reasons
 
 
 def test_lifetimes_name_the_lines_that_end_them(model: Notebook) -> None:
@@ -206,7 +206,7 @@ _CHANGES = {
         "losses.append(loss.item()) and del loss",
         _LOSSES.replace("append(loss)", "append(loss.item()); del loss"),
     ),
-    "del": (_ROUNDS, "del b at the end of the round", f"{_ROUNDS}\n    del b"),
+    "del": (_ROUNDS, "del b at the end of the iteration", f"{_ROUNDS}\n    del b"),
     "no_grad around modules that torch calls": (
         CELLS["evaluation"].replace("net(x)", "stack(x)"),
         "with torch.no_grad(): around lines 3–4",
@@ -230,7 +230,7 @@ def test_the_predicted_peak_is_that_of_the_changed_cell(model: Notebook, name: s
 
 def test_the_prediction_for_half_a_batch_is_close(model: Notebook) -> None:
     rows = {row.change: row for row in measured(model, CELLS["gradients early"]).what_if()}
-    half = rows["half the batch, twice, with gradients added up"]
+    half = rows["gradients accumulated over two half batches"]
     halved = """
         for i in range(3):
             for k in range(2):
@@ -353,7 +353,7 @@ def test_an_out_of_memory_cell_shows_what_filled_the_device(model: Notebook) -> 
     assert isinstance(ran.error, torch.OutOfMemoryError)
     assert "The code failed: OutOfMemoryError" in ran.report.replace("\n", " ")
     first = next(row for row in model.names["m"].at_peak() if row.line)
-    assert first.reason == "kept by the graph of `losses`, of an earlier round"
+    assert first.reason == "kept by the graph of `losses`, of an earlier iteration"
 
 
 def test_a_timeline_with_memory_has_the_same_ledger(model: Notebook) -> None:

@@ -27,7 +27,7 @@ def said(result: MemoryResult) -> dict[str, str]:
 
 def test_a_training_step_is_told_what_the_backward_pass_keeps(model: Notebook) -> None:
     result = measured(model, "loss = (net(x) - x).square().mean()\nopt.zero_grad()\nloss.backward()\nopt.step()")
-    assert "is kept for the backward pass" in result.sentence
+    assert "is kept for backward" in result.sentence
     actions = said(result)
     assert any("most in Blk.forward" in fact and do.startswith("Recompute it") for fact, do in actions.items())
 
@@ -46,7 +46,7 @@ def test_a_variable_that_the_cell_does_not_use_is_to_be_deleted_and_the_gain_is_
 def test_losses_in_a_list_ask_for_item_and_inference_for_no_grad(model: Notebook) -> None:
     source = "losses = []\nfor _ in range(3):\n    loss = (net(x) - x).square().mean()\n    losses.append(loss)"
     actions = said(measured(model, source))
-    assert actions["`losses` keeps the graph of every round"] == (
+    assert actions["`losses` keeps the graph of every iteration"] == (
         "Store `loss.item()` in `losses`, and `del loss` after it"
     )
     assert any(do.startswith("Put line 4 under `torch.no_grad()`") for do in actions.values())

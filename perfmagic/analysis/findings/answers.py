@@ -22,10 +22,10 @@ from perfmagic.analysis.replay.changes.host import WithoutPython
 from perfmagic.analysis.replay.changes.kernels import Fused, ShorterOps
 from perfmagic.analysis.replay.prediction import Prediction, in_passing, predict, why_no_path
 from perfmagic.analysis.timeline.peaks import peaks_of
-from perfmagic.analysis.timeline.trust import trust
+from perfmagic.analysis.timeline.trust import COUNTS, trust
 from perfmagic.analysis.verdict import NO_VERDICT, STALLED
 from perfmagic.base import units
-from perfmagic.base.language import phrase
+from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics.intervals import intersect, union
 from perfmagic.base.numerics.intervals import total_ns as sum_ns
 from perfmagic.trace.columns import NO_LINE, HostKind
@@ -287,7 +287,7 @@ def warnings(facts: Facts) -> tuple[str, ...]:
     """What is to know of the record itself."""
     trace, warned = facts.trace, []
     if lost := trust(trace).n_launches_without_op:
-        warned.append(headline("incomplete", n=units.count(lost)))
+        warned.append(counted(lost, *COUNTS["n_launches_without_op"]))
     starts = [table.start_ns.min() for table in (trace.calls, trace.host_ops) if len(table)]
     early = int((trace.ops.start_ns < min(starts)).sum()) if starts and trace.meta.returned_ns is None else 0
     if early:

@@ -48,7 +48,8 @@ class LateNode:
         where = f" on line {self.line}" if self.line else ""
         where += f" of {self.function}" if self.function else ""
         why = f": {self.because}" if self.because else ""
-        return f"`{self.name}`{where} ({self.lane}) could have begun {units.duration(self.earlier_ns)} earlier{why}"
+        earlier = units.duration(self.earlier_ns)
+        return f"`{self.name}`{where} ({self.lane}) could have begun {earlier} earlier than it did{why}"
 
 
 def late_nodes(trace: Trace, graph: Graph) -> Rows[LateNode]:

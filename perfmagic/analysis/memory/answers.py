@@ -50,8 +50,8 @@ def _kind_words(kind: Kind, *, of_cell: bool) -> str:
         Kind.GRADIENTS: phrase("gradients"),
         Kind.HELD: phrase("held by variables"),
         Kind.GRAPH: phrase("kept by autograd graphs"),
-        Kind.KEPT: phrase("kept for the backward pass"),
-        Kind.BACKWARD: phrase("in use by the backward pass"),
+        Kind.KEPT: phrase("kept for backward"),
+        Kind.BACKWARD: phrase("used by backward"),
         Kind.PASSING: phrase("temporary"),
     }[kind]
 

@@ -205,7 +205,7 @@ class _Reasons:
         return int(visits.path[freed if outermost == root else outermost])
 
     def with_graphs(self, first: list[Reason]) -> list[Reason]:
-        """The reasons, with blocks of earlier rounds kept by graphs as those of the last round, by line and size."""
+        """The reasons, with blocks of earlier iterations kept by graphs as those of the last one, by line and size."""
         path, size = self._ledger.path, self._blocks.size_bytes
         kept = {
             (int(path[row]), int(size[row])): reason
@@ -264,7 +264,9 @@ class Descriptions:
             named = self._describe(reason, path) if reason.why in (*_PLURALS, Why.GRAPH, Why.HELD) else ""
             return chained("{a}: {b}", (self.before, named))
         described = self._describe(reason, path)
-        return phrase("{why}, of an earlier round", why=described) if rounds and self._is_earlier(row) else described
+        return (
+            phrase("{why}, of an earlier iteration", why=described) if rounds and self._is_earlier(row) else described
+        )
 
     def place(self, path: int, seen_from: int = NOWHERE) -> str:
         """A line's number, and its function unless `seen_from` is in the same one: line 4 of train_step."""

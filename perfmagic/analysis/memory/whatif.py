@@ -107,7 +107,7 @@ class _Replay:
                 yield self._change(change, line, ends, answer)
 
     def deleted(self) -> Iterator[WhatIf]:
-        """Results of a round that live until the next round assigns the name again."""
+        """Results of an iteration that live until the next one assigns the name again."""
         ledger = self._ledger
         whys = (Why.UNTIL, Why.HELD)
         at_peak = {
@@ -121,7 +121,7 @@ class _Replay:
             if name and all(self._why[row].holder in ("", name) for row in rows):
                 ends = {row: ledger.order_at(self._round_end_ns(self._root(row))) for row in rows}
                 answer = headline("round_outlived", name=name, line=line), action("delete_in_round", name=name)
-                yield self._change(phrase("del {name} at the end of the round", name=name), line, ends, answer)
+                yield self._change(phrase("del {name} at the end of the iteration", name=name), line, ends, answer)
 
     def gradients(self) -> Iterator[WhatIf]:
         """Gradients that outlive the next forward pass, as zero_grad() comes after it."""
@@ -142,7 +142,7 @@ class _Replay:
             yield self._change(phrase("zero_grad() before the forward pass"), line, ends, answer)
 
     def half_batch(self) -> Iterator[WhatIf]:
-        """Twice half the batch, gradients added up: what is not of the model halves."""
+        """Gradients accumulated over two half batches: what is not of the model halves."""
         ledger = self._ledger
         if not (ledger.blocks.node != NONE).any():
             return
@@ -155,7 +155,7 @@ class _Replay:
         # the second half begins with all gradients of the first
         most = ledger.replayed({}, np.where(gradients, ledger.blocks.size_bytes, 0))
         peak = ledger.replayed({}, np.where(gradients, 0, size)) + most
-        change = phrase("half the batch, twice, with gradients added up")
+        change = phrase("gradients accumulated over two half batches")
         fact = headline(
             "grows_with_batch", size=units.size(int(ledger.blocks.size_bytes[ledger.at_peak & ~fixed].sum()))
         )

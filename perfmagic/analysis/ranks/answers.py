@@ -59,7 +59,8 @@ def find_job_answers(job: Ranks) -> Answers:
         return Answers(decider, total_ns, warnings=warnings)
     replay = job_replay_in_passing(job)
     asked = [*_of_findings(job, findings, total_ns), *(_of_most_ranks(job, total_ns) if replay else [])]
-    every = [(each, _replayed(replay, each.answer, each.changes, on_time=_is_alone(each, asked))) for each in asked]
+    replayed = [_replayed(replay, each.answer, each.changes, on_time=_is_alone(each, asked)) for each in asked]
+    every = [(each, _shorten(answer)) for each, answer in zip(asked, replayed, strict=True)]
     worth = sorted((pair for pair in every if is_worth(pair[1])), key=lambda pair: _place(pair[1], late is not None))
     first = worth[:MOST_ANSWERS]
     shown = {answer.headline for _, answer in first}
@@ -112,7 +113,7 @@ def _decisive(findings: Sequence[RankFinding], total_ns: int) -> RankFinding | N
 
 def _who_is_late(job: Ranks, late: RankFinding) -> str:
     if late.rule != "straggler":
-        return decides("in_turn")
+        return decides("in_turn", time=units.duration(late.cost_ns or 0))
     i = job.ranks.index(late.ranks[0])
     waited = units.duration(job.waits.waited_for_ns(i))
     return decides("late", rank=late.ranks[0], who=job.others(i), time=waited)
@@ -161,7 +162,7 @@ def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
         first = max(group, key=lambda finding: (finding.rule in LATE, finding.cost_ns or 0))
         start_ns, end_ns = first.window_ns or (0, total_ns)
         answer = Answer(
-            headline=_cut(first.headline),
+            headline=first.headline,
             action=remedy,
             rules=tuple(dict.fromkeys(finding.rule for finding in group)),
             before_ns=total_ns,
@@ -215,16 +216,14 @@ def _joined(job: Ranks, by_rank: Mapping[int, Asked], total_ns: int) -> _Change:
     order = sorted(by_rank, key=lambda rank: by_rank[rank].answer.cost_ns or 0)
     rank, n = order[len(order) // 2], len(order)
     spoken = by_rank[rank].answer
-    fact = headline(
-        "like_most", rank=rank, others=phrase("most") if n > 2 else phrase("the other"), fact=spoken.headline
-    )
+    fact = headline("like_most", ranks=_on(job, n), rank=rank, fact=spoken.headline)
     if len({each.answer.headline for each in by_rank.values()}) == 1:
         fact = headline("on_ranks", ranks=_on(job, n), fact=spoken.headline)
     by = job.alignment.offset_ns[rank]
     spoken_first = [rank, *(other for other in sorted(by_rank) if other != rank)]
     answer = replace(
         spoken,
-        headline=_cut(fact),
+        headline=fact,
         before_ns=total_ns,
         start_ns=spoken.start_ns + by,
         end_ns=spoken.end_ns + by,
@@ -233,9 +232,11 @@ def _joined(job: Ranks, by_rank: Mapping[int, Asked], total_ns: int) -> _Change:
     return _Change(answer, {rank: each.changes for rank, each in by_rank.items() if each.changes}, fact=spoken.headline)
 
 
-def _cut(fact: str) -> str:
-    """A headline that is short enough; one that is can still be translated."""
-    return fact if columns(fact) <= HEADLINE_CHARS else cut_to_columns(fact, HEADLINE_CHARS)
+def _shorten(answer: Answer) -> Answer:
+    """An answer with a headline that is short enough; one that is can still be translated."""
+    if columns(answer.headline) <= HEADLINE_CHARS:
+        return answer
+    return replace(answer, headline=cut_to_columns(answer.headline, HEADLINE_CHARS))
 
 
 # What the job would take then.

@@ -59,7 +59,7 @@ def _in_turn(job: Ranks, i: int, share: float) -> list[RankFinding]:
             detail=phrase(": {detail}", detail=sentences(median, no_straggler)),
             ranks=tuple(job.ranks),
             advice=phrase("The work of a step varies from rank to rank: sequence lengths, experts, or Python's pauses"),
-            headline=headline("ranks_in_turn", time=units.duration(each_ns)),
+            headline=headline("ranks_in_turn", rank=job.ranks[i], share=units.percent(share)),
             action=action("balance"),
         )
     ]
@@ -91,9 +91,9 @@ def _straggler(job: Ranks, i: int) -> RankFinding:
     ]
     ordered = [reason.why, *parts] if later_ns else [*parts, reason.why]
     detail = phrase(": {detail}", detail=sentences(*ordered))
-    often = headline("late_often", rank=rank, n=_n_last(job, [i]))
+    often = headline("late_often", rank=rank, others=job.others(i), n=_n_last(job, [i]))
     if once:
-        often = headline("late_once", rank=rank, who=job.others(i), time=units.duration(job.waits.waited_for_ns(i)))
+        often = headline("late_once", rank=rank, others=job.others(i), time=units.duration(job.waits.waited_for_ns(i)))
     said = reason.headline or often
     return _of_late(job, [i], (cause, detail), reason, said, rule="straggler")
 
@@ -104,7 +104,8 @@ def _late_too(job: Ranks, late_places: list[int]) -> RankFinding:
     reason, n_last = why_late(job, late_places), _n_last(job, late_places)
     if len(ranks) == 1:
         cause = phrase("rank {rank} arrives last at {n}", rank=ranks[0], n=n_last)
-        said = reason.headline or headline("late_often", rank=ranks[0], n=n_last)
+        others = job.others(late_places[0])
+        said = reason.headline or headline("late_often", rank=ranks[0], others=others, n=n_last)
         without = _without_rank(job, late_places[0])
     else:
         names = listed([str(rank) for rank in ranks])

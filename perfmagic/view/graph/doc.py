@@ -15,7 +15,8 @@ from perfmagic.trace.rows import Rows
 
 EXECUTED = "as executed"
 PLANNED = "as the dependencies allow, one op at a time in each lane"
-ONCE = "this is one run: first calls cost more, so run the cell twice; recording costs some µs of Python an operator"
+# µs: of benchmarks/results/graph.md
+ONCE = "this is one run: first calls cost more, so run the cell twice; recording adds 5 to 20 µs of Python per operator"
 _MOST_OF_CHAIN = 12
 
 
@@ -55,7 +56,9 @@ class GraphDoc:
         words = [f"{node.name} {units.duration(node.duration_ns)}" for node in shown]
         more = [say("{n} more", n=units.count(len(nodes) - len(shown)))] if len(shown) < len(nodes) else []
         path = " → ".join([*words, *more])
-        return say("critical path, {time}: {path}", time=units.duration(self.graph.span_ns), path=path)
+        return say(
+            "critical path, {time} with a lane for each op: {path}", time=units.duration(self.graph.span_ns), path=path
+        )
 
     def below(self) -> list[str]:
         """Sentences below the picture."""

@@ -334,7 +334,7 @@ class Painter:
 
     def _earlier(self, i: int) -> str:
         earlier_ns = self._doc.graph.nodes[self._units[i].nodes[0]].earlier_ns
-        return say("{time} earlier", time=units.duration(earlier_ns))
+        return say("{time} late", time=units.duration(earlier_ns))
 
     def _links(self) -> None:
         """Between neighbouring lanes of a column: what ran concurrently, and what could have."""
@@ -372,7 +372,7 @@ class Painter:
         if "apart" in self._seen:
             parts.append(Part(say("red dots: independent, but did not run concurrently"), "wait"))
         if "late" in self._seen:
-            parts.append(Part(say("red bar: could have begun so much earlier"), "wait"))
+            parts.append(Part(say("red bar: its inputs and its lane were ready that long before"), "wait"))
         if self._doc.drawn.by != "operator":
             parts.append(Part(say("a box: a {kind}", kind=phrase(self._doc.drawn.by)), "ink2"))
         left = float(self._left_px) if self.canvas.width_px >= NARROW_PX else 6.0

@@ -1,7 +1,7 @@
 """Colours, as tokens with a light and a dark value, and the few rules for mixing them.
 
-Hue is the class of a device op, grey is Python, red is lost time and nothing else. Contrast and colour-blind distances
-were computed when the palette was chosen; change a value only together with its partners.
+Hue is the class of a device op, grey is Python, red is waiting (hatched) and an idle device (solid). Contrast and
+colour-blind distances were computed when the palette was chosen; change a value only together with its partners.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ TONES: dict[str, Tone] = {
     "host3": Tone("#e9ecef", "#2a2f35"),
     "hostink": Tone("#30363d", "#dfe3e8"),
     "launch": Tone("#7b838e", "#8b939e"),
-    "wait": Tone("#c7282e", "#f4685f"),
+    "wait": Tone("#c7282e", "#f4685f"),  # hatched: somebody waits
+    "idle": Tone("#c7282e", "#f4685f"),  # solid: the device has nothing to do
     "matrix": Tone("#24529c", "#4f83dd"),
     "comp": Tone("#4478bc", "#7aabe6"),
     "comm": Tone("#d9730d", "#ec8b33"),

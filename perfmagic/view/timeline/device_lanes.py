@@ -71,7 +71,7 @@ def device_group(trace: Trace, device: int, start_ns: int, end_ns: int, comm_nam
         staves=_staves(parts, len(lanes)),
         n_folded=n_folded,
         folded_ops=folded_ops,
-        shares=_shares(parts, in_cell=in_cell),
+        shares=_shares(parts),
         memory=memory_curve(trace, device),
     )
 
@@ -151,8 +151,8 @@ def _depth_within(depth: CountOverTime, start_ns: int, end_ns: int) -> tuple[int
     return int(values.max()), float((values * np.diff(times)).sum() / max(1, end_ns - start_ns))
 
 
-def _shares(parts: Breakdown, *, in_cell: bool) -> tuple[Share, ...]:
-    """Where the device's extent went, of a cell the whole cell; each instant once, parts without time left out."""
+def _shares(parts: Breakdown) -> tuple[Share, ...]:
+    """Where the window went on a device, start-up included; each instant once, parts without time left out."""
     copy = _main_copy(parts)
     tokens = {
         "compute_alone_ns": ("comp", ""),
@@ -161,13 +161,13 @@ def _shares(parts: Breakdown, *, in_cell: bool) -> tuple[Share, ...]:
         "copy_alone_ns": (copy, ""),
         "memset_alone_ns": ("memset", ""),
         "several_without_compute_ns": ("comm" if parts.communication_ns else "memset", copy),
-        "idle_ns": ("wait", ""),
+        "idle_ns": ("idle", ""),
     }
     times_ns = asdict(parts.partition)
     shares = (
-        Share("before the first op", parts.head_ns if in_cell else 0, "rule"),
+        Share("before the first op", parts.head_ns, "rule"),
         *(Share(words, times_ns[key], *tokens[key]) for key, words in PARTITION_WORDS.items()),
-        Share("after the last op", parts.tail_ns if in_cell else 0, "rule"),
+        Share("after the last op", parts.tail_ns, "rule"),
     )
     return tuple(share for share in shares if share.ns)
 
@@ -192,7 +192,7 @@ def _staves(parts: Breakdown, n_streams: int) -> tuple[Stave, ...]:
         staves.append(Stave("copy", ways, parts.copy_ns, parts.exposed_copy_ns))
     if parts.idle_ns:
         idle = parts.intervals["idle"]
-        staves.append(Stave("idle", (StavePart("wait", idle, idle),), parts.idle_ns))
+        staves.append(Stave("idle", (StavePart("idle", idle, idle),), parts.idle_ns))
     return tuple(staves)
 
 

@@ -42,7 +42,7 @@ _TOKENS = {
     "DtoD copies": "dtod",
     "PtoP copies": "dtod",
     "memsets": "memset",
-    "unexplained": "wait",
+    "unexplained": "idle",
 }
 
 
@@ -128,7 +128,7 @@ class Header:
     @property
     def about(self) -> str:
         """The line without the total: what was recorded, in the language in force."""
-        steps = phrase("times of all {n} steps", n=units.count(self.n_steps))
+        steps = phrase("times cover all {n} steps", n=units.count(self.n_steps))
         return " · ".join(translated((*self.parts[1:], *([steps] if self.n_steps > 1 else []))))
 
     @property

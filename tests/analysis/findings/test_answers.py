@@ -50,6 +50,16 @@ def test_one_remedy_is_one_answer_with_every_rule_that_asks_for_it() -> None:
 
 
 @pytest.mark.slow
+def test_one_lost_launch_and_one_earlier_op_are_said_in_the_singular() -> None:
+    b = Builder()
+    b.op(-20, 10)
+    b.op(10, 20, launch=5)
+    b.launch(15)  # no device record
+    warnings = " ".join(map(plain, find_answers(b.trace()).warnings))
+    assert "1 launch has no device record" in warnings
+    assert "The record begins while earlier work still runs: 1 op" in warnings
+
+
 def test_what_gains_little_is_named_and_is_no_answer() -> None:
     answers = answered("v100_4streams_nccl_graphs")
     assert answers.little_gain == (".item() stops Python 8 times",)

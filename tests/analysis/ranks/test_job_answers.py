@@ -68,8 +68,9 @@ def test_ranks_that_are_late_in_turn_are_called_so() -> None:
     late = [[600, 100, 100, 600], [100, 600, 600, 100]]
     traces = [_with_rounds(number, late[number]) for number in range(2)]
     answers = answered(traces)
-    assert answers.decides == "The ranks take turns being late"
+    assert plain(answers.decides) == "No single rank is late: the median rank waits 1.00 ms for others"
     assert answers.answers[0].rules == ("ranks_in_turn",)
+    assert plain(answers.answers[0].headline) == "Ranks drift apart: rank 0 causes most waiting, 50 %"
 
 
 def _with_rounds(number: int, compute_us: Sequence[float]) -> Trace:
@@ -190,7 +191,12 @@ def test_of_eight_recorded_ranks_python_decides_and_what_most_ask_for_comes_firs
         ("many_gaps", "one_by_one"),
         "Use torch.compile, or capture the step with CUDA graphs",
     )
+    assert plain(first.headline) == "On every rank, such as rank 3: Python leaves 60 gaps between ops"
     assert {rule for answer in others for rule in answer.rules} == {"straggler", "late_too"}
+    assert [plain(answer.headline) for answer in others] == [
+        "Ranks 4 and 5 made the others wait: last at 3 of 8 matched collectives",
+        "Rank 7 made the others wait: it began 4.52 ms later",
+    ]
     assert len(answers.answers) <= MOST_ANSWERS
     assert all((a.gain_ns or a.cost_ns or 0) >= LEAST_FRAC * a.before_ns for a in answers.answers)
     assert first.at_most

@@ -85,7 +85,7 @@ def test_blocks_are_told_by_the_users_lines_and_the_nodes_they_came_back_in(open
 
 def test_nothing_is_said_that_a_snapshot_does_not_say(opened: MemoryResult) -> None:
     reasons = {row.reason for row in opened.blocks()}
-    assert not [reason for reason in reasons if "temporary" in reason or "earlier round" in reason]
+    assert not [reason for reason in reasons if "temporary" in reason or "earlier iteration" in reason]
     assert "cell" not in opened.sentence
 
 

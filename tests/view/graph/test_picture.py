@@ -67,7 +67,7 @@ def test_every_operator_is_a_box_with_its_time(serial: GraphResult) -> None:
 
 
 def test_the_marks_are_explained_where_they_occur_and_only_there(serial: GraphResult) -> None:
-    red, bar, green = "red dots: independent", "red bar: could have begun", "green: ran concurrently"
+    red, bar, green = "red dots: independent", "red bar: its inputs", "green: ran concurrently"
     assert all(words in serial.svg() for words in (red, bar))
     assert green not in serial.svg()
     at_once = [
@@ -89,8 +89,8 @@ def test_words_and_picture_name_the_same_times(serial: GraphResult) -> None:
         assert f"{executed} passed" in re.sub(r"\s+", " ", output).replace(executed.replace("\xa0", " "), executed)
     assert f"the dependencies allow {possible}" in serial.sentence
     earlier = units.duration(serial.late()[0].earlier_ns)
-    assert f">{earlier} earlier<" in serial.svg()
-    assert f"could have begun {earlier} earlier" in serial.html()
+    assert f">{earlier} late<" in serial.svg()
+    assert f"could have begun {earlier} earlier than it did" in serial.html()
 
 
 def test_where_nothing_could_be_shorter_the_critical_path_decides() -> None:

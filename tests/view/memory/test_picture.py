@@ -7,6 +7,8 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from perfmagic.analysis.findings.catalogue import decides
+from perfmagic.analysis.memory.answers import _kind_words
 from perfmagic.analysis.memory.ledger import ledger
 from perfmagic.analysis.memory.reasons import reasons
 from perfmagic.analysis.memory.stack import KINDS, Kind, stack
@@ -15,7 +17,8 @@ from perfmagic.base.errors import TraceError
 from perfmagic.results import MemoryResult
 from perfmagic.trace.columns import NONE, BlockRole
 from perfmagic.trace.model import Cell, Trace, TraceMeta, make_trace
-from perfmagic.view.memory.picture import BAR_PX, MAX_BYTES
+from perfmagic.view.memory.picture import BAR_PX, CHANGE_X, LESS_X, MAX_BYTES, PEAK_X
+from perfmagic.view.svg.metrics import width_px
 
 SOURCE = "%%memory\na = f()\n损失 = g(a)  # 保存整个图\ndel a"
 MB = 2**20
@@ -130,6 +133,18 @@ def test_what_is_reserved_is_a_line_only_far_above_the_peak(reserved: int, lines
     assert len({rule for rule in rules if f'<path class="{rule}"' in picture}) == lines  # one is the peak's
     assert f"{units.size(reserved * MB)} reserved</text>" in picture
     assert ("off the scale:" in picture) == off_the_scale
+
+
+def test_the_columns_of_a_change_stand_apart() -> None:
+    assert LESS_X - width_px(f"about −{units.size(8.88e9)}", 10) - PEAK_X >= 12
+    assert CHANGE_X - LESS_X >= 8
+
+
+def test_the_first_line_of_a_training_step_fits_one_line() -> None:
+    """Of the kinds of a step's peak the two with the longest words."""
+    used, kept = (_kind_words(kind, of_cell=True) for kind in (Kind.BACKWARD, Kind.KEPT))
+    values = {"size": "22.0 MB", "place": " on line 4 `loss.backward()`", "part": "8.39 MB", "part2": "4.19 MB"}
+    assert width_px(decides("peak_and", what=used, what2=kept, **values), 15, bold=True) <= 950
 
 
 def test_bars_are_parts_of_the_peak() -> None:

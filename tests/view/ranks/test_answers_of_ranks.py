@@ -87,8 +87,8 @@ def test_an_answer_of_most_ranks_opens_what_single_ranks_found() -> None:
         if n_others > MOST_SENTENCES:
             assert row["others"][-1] == f"and {n_others - MOST_SENTENCES} more findings"
         assert 0 <= row["start_ns"] < row["end_ns"] <= header["span_ns"]
-    speaker = ranks.answers.answers[0].headline.split(",")[0]  # "Rank 3, like most: …"
-    assert header["answers"]["rows"][0]["others"][0].startswith(f"{speaker.lower()}: ")
+    speaker = ranks.answers.answers[0].headline.split(":")[0].removeprefix("On every rank, such as ")
+    assert header["answers"]["rows"][0]["others"][0].startswith(f"{speaker}: ")
 
 
 def test_a_warning_is_not_said_again_as_a_finding() -> None:

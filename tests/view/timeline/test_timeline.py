@@ -23,9 +23,10 @@ from perfmagic.view.timeline.picture.host import highest
 from perfmagic.view.timeline.picture.timeline import timeline_picture, timeline_svg
 from perfmagic.view.timeline.text import timeline_text
 from perfmagic.view.timeline.writers import timeline_html
-from tests.trace.recorded import real_trace
+from tests.trace.recorded import real_trace, recorded
 
 from .build import HOSTILE, MS, doc_of, many_streams, noisy, queue_of, with_meta
+from .golden import cell_with_copies
 
 pytestmark = pytest.mark.slow
 
@@ -70,6 +71,20 @@ def test_the_picture_says_who_blocked_python_and_shows_chinese_code() -> None:
     assert "Python blocked" in words
     assert "打印(结果.item())" in words
     assert "sim::mm" in words
+
+
+def test_a_blocked_python_is_hatched_and_an_idle_device_solid_and_the_key_has_both() -> None:
+    svg = timeline_svg(doc_of(cell_with_copies()))
+    assert {"Python blocked", "device idle"} <= {element.text for element in ET.fromstring(svg).iter()}
+    assert svg.count("url(#waitl)") == 2  # the blocked call, and its sign in the key
+
+
+def test_the_bar_of_shares_adds_up_to_the_time_in_the_title() -> None:
+    for trace in (queue_of(), recorded("gp100_gpu_user_annotation")):
+        doc = doc_of(trace)
+        (group,) = doc.groups
+        assert sum(share.ns for share in group.shares) == doc.header.total_ns
+        assert group.shares[0].name == "before the first op"
 
 
 def test_the_picture_is_an_image_with_the_first_line_as_its_name() -> None:

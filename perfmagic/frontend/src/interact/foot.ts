@@ -133,8 +133,8 @@ export function colourKey(model: Model, act: (action: Action) => void, signal: A
     const own = ["blocked", "beside", "last", "idle"].includes(token); // drawn by the style sheet, not in one colour
     node.append(el("span", "", own ? el("i", `pm-swatch pm-${token}`) : swatch(token), words));
   }
-  const unknown = model.header.path?.some(({ token }) => token === "wait") ? ", unexplained" : "";
-  if (model.blocked) node.append(el("span", "", swatch("wait"), `time lost: Python blocked, device idle${unknown}`));
+  if (model.blocked) node.append(el("span", "", swatch("wait"), "Python blocked"));
+  if (!several && model.streams.length) node.append(el("span", "", swatch("idle"), "device idle"));
   const keys = el("span", "pm-hints");
   node.append(keys);
   const hints: [string[], string][] = [

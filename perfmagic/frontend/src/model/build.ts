@@ -215,7 +215,7 @@ function group(wire: GroupWire, all: Stream[]): Group {
       const parts = copies.filter((p) => p.active.length);
       staves.push({ name, parts, active: copy, exposed: subtract(copy, compute) });
     } else if (name === "idle") {
-      staves.push({ name, parts: [{ token: "wait", active: idle, exposed: idle }], active: idle, exposed: null });
+      staves.push({ name, parts: [{ token: "idle", active: idle, exposed: idle }], active: idle, exposed: null });
     }
   }
   return { wire, streams, busy, compute, comm, copy, staves };

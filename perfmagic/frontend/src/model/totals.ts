@@ -71,7 +71,7 @@ function partsOf(model: Model, [from, to]: Window): DeviceTime[] {
     add("communication", "comm", group.comm.covered(from, to), comm?.exposed?.covered(from, to));
     const copy = group.staves.find((s) => s.name === "copy");
     add("copy", copy?.parts[0]?.token ?? "dtod", group.copy.covered(from, to), copy?.exposed?.covered(from, to));
-    add("idle", "wait", idleNs(group.busy, from, to));
+    add("idle", "idle", idleNs(group.busy, from, to));
   }
   return parts;
 }

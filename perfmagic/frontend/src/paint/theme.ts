@@ -7,7 +7,7 @@ export const TONES: Record<string, readonly [string, string]> = {
   ground: ["#ffffff", "#111111"], ink: ["#1b1f24", "#e8eaed"], ink2: ["#525a64", "#a9b0b9"], ink3: ["#6a727d", "#8b939e"],
   rule: ["#e3e6ea", "#2b2f34"], grid: ["#eceef1", "#202326"],
   host1: ["#c9ced6", "#4a515b"], host2: ["#dde1e6", "#373d45"], host3: ["#e9ecef", "#2a2f35"], hostink: ["#30363d", "#dfe3e8"],
-  launch: ["#7b838e", "#8b939e"], wait: ["#c7282e", "#f4685f"],
+  launch: ["#7b838e", "#8b939e"], wait: ["#c7282e", "#f4685f"], idle: ["#c7282e", "#f4685f"],
   matrix: ["#24529c", "#4f83dd"], comp: ["#4478bc", "#7aabe6"], comm: ["#d9730d", "#ec8b33"],
   htod: ["#477742", "#58da98"], dtoh: ["#004423", "#35835b"], dtod: ["#2a9fab", "#93d8e0"], memset: ["#6f767f", "#8a9098"],
   on_matrix: ["#ffffff", "#0a0d12"], on_comp: ["#ffffff", "#0a0d12"], on_comm: ["#1f0f00", "#140a00"],

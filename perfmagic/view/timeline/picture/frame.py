@@ -12,9 +12,8 @@ from perfmagic.base.language import translate_term
 from perfmagic.base.numerics.intervals import Intervals, covered_before
 from perfmagic.trace.columns import Float64
 from perfmagic.trace.names import OpClass
-from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, Part, in_row, quantised, rects, skyline
+from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, Part, in_row, quantised, skyline
 from perfmagic.view.svg.metrics import Scale, fitted, width_px
-from perfmagic.view.svg.palette import LOST_SHARE, tint
 from perfmagic.view.timeline.lanes import Share
 
 LEFT_PX, PLOT_PX = 92, 796
@@ -175,13 +174,7 @@ def list_shares(canvas: Canvas, shares: Sequence[Share], x: float, y: float, lef
 
 
 def share_box(canvas: Canvas, share: Share, x: float, y: float, width: float, height: float) -> None:
-    """A part of a bar, in its colour; time in which nothing ran is hatched."""
-    box = (x, y, width, height)
-    if share.token == "wait":
-        canvas.boxes([box], tint("wait", LOST_SHARE, LOST_SHARE))
-        canvas.hatch_lost(rects([box]))
-        canvas.boxes([(x, y, 1, height), (round(x + max(0.0, width - 1), 1), y, 1, height)], "wait")
-        return
-    canvas.boxes([box], share.token)
+    """A part of a bar, in its colour."""
+    canvas.boxes([(x, y, width, height)], share.token)
     if share.second:
         canvas.boxes([(x, y + height / 2, width, height / 2)], share.second)

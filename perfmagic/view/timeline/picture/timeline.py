@@ -14,7 +14,7 @@ from perfmagic.view.svg.layouts import MAX_BYTES as LAYOUTS_BYTES
 from perfmagic.view.svg.layouts import MAX_PICTURE_BYTES as MAX_BYTES
 from perfmagic.view.svg.layouts import Draw, Picture, alone, fit_layouts, smallest_fit
 from perfmagic.view.svg.metrics import Scale, fitted, ticks, width_px
-from perfmagic.view.svg.palette import Tone, queued
+from perfmagic.view.svg.palette import LOST_SHARE, Tone, queued, tint
 from perfmagic.view.timeline.doc import AT_ONCE, TITLE, TimelineDoc, alt_text, cost_words, rest_words, trust_words
 from perfmagic.view.timeline.lanes import DeviceGroup, Flag
 from perfmagic.view.timeline.picture.device import device_heading, draw_staves, draw_stream
@@ -185,7 +185,7 @@ def _bracket(frame: Frame, top: float, bottom: float, name: str, token: str) -> 
 # The first line and the findings above the lanes, the key below them.
 
 FINDING_PX = 21
-HELD = "queued, stream idle"
+HELD, BLOCKED = "queued, stream idle", "Python blocked"
 PART_PX = 18  # how far a part of a finding is set in
 
 
@@ -218,6 +218,10 @@ def draw_key(canvas: Canvas, doc: TimelineDoc, y: float, *, header: bool) -> flo
     entries: list[tuple[str, str | Tone]] = [*_classes(doc)]
     if any(s.queue_max for g in doc.groups for s in g.streams):
         entries += [("queued", queued("comp", 1)), (HELD, queued("comp", 0))]
+    if doc.launches is not None and len(doc.launches.blocked_start_ns):
+        entries.append((BLOCKED, tint("wait", LOST_SHARE, LOST_SHARE)))
+    if any(share.token == "idle" for group in doc.groups for share in group.shares):
+        entries.append(("device idle", "idle"))
     x = 0.0
     for english, tone in entries:
         text = translate_term(english)
@@ -226,6 +230,8 @@ def draw_key(canvas: Canvas, doc: TimelineDoc, y: float, *, header: bool) -> flo
         canvas.boxes([box], tone)
         if english == HELD:
             canvas.hatch_waiting(rects([box]), "matrix")
+        elif english == BLOCKED:
+            canvas.hatch_lost(rects([box]))
         canvas.text(round(x + 14, 1), y + 10.5, text, "ink2")
         x += 14 + width_px(text, 10) + 14
     device = fitted(translated(doc.header.device_label), canvas.width_px, 10)
