@@ -26,8 +26,9 @@ PARALLEL ?= -n auto --dist loadgroup
 # these leave exceptions behind in their process (see the marker in pyproject.toml)
 INTERRUPTS := tests/capture/bench/test_interrupts.py tests/shell/test_interrupts.py
 
-# what `make test` runs: first, two at a time, what needs one core each; then, one after the other, what needs all of them
-SINGLE := lint docs floor
+# what `make test` runs: first, two at a time, what needs one core each; then, one after the other, what needs all of
+# them. The suite builds the documentation with the same warnings (tests/browser/test_docs_site.py)
+SINGLE := lint floor
 PARTS := notebooks interrupts suite
 FAILED := $(BUILD)/failed-parts
 # where make itself was called without -j
