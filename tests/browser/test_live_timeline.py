@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from .conftest import SCREENS, Saved
-from .notebook import open_notebook, run_all, run_code, save, write_notebook
+from .notebook import close_documents, open_notebook, run_all, run_code, save, write_notebook
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
@@ -26,18 +26,17 @@ CUT_OFF = """(card) => [card, ...card.querySelectorAll('*')]
 
 
 @pytest.fixture(scope="module")
-def notebook(lab: str, saved: Saved, chromium: Any) -> Iterator[Any]:
+def notebook(lab: str, saved: Saved, loaded: Any) -> Iterator[Any]:
     """A notebook whose cells were run in the browser, with two live timelines."""
     write_notebook(saved.folder / "live.ipynb", CELLS)
-    context = chromium.new_context(viewport={"width": 1280, "height": 1000}, device_scale_factor=1)
-    tab = context.new_page()
+    tab = loaded
     open_notebook(tab, lab, "live.ipynb")
     run_code(tab, f"import sys; sys.path.insert(0, {str(saved.root)!r})")
     run_all(tab)
     tab.wait_for_function(f"() => document.querySelectorAll({LIVE!r}).length === 2", timeout=60_000)
     tab.wait_for_timeout(400)
     yield tab
-    context.close()
+    close_documents(tab)
 
 
 def first(tab: Any) -> Any:
@@ -300,15 +299,16 @@ def test_clearing_the_output_leaves_no_listener(notebook: Any) -> None:
     assert told == []
 
 
-def test_a_saved_notebook_shows_the_picture_without_a_kernel(notebook: Any, lab: str, saved: Saved, tab: Any) -> None:
+def test_a_saved_notebook_shows_the_picture_without_a_kernel(notebook: Any, lab: str, saved: Saved) -> None:
     run_all(notebook)
     notebook.wait_for_timeout(1500)
     save(notebook)
     text = (saved.folder / "live.ipynb").read_text()
     assert "application/vnd.jupyter.widget-view+json" in text
     (saved.folder / "reopened.ipynb").write_text(text.replace('"name": "python3"', '"name": "no-such-kernel"'))
-    open_notebook(tab, lab, "reopened.ipynb", kernel=False)
-    pictures = tab.locator(".jp-OutputArea-output img")
+    close_documents(notebook)
+    open_notebook(notebook, lab, "reopened.ipynb", kernel=False)
+    pictures = notebook.locator(".jp-OutputArea-output img")
     pictures.nth(1).wait_for(state="visible")
-    tab.screenshot(path=SCREENS / "lab-reopened.png")
+    notebook.screenshot(path=SCREENS / "lab-reopened.png")
     assert pictures.count() >= 2
