@@ -26,8 +26,9 @@ PARALLEL ?= -n auto --dist loadgroup
 # these leave exceptions behind in their process (see the marker in pyproject.toml)
 INTERRUPTS := tests/capture/bench/test_interrupts.py tests/shell/test_interrupts.py
 
-# what `make test` runs: first, two at a time, what needs one core each; then, one after the other, what needs all of them
-SINGLE := lint docs floor
+# what `make test` runs: first, two at a time, what needs one core each; then, one after the other, what needs all of
+# them. The suite builds the documentation with the same warnings (tests/browser/test_docs_site.py)
+SINGLE := lint floor
 PARTS := notebooks interrupts suite
 FAILED := $(BUILD)/failed-parts
 # where make itself was called without -j
@@ -80,13 +81,13 @@ try-%:
 	@$(MAKE) --no-print-directory $* || echo $* >> $(FAILED)
 
 notebooks: $(VENV)/dev.stamp $(SANITIZE)  ## the demos' outputs compared, a part of `make test`
-	$(if $(DEMOS),PERFMAGIC_DISPLAY=static $(BIN)/python -m pytest -q -n auto --dist loadfile demos $(NBVAL))
+	$(if $(DEMOS),PYTHONPATH=$(abspath tests/without)$${PYTHONPATH:+:$$PYTHONPATH} PERFMAGIC_DISPLAY=static $(BIN)/python -m pytest -q -n auto --dist loadfile demos $(NBVAL))
 
 suite: $(VENV)/dev.stamp $(FLOOR)/floor.stamp  ## every test but those of interrupts, a part of `make test`
-	PERFMAGIC_DISPLAY=static PERFMAGIC_FLOOR_PYTHON=$(abspath $(FLOOR))/bin/python $(BIN)/python -m pytest $(PARALLEL) -m "not interrupts" $(TESTS)
+	PERFMAGIC_DISPLAY=static PERFMAGIC_FLOOR_PYTHON=$(abspath $(FLOOR))/bin/python $(BIN)/python -m pytest $(PARALLEL) -p no:nbval -m "not interrupts" $(TESTS)
 
 interrupts: $(VENV)/dev.stamp  ## interrupts at lines of our own code, a part of `make test`
-	$(BIN)/python -m pytest -q -n auto -m interrupts $(INTERRUPTS)
+	$(BIN)/python -m pytest -q -n auto -p no:nbval -m interrupts $(INTERRUPTS)
 
 quick: $(VENV)/dev.stamp  ## the inner loop, under a minute of CPU: no browser, no kernel, nothing marked slow
 	$(BIN)/python -m pytest -q -p no:nbval -m "not (browser or gpu or slow or interrupts)" --ignore=tests/kernel --ignore=tests/browser $(TESTS)

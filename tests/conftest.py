@@ -12,6 +12,10 @@ import pytest
 os.environ["COLUMNS"] = "100"  # texts are as wide as the terminal, for the processes that tests start too
 HERE = Path(__file__).resolve().parent
 CI = os.environ.get("CI") == "true"
+# for this process and those that it starts
+WITHOUT = str(HERE / "without")
+sys.path.insert(0, WITHOUT)
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (WITHOUT, os.environ.get("PYTHONPATH"))))
 # recorded by others and not part of this repository; a second GPU
 MAY_BE_ABSENT = ("shared/traces", "there is one cuda device here")
 

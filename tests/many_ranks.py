@@ -2,11 +2,12 @@
 
 import json
 import os
-import subprocess
 import sys
 import uuid
 from pathlib import Path
 from typing import Any
+
+from .forked import started
 
 WAIT_S = 300  # only processes that hang get there
 
@@ -38,14 +39,10 @@ def run_ranks(
     script = folder / "rank.py"
     script.write_text(_PRELUDE + source)
     meeting = folder / uuid.uuid4().hex
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else None
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, str(script), str(rank), str(n), str(meeting), backend],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
-        )
-        for rank in range(n)
-    ]  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    if sys.platform == "linux":
+        environment["GLOO_SOCKET_IFNAME"] = "lo"
+    ranks = [started([str(script), str(rank), str(n), str(meeting), backend], environment) for rank in range(n)]
     try:
         ended = [rank.communicate(timeout=WAIT_S) for rank in ranks]
     finally:

@@ -2,7 +2,11 @@
 
 import shutil
 
+# the first loads a page of the browser's own for each window; the others are Playwright's, as the last switch counts
+OFF = ("PreloadTopChromeWebUI", "AvoidUnnecessaryBeforeUnloadCheckSync", "HttpsUpgrades", "LensOverlay", "MediaRouter")
+OFF += ("OptimizationHints", "PaintHolding", "ThirdPartyStoragePartitioning")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
+FLAGS += (f"--disable-features={','.join(OFF)}",)
 FRESH = "DejaVu Sans", "DejaVu Sans Mono"  # what a fresh Debian has: fontconfig needs them, so they are everywhere
 OTHER = "DejaVu Serif", "DejaVu Sans Mono"
 HAS_FONTS = """() => {

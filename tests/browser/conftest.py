@@ -12,6 +12,7 @@ import pytest
 from tests.kernel.session import run_notebook
 
 from .chromium import FLAGS, executable
+from .notebook import close_documents
 from .server import jupyter_server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,6 +90,21 @@ def new_tab(chromium: Any) -> Iterator[Callable[..., Any]]:
 def tab(new_tab: Callable[..., Any]) -> Any:
     """A new page of the size of a laptop's window."""
     return new_tab(width=1280)
+
+
+@pytest.fixture(scope="package")
+def loaded(chromium: Any) -> Iterator[Any]:
+    """One tab for all notebooks in JupyterLab, which is loaded with the first of them."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 1000}, device_scale_factor=1)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture
+def desk(loaded: Any) -> Iterator[Any]:
+    """That tab, left without documents and kernels."""
+    yield loaded
+    close_documents(loaded)
 
 
 @pytest.fixture(scope="session")

@@ -25,22 +25,39 @@ def write_notebook(path: Path, cells: tuple[str, ...]) -> Path:
     return path
 
 
-def open_without_kernel(tab: Any, address: str, name: str) -> None:
-    """Open in JupyterLab and start no kernel, as with "No Kernel" chosen, whatever the notebook names."""
-    tab.goto(f"{address}/lab?reset")
-    tab.wait_for_function("() => window.jupyterapp")
+def open_document(tab: Any, address: str, name: str, **options: Any) -> None:
+    """Open in JupyterLab, which is loaded where the tab does not have it yet: that takes ten seconds of CPU."""
+    if not tab.evaluate("() => 'jupyterapp' in window"):
+        tab.goto(f"{address}/lab?reset")
+        tab.wait_for_function("() => window.jupyterapp")
     tab.evaluate(
         # the document manager is a plugin of its own, which may come after the layout is restored
-        """async (path) => {
+        """async ([path, options]) => {
           await jupyterapp.restored;
           const deadline = Date.now() + 60_000;
           while (!jupyterapp.commands.hasCommand('docmanager:open') && Date.now() < deadline)
             await new Promise((done) => setTimeout(done, 100));
-          const kernelPreference = {shouldStart: false, canStart: false};
-          await jupyterapp.commands.execute('docmanager:open', {path, factory: 'Notebook', kernelPreference});
+          await jupyterapp.commands.execute('docmanager:open', {path, ...options});
         }""",
-        name,
+        [name, options],
     )
+    tab.wait_for_function(f"(name) => {CURRENT}?.context?.path === name", arg=name, timeout=60_000)
+
+
+def close_documents(tab: Any) -> None:
+    """Leave JupyterLab as it was loaded: no document, no kernel, and asking nothing about changes."""
+    tab.evaluate(
+        """async () => {
+          for (const widget of [...jupyterapp.shell.widgets('main')]) widget.dispose();
+          await jupyterapp.serviceManager.sessions.shutdownAll();
+        }"""
+    )
+
+
+def open_without_kernel(tab: Any, address: str, name: str) -> None:
+    """Open in JupyterLab and start no kernel, as with "No Kernel" chosen, whatever the notebook names."""
+    kernel = {"shouldStart": False, "canStart": False}
+    open_document(tab, address, name, factory="Notebook", kernelPreference=kernel)
     tab.wait_for_selector(".jp-Notebook .jp-Cell", timeout=120_000)
 
 
@@ -53,7 +70,7 @@ def open_in_notebook_7(tab: Any, address: str, name: str) -> None:
 
 def open_notebook(tab: Any, address: str, name: str, *, kernel: bool = True) -> None:
     """Open in JupyterLab; waits for the cells, and for the kernel where one is wanted."""
-    tab.goto(f"{address}/lab/tree/{name}?reset")
+    open_document(tab, address, name)
     tab.wait_for_selector(".jp-Notebook .jp-Cell", timeout=120_000)
     if kernel:
         tab.wait_for_function(f"() => window.jupyterapp && {IDLE}", timeout=120_000)

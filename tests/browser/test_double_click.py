@@ -56,8 +56,18 @@ def server(traces: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
         yield address
 
 
-def open_lab(tab: Any, server: str) -> None:
-    tab.goto(f"{server}/lab?reset")
+@pytest.fixture(scope="module")
+def loaded(server: str, chromium: Any) -> Iterator[Any]:
+    """JupyterLab on that folder, loaded once."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 1000}, device_scale_factor=1)
+    tab = context.new_page()
+    open_lab(tab, f"{server}/lab")
+    yield tab
+    context.close()
+
+
+def open_lab(tab: Any, address: str) -> None:
+    tab.goto(f"{address}?reset")
     tab.wait_for_selector(".jp-DirListing-item", timeout=120_000)
 
 
@@ -67,20 +77,18 @@ def double_click(tab: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [STEP, "plain.json.gz", "one.npz"])
-def test_a_double_click_paints_the_timeline(tab: Any, server: str, name: str) -> None:
-    open_lab(tab, server)
-    double_click(tab, name)
-    tab.wait_for_function(PAINTED, timeout=60_000)
+def test_a_double_click_paints_the_timeline(desk: Any, name: str) -> None:
+    double_click(desk, name)
+    desk.wait_for_function(PAINTED, timeout=60_000)
     if name == STEP:
-        tab.screenshot(path=SCREENS / "double-click.png")
+        desk.screenshot(path=SCREENS / "double-click.png")
 
 
-def test_the_contents_of_a_trace_do_not_go_through_the_contents_api(tab: Any, server: str) -> None:
+def test_the_contents_of_a_trace_do_not_go_through_the_contents_api(desk: Any) -> None:
     asked: list[str] = []
-    tab.on("request", lambda request: asked.append(request.url))
-    open_lab(tab, server)
-    double_click(tab, "plain.json.gz")
-    tab.wait_for_function(PAINTED, timeout=60_000)
+    desk.on("request", lambda request: asked.append(request.url))
+    double_click(desk, "plain.json.gz")
+    desk.wait_for_function(PAINTED, timeout=60_000)
     of_file = [url for url in asked if "/api/contents/plain.json.gz" in url]
     assert of_file
     assert [url for url in of_file if "content=0" not in url and "/checkpoints" not in url] == []
@@ -89,7 +97,7 @@ def test_the_contents_of_a_trace_do_not_go_through_the_contents_api(tab: Any, se
 def test_the_timeline_is_loaded_with_the_first_trace_from_a_name_with_a_hash(tab: Any, server: str) -> None:
     asked: list[str] = []
     tab.on("request", lambda request: asked.append(request.url))
-    open_lab(tab, server)
+    open_lab(tab, f"{server}/lab")
     assert [url for url in asked if "perfmagic/static/remoteEntry." in url]
     assert [url for url in asked if "perfmagic/static/timeline." in url] == []
     double_click(tab, "one.npz")
@@ -97,68 +105,64 @@ def test_the_timeline_is_loaded_with_the_first_trace_from_a_name_with_a_hash(tab
     assert [url for url in asked if "perfmagic/static/timeline." in url]
 
 
-def test_a_damaged_file_says_what_is_wrong_with_it(tab: Any, server: str) -> None:
-    open_lab(tab, server)
-    double_click(tab, "damaged.pt.trace.json")
-    trouble = tab.wait_for_selector(".perfmagic-trouble", timeout=60_000).inner_text()
+def test_a_damaged_file_says_what_is_wrong_with_it(desk: Any) -> None:
+    double_click(desk, "damaged.pt.trace.json")
+    trouble = desk.wait_for_selector(".perfmagic-trouble", timeout=60_000).inner_text()
     assert "does not open as a timeline" in trouble
     assert "traceEvents" in trouble
-    tab.screenshot(path=SCREENS / "double-click-damaged.png")
+    desk.screenshot(path=SCREENS / "double-click-damaged.png")
 
 
-def test_plain_json_opens_as_before_and_as_a_timeline_by_open_with(tab: Any, server: str) -> None:
-    open_lab(tab, server)
+def test_plain_json_opens_as_before_and_as_a_timeline_by_open_with(desk: Any) -> None:
     offered = "(name) => jupyterapp.docRegistry.preferredWidgetFactories(name).map((one) => one.name)"
-    factories = tab.evaluate(offered, "settings.json")
+    factories = desk.evaluate(offered, "settings.json")
     assert factories[0] == "JSON"
     assert "Timeline" in factories
-    assert tab.evaluate(offered, STEP)[0] == "Timeline"
+    assert desk.evaluate(offered, STEP)[0] == "Timeline"
 
 
 def test_tabs_come_back_after_a_reload_and_keep_their_timelines(tab: Any, server: str) -> None:
-    open_lab(tab, server)
+    layout = f"{server}/lab/workspaces/reloaded"  # one that no other tab saves
+    open_lab(tab, layout)
     double_click(tab, "one.npz")
     tab.wait_for_function(PAINTED, timeout=60_000)
     tab.evaluate("() => jupyterapp.commands.execute('perfmagic:open-folder', {path: 'run'})")
     tab.wait_for_function(PAINTED, timeout=60_000)
     tab.wait_for_timeout(3000)  # JupyterLab saves its layout a second after a change
-    tab.goto(f"{server}/lab")
+    tab.goto(layout)
     tab.wait_for_selector(".perfmagic-document", state="attached", timeout=60_000)
     tab.wait_for_function(PAINTED, timeout=60_000)
     assert {"one.npz", "run"} <= set(tab.evaluate(TABS))
 
 
-def test_a_folder_of_ranks_opens_from_its_menu_on_one_axis(tab: Any, server: str) -> None:
-    open_lab(tab, server)
-    tab.click(".jp-DirListing-item:has-text('run')", button="right")
-    tab.click(".lm-Menu-item:has-text('Open as Timeline of Ranks')")
-    tab.wait_for_function(PAINTED, timeout=60_000)
-    assert "rank 3" in tab.inner_text(".perfmagic-document") or "ranks" in tab.inner_text(".perfmagic-document")
-    tab.screenshot(path=SCREENS / "double-click-ranks.png")
+def test_a_folder_of_ranks_opens_from_its_menu_on_one_axis(desk: Any) -> None:
+    desk.click(".jp-DirListing-item:has-text('run')", button="right")
+    desk.click(".lm-Menu-item:has-text('Open as Timeline of Ranks')")
+    desk.wait_for_function(PAINTED, timeout=60_000)
+    assert "rank 3" in desk.inner_text(".perfmagic-document") or "ranks" in desk.inner_text(".perfmagic-document")
+    desk.screenshot(path=SCREENS / "double-click-ranks.png")
 
 
-def test_the_timeline_follows_the_theme(tab: Any, server: str) -> None:
-    open_lab(tab, server)
-    double_click(tab, STEP)
-    tab.wait_for_function(PAINTED, timeout=60_000)
-    before = tab.evaluate(INK)
+def test_the_timeline_follows_the_theme(desk: Any) -> None:
+    double_click(desk, STEP)
+    desk.wait_for_function(PAINTED, timeout=60_000)
+    before = desk.evaluate(INK)
     try:
-        tab.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-        tab.wait_for_function(f"(before) => ({INK})() !== before", arg=before, timeout=30_000)
-        tab.wait_for_selector("#jupyterlab-splash", state="detached", timeout=30_000)
-        tab.screenshot(path=SCREENS / "double-click-dark.png")
+        desk.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+        desk.wait_for_function(f"(before) => ({INK})() !== before", arg=before, timeout=30_000)
+        desk.wait_for_selector("#jupyterlab-splash", state="detached", timeout=30_000)
+        desk.screenshot(path=SCREENS / "double-click-dark.png")
     finally:
-        tab.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")
+        desk.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")
 
 
-def test_the_button_adds_a_cell_that_opens_the_trace_to_the_notebook_used_last(tab: Any, server: str) -> None:
-    open_lab(tab, server)
-    tab.evaluate("() => jupyterapp.commands.execute('docmanager:open', {path: 'books/book.ipynb'})")
-    tab.wait_for_selector(".jp-Notebook .jp-Cell", timeout=120_000)
-    double_click(tab, STEP)
-    tab.click(f"#{tab.evaluate(f'() => {CURRENT}.id')} .perfmagic-insert")
-    tab.wait_for_function(f"() => {CURRENT}.context.path === 'books/book.ipynb'", timeout=30_000)
-    assert f"%load_ext perfmagic\n%trace '../{STEP}'" in tab.evaluate(SOURCES)
+def test_the_button_adds_a_cell_that_opens_the_trace_to_the_notebook_used_last(desk: Any) -> None:
+    desk.evaluate("() => jupyterapp.commands.execute('docmanager:open', {path: 'books/book.ipynb'})")
+    desk.wait_for_selector(".jp-Notebook .jp-Cell", timeout=120_000)
+    double_click(desk, STEP)
+    desk.click(f"#{desk.evaluate(f'() => {CURRENT}.id')} .perfmagic-insert")
+    desk.wait_for_function(f"() => {CURRENT}.context.path === 'books/book.ipynb'", timeout=30_000)
+    assert f"%load_ext perfmagic\n%trace '../{STEP}'" in desk.evaluate(SOURCES)
 
 
 def test_notebook_7_which_has_no_tabs_offers_none_for_a_folder(tab: Any, server: str) -> None:

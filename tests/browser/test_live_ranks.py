@@ -12,7 +12,7 @@ from perfmagic.trace.formats.chrome import write_chrome
 from tests.view.ranks.build import ranks, result
 
 from .conftest import SCREENS, Saved
-from .notebook import open_notebook, run_all, shut_down, write_notebook
+from .notebook import open_notebook, run_all, write_notebook
 from .test_live_answers import LINES
 from .test_live_page import opened
 
@@ -116,40 +116,39 @@ def test_at_most_nine_lines_stand_above_eight_ranks(tab: Any, tmp_path: Path) ->
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
 def test_in_jupyterlab_the_ranks_open_zoom_together_and_are_in_the_colours_of_the_theme(
-    tab: Any, lab: str, saved: Saved, theme: str
+    desk: Any, lab: str, saved: Saved, theme: str
 ) -> None:
     cells = ("%load_ext perfmagic", f"import perfmagic\nperfmagic.open_traces({str(EIGHT)!r}).ranks")
     write_notebook(saved.folder / "ranks.ipynb", cells)
     told: list[str] = []
-    tab.on("pageerror", lambda error: told.append(str(error)))
-    open_notebook(tab, lab, "ranks.ipynb")
-    tab.evaluate("(theme) => jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
+    desk.on("pageerror", lambda error: told.append(str(error)))
+    open_notebook(desk, lab, "ranks.ipynb")
+    desk.evaluate("(theme) => jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
     try:
-        run_all(tab)
-        tab.wait_for_selector(".pm canvas")
-        tab.evaluate("() => document.querySelector('.pm').scrollIntoView()")
-        tab.wait_for_timeout(800)
-        assert "Python decides on every rank" in tab.locator(".pm-top").first.inner_text()
-        late = tab.locator(".pm-finding", has_text="rank 7 began")
-        click_rank(tab, 7)
-        tab.wait_for_selector(".pm-open-rank canvas")
-        assert tab.locator(".pm-open-rank").get_attribute("data-rank") == "7"
-        tab.screenshot(path=SCREENS / f"lab-ranks-{theme.split()[1].lower()}.png")
-        whole = windows(tab)
-        tab.locator(".pm-rest").first.click()
+        run_all(desk)
+        desk.wait_for_selector(".pm canvas")
+        desk.evaluate("() => document.querySelector('.pm').scrollIntoView()")
+        desk.wait_for_timeout(800)
+        assert "Python decides on every rank" in desk.locator(".pm-top").first.inner_text()
+        late = desk.locator(".pm-finding", has_text="rank 7 began")
+        click_rank(desk, 7)
+        desk.wait_for_selector(".pm-open-rank canvas")
+        assert desk.locator(".pm-open-rank").get_attribute("data-rank") == "7"
+        desk.screenshot(path=SCREENS / f"lab-ranks-{theme.split()[1].lower()}.png")
+        whole = windows(desk)
+        desk.locator(".pm-rest").first.click()
         late.locator(".pm-show").click()  # the longest wait for rank 7: 7,625 µs of rank 1, and 6 % to both sides
-        tab.wait_for_timeout(500)
-        shown = windows(tab)
+        desk.wait_for_timeout(500)
+        shown = windows(desk)
         assert len(set(shown)) == 1 != len(set(whole) | set(shown))
         assert shown[0].startswith("8.54")
-        ground = tab.evaluate("() => getComputedStyle(document.querySelector('.pm')).color")
+        ground = desk.evaluate("() => getComputedStyle(document.querySelector('.pm')).color")
         light = sum(map(int, re.findall(r"\d+", ground)[:3])) < 384
         assert light is (theme == "JupyterLab Light")
         assert told == []
     finally:
         # the theme is the server's, which other tests use
-        tab.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")
-        shut_down(tab)
+        desk.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")
 
 
 def test_pointing_at_a_collective_says_what_each_rank_did_in_it(tab: Any, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from .conftest import SCREENS, Saved
-from .notebook import open_notebook, run_all, run_code, write_notebook
+from .notebook import close_documents, open_notebook, run_all, run_code, write_notebook
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
@@ -26,18 +26,17 @@ CUT_OFF = """(card) => [card, ...card.querySelectorAll('*')]
 
 
 @pytest.fixture(scope="module")
-def notebook(lab: str, saved: Saved, chromium: Any) -> Iterator[Any]:
+def notebook(lab: str, saved: Saved, loaded: Any) -> Iterator[Any]:
     """A notebook whose cells were run in the browser, with two live timelines."""
     write_notebook(saved.folder / "live.ipynb", CELLS)
-    context = chromium.new_context(viewport={"width": 1280, "height": 1000}, device_scale_factor=1)
-    tab = context.new_page()
+    tab = loaded
     open_notebook(tab, lab, "live.ipynb")
     run_code(tab, f"import sys; sys.path.insert(0, {str(saved.root)!r})")
     run_all(tab)
     tab.wait_for_function(f"() => document.querySelectorAll({LIVE!r}).length === 2", timeout=60_000)
     tab.wait_for_timeout(400)
     yield tab
-    context.close()
+    close_documents(tab)
 
 
 def first(tab: Any) -> Any:

@@ -11,6 +11,7 @@ import pytest
 
 from .conftest import SCREENS, Saved, executed
 from .notebook import (
+    close_documents,
     open_in_notebook_7,
     open_notebook,
     open_without_kernel,
@@ -44,6 +45,7 @@ WATCH = """() => {
   window.frames_seen = [];
   const height = (node) => node?.closest('.jp-OutputArea-child')?.getBoundingClientRect().height ?? 0;
   const look = () => {
+    if (!window.frames_seen) return;
     const picture = document.querySelector('.perfmagic-static');
     const seen = [height(picture), height(picture?.closest('.jp-OutputArea').querySelector('.pm'))];
     if (`${seen}` !== `${window.frames_seen.at(-1)}`) window.frames_seen.push(seen);
@@ -54,11 +56,10 @@ WATCH = """() => {
 
 
 @pytest.fixture(scope="module")
-def ran(lab: str, saved: Saved, chromium: Any) -> list[list[float]]:
+def ran(lab: str, saved: Saved, loaded: Any) -> list[list[float]]:
     """remains.ipynb: run in JupyterLab, live, saved, its kernel ended. Gives what was seen frame by frame."""
     write_notebook(saved.folder / "remains.ipynb", (*CELLS, BELOW))
-    context = chromium.new_context(viewport={"width": 1280, "height": 1000}, device_scale_factor=1)
-    tab = context.new_page()
+    tab = loaded
     open_notebook(tab, lab, "remains.ipynb")
     run_code(tab, f"import sys; sys.path.insert(0, {str(saved.root)!r})")
     tab.evaluate(WATCH)
@@ -66,10 +67,10 @@ def ran(lab: str, saved: Saved, chromium: Any) -> list[list[float]]:
     tab.wait_for_function(f"() => document.querySelectorAll({LIVE!r}).length === 2", timeout=60_000)
     tab.wait_for_timeout(1000)
     seen: list[list[float]] = tab.evaluate("frames_seen")
+    tab.evaluate("() => { window.frames_seen = null; }")
     assert tab.locator(".perfmagic-static").count() == 2  # what is watched is there, hidden
     save(tab)
-    shut_down(tab)
-    context.close()
+    close_documents(tab)
     return seen
 
 
@@ -108,28 +109,27 @@ def test_the_picture_gives_way_in_the_very_frame_in_which_the_live_view_is_there
 
 
 @pytest.mark.usefixtures("ran")
-def test_a_trusted_notebook_without_a_kernel_shows_the_pictures(lab: str, saved: Saved, tab: Any) -> None:
+def test_a_trusted_notebook_without_a_kernel_shows_the_pictures(lab: str, saved: Saved, desk: Any) -> None:
     assert "application/vnd.jupyter.widget-view+json" in (saved.folder / "remains.ipynb").read_text()
-    open_without_kernel(tab, lab, "remains.ipynb")
-    assert trusted(tab)
-    assert tab.evaluate("jupyterapp.shell.currentWidget.sessionContext.session") is None
-    check(tab, 2, "remains-trusted.png")
+    open_without_kernel(desk, lab, "remains.ipynb")
+    assert trusted(desk)
+    assert desk.evaluate("jupyterapp.shell.currentWidget.sessionContext.session") is None
+    check(desk, 2, "remains-trusted.png")
 
 
 @pytest.mark.usefixtures("ran")
-def test_an_untrusted_notebook_without_a_kernel_shows_the_pictures(lab: str, saved: Saved, tab: Any) -> None:
-    open_without_kernel(tab, lab, copy_of(saved, "remains.ipynb"))
-    assert not trusted(tab)
-    assert tab.evaluate("jupyterapp.shell.currentWidget.sessionContext.session") is None
-    check(tab, 2, "remains-untrusted.png")
+def test_an_untrusted_notebook_without_a_kernel_shows_the_pictures(lab: str, saved: Saved, desk: Any) -> None:
+    open_without_kernel(desk, lab, copy_of(saved, "remains.ipynb"))
+    assert not trusted(desk)
+    assert desk.evaluate("jupyterapp.shell.currentWidget.sessionContext.session") is None
+    check(desk, 2, "remains-untrusted.png")
 
 
 @pytest.mark.usefixtures("ran")
-def test_a_trusted_notebook_with_a_new_kernel_shows_the_pictures(lab: str, tab: Any) -> None:
-    open_notebook(tab, lab, "remains.ipynb")
-    assert trusted(tab)
-    check(tab, 2, "remains-new-kernel.png")
-    shut_down(tab)
+def test_a_trusted_notebook_with_a_new_kernel_shows_the_pictures(lab: str, desk: Any) -> None:
+    open_notebook(desk, lab, "remains.ipynb")
+    assert trusted(desk)
+    check(desk, 2, "remains-new-kernel.png")
 
 
 @pytest.mark.usefixtures("ran")
@@ -175,28 +175,26 @@ def test_what_a_cell_shows_after_the_picture_is_never_hidden(tab: Any, tmp_path:
 
 
 def test_in_a_frame_the_timeline_lives_and_where_frames_are_dropped_its_picture_is_seen(
-    lab: str, saved: Saved, new_tab: Any
+    lab: str, saved: Saved, desk: Any
 ) -> None:
     cells = (f"{CELLS[0]}\n%perfmagic display html", *CELLS[1:3], BELOW)
     write_notebook(saved.folder / "framed.ipynb", cells)
-    tab = new_tab(width=1280)
-    open_notebook(tab, lab, "framed.ipynb")
-    run_code(tab, f"import sys; sys.path.insert(0, {str(saved.root)!r})")
-    run_all(tab)
-    check_live_frame(tab, "framed.png")
-    save(tab)
-    shut_down(tab)
+    open_notebook(desk, lab, "framed.ipynb")
+    run_code(desk, f"import sys; sys.path.insert(0, {str(saved.root)!r})")
+    run_all(desk)
+    check_live_frame(desk, "framed.png")
+    save(desk)
+    close_documents(desk)
 
-    reopened = new_tab(width=1280)
-    open_without_kernel(reopened, lab, "framed.ipynb")
-    assert trusted(reopened)
-    check_live_frame(reopened, "framed-reopened.png")
+    open_without_kernel(desk, lab, "framed.ipynb")
+    assert trusted(desk)
+    check_live_frame(desk, "framed-reopened.png")
+    close_documents(desk)
 
-    untrusted = new_tab(width=1280)
-    open_without_kernel(untrusted, lab, copy_of(saved, "framed.ipynb"))
-    assert not trusted(untrusted)
-    assert untrusted.locator("iframe").count() == 0
-    check(untrusted, 1, "framed-untrusted.png")
+    open_without_kernel(desk, lab, copy_of(saved, "framed.ipynb"))
+    assert not trusted(desk)
+    assert desk.locator("iframe").count() == 0
+    check(desk, 1, "framed-untrusted.png")
 
 
 def check_live_frame(tab: Any, screen: str) -> None:

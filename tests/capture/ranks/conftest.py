@@ -1,6 +1,6 @@
 """Two or three ranks on the CPU, started once for all tests of a file, and what they print."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,11 +43,12 @@ class Heard:
 class Cells:
     """Ranks as a test uses them."""
 
-    def __init__(self, world: int, **settings: Any) -> None:
+    def __init__(self, world: int, preload: Sequence[str] = PRELOAD, **settings: Any) -> None:
         self.heard = Heard()
+        self._preload = preload
         fields = {"device": "cpu", "colors": "nocolor", "grace_s": GRACE_S} | settings
         self._settings = Settings(world, PROGRAM, **fields)
-        self.session = Session(self._settings, self.heard.outputs(), PRELOAD)
+        self.session = Session(self._settings, self.heard.outputs(), self._preload)
 
     def run(self, body: str, **how: Any) -> CellEnd:
         """A cell whose body begins on line 2."""
@@ -64,7 +65,7 @@ class Cells:
 
     def restart(self) -> None:
         self.session.close()
-        self.session = Session(self._settings, self.heard.outputs(), PRELOAD)
+        self.session = Session(self._settings, self.heard.outputs(), self._preload)
         self.run(USE)
 
 

@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("torch", reason="ranks need torch")
 
 import perfmagic
-from perfmagic.api.ranks.session import PROGRAM, result_from
+from perfmagic.api.ranks.session import PRELOAD, PROGRAM, result_from
 from perfmagic.capture.ranks import engine
 from perfmagic.capture.ranks.connection import Connection
-from perfmagic.capture.ranks.drivers import Spawned, Started
+from perfmagic.capture.ranks.drivers import ForkServer, Started
 from perfmagic.capture.ranks.pings import EXCHANGES, Clocks
 from perfmagic.capture.ranks.session import Session
 from perfmagic.capture.ranks.settings import LOOPBACK, Settings
@@ -51,10 +51,11 @@ def test_a_peer_without_the_token_gets_no_time() -> None:
 
 
 @pytest.mark.slow
-def test_ranks_of_two_hosts_are_put_on_one_axis_within_the_printed_bound(tmp_path: Path) -> None:
-    driver = Spawned()
-    driver.apart = True
-    session = Session(Settings(2, PROGRAM, device="cpu", colors="nocolor"), Heard().outputs(), driver=driver)
+def test_ranks_of_two_hosts_are_put_on_one_axis_within_the_printed_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ForkServer, "apart", True)
+    session = Session(Settings(2, PROGRAM, device="cpu", colors="nocolor"), Heard().outputs(), PRELOAD)
     try:
         session.run("%%ranks\nimport torch, torch.distributed as dist\nt = torch.ones(64)")
         end = session.run("%%ranks\nfor _ in range(3): dist.all_reduce(t)", record={"memory": False, "shapes": False})

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from perfmagic.api.ranks.session import PROGRAM
+from perfmagic.api.ranks.session import PRELOAD, PROGRAM
 from perfmagic.base.errors import CaptureError
 from perfmagic.capture.ranks.connection import Connection
 from perfmagic.capture.ranks.drivers import Spawned
@@ -236,7 +236,7 @@ def test_a_device_that_is_not_there_is_one_clear_error() -> None:
     if torch.cuda.device_count() >= 2:
         pytest.skip("there are two cuda devices here")
     with pytest.raises(CaptureError, match="2 ranks on CUDA need as many devices"):
-        Session(Settings(2, PROGRAM, device="cuda"), Heard().outputs(), ("torch",))
+        Session(Settings(2, PROGRAM, device="cuda"), Heard().outputs(), PRELOAD)
 
 
 def test_closing_leaves_no_process(three: Cells) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from perfmagic.api.ranks.session import PRELOAD
 from perfmagic.capture.ranks import peers
 
 from .conftest import USE, Cells, messages
@@ -40,7 +41,7 @@ def noticed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ranks(request: pytest.FixtureRequest, noticed: Path) -> Iterator[Cells]:
     """Three ranks with groups, a model and the device's tensor `t`."""
     pytest.importorskip("torch")
-    cells = Cells(3, device=request.param)
+    cells = Cells(3, (*PRELOAD, "torch._dynamo"), device=request.param)  # DDP imports it: seconds of CPU in each rank
     end = cells.run(SETUP.format(device=request.param, noticed=str(noticed)))
     assert messages(end) == [""]
     yield cells

@@ -13,6 +13,7 @@ pytest.importorskip("torch", reason="ranks need torch")
 
 import perfmagic
 from perfmagic.capture.ranks.settings import Launched, launched
+from tests.forked import Forked, started
 
 pytestmark = pytest.mark.slow
 HEAD = (
@@ -29,17 +30,14 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def start_rank(rank: int, port: int, *arguments: str) -> subprocess.Popen[str]:
-    """One of two ranks, as somebody starts it by hand."""
+def start_rank(rank: int, port: int, *arguments: str, **how: bool) -> Forked | subprocess.Popen[str]:
+    """One of two ranks, as somebody starts it by hand.  how: of started()."""
     names = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     names |= {"PERFMAGIC_RANKS_GRACE_S": "0.4", "RANK": str(rank), "LOCAL_RANK": str(rank)}
-    return subprocess.Popen(
-        [sys.executable, "-m", "perfmagic", "join", *arguments],
-        env={**os.environ, **names}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    return started(["-m", "perfmagic", "join", *arguments], {**os.environ, **names}, **how)
 
 
-def prints(rank: subprocess.Popen[str], wanted: str) -> bool:
+def prints(rank: Forked | subprocess.Popen[str], wanted: str) -> bool:
     """Whether a rank prints a line, while it runs."""
     limit = threading.Timer(SECONDS, rank.kill)
     limit.start()
@@ -50,14 +48,15 @@ def prints(rank: subprocess.Popen[str], wanted: str) -> bool:
 
 
 def joined(
-    folder: Path, body: str, *options: str, backend: str = "gloo", head: str = HEAD, missing: int | None = None
-) -> list[tuple[int, str, str]]:
+    folder: Path, body: str, *options: str, backend: str = "gloo", head: str = HEAD, missing: int | None = None,
+    **how: bool,
+) -> list[tuple[int, str, str]]:  # fmt: skip
     """The status, stdout and stderr of both ranks.  missing: a rank that does not find the script."""
     script = folder / "train.py"
     script.write_text(head.format(backend=backend) + body)
     paths = [f"{script}.gone" if rank == missing else str(script) for rank in (0, 1)]
     port = free_port()
-    running = [start_rank(rank, port, *options, paths[rank], "--lr", "1") for rank in (0, 1)]
+    running = [start_rank(rank, port, *options, paths[rank], "--lr", "1", **how) for rank in (0, 1)]
     said = [process.communicate(timeout=SECONDS) for process in running]
     return [(process.returncode, *output) for process, output in zip(running, said, strict=True)]
 
@@ -66,7 +65,7 @@ def test_a_script_runs_as_by_itself_and_its_ranks_are_saved_on_one_axis(tmp_path
     body = "for _ in range(3): dist.all_reduce(t)\nprint(sys.argv[1:], t[0].item(), __name__)\n"
     body += "dist.destroy_process_group()"
     runs = tmp_path / "runs"
-    for status, out, err in joined(tmp_path, body, "--save", str(runs)):
+    for status, out, err in joined(tmp_path, body, "--save", str(runs), fork=False):
         assert (status, out) == (0, "['--lr', '1'] 8.0 __main__\n"), err
     job = perfmagic.open_traces(runs).ranks
     assert (job.ranks.ranks, len(job.meetings())) == ([0, 1], 4)  # the barrier first
