@@ -17,12 +17,18 @@ from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.ranks import RankStat
 from perfmagic.analysis.replay.prediction import full_trust
 from perfmagic.analysis.timeline.activity import StreamStat, Syncs, streams, syncs
-from perfmagic.analysis.timeline.categories import CategoryTime, category_times
 from perfmagic.analysis.timeline.collectives import CollectiveStat, collectives, missing_metadata
 from perfmagic.analysis.timeline.copies import CopyStat, copies
 from perfmagic.analysis.timeline.device_operators import Achieved, DeviceOperator, achieved, device_operators
 from perfmagic.analysis.timeline.idle import CAUSES, IdleGaps, idle_gaps
-from perfmagic.analysis.timeline.kernels import KernelStat, TensorCoreShare, kernels, tensor_core_share
+from perfmagic.analysis.timeline.kernels import (
+    CategoryTime,
+    KernelStat,
+    TensorCoreShare,
+    category_times,
+    kernels,
+    tensor_core_share,
+)
 from perfmagic.analysis.timeline.lines import LineStat, function_lines, lines
 from perfmagic.analysis.timeline.memory import memory_curve
 from perfmagic.analysis.timeline.operators import AnnotationStat, OperatorStat, operators, user_annotations

@@ -6,6 +6,7 @@ launch to its line, and freezes. Analyses only read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -35,11 +36,24 @@ from perfmagic.trace.columns import (
 )
 from perfmagic.trace.correlate import launch_rows, lines_at
 from perfmagic.trace.frames import PythonFrames, apart, in_one_table
-from perfmagic.trace.pace_words import translatable_pace
 from perfmagic.trace.paths import NOWHERE, Paths
 from perfmagic.trace.typed import Count, Int64Number, Ns
 
 PingNumbers = Annotated[tuple[Ns, ...], msgspec.Meta(min_length=6, max_length=6)]
+# a pace as the simulated device keeps it, "paced: matmul ≥ 3 ms, copies 12 GB/s", for other languages
+PACES = {
+    "paced": "paced: {paces}",
+    "pace reached in part": "pace reached in part: {paces}",
+    "pace not reached": "pace not reached: {paces}",
+}
+OF_WHAT = {
+    "other kernels": "other kernels {rate}",
+    "kernels": "kernels {rate}",
+    "copies": "copies {rate}",
+    "link": "link {rate}",
+    "pageable": "pageable {rate}",
+}
+_PACE_PART = re.compile(rf"({'|'.join(OF_WHAT)}) (.+)")
 
 
 @dataclass(frozen=True)
@@ -72,8 +86,26 @@ class DeviceInfo:
             return self.name
         number = f" {self.name}" if ":" in self.name else ""
         if self.pace:
-            return phrase("simulated device{number}, {pace}", number=number, pace=translatable_pace(self.pace))
+            return phrase("simulated device{number}, {pace}", number=number, pace=pace_in_words(self.pace))
         return phrase("simulated device{number}", number=number)
+
+
+def pace_in_words(pace: str) -> str:
+    """The same text with its words known; as it is where it has another form."""
+    kind, _, rest = pace.partition(": ")
+    if kind not in PACES:
+        return pace
+    in_turn = (chained("{a}, {b}", map(_pace_part, paces.split(", "))) for paces in rest.split("; then "))
+    words = phrase(PACES[kind], paces=chained("{a}; then {b}", in_turn))
+    return words if words == pace else pace
+
+
+def _pace_part(part: str) -> str:
+    match = _PACE_PART.fullmatch(part)
+    if match is None:
+        return part
+    rates = (phrase("half") if rate == "half" else rate for rate in match[2].split(" and "))
+    return phrase(OF_WHAT[match[1]], rate=chained("{a} and {b}", rates))
 
 
 def devices_label(infos: Sequence[DeviceInfo]) -> str:
@@ -86,7 +118,7 @@ def devices_label(infos: Sequence[DeviceInfo]) -> str:
         if len(some) == 1:
             words.append(some[0].label)
         else:
-            pace = phrase(", {pace}", pace=translatable_pace(what)) if what else ""
+            pace = phrase(", {pace}", pace=pace_in_words(what)) if what else ""
             sims = phrase("{n} simulated devices{pace}", n=len(some), pace=pace)
             words.append(sims if simulated else f"{len(some)} × {what}")
     return chained("{a}, {b}", words)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perfmagic.analysis.timeline.categories import categories, category_of
+from perfmagic.analysis.timeline.kernels import categories, category_of
 from perfmagic.trace.category import Category
 from perfmagic.trace.families import FAMILIES, find_family
 from perfmagic.trace.kineto.reader import read_trace

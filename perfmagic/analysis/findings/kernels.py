@@ -16,9 +16,8 @@ from perfmagic.analysis.findings.advice import can_compile, compiled
 from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, on_lines, too_few, too_short
-from perfmagic.analysis.timeline.categories import categories
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
-from perfmagic.analysis.timeline.kernels import tensor_core_share
+from perfmagic.analysis.timeline.kernels import categories, tensor_core_share
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.base import units

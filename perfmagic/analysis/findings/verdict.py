@@ -309,11 +309,10 @@ def _transfers(facts: Facts, time: CellTime) -> Described:
     parts, lines, _ = _between(facts, time)
     if (judgement := judged_by_path(facts)) is None:
         return parts, lines, None
-    if judgement.kind == kinds.COPY_BOUND:
-        first = _of_path(judgement.copies_ns, judgement, phrase("copies"))
-    else:
-        first = _of_path(judgement.communication_ns, judgement, phrase("communication"))
-    return [first, *parts], lines, None
+    by_copies, by_communication = phrase("copies"), phrase("communication")
+    copied = judgement.kind == kinds.COPY_BOUND
+    ns, what = (judgement.copies_ns, by_copies) if copied else (judgement.communication_ns, by_communication)
+    return [_of_path(ns, judgement, what), *parts], lines, None
 
 
 def _unrecorded(facts: Facts, time: CellTime) -> str:

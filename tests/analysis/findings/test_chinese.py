@@ -19,8 +19,7 @@ from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME
 from perfmagic.base.language import Words, set_language, translate_term, translated
 from perfmagic.base.terminal import columns, width
 from perfmagic.results import TimelineResult
-from perfmagic.trace.model import Trace
-from perfmagic.trace.pace_words import translatable_pace
+from perfmagic.trace.model import Trace, pace_in_words
 from perfmagic.trace.signatures import function_name
 from perfmagic.view.report.tables import report_tables
 from perfmagic.view.timeline.doc import timeline_doc
@@ -138,8 +137,8 @@ def test_no_prediction_is_left_in_english(made: Callable[..., Change]) -> None:
     ],
 )
 def test_a_pace_is_shown_in_chinese_and_stays_the_same_text(pace: str, shown: str) -> None:
-    assert translatable_pace(pace) == pace
-    assert plain(translated(translatable_pace(pace))) == shown
+    assert pace_in_words(pace) == pace
+    assert plain(translated(pace_in_words(pace))) == shown
 
 
 @pytest.mark.slow
