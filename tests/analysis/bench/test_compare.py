@@ -315,7 +315,7 @@ def test_results_without_names_are_called_the_same_in_words_picture_and_warnings
     found = perfmagic.compare(result(rising), result(rising[::-1]), result(rising))
     assert [one.name for one in found.results] == ["baseline", "result 2", "result 3"]
     faces = found._repr_mimebundle_()["text/plain"] + compare_svg(found)
-    assert "! baseline: returns rose" in faces
+    assert "! baseline, result 3: returns rose" in faces
     assert "! result 2: returns fell" in faces
     assert ">baseline<" in faces
 

@@ -27,6 +27,7 @@ from tests.trace.recorded import ALL, MORE, real_trace
 
 VERBS = {
     *(
+        "Accumulate",
         "Balance",
         "Batch",
         "Call",
