@@ -107,7 +107,7 @@ def draw_cell(
     setup, source = cells
     write_notebook(folder / f"{name}.ipynb", (setup, source, source))
     for theme in themes:
-        with tab_of(browser, theme, 1180, 1600, scale=2) as tab:
+        with tab_of(browser, theme, 1180, 1600) as tab:
             open_notebook(tab, address, f"{name}.ipynb")
             set_theme = "(theme) => jupyterapp.commands.execute('apputils:change-theme', {theme})"
             tab.evaluate(set_theme, THEMES[theme])
