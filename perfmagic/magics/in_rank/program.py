@@ -79,6 +79,7 @@ class Program:
     def _make_shell(self, settings: Settings) -> None:
         config = Config()
         config.HistoryManager.enabled = False  # ranks would wait for each other's locks on one database
+        config.InteractiveShell.warn_venv = False  # the kernel, of the same environment, has warned
         if settings.colors:
             config.InteractiveShell.colors = settings.colors
         shell = self.shell = RankShell.instance(config=config, display_pub_class=Publisher, displayhook_class=Hook)

@@ -138,3 +138,15 @@ def test_a_rank_shares_most_of_its_memory(three: Cells) -> None:
 def test_very_much_output_of_a_program_keeps_its_order(three: Cells) -> None:
     three.run("import os\nos.system('seq 5000');", on=[0])
     assert [text for _, stream, text in three.heard.lines if stream == "stderr"] == [str(i) for i in range(1, 5001)]
+
+
+def test_ranks_of_a_kernel_outside_the_active_environment_start_silently(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path))  # IPython warns of it; the kernel has done so
+    cells = Cells(1)
+    try:
+        assert not cells.session.run("%%ranks\nrank").failures
+        assert cells.heard.lines == []
+    finally:
+        cells.session.close()
