@@ -109,4 +109,5 @@ def test_an_interrupt_at_any_line_leaves_nothing_behind(ready: Notebook, what: s
 def test_a_second_interrupt_within_the_teardown_leaves_nothing_behind(ready: Notebook, what: str) -> None:
     swept = sweep_twice(ready, CELLS[what], most=8, seconds=(1, 8, 40))
     assert swept.faults == []
-    assert swept.interrupted >= 6
+    # an interrupt of the analysis has no teardown: no line of our code comes behind it
+    assert swept.interrupted >= 2

@@ -98,9 +98,10 @@ class HotLoops:
 
     def give_back(self) -> None:
         self._end.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
-        self._thread = None
+        thread, self._thread = self._thread, None
+        # an interrupt may come before it is started
+        if thread is not None and thread.ident is not None and thread is not threading.current_thread():
+            thread.join()
 
     def look(self) -> None:
         """Stop tracking the functions that are hot by now."""
