@@ -143,7 +143,7 @@ def chained(template: str, parts: Iterable[str]) -> str:
 def sentences(*facts: str) -> str:
     """One fact a sentence: "the device was busy. It waited"; the first goes on a line begun, the last has no stop."""
     known = [fact for fact in facts if fact]
-    return chained("{a}. {b}", (*known[:1], *map(_capitalised, known[1:])))
+    return chained("{a}. {b}", (*known[:1], *map(capitalised, known[1:])))
 
 
 def listed(texts: Sequence[str]) -> str:
@@ -151,7 +151,8 @@ def listed(texts: Sequence[str]) -> str:
     return chained("{a} and {b}", (chained("{a}, {b}", texts[:-1]), *texts[-1:]))
 
 
-def _capitalised(text: str) -> str:
+def capitalised(text: str) -> str:
+    """A text as it begins a sentence."""
     return text.capitalised() if isinstance(text, Words) else text[:1].upper() + text[1:]
 
 

@@ -38,7 +38,7 @@ LEAST_OPEN_FRAC = 0.1  # of a run that the record does not explain
 _BETWEEN_OPS = frozenset({"many_gaps", "repeated_gap", "one_by_one"})
 _GRAPHS = {action(key) for key in ("graphs", "compile_or_graphs", "fuse_by_inductor")}
 _FEWER_LAUNCHES = _GRAPHS | {action("reduce_overhead")}
-_NOT_REPLAYED = {action("smaller_batches")}
+_NOT_REPLAYED = {action(key) for key in ("smaller_batches", "bucket")}
 
 
 @once_per_trace

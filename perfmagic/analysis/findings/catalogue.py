@@ -192,7 +192,7 @@ HEADLINES |= {
     "late_once": "Rank {rank} made {others} wait once, for {time}",
     "late_often": "Rank {rank} made {others} wait: last at {n}",
     "late_together": "{ranks} made the others wait: last at {n}",
-    "ranks_in_turn": "Ranks drift apart: rank {rank} causes most waiting, {share}",
+    "ranks_in_turn": "Ranks drift apart: rank {rank} causes the largest part of waiting, {share}",
     "transfer": "{time} of data transfer overlaps no compute",
     "ranks_wait_for_python": "Devices of {ranks} waited {time} for Python",
     "none_late": "Without late ranks {outcome}",
@@ -295,6 +295,7 @@ COUNTED = {
     "launch": ("{n} launch", "{n} launches"),
     "op": ("{n} op", "{n} ops"),
     "tensor": ("{n} tensor", "{n} tensors"),
+    "time": ("{n} time", "{n} times"),
 }
 
 

@@ -19,6 +19,7 @@ from perfmagic.analysis.timeline.collectives import (
     late_collectives,
     op_bytes,
 )
+from perfmagic.analysis.timeline.copies import copied_again
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import (
@@ -92,8 +93,11 @@ def describe_traffic(facts: Facts) -> str:
     )
 
 
-def describe_pieces(facts: Facts) -> tuple[str, str]:
-    """How many short collectives a step has, and what to do about it; "" twice where they are few or long."""
+def describe_pieces(facts: Facts, *, late: bool = False) -> tuple[str, str]:
+    """How many short collectives a step has, and what to do about it; "" twice where they are few or long.
+
+    late: whether Python had queued nothing beside them, so that the number of launches counts, too.
+    """
     rows = communication_rows(facts)
     steps = [step for step in facts.steps if step.n_ops]
     ops = facts.trace.ops
@@ -112,13 +116,14 @@ def describe_pieces(facts: Facts) -> tuple[str, str]:
     if 2 * long_ns <= all_ns:
         return pieces, _BUCKETS
     few = phrase(
-        "{n} of {ops} take {time} or more and make up {share} of the time, so their size decides",
+        "{n} of {ops} take {time} or more and make up {share} of the time",
         n=units.count(int(long.sum())),
         ops=count_things(len(rows), "op"),
         time=units.duration(SHORT_NS),
         share=units.percent(long_ns / all_ns),
     )
-    return chained("{a}; {b}", (pieces, few)), ""
+    few = few if late else phrase("{few}, so their size decides", few=few)
+    return chained("{a}; {b}", (pieces, few)), _LATE_PYTHON if late else ""
 
 
 # The findings "exposed communication" and "exposed copies", and their sentences.
@@ -163,13 +168,17 @@ def _exposed(
         return too_short(f"{cause} took", total_ns(where), least_ns, OF_EXTENT)
     kinds = op_classes(facts.trace, facts.comm_names)
     rows = np.flatnonzero((facts.trace.ops.device == facts.device) & np.isin(kinds, classes))
+    if rule == "exposed_copy" and (again := copied_again(facts.trace, facts.device)):  # they have a finding
+        rows = np.setdiff1d(rows, np.concatenate([tensor.rows for tensor in again]))
+        exposed_ns = total_ns(where)
     most, line, longest_op = _most_exposed(facts, rows, kinds, parts.intervals[rule])
     directions, advice = "", ""
     if rule == "exposed_copy":
         directions = _by_direction(facts)
         more = [_why_copies_are_exposed(facts)]
     else:
-        pieces, advice = describe_pieces(facts)
+        queued = _nothing_queued(facts, parts.intervals[rule])
+        pieces, advice = describe_pieces(facts, late=bool(queued))
         alone = _alone(facts)
         length = units.duration(total_ns(_where(facts, alone)))
         tail = counted(
@@ -178,8 +187,6 @@ def _exposed(
             "{n} collectives of DDP, {time}, overlapped nothing",
             time=length,
         )
-        queued = _nothing_queued(facts, parts.intervals[rule])
-        advice = advice or (_LATE_PYTHON if pieces and queued else "")
         more = [queued, tail if len(alone) else "", pieces, describe_traffic(facts)]
     share = phrase(
         "{part}{directions} did not overlap with compute", part=_part(exposed_ns, all_ns), directions=directions

@@ -30,7 +30,7 @@ from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.intervals import Intervals, intersect
 from perfmagic.trace.columns import NONE, Int64
-from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.names import OpClass
 
 _PYTHON = {
     "repeated_gap": phrase("without Python's work in these gaps"),
@@ -95,7 +95,7 @@ class Gains:
             return too_few(f"a replay predicts the gain of {units.plural(len(known), 'finding')}", len(known), 2)
         if all(self._small(finding) for finding in known):
             return Silent(f"fixing any of {units.plural(len(known), 'finding')} alone saves almost nothing")
-        changes = [change for finding in known if (change := change_of(self._facts, finding)) is not None]
+        changes = self._changes(known)
         all_of_them = predict(self.readings, changes)
         if all_of_them.refused:
             return Silent(all_of_them.refused)
@@ -115,6 +115,15 @@ class Gains:
                 gain_text=describe_time(all_of_them, self._run),
             )
         ]
+
+    def _changes(self, findings: Sequence[Finding]) -> list[Change]:
+        """What they ask for, each once; Python's work in two places is two changes."""
+        changes: list[Change] = []
+        for finding in findings:
+            change = change_of(self._facts, finding)
+            if change is not None and (isinstance(change, WithoutPython) or change not in changes):
+                changes.append(change)
+        return changes
 
     @property
     def _run(self) -> str:
@@ -168,9 +177,6 @@ def describe_time(prediction: Prediction, run: str) -> str:
 def change_of(facts: Facts, finding: Finding) -> Change | None:
     """The change that a finding asks for; None where it asks for none that can be replayed."""
     rule = finding.rule
-    if finding.action == action("copy_once"):
-        again = (tensor.rows[1:] for tensor in copied_again(facts.trace, facts.device))
-        return Without(phrase("copy once, before the loop"), tuple(np.concatenate(list(again)).tolist()))
     if finding.action in _BY_ACTION:
         return _BY_ACTION[finding.action](facts)
     if rule == "pageable" and finding.cause != "copies from pageable memory are slow":
@@ -226,21 +232,9 @@ def _keep_indices(facts: Facts) -> Change:
     return Without(phrase("keep index and values on the device"), tuple(copies.tolist()))
 
 
-def _in_buckets(facts: Facts) -> Change:
-    """The collectives of each step launched at once: at best a bucket of them costs Python no more."""
-    is_communication = op_classes(facts.trace, facts.comm_names) == OpClass.COMMUNICATION
-    rows = np.flatnonzero(is_communication & (facts.trace.ops.device == facts.device))
-    begins_ns = [step.start_ns for step in facts.steps if step.n_ops][1:]
-    parts = np.split(rows, np.searchsorted(facts.trace.launch_start_ns()[rows], begins_ns))
-    return OneGraph(
-        stretches=tuple(tuple(part.tolist()) for part in parts), what=phrase("put tensors into few buckets")
-    )
-
-
 _BY_ACTION: dict[str, Callable[[Facts], Change]] = {
     action("copy_once"): _copy_once,
     action("keep_indices"): _keep_indices,
-    action("bucket"): _in_buckets,
 }
 _CHANGES: dict[str, Callable[[Facts, Finding], Change | None]] = {
     "sync": _reads,

@@ -238,14 +238,19 @@ def start_up(facts: Facts) -> Outcome:
     in_calls_ns = total_ns(clip(union(calls.start_ns[before], calls.end_ns[before]), begun_ns, first_ns))
     if not in_calls_ns:
         return _prepared(facts, in_calls_ns)
-    longest = int(before[before_ns[before].argmax()])
+    works = before[calls.kind[before] != CallKind.SYNC]  # a profiler waits there itself
+    if not len(works):
+        return _prepared(facts, in_calls_ns)
+    longest = int(works[before_ns[works].argmax()])
     name, longest_ns, passed_ns = trace.names[calls.name[longest]], int(before_ns[longest]), first_ns - begun_ns
     inside = phrase(", {time} of it in one {name}", time=units.duration(longest_ns), name=name)
     fact = headline("cold", time=units.duration(passed_ns))
     if in_calls_ns < max(1, ALONE_FRAC * facts.window_ns):
         same = (calls.name == calls.name[longest]) & (calls.start_ns > first_ns)
         later_ns = int((calls.end_ns - calls.start_ns)[same].max(initial=0))
-        if not later_ns or longest_ns < max(COLD_RATIO * later_ns, COLD_FRAC * facts.window_ns):
+        # pinning takes as long as its size asks
+        is_pinning = "Host" in name
+        if is_pinning or not later_ns or longest_ns < max(COLD_RATIO * later_ns, COLD_FRAC * facts.window_ns):
             return _prepared(facts, in_calls_ns)
         begun_ns = int(calls.start_ns[longest])
         fact = headline("first_call", time=units.duration(longest_ns), call=name)

@@ -21,7 +21,7 @@ from perfmagic.analysis.replay.changes.host import WithoutPython
 from perfmagic.analysis.replay.critical_path import DECIDES_FRAC
 from perfmagic.analysis.verdict import COMMUNICATION_BOUND
 from perfmagic.base import units
-from perfmagic.base.language import phrase, sentences
+from perfmagic.base.language import capitalised, phrase, sentences
 from perfmagic.base.terminal import columns, cut_to_columns
 from perfmagic.trace.names import OpClass
 from perfmagic.trace.once import once_per_trace
@@ -54,7 +54,7 @@ def find_job_answers(job: Ranks) -> Answers:
     late = _decisive(findings, total_ns)
     decider = _who_decides(job, findings, total_ns)
     warned = sorted((f for f in findings if f.rule in OF_RECORD), key=lambda f: OF_RECORD.index(f.rule))
-    warnings = tuple(sentences(f.cause[:1].upper() + f.cause[1:], f.action) for f in warned)
+    warnings = tuple(sentences(capitalised(f.cause), f.action) for f in warned)
     if job.idle or any(summary.meta.failed for summary in job.summaries.values()):
         return Answers(decider, total_ns, warnings=warnings)
     replay = job_replay_in_passing(job)

@@ -138,6 +138,8 @@ def _measured(trace: Trace, device: int, *, pageable: bool) -> float | None:
 ROUNDS = 3  # at least
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _TRANSFERS = frozenset({"to", "cuda"})
+_READ = _TRANSFERS | {"shape", "dtype", "device", "size", "dim", "ndim", "numel"}  # others may give a view to write to
+_SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 
 
 class CopiedAgain(NamedTuple):
@@ -172,7 +174,10 @@ def copied_again(trace: Trace, device: int) -> tuple[CopiedAgain, ...]:
     for line in np.unique(ops.line[rows]).tolist():
         of_line = rows[ops.line[rows] == line]
         one_size = len(np.unique(ops.size_bytes[of_line])) == 1
-        if line != NO_LINE and line in lines and one_size and len(of_line) >= ROUNDS:
+        # a module copies its parameters in one round, and nothing in the next
+        rounds = np.searchsorted(trace.marks.at_ns, trace.launch_start_ns()[of_line], side="right")
+        in_turn = one_size and len(np.unique(rounds)) == len(of_line)
+        if line != NO_LINE and line in lines and in_turn and len(of_line) >= ROUNDS:
             again.append(CopiedAgain(lines[line], line, of_line))
     return tuple(again)
 
@@ -191,21 +196,39 @@ def _transfers_in_loops(source: str) -> dict[int, str]:
         for node in set(above) - seen:
             match node:
                 case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in _TRANSFERS:
-                    around = above[node]
-                    while not isinstance(around, ast.stmt):
-                        around = above[around]
-                    name = value.id if isinstance(value, ast.Name) and not _changes(value.id, node, above) else ""
-                    lines.setdefault(around.lineno, []).append(name)
+                    statement = _statement_of(node, above)
+                    name = value.id if isinstance(value, ast.Name) else ""
+                    stays = name and _copies_alone(node, statement) and not _changes(name, node, above)
+                    lines.setdefault(statement.lineno, []).append(name if stays else "")
         seen |= set(above)
     return {line: names[0] for line, names in lines.items() if len(names) == 1 and names[0]}
 
 
+def _statement_of(node: ast.AST, above: dict[ast.AST, ast.AST]) -> ast.stmt:
+    while not isinstance(node, ast.stmt):
+        node = above[node]
+    return node
+
+
+def _copies_alone(transfer: ast.Call, statement: ast.stmt) -> bool:
+    """Whether nothing else of a statement may copy to the device: an index, torch.tensor(…, device=…), a module."""
+    if not isinstance(statement, _SIMPLE) or (isinstance(statement, ast.Expr) and statement.value is transfer):
+        return False
+    arguments = [*transfer.args, *(keyword.value for keyword in transfer.keywords if keyword.arg != "non_blocking")]
+    is_dtype = any(isinstance(a, ast.Attribute) and getattr(a.value, "id", "") == "torch" for a in arguments)
+    others = [node for node in ast.walk(statement) if isinstance(node, ast.Call) and node is not transfer]
+    creates = any(keyword.arg == "device" for call in others for keyword in call.keywords)
+    is_called = any(call.func is transfer for call in others)
+    return not (is_dtype or creates or is_called or any(isinstance(n, ast.Subscript) for n in ast.walk(statement)))
+
+
 def _changes(name: str, transfer: ast.Call, above: dict[ast.AST, ast.AST]) -> bool:
     """Whether a loop may change the tensor that a variable names, or its copy on the device.  above: the parents."""
-    around = above[transfer]
-    copies = [getattr(target, "id", "") for target in around.targets] if isinstance(around, ast.Assign) else []
+    statement = _statement_of(transfer, above)
+    bound = [node for node in ast.walk(statement) if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load)]
+    copies = [getattr(target, "id", "") for target in bound]
     return (
-        _writes(transfer, around)
+        _writes(transfer, above[transfer])
         or not all(_only_reads(*use) for use in _uses(name, above))
         or any(not copy or any(_writes(*use) for use in _uses(copy, above)) for copy in copies)
     )
@@ -218,8 +241,11 @@ def _uses(name: str, above: dict[ast.AST, ast.AST]) -> Iterator[tuple[ast.AST, a
 
 def _only_reads(node: ast.AST, around: ast.AST) -> bool:
     """Whether a value is only read, and handed to nobody who could write to it."""
-    in_place = _writes(node, around) or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
-    return not in_place and isinstance(around, (ast.Attribute, ast.BinOp, ast.UnaryOp, ast.Compare))
+    if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+        return False
+    if isinstance(around, ast.Attribute):
+        return around.attr in _READ and isinstance(around.ctx, ast.Load)
+    return isinstance(around, (ast.BinOp, ast.UnaryOp, ast.Compare))
 
 
 def _writes(node: ast.AST, around: ast.AST) -> bool:

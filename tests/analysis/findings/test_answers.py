@@ -49,7 +49,6 @@ def test_one_remedy_is_one_answer_with_every_rule_that_asks_for_it() -> None:
     assert len(first.evidence) == 2
 
 
-@pytest.mark.slow
 def test_one_lost_launch_and_one_earlier_op_are_said_in_the_singular() -> None:
     b = Builder()
     b.op(-20, 10)
@@ -60,6 +59,7 @@ def test_one_lost_launch_and_one_earlier_op_are_said_in_the_singular() -> None:
     assert "The record begins while earlier work still runs: 1 op" in warnings
 
 
+@pytest.mark.slow
 def test_what_gains_little_is_named_and_is_no_answer() -> None:
     answers = answered("v100_4streams_nccl_graphs")
     assert answers.little_gain == (".item() stops Python 8 times",)
@@ -205,13 +205,12 @@ def test_a_first_call_far_longer_than_later_ones_says_that_the_record_is_cold() 
     assert not [f for f in findings(b.trace()) if f.rule == "alone"]
 
 
-def test_many_small_collectives_behind_late_python_ask_for_buckets_and_gain_its_time_at_best() -> None:
-    """By the file, each of five steps launches 404 reductions in 119 to 129 ms; four of them run these for 60 ms."""
+def test_many_small_collectives_behind_late_python_ask_for_buckets() -> None:
+    """By the file, each of five steps launches 404 reductions, each behind another op: no replay has their buckets."""
     answers = answered("v100_fsdp_memory_events").answers
     (answer,) = (a for a in answers if a.action == action("bucket"))
     assert plain(answer.headline) == "Half of the 2,020 collectives take 11.0 µs or less"
-    assert answer.at_most
-    assert 4 * (119 - 60) * 1e6 <= (answer.gain_ns or 0) <= 5 * 129 * 1e6
+    assert (answer.gain_ns, round((answer.cost_ns or 0) / 1e6)) == (None, 357)
 
 
 def test_a_record_too_large_for_its_path_still_has_gains() -> None:

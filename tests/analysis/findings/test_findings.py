@@ -160,6 +160,15 @@ def test_a_tensor_that_a_loop_copies_to_the_device_again_is_copied_once_instead(
         "w[0] = batch; y = x @ w.to(device)",
         "y = w.to(device); y += x",  # its copy on the device is needed afresh
         "y = w.to(device).add_(x)",
+        "y = w.to(device).view(-1); y.add_(1)",
+        "y: Tensor = w.to(device); y.add_(1)",
+        "w.data[0] = 1; y = x @ w.to(device)",
+        "w.numpy()[:] = batch; y = x @ w.to(device)",
+        "w.load(batch); y = x @ w.to(device)",
+        "y = w.to(device)[index]",  # the index may be what is copied
+        "y = w.to(torch.half) * torch.tensor(0.5, device=device)",
+        "w.to(device)",  # a module, which is copied once
+        "y = w.to(device)(x)",
         "y = x @ w.to(device) + batch.to(device)",
     ],
 )

@@ -24,7 +24,7 @@ def test_the_first_op_of_the_second_device_is_late_and_the_wait_is_named() -> No
     assert (row.number, row.earlier_ns, row.lost_ns) == (3, 100, 70)
     assert row.because == "Python was waiting in `copy` on line 2 (sim:0 → cpu)"
     assert row.sentence == (
-        "`copy` on line 3 (cpu → sim:1) could have begun 100\u00a0ns earlier: "
+        "`copy` on line 3 (cpu → sim:1) could have begun 100\u00a0ns earlier than it did: "
         "Python was waiting in `copy` on line 2 (sim:0 → cpu)"
     )
 

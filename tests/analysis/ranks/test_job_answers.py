@@ -70,7 +70,7 @@ def test_ranks_that_are_late_in_turn_are_called_so() -> None:
     answers = answered(traces)
     assert plain(answers.decides) == "No single rank is late: the median rank waits 1.00 ms for others"
     assert answers.answers[0].rules == ("ranks_in_turn",)
-    assert plain(answers.answers[0].headline) == "Ranks drift apart: rank 0 causes most waiting, 50 %"
+    assert plain(answers.answers[0].headline) == "Ranks drift apart: rank 0 causes the largest part of waiting, 50 %"
 
 
 def _with_rounds(number: int, compute_us: Sequence[float]) -> Trace:

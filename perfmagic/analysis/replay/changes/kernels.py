@@ -113,20 +113,15 @@ class OneGraph(change.Change):
     """Ops launched together, as a CUDA graph does: Python pays one call, and the ops follow each other.
 
     line: the ops that this line queued; what Python did on other lines stays.  stretches: instead, rows of trace.ops,
-    each a tuple.  what: in words, something else that gains no more than that.  A call that waits for the device ends
-    a graph: what comes after it is another one. So does a copy from pageable memory, which no graph holds, and another
-    thread has graphs of its own. At best nothing is left of Python between the launches, else what is longer than a
-    launch and the Python around it ever is. What else delays an op stays.
+    each a tuple.  A call that waits for the device ends a graph: what comes after it is another one. So does a copy
+    from pageable memory, which no graph holds, and another thread has graphs of its own. At best nothing is left of
+    Python between the launches, else what is longer than a launch and the Python around it ever is. What else delays
+    an op stays.
     """
 
     line: int | None = None
     stretches: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)
-    what: str = ""
     stage = change.Stage.LAUNCHES
-
-    @property
-    def at_most(self) -> bool:
-        return bool(self.what)
 
     @property
     def assumes(self) -> bool:
@@ -134,7 +129,7 @@ class OneGraph(change.Change):
 
     @property
     def description(self) -> str:
-        return self.what or phrase("launch the ops{line} as one CUDA graph", line=change.on_line(self.line))
+        return phrase("launch the ops{line} as one CUDA graph", line=change.on_line(self.line))
 
     def not_applicable(self, graph: Graph) -> str:
         if any(len(rows) > 1 for rows in self._stretches(graph)):
