@@ -184,10 +184,10 @@ def copied_again(trace: Trace, device: int) -> tuple[CopiedAgain, ...]:
 
 def _transfers_in_loops(source: str) -> dict[int, str]:
     """By line the variable that a loop's statement copies, and that stays as it is in the loop."""
-    text = "\n".join("" if row.startswith("%%") else row for row in source.splitlines())
+    text = "\n".join("" if row.startswith("%%") else row for row in source.split("\n"))
     try:
         tree = ast.parse(text)
-    except SyntaxError:  # a line magic among the code
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a line magic among the code; a damaged file
         return {}
     lines: dict[int, list[str]] = {}
     seen: set[ast.AST] = set()

@@ -168,6 +168,7 @@ def test_a_tensor_that_a_loop_copies_to_the_device_again_is_copied_once_instead(
         "y = w.to(device)[index]",  # the index may be what is copied
         "y = w.to(torch.half) * torch.tensor(0.5, device=device)",
         "w.to(device)",  # a module, which is copied once
+        "y = x @ w.to(device) + '\ud800'",  # no text that Python reads
         "y = w.to(device)(x)",
         "y = x @ w.to(device) + batch.to(device)",
     ],
