@@ -45,9 +45,6 @@ MANY = 100  # in a step; DDP's buckets of 25 MB make tens of a model with a bill
 # NCCL needs some 10 µs for any message between GPUs of a machine (NCCL tests, latency of small sizes): a kernel of less
 # than three times that is mostly latency
 SHORT_NS = 30_000
-_LATE_PYTHON = phrase(
-    "Packed into fewer, larger buffers, as DDP does with its buckets, they take Python less time to launch"
-)
 _BUCKETS = phrase(
     "Fewer, larger collectives spend less time on latency: pack tensors into one buffer, as DDP does with its buckets"
 )
@@ -93,11 +90,8 @@ def describe_traffic(facts: Facts) -> str:
     )
 
 
-def describe_pieces(facts: Facts, *, late: bool = False) -> tuple[str, str]:
-    """How many short collectives a step has, and what to do about it; "" twice where they are few or long.
-
-    late: whether Python had queued nothing beside them, so that the number of launches counts, too.
-    """
+def describe_pieces(facts: Facts) -> tuple[str, str]:
+    """How many short collectives a step has, and what to do about it; "" twice where they are few or long."""
     rows = communication_rows(facts)
     steps = [step for step in facts.steps if step.n_ops]
     ops = facts.trace.ops
@@ -116,14 +110,13 @@ def describe_pieces(facts: Facts, *, late: bool = False) -> tuple[str, str]:
     if 2 * long_ns <= all_ns:
         return pieces, _BUCKETS
     few = phrase(
-        "{n} of {ops} take {time} or more and make up {share} of the time",
+        "{n} of {ops} take {time} or more and make up {share} of the time, so their size decides",
         n=units.count(int(long.sum())),
         ops=count_things(len(rows), "op"),
         time=units.duration(SHORT_NS),
         share=units.percent(long_ns / all_ns),
     )
-    few = few if late else phrase("{few}, so their size decides", few=few)
-    return chained("{a}; {b}", (pieces, few)), _LATE_PYTHON if late else ""
+    return chained("{a}; {b}", (pieces, few)), ""
 
 
 # The findings "exposed communication" and "exposed copies", and their sentences.
@@ -177,8 +170,7 @@ def _exposed(
         directions = _by_direction(facts)
         more = [_why_copies_are_exposed(facts)]
     else:
-        queued = _nothing_queued(facts, parts.intervals[rule])
-        pieces, advice = describe_pieces(facts, late=bool(queued))
+        pieces, advice = describe_pieces(facts)
         alone = _alone(facts)
         length = units.duration(total_ns(_where(facts, alone)))
         tail = counted(
@@ -187,6 +179,7 @@ def _exposed(
             "{n} collectives of DDP, {time}, overlapped nothing",
             time=length,
         )
+        queued = _nothing_queued(facts, parts.intervals[rule])
         more = [queued, tail if len(alone) else "", pieces, describe_traffic(facts)]
     share = phrase(
         "{part}{directions} did not overlap with compute", part=_part(exposed_ns, all_ns), directions=directions

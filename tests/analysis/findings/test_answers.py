@@ -205,14 +205,6 @@ def test_a_first_call_far_longer_than_later_ones_says_that_the_record_is_cold() 
     assert not [f for f in findings(b.trace()) if f.rule == "alone"]
 
 
-def test_many_small_collectives_behind_late_python_ask_for_buckets() -> None:
-    """By the file, each of five steps launches 404 reductions, each behind another op: no replay has their buckets."""
-    answers = answered("v100_fsdp_memory_events").answers
-    (answer,) = (a for a in answers if a.action == action("bucket"))
-    assert plain(answer.headline) == "Half of the 2,020 collectives take 11.0 µs or less"
-    assert (answer.gain_ns, round((answer.cost_ns or 0) / 1e6)) == (None, 357)
-
-
 def test_a_record_too_large_for_its_path_still_has_gains() -> None:
     answers = answered("a100_segment_anything").answers  # 132,676 instants
     assert answers[0].action.startswith("Batch the work")
