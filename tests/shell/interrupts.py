@@ -26,6 +26,7 @@ from .conftest import Notebook
 c_raise = getattr(ctypes.CDLL(None), "raise") if sys.platform != "win32" else None
 ENDS_WITHIN_S = 30.0  # one that stays costs so long, once
 OURS = str(Path(perfmagic.__file__).parent) + os.sep
+PURE = tuple(f"{OURS}{name}{os.sep}" for name in ("analysis", "base", "trace", "view"))  # they have no teardown
 AFTER_CELL = str(Path(OURS, "magics/running/hints.py"))
 
 
@@ -36,12 +37,15 @@ class Interrupter:
     signals: interrupt as a notebook does, by a signal. It may wait where our code makes signals wait; the exception of
     a trace function waits nowhere.
     second: how many lines after the first a second signal comes; 0: none.
+    beside: files and folders whose lines do not count.
     lines: how many counted.  where: the line that was interrupted, and the second.
     """
 
-    def __init__(self, n: int, visits: int, *, signals: bool = False, second: int = 0) -> None:
+    def __init__(
+        self, n: int, visits: int, *, signals: bool = False, second: int = 0, beside: tuple[str, ...] = ()
+    ) -> None:
         self.n, self.lines, self.where = n, 0, ""
-        self._signals, self._second, self._since = signals, second, 0
+        self._signals, self._second, self._since, self._beside = signals, second, 0, beside
         self._visits, self._visited = visits, Counter[tuple[object, int]]()
 
     def __call__(self, frame: FrameType, event: str, _arg: Any) -> Callable[..., Any] | None:
@@ -69,6 +73,8 @@ class Interrupter:
         return self
 
     def _counts(self, frame: FrameType) -> bool:
+        if frame.f_code.co_filename.startswith(self._beside):
+            return False
         line = frame.f_code, frame.f_lineno
         self._visited[line] += 1
         return self._visited[line] <= self._visits
@@ -187,13 +193,13 @@ def sweep_twice(notebook: Notebook, cell: str, *, most: int, seconds: Iterable[i
     swept = Swept()
     with own_temporary_files(), _cheap_collections(), _unseen():
         for _ in range(2):
-            counted = Interrupter(0, 1)
+            counted = Interrupter(0, 1, beside=PURE)
             assert run(notebook, cell, counted) is None
         swept.lines = counted.lines
         before = state(notebook)
         for n in range(1, counted.lines, max(1, counted.lines // most)):
             for second in seconds:
-                interrupter = Interrupter(n, 1, second=second)
+                interrupter = Interrupter(n, 1, second=second, beside=PURE)
                 if (error := _interrupted(notebook, cell, interrupter)) is None:
                     continue  # this run had fewer lines than the one that was counted
                 swept.interrupted += " and " in interrupter.where
