@@ -266,7 +266,7 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
 
 
 def repeated_copy(facts: Facts, free: Intervals) -> Outcome:
-    """Exposed copies of tensors that a loop copies to the device in each round; the first of each costs nothing."""
+    """Exposed copies of tensors that a loop copies to the device in each iteration; the first of each costs nothing."""
     tensors, ops = copied_again(facts.trace, facts.device), facts.trace.ops
     where, again = (
         intersect(free, union(ops.start_ns[rows], ops.end_ns[rows]))

@@ -305,9 +305,10 @@ def hand_overs(trace: Trace, points: HostPoints) -> list[tuple[int, int]]:
     by_time = np.argsort(points.time_ns, kind="stable")
     times, threads = points.time_ns[by_time], points.thread[by_time]
     pairs = []
-    for at in [*paused.tolist(), *np.flatnonzero(~follows).tolist()]:
-        until_ns, since_ns = int(points.time_ns[at]), int(before_ns[at]) if follows[at] else -1
-        k = int(np.searchsorted(times, until_ns, side="left")) - 1
+    waited = np.concatenate((paused, np.flatnonzero(~follows)))
+    last = np.searchsorted(times, points.time_ns[waited], side="left") - 1
+    for at, latest in zip(waited.tolist(), last.tolist(), strict=True):
+        since_ns, k = int(before_ns[at]) if follows[at] else -1, latest
         while k >= 0 and threads[k] == points.thread[at] and times[k] > since_ns:
             k -= 1
         if k < 0 or threads[k] == points.thread[at] or times[k] <= since_ns:

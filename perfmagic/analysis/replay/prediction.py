@@ -164,9 +164,9 @@ class Readings:
 
     @classmethod
     def from_trace(cls, trace: Trace) -> Readings:
-        """Both graphs; they are equal on the record, and one where it explains everything."""
+        """Both graphs; they are equal on the record, and one where it explains everything, or too little to predict."""
         stays = graph_of(trace)
-        unclear = bool((stays.unexplained_ns > UNEXPLAINED_NS).any())
+        unclear = bool((stays.unexplained_ns > UNEXPLAINED_NS).any()) and not not_predictable(stays)
         return cls(stays, graph_of(trace, unseen=True) if unclear else stays)
 
     @property

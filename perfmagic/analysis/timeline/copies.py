@@ -133,7 +133,7 @@ def _measured(trace: Trace, device: int, *, pageable: bool) -> float | None:
     return int(ops.size_bytes[rows].sum()) / length_ns * 1e9 if length_ns else None
 
 
-# Copies of one tensor to the device in each round of a loop. What was copied, the cell's text says: no record does.
+# Copies of one tensor to the device in each iteration of a loop. What was copied, the cell's text says: no record does.
 
 ROUNDS = 3  # at least
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -143,7 +143,7 @@ _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 
 
 class CopiedAgain(NamedTuple):
-    """A tensor that a line of a loop copies to the device in each round.
+    """A tensor that a line of a loop copies to the device in each iteration.
 
     name: of the cell's variable.  rows: its copies, of trace.ops; the first of them is needed.
     """
@@ -155,7 +155,7 @@ class CopiedAgain(NamedTuple):
 
 @once_per_trace
 def copied_again(trace: Trace, device: int) -> tuple[CopiedAgain, ...]:
-    """The tensors that a loop of the cell copies to a device in each round, though it neither binds nor changes them.
+    """The tensors that a loop of the cell copies to a device in each iteration, but neither binds nor changes.
 
     A function's line is not asked: its `self` or its globals may be others in each call.
     """
