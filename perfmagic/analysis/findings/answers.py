@@ -13,7 +13,7 @@ from perfmagic.analysis.findings.decider import answer_otherwise, who_decides, w
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import Node, known, tree
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.findings.gains import Gains, change_of
+from perfmagic.analysis.findings.gains import Gains, change_of, each_once
 from perfmagic.analysis.findings.kernels import claim
 from perfmagic.analysis.findings.verdict import failed
 from perfmagic.analysis.replay.changes.change import Change
@@ -182,12 +182,7 @@ def _predict(facts: Facts, gains: Gains, findings: Iterable[Finding]) -> Predict
 
 def _changes(facts: Facts, findings: Iterable[Finding]) -> tuple[Change, ...]:
     """The changes that some findings ask for, each once."""
-    changes: list[Change] = []
-    for finding in findings:
-        change = _remedy(facts, finding)
-        if change is not None and (isinstance(change, WithoutPython) or change not in changes):
-            changes.append(change)
-    return tuple(changes)
+    return tuple(each_once(_remedy(facts, finding) for finding in findings))
 
 
 def _remedy(facts: Facts, finding: Finding) -> Change | None:

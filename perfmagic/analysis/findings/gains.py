@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -95,7 +95,7 @@ class Gains:
             return too_few(f"a replay predicts the gain of {units.plural(len(known), 'finding')}", len(known), 2)
         if all(self._small(finding) for finding in known):
             return Silent(f"fixing any of {units.plural(len(known), 'finding')} alone saves almost nothing")
-        changes = self._changes(known)
+        changes = each_once(change_of(self._facts, finding) for finding in known)
         all_of_them = predict(self.readings, changes)
         if all_of_them.refused:
             return Silent(all_of_them.refused)
@@ -115,15 +115,6 @@ class Gains:
                 gain_text=describe_time(all_of_them, self._run),
             )
         ]
-
-    def _changes(self, findings: Sequence[Finding]) -> list[Change]:
-        """What they ask for, each once; Python's work in two places is two changes."""
-        changes: list[Change] = []
-        for finding in findings:
-            change = change_of(self._facts, finding)
-            if change is not None and (isinstance(change, WithoutPython) or change not in changes):
-                changes.append(change)
-        return changes
 
     @property
     def _run(self) -> str:
@@ -172,6 +163,15 @@ def describe_time(prediction: Prediction, run: str) -> str:
         recorded=units.duration(prediction.recorded_ns),
         others=if_others(prediction),
     )
+
+
+def each_once(changes: Iterable[Change | None]) -> list[Change]:
+    """The changes that findings ask for, without those of an earlier one; Python's work in two places is two."""
+    known: list[Change] = []
+    for change in changes:
+        if change is not None and (isinstance(change, WithoutPython) or change not in known):
+            known.append(change)
+    return known
 
 
 def change_of(facts: Facts, finding: Finding) -> Change | None:
