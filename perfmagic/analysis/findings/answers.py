@@ -9,6 +9,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.answer import Answer, Answers
 from perfmagic.analysis.findings.catalogue import OPEN, action, count_things, decider_key, headline, without_time
+from perfmagic.analysis.findings.communication import between_collectives
 from perfmagic.analysis.findings.decider import answer_otherwise, who_decides, whole_ns
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import Node, known, tree
@@ -21,6 +22,7 @@ from perfmagic.analysis.replay.changes.copies import Pin
 from perfmagic.analysis.replay.changes.host import WithoutPython
 from perfmagic.analysis.replay.changes.kernels import Fused, ShorterOps
 from perfmagic.analysis.replay.prediction import Prediction, in_passing, predict, why_no_path
+from perfmagic.analysis.timeline.activity import orphans
 from perfmagic.analysis.timeline.peaks import peaks_of
 from perfmagic.analysis.timeline.trust import COUNTS, trust
 from perfmagic.analysis.verdict import NO_VERDICT, STALLED
@@ -196,6 +198,8 @@ def _remedy(facts: Facts, finding: Finding) -> Change | None:
         return _without_start_up(facts, finding)
     if rule == "one_by_one" and finding.action not in _GRAPHS:
         return None
+    if finding.action == action("one_buffer"):
+        return WithoutPython(phrase("with one collective for many"), between_collectives(facts), bound=True)
     if rule == "exposed_copy" and finding.action == action("pin"):
         return Pin()
     return change_of(facts, finding)
@@ -284,9 +288,11 @@ def warnings(facts: Facts) -> tuple[str, ...]:
     if lost := trust(trace).n_launches_without_op:
         warned.append(counted(lost, *COUNTS["n_launches_without_op"]))
     starts = [table.start_ns.min() for table in (trace.calls, trace.host_ops) if len(table)]
-    early = int((trace.ops.start_ns < min(starts)).sum()) if starts and trace.meta.returned_ns is None else 0
-    if early:
-        warned.append(headline("mid_flight", n=count_things(early, "op")))
+    early = trace.ops.start_ns < min(starts) if starts and trace.meta.returned_ns is None else np.zeros(0, bool)
+    if early.any():
+        early |= orphans(trace)
+        time = units.duration(sum_ns(union(trace.ops.start_ns[early], trace.ops.end_ns[early])))
+        warned.append(headline("mid_flight", n=count_things(int(early.sum()), "op"), time=time))
     if len(trace.python_frames):
         warned.append(headline("stacks"))
     if in_passing(trace) and (why := why_no_path(trace, facts.comm_names)):

@@ -99,11 +99,15 @@ def _what_is_open(facts: Facts, kind: str) -> str:
 
 def _why_no_verdict(facts: Facts) -> str:
     """What the record lacks: why no_verdict speaks."""
-    if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
+    if _has_one_op(facts):
         return decides("no verdict, one op")
     if sample(facts.trace):
         return decides("no verdict, sample")
     return decides("no verdict, graphs") if incomplete_graphs(facts.trace) else decides(kinds.NO_VERDICT)
+
+
+def _has_one_op(facts: Facts) -> bool:
+    return facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1
 
 
 def _in_turn_without_path(time: CellTime, before_ns: int, total_ns: int) -> str:
@@ -180,6 +184,8 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
     if kind == kinds.DEVICE_BOUND:
         return _less_work(facts, verdict)
     rules, fact, remedy = _BY_KIND[kind]
+    if kind == kinds.NO_VERDICT and _has_one_op(facts):
+        fact, remedy = "one_op", "record_step"
     of_rules = [answer for answer in known if {*rules} & {*answer.rules}]
     spoken = max(of_rules, key=lambda answer: answer.cost_ns or 0, default=replace(verdict, headline=headline(fact)))
     if kind == kinds.STALLED and (held_ns := facts.cell_time.stalled_ns) >= facts.notable_ns:
