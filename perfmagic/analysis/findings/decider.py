@@ -1,4 +1,4 @@
-"""Who decides how long a run takes, and what to do about that where no finding has a remedy."""
+"""What decides how long a run takes, and what to do about it if no finding has a remedy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from perfmagic.base.numerics.intervals import total_ns as sum_ns
 from perfmagic.base.terminal import squeezed
 from perfmagic.trace.columns import CallKind
 
-# Who decides how long a run takes, in one sentence with one number.
+# What decides how long a run takes, in one sentence with one number.
 
 _WITHOUT_PATH = (
     kinds.DEVICE_BOUND,
@@ -28,11 +28,11 @@ _WITHOUT_PATH = (
     kinds.COMMUNICATION_BOUND,
     kinds.START_UP,
     kinds.HOST_TAIL,
-)  # what is busy, or is before or after all ops, needs no path
+)  # busy time, and time before or after all ops, needs no path
 
 
 def who_decides(facts: Facts, kind: str) -> str:
-    """Who decides, with one number, of the whole run.  kind: of the verdict."""
+    """What decides, with one number for the whole run.  kind: of the verdict."""
     trace, judgement = facts.trace, judged_by_path(facts)
     if not len(trace.ops) or failed(trace):
         return _without_records(facts)
@@ -58,7 +58,7 @@ def who_decides(facts: Facts, kind: str) -> str:
 
 
 def _times_of_kinds(facts: Facts, judgement: Judgement | None, is_busy: bool) -> dict[str, int]:
-    """The time that makes each kind of verdict, where it is the reason.  is_busy: the device, most of the run."""
+    """The time behind each kind of verdict, if that kind rests on one.  is_busy: the device is, most of the run."""
     if judgement is None:
         exposed = facts.breakdown
         return {
@@ -71,7 +71,7 @@ def _times_of_kinds(facts: Facts, judgement: Judgement | None, is_busy: bool) ->
         kinds.COPY_BOUND: judgement.copies_ns,
         kinds.COMMUNICATION_BOUND: judgement.communication_ns,
     }
-    # That the device is busy says nothing of Python: then Python's time on the critical path does.
+    # a busy device says nothing about Python; Python's time on the critical path does
     return times_ns | ({kinds.HOST_BOUND: judgement.host_ns} if is_busy else {})
 
 
@@ -80,7 +80,7 @@ def _unexplained(facts: Facts) -> bool:
 
 
 def _what_is_open(facts: Facts, kind: str) -> str:
-    """Why the device stood still; of a file whose device was busy once it had begun, why it began so late."""
+    """Why the device stood still; or why it began so late, if a file's device was busy once it had begun."""
     if kind == kinds.NO_VERDICT:
         return _why_no_verdict(facts)
     busy_frac, late_ns = facts.cell_time.busy_frac, facts.breakdown.extent_start_ns - facts.first_queued_ns
@@ -98,7 +98,7 @@ def _what_is_open(facts: Facts, kind: str) -> str:
 
 
 def _why_no_verdict(facts: Facts) -> str:
-    """What the record lacks: why no_verdict speaks."""
+    """What the record lacks, so that it has no verdict."""
     if _has_one_op(facts):
         return decides("no verdict, one op")
     if sample(facts.trace):
@@ -145,18 +145,18 @@ def _without_records(facts: Facts) -> str:
 
 
 def whole_ns(facts: Facts) -> int:
-    """How long the run took, the host before the first op and after the last one included."""
+    """How long the run took, including the host before the first op and after the last one."""
     start_ns, end_ns = recorded_span(facts.trace)
     return end_ns - start_ns
 
 
-# What to do where no finding has a remedy: one answer from what limits the run, or from what the record lacks.
+# What to do if no finding has a remedy: one answer from what limits the run, or from what the record lacks.
 
-MOST_FRAC = 0.2  # of the device's time: an operator with less is not what makes the work long
+MOST_FRAC = 0.2  # of the device's time: an operator with less does not limit the run
 _OPERATOR_CHARS = 30  # of a name in a headline
 _GAPS = ("many_gaps", "repeated_gap", "longest_gap", "one_by_one", "alone")
 
-# By the verdict: the rules whose finding may say it best, else the headline; and the action.
+# By verdict: the rules whose finding may say it best, else the headline; and the action.
 _BY_KIND: dict[str, tuple[tuple[str, ...], str, str]] = {
     kinds.COMMUNICATION_BOUND: (("exposed_communication",), "not_recorded", "overlap"),
     kinds.COPY_BOUND: (("exposed_copy",), "not_recorded", "overlap"),
@@ -171,7 +171,7 @@ _BY_KIND: dict[str, tuple[tuple[str, ...], str, str]] = {
 
 
 def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[Answer]) -> Answer:
-    """The one answer of a run without others.
+    """The one answer for a run that has no other.
 
     kind: of the verdict.  verdict: an answer about all of its time.  known: facts without a remedy.
     """
@@ -194,7 +194,7 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
 
 
 def _refine(facts: Facts, kind: str) -> str:
-    """Which kind of verdict the remedy is of: who takes turns, and whether the record itself is to blame."""
+    """The kind of verdict that the remedy is for: who takes turns, and whether the record itself is to blame."""
     if kind == kinds.STALLED and len(missing_calls(facts.trace).where):
         return kinds.NO_VERDICT
     judgement = judged_by_path(facts) if kind == kinds.MIXED else None
@@ -207,7 +207,7 @@ def _refine(facts: Facts, kind: str) -> str:
 
 
 def _less_work(facts: Facts, verdict: Answer) -> Answer:
-    """The operator with most of the device's time; of a simulated device, whose pace is made up, that it had work."""
+    """The operator with most of the device's time; for a simulated device, whose pace is set, only that it had work."""
     by_name: dict[str, float] = {}
     if not facts.trace.simulated:
         for row in device_operators(facts.trace, facts.device, facts.comm_names):

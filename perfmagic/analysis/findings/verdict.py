@@ -1,4 +1,4 @@
-"""The verdict of a cell and its sentence: who decides how long it takes, Python, the device, or what lies between."""
+"""The verdict of a cell and its sentence: what decides how long it takes, Python, the device, or what lies between."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from perfmagic.trace.columns import NO_LINE, HostKind, Int64
 from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.model import Trace
 
-# What a record without device ops says of the host: the verdict where there is no device to judge.
+# What a record without device ops says about the host: the verdict when there is no device to judge.
 
-OUTSIDE_FRAC = 0.1  # of what the host recorded; Python between operators takes some of any time
-MOSTLY_FRAC = 0.5  # of the record without an operator: then the operators are not what took the time
-ONE_CALL_FRAC = 0.7  # of an operator's time in one of its calls: that was a wait more likely than work
+OUTSIDE_FRAC = 0.1  # of what the host recorded; Python between operators always takes some time
+MOSTLY_FRAC = 0.5  # of the record without an operator: then the operators did not take the time
+ONE_CALL_FRAC = 0.7  # of an operator's time in one of its calls: more likely a wait than work
 NAMED = 3
 
 
 def host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
     """What the host did, in words, and the lines concerned: none.
 
-    First its outermost operators with the largest sums; where most of the time passed outside of these, first the
-    annotations that it passed in.
+    First its outermost operators with the largest sums. If most of the time passed outside them, annotations come
+    first.
     """
     ops = trace.host_ops
     levels = operator_stack(trace).levels.values()
@@ -64,7 +64,7 @@ def host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
 
 
 def _longest(trace: Trace, rows: Int64) -> list[str]:
-    """The operators with the largest sums, and where one call is most of it, that."""
+    """The operators with the largest sums, and the call that makes up most of one."""
     ops = trace.host_ops
     length_ns = ops.end_ns[rows] - ops.start_ns[rows]
     names, inverse, n_calls = np.unique(ops.name[rows], return_inverse=True, return_counts=True)
@@ -86,9 +86,9 @@ def _longest(trace: Trace, rows: Int64) -> list[str]:
 
 
 def _annotated(trace: Trace, inside: Intervals) -> str:
-    """The longest annotations, which say whose time it was where operators are missing; "" where there are none.
+    """The longest annotations, which say whose time it was where operators are missing; "" if there are none.
 
-    inside: when an operator ran, on whatever thread.
+    inside: when an operator ran, on any thread.
     """
     host = trace.host_ops
     rows = np.flatnonzero(host.kind == HostKind.ANNOTATION)
@@ -113,23 +113,23 @@ def _annotated(trace: Trace, inside: Intervals) -> str:
     return phrase("the longest annotations: {names}", names=names) if annotations else ""
 
 
-# A verdict turns on a tenth of the time: lengths that the reader had to make up could turn it alone if they are that
-# share of what the device executed
+# a tenth of the time can change a verdict: durations that the reader made up can do so alone if they are that share of
+# what the device executed
 REPAIRED_FRAC = 1 - kinds.DEVICE_BOUND_FRAC
-EXPOSED_FRAC = 0.05  # of the window, as of the longest gap: less is left to its finding
-DECIDES_RATIO = 2  # times as long as anything else, at least: what decides without a path
-STARVED_FRAC = 0.2  # of the cell; a device that waited less for Python is fed well enough not to blame Python
+EXPOSED_FRAC = 0.05  # of the window, as for the longest gap: less is left to its finding
+DECIDES_RATIO = 2  # times as long as anything else: what decides without a path lasts at least so long
+STARVED_FRAC = 0.2  # of the cell; if a device waited less for Python, Python is not to blame
 TURNS_FRAC = 0.1  # of the window in which another device is busy and the busiest is not
 SHORT_CELL_NS = 100_000  # an eager operator takes Python 5–20 µs, a launch 4–10 µs to start, a sync as long to return
 
 
 def verdict(trace: Trace) -> Verdict:
-    """Who decides how long this cell takes? Source: docs/verdict.md."""
+    """What decides how long this cell takes? Source: docs/verdict.md."""
     return verdict_of(Facts(trace))
 
 
 def verdict_of(facts: Facts) -> Verdict:
-    """The verdict, from analyses that are at hand."""
+    """The verdict, from analyses that already exist."""
     if lacks := no_verdict(facts):
         return Verdict(kinds.NO_VERDICT, 0.0, lacks)
     if not len(facts.trace.ops):
@@ -140,7 +140,7 @@ def verdict_of(facts: Facts) -> Verdict:
 
 
 def no_verdict(facts: Facts) -> str:
-    """Why a record has no verdict, "" where it has one."""
+    """Why a record has no verdict; "" if it has one."""
     if failed(facts.trace):
         return phrase("the code failed before its end")
     if not len(facts.trace.ops):
@@ -155,12 +155,12 @@ def no_verdict(facts: Facts) -> str:
 
 
 def failed(trace: Trace) -> bool:
-    """Whether the code raised: what it did until then says little of what it does. What was interrupted did not."""
+    """Whether the code raised, so that its record says little about a whole run. An interrupt is not a failure."""
     return bool(trace.meta.failed) and not trace.meta.failed.startswith("KeyboardInterrupt")
 
 
 def claimed_by_verdict(facts: Facts, judged: Verdict) -> Intervals:
-    """The time that the verdict is about, as far as it could be won: its cost is the sum."""
+    """The time that the verdict is about, as far as it could be saved: its cost is the sum."""
     time = facts.cell_time
     if judged.kind == kinds.HOST_BOUND:
         return time.waited_for_host
@@ -170,13 +170,13 @@ def claimed_by_verdict(facts: Facts, judged: Verdict) -> Intervals:
 
 
 def judged_by_path(facts: Facts) -> Judgement | None:
-    """What the critical path is made of; None where the record has no path."""
+    """What the critical path consists of; None if the record has no path."""
     path = drawn_path(facts.trace, facts.comm_names)
     return judge(path, busy_intervals(facts.trace, facts.device)) if path else None
 
 
 def kind_of(facts: Facts) -> str:
-    """Which kind the verdict is of: by the critical path, by the parts of the time where the record has no path."""
+    """The verdict's kind: by the critical path, or by the parts of the time if the record has no path."""
     judgement = judged_by_path(facts)
     if judgement is None:
         meta, before_ns = facts.trace.meta, facts.first_queued_ns - facts.trace.meta.start_ns
@@ -213,7 +213,7 @@ def _kind_without_path(facts: Facts) -> str:
 
 
 def _decides(time: CellTime) -> str:
-    """Whose part is more than half of the cell and at least twice as long as any other; kinds.MIXED where none is."""
+    """Whose part is more than half of the cell and at least twice as long as any other; kinds.MIXED if none is."""
     shares = {
         kinds.DEVICE_BOUND: time.device_ns,
         kinds.HOST_BOUND: time.host_ns,
@@ -307,7 +307,7 @@ def _start_up(facts: Facts, time: CellTime) -> Described:
 
 
 def _transfers(facts: Facts, time: CellTime) -> Described:
-    """The sentence where copies or communication decide."""
+    """The sentence for when copies or communication decide."""
     parts, lines, _ = _between(facts, time)
     if (judgement := judged_by_path(facts)) is None:
         return parts, lines, None
@@ -318,7 +318,7 @@ def _transfers(facts: Facts, time: CellTime) -> Described:
 
 
 def _unrecorded(facts: Facts, time: CellTime) -> str:
-    """That for most of the wait the record holds nothing of the host, though calls were made: their ids jump."""
+    """Say that the record lacks the host for most of the wait, though calls were made: their ids jump."""
     missing = missing_calls(facts.trace)
     hole_ns = total_ns(intersect(missing.where, time.waited_for_host))
     if not hole_ns or 2 * hole_ns < time.waited_for_host_ns:
@@ -333,7 +333,7 @@ def _unrecorded(facts: Facts, time: CellTime) -> str:
 
 
 def _slowed(facts: Facts) -> str:
-    """That recording stacks slowed Python itself: torch.profiler's docs, with_stack, "additional overhead"."""
+    """Say that recording stacks slowed Python itself: torch.profiler's docs, with_stack, "additional overhead"."""
     if not len(facts.trace.python_frames):
         return ""
     return phrase("Python's stacks were recorded, which slows Python: without them the device waits less")
@@ -365,7 +365,7 @@ def _host_tail(facts: Facts, time: CellTime) -> Described:
 
 
 def _between(facts: Facts, time: CellTime) -> Described:
-    """The sentence of what is neither Python's nor the device's alone: latency-bound, stalled, mixed."""
+    """The sentence for what neither Python nor the device alone decides: latency-bound, stalled, mixed."""
     parts = [_busy(time, facts.the_busiest), _together(facts, time), *_idle(facts, time)]
     if time.waited_for_host_ns >= STARVED_FRAC * time.window.length_ns:
         parts.append(_slowed(facts))
@@ -402,7 +402,7 @@ def _busy(time: CellTime, subject: str) -> str:
 
 
 def _together(facts: Facts, time: CellTime) -> str:
-    """How busy several devices were together, where one is busy while the busiest is not: do they take turns?"""
+    """How busy several devices were together, if another is busy while the busiest is not: do they take turns?"""
     numbers, whole = facts.trace.device_ids, time.window.length_ns
     window = complement(EMPTY, time.window.start_ns, time.window.end_ns)
     any_ns, *of_each = (total_ns(intersect(busy_intervals(facts.trace, device), window)) for device in (None, *numbers))
@@ -416,7 +416,7 @@ def _together(facts: Facts, time: CellTime) -> str:
 
 
 def _idle(facts: Facts, time: CellTime, said: str = "") -> list[str]:
-    """What the device waited for while it was not busy, the longest first.  said: what is said already."""
+    """What the device waited for while idle, the longest first.  said: what the sentence already says."""
     named: list[tuple[int, str]] = [
         (ns, phrase("{time} {cause}", time=units.duration(ns), cause=phrase(CAUSES[name])))
         for name, ns in time.waited_ns.items()
@@ -451,7 +451,7 @@ def _first_gap_words(facts: Facts) -> str:
 
 
 def _by_line(facts: Facts, where: Intervals) -> tuple[str, tuple[int, ...]]:
-    """On which lines Python was in some time, the two longest: ", 885 µs of it on line 3, 10 µs on line 2"."""
+    """The two lines where Python spent most of some time: ", 885 µs of it on line 3, 10 µs on line 2"."""
     marks, paths = facts.trace.marks, facts.trace.paths
     if paths is not None and len(where):
         ordered, _ = by_place(paths, *time_on_paths(facts.trace, where))
@@ -484,7 +484,7 @@ def waits_for_device(facts: Facts) -> bool:
 
 
 def _exposed_while_busy(facts: Facts, window_ns: int) -> list[str]:
-    """Copies and communication that did not overlap with compute, where notable: this time could be saved as well."""
+    """Copies and communication that did not overlap with compute, if notable: this time could be saved, too."""
     parts = facts.breakdown
     communication, copies = phrase("communication"), phrase("copies")
     both = ((parts.exposed_communication_ns, communication), (parts.exposed_copy_ns, copies))
@@ -498,7 +498,7 @@ def _exposed_while_busy(facts: Facts, window_ns: int) -> list[str]:
 
 
 def describe_repairs(facts: Facts) -> str:
-    """How many durations the verdict rests on the reader repaired; nothing where none were."""
+    """How many of the durations behind the verdict the reader repaired; "" if none."""
     meta = facts.trace.meta
     n_ops, n_calls = len(facts.trace.ops), len(facts.trace.calls)
     ops, calls = counted(n_ops, "{n} device op", "{n} device ops"), counted(n_calls, "{n} call", "{n} calls")
@@ -511,9 +511,9 @@ def describe_repairs(facts: Facts) -> str:
 
 
 def too_much_repaired(facts: Facts) -> bool:
-    """Whether repaired durations of device ops could turn the verdict, by their number or by their time.
+    """Whether repaired durations of device ops could change the verdict, by their number or by their time.
 
-    By number too: a duration that was missing is 0 now, and nobody knows what it was.
+    By number too: a duration that was missing is now 0, and nobody knows what it was.
     """
     meta = facts.trace.meta
     executed_ns = int((facts.trace.ops.end_ns - facts.trace.ops.start_ns).sum())

@@ -14,11 +14,11 @@ from perfmagic.base.language import chained, counted, phrase
 from perfmagic.trace.model import Collective, TraceMeta
 
 _TOLERANCE_NS = 60_000_000_000  # hosts' clocks may be off by seconds; ranks of one job are not recorded a minute apart
-_NAMED, _MOST_JOBS = 4, 4  # files and jobs that a sentence lists
+_NAMED, _MOST_JOBS = 4, 4  # files and jobs that a sentence names
 
 
 class OfJob(Protocol):
-    """What tells jobs apart: of a trace, or of the summary of a rank."""
+    """What tells jobs apart, in a trace or in a rank's summary."""
 
     @property
     def meta(self) -> TraceMeta: ...
@@ -29,14 +29,14 @@ class OfJob(Protocol):
 
 @dataclass(frozen=True)
 class Job:
-    """Some traces of one job.  members: their places among those given, by rank; apart: why not those of job 1."""
+    """Some traces of one job.  members: their indices, by rank.  apart: why they are not of the first job."""
 
     members: tuple[int, ...]
     apart: str = ""
 
 
 def jobs(traces: Sequence[OfJob]) -> tuple[Job, ...]:
-    """The jobs that some traces are of, the largest first; a trace whose file names no rank is a job of its own.
+    """The jobs that some traces belong to, the largest first; a trace whose file names no rank is a job by itself.
 
     Ranks of one job have different numbers, one world size, devices of one name (or a process group in common), and
     were recorded at one time. Traces without that information do not contradict it.
@@ -60,7 +60,7 @@ def jobs(traces: Sequence[OfJob]) -> tuple[Job, ...]:
 
 
 class _Members:
-    """The traces of one job, and which of them to compare with another: of like traces one is enough."""
+    """The traces of one job, and which of them to compare with another: one of each kind is enough."""
 
     def __init__(self) -> None:
         self.members: list[int] = []
@@ -79,21 +79,21 @@ class _Members:
             self._earliest = min(self._earliest or (ended, i), (ended, i))
 
     def compared(self, trace: OfJob) -> list[int]:
-        """The members of which one differs from a trace if any does."""
+        """The members to compare a trace with: if any member differs from it, one of these does."""
         edges = {edge[1] for edge in (self._latest, self._earliest) if edge}
         same = {self._by_rank[trace.meta.rank]} if trace.meta.rank in self._by_rank else set()
         return sorted({*self._alike.values(), *edges, *same}, key=self.members.index)
 
 
 def _likeness(trace: OfJob) -> object:
-    """What `difference` looks at, but the rank and the time."""
+    """What `difference` compares, except the rank and the time."""
     names = frozenset(info.name for info in trace.meta.devices)
     groups = frozenset((c.group, c.ranks, c.group_size) for c in trace.collectives)
     return trace.meta.rank is None, trace.meta.world_size, names, groups
 
 
 def difference(first: OfJob, second: OfJob) -> str:
-    """Why two traces are not two ranks of one job; "" where nothing says so."""
+    """Why two traces are not two ranks of one job; "" if nothing says so."""
     a, b = first.meta, second.meta
     if a.rank is None or b.rank is None:
         return phrase("no rank in the file")
@@ -114,7 +114,7 @@ def difference(first: OfJob, second: OfJob) -> str:
 
 
 def mixed_jobs(traces: Sequence[OfJob]) -> tuple[RankFinding, ...]:
-    """That files are of several jobs and are not compared as ranks; nothing where they are of one job."""
+    """Say that files are of several jobs and are not compared as ranks; nothing if they are of one job."""
     words = describe_jobs(traces, [trace.meta.origin for trace in traces])
     if len(words) < 2:
         return ()
@@ -134,7 +134,7 @@ def mixed_jobs(traces: Sequence[OfJob]) -> tuple[RankFinding, ...]:
 
 
 def describe_jobs(traces: Sequence[OfJob], titles: Sequence[str]) -> tuple[str, ...]:
-    """One sentence a job: which ranks, of how many, on what, from which files, and why not with the first job."""
+    """One sentence per job: which ranks, of how many, on what, from which files, and why not with the first job."""
     return tuple(_describe(job, traces, titles) for job in jobs(traces))
 
 
@@ -160,7 +160,7 @@ def _size(world_size: int | None) -> str:
 
 
 def _groups(trace: OfJob) -> set[tuple[str, tuple[int, ...]]]:
-    """The process groups that the record of the collectives names, with their ranks."""
+    """The process groups that the collectives' records name, with their ranks."""
     return {(collective.group, collective.ranks) for collective in trace.collectives if collective.group}
 
 
@@ -188,7 +188,7 @@ def _span(trace: OfJob) -> tuple[int, int]:
 
 
 def _dated(trace: OfJob) -> bool:
-    """Whether times count from a known instant: files of some writers begin at 0, or at the host's start."""
+    """Whether times count from a known instant: some writers' files begin at 0, or at the host's boot."""
     return _span(trace)[0] > 10**18  # after September 2001
 
 
@@ -199,7 +199,7 @@ _NAMED_FILES = 2  # files that it names
 
 
 def unread(problems: Sequence[str], n_files: int) -> list[RankFinding]:
-    """That some files cannot be read.  problems: why, a sentence each that names its file."""
+    """Say that some files cannot be read.  problems: one sentence per file, which names it and says why."""
     if not problems:
         return []
     more = phrase("and {n} more", n=len(problems) - _NAMED_FILES) if len(problems) > _NAMED_FILES else ""
@@ -220,7 +220,7 @@ def unread(problems: Sequence[str], n_files: int) -> list[RankFinding]:
 
 
 def missing(ranks: Iterable[int], world_size: int | None) -> list[RankFinding]:
-    """Which ranks of the job have no file; nothing where no file says how many there are."""
+    """Which ranks of the job have no file; nothing if no file says how many there are."""
     known = set(ranks)
     absent = [rank for rank in range(world_size or 0) if rank not in known]
     if not absent:
@@ -244,7 +244,7 @@ def missing(ranks: Iterable[int], world_size: int | None) -> list[RankFinding]:
 
 
 def stretches(ranks: Sequence[int]) -> str:
-    """Rising numbers as people list them: "3, 17–19, 40, …"."""
+    """Ascending numbers as people list them: "3, 17–19, 40, …"."""
     cuts = np.flatnonzero(np.diff(ranks) > 1) + 1
     parts = [part.tolist() for part in np.split(np.asarray(ranks), cuts)]
     words = [str(part[0]) if len(part) == 1 else f"{part[0]}–{part[-1]}" for part in parts]
@@ -252,5 +252,5 @@ def stretches(ranks: Sequence[int]) -> str:
 
 
 def without_match(comm_names: str | None, n_comm: Mapping[int, int]) -> bool:
-    """Whether a rule for communication matched nothing of any rank.  n_comm: communication ops by rank."""
+    """Whether a rule for communication matched nothing on any rank.  n_comm: communication ops by rank."""
     return comm_names is not None and not any(n_comm.values())
