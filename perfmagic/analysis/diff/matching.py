@@ -74,9 +74,9 @@ def line_changes(first: Side, second: Side) -> Rows[LineChange]:
     if first.trace.cell is None or second.trace.cell is None:
         return Rows((), LineChange)
     stats = [{stat.line: stat for stat in lines(side.trace)} for side in (first, second)]
-    texts = [_texts(side.trace.cell.source) for side in (first, second) if side.trace.cell is not None]
+    texts = [_split_lines(side.trace.cell.source) for side in (first, second) if side.trace.cell is not None]
     rows = []
-    for change, a, b in _aligned(*texts):
+    for change, a, b in _align_lines(*texts):
         old, new = stats[0].get(a, _NOTHING), stats[1].get(b, _NOTHING)
         if old is new:  # it ran in neither
             continue
@@ -86,12 +86,12 @@ def line_changes(first: Side, second: Side) -> Rows[LineChange]:
     return Rows(rows, LineChange)
 
 
-def _texts(source: str) -> list[str]:
+def _split_lines(source: str) -> list[str]:
     """The lines of a cell, stripped."""
     return [text.strip() for text in source.splitlines()]
 
 
-def _aligned(first: list[str], second: list[str]) -> Iterator[tuple[str, int, int]]:
+def _align_lines(first: list[str], second: list[str]) -> Iterator[tuple[str, int, int]]:
     """What became of each line, and its number in both, from 1; 0 if it is not there."""
     for what, i, k, j, m in difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
         common = k - i if k - i == m - j else 0  # the same number of lines with other text: they were edited
@@ -139,7 +139,7 @@ def step_changes(first: Side, second: Side) -> Rows[StepChange]:
     if not len(a) or not len(b):
         return Rows((), StepChange)
     if len(a) == len(b):
-        return Rows((_change(*pair) for pair in zip(a, b, strict=True)), StepChange)
+        return Rows((_compare_steps(*pair) for pair in zip(a, b, strict=True)), StepChange)
     counts = phrase(
         "the median step of each: {a} has {steps}, {b} {n}",
         a=first.name,
@@ -147,7 +147,7 @@ def step_changes(first: Side, second: Side) -> Rows[StepChange]:
         b=second.name,
         n=units.count(len(b)),
     )
-    return Rows([_change(median_step(a), median_step(b))], StepChange, counts)
+    return Rows([_compare_steps(median_step(a), median_step(b))], StepChange, counts)
 
 
 def describe_most_changed(rows: Sequence[StepChange]) -> tuple[str, ...]:
@@ -171,7 +171,7 @@ def median_step(steps: Sequence[Step]) -> Step:
     return sorted(steps, key=lambda step: step.duration_ns)[(len(steps) - 1) // 2]
 
 
-def _change(a: Step, b: Step) -> StepChange:
+def _compare_steps(a: Step, b: Step) -> StepChange:
     return StepChange(
         *(a.number, b.number, a.duration_ns, b.duration_ns),
         *(a.busy_ns, b.busy_ns, a.n_ops, b.n_ops),
@@ -236,19 +236,19 @@ def rank_changes(
     order = sorted(ranks, key=lambda rank: changes_of[rank]["whole"].diff_ns)
     median = order[(len(order) - 1) // 2]
     far_ns = OTHERWISE_FRAC * float(np.median([changes_of[rank]["whole"].a_ns for rank in ranks]))
-    waiting = {rank: _per_step(rank, waiting_ns, repeats_of(first[rank], second[rank])) for rank in ranks}
+    waiting = {rank: _compare_waiting(rank, waiting_ns, repeats_of(first[rank], second[rank])) for rank in ranks}
     return Rows(
-        (_rank_change(rank, changes_of[rank], changes_of[median], far_ns, waiting[rank]) for rank in ranks), RankChange
+        (_compare_rank(rank, changes_of[rank], changes_of[median], far_ns, waiting[rank]) for rank in ranks), RankChange
     )
 
 
-def _per_step(rank: int, waiting_ns: Waiting, repeats: tuple[int, int]) -> int | None:
+def _compare_waiting(rank: int, waiting_ns: Waiting, repeats: tuple[int, int]) -> int | None:
     """How much longer a rank waits in the second job, per step if steps are compared; None if not known."""
     a, b = (waited.get(rank) for waited in waiting_ns)
     return None if a is None or b is None else b // repeats[1] - a // repeats[0]
 
 
-def _rank_change(
+def _compare_rank(
     rank: int,
     changes: Mapping[str, TimeChange],
     median: Mapping[str, TimeChange],

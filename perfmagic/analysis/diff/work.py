@@ -66,11 +66,11 @@ def places(trace: Trace, *, by_shape: bool, outermost: bool = False) -> tuple[tu
     shape = host.shape[host_row[inside]] if by_shape else np.full(len(inside), NONE)
     n_shapes = len(trace.input_shapes) + 1
     keys, result[inside] = coded(host.name[host_row[inside]].astype(np.int64) * n_shapes + shape + 1)
-    named = tuple((trace.names[key // n_shapes], _shape(trace, key % n_shapes - 1)) for key in keys.tolist())
+    named = tuple((trace.names[key // n_shapes], _read_shape(trace, key % n_shapes - 1)) for key in keys.tolist())
     return named, result
 
 
-def _shape(trace: Trace, row: int) -> str | None:
+def _read_shape(trace: Trace, row: int) -> str | None:
     return None if row == NONE else trace.input_shapes[row]
 
 
@@ -186,7 +186,7 @@ class _Cost(NamedTuple):
 
 def operator_changes(first: Side, second: Side, repeats: tuple[int, int], *, by_shape: bool) -> Rows[OperatorChange]:
     """Every operator of either trace, the largest difference in device time first."""
-    sides = [_operators(side, by_shape=by_shape) for side in (first, second)]
+    sides = [_sum_operators(side, by_shape=by_shape) for side in (first, second)]
     rows = []
     for key in dict.fromkeys(key for side in sides for key in side):
         a, b = (side.get(key, _Cost()) for side in sides)
@@ -194,27 +194,27 @@ def operator_changes(first: Side, second: Side, repeats: tuple[int, int], *, by_
             OperatorChange(
                 name=str(key[0]),
                 shape=key[1],
-                change=_change(a.n_calls, b.n_calls),
+                change=_classify_change(a.n_calls, b.n_calls),
                 **{f"{column}_a{unit}": getattr(a, column + unit) for column, unit in _COLUMNS},
                 **{f"{column}_b{unit}": getattr(b, column + unit) for column, unit in _COLUMNS},
                 diff_ns=difference(a.device_ns, b.device_ns, repeats),
             )
         )
-    shaped = _reshaped(rows, [row.name for row in rows])
+    shaped = _mark_reshaped(rows, [row.name for row in rows])
     order = sorted(shaped, key=lambda row: (-abs(row.diff_ns), -abs(row.host_b_ns - row.host_a_ns)))
     return Rows(order, OperatorChange)
 
 
 def kernel_changes(first: Side, second: Side, repeats: tuple[int, int], *, by_shape: bool) -> Rows[KernelChange]:
     """Every kernel, copy and memset of either trace by the operator it ran under, the largest difference first."""
-    sides = [_kernels(side, by_shape=by_shape) for side in (first, second)]
+    sides = [_sum_kernels(side, by_shape=by_shape) for side in (first, second)]
     rows = []
     for key in dict.fromkeys(key for side in sides for key in side):
         (n_a, a_ns), (n_b, b_ns) = (side.get(key, (0, 0)) for side in sides)
         diff_ns = difference(a_ns, b_ns, repeats)
-        change = EARLY if key[3] else _change(n_a, n_b)
+        change = EARLY if key[3] else _classify_change(n_a, n_b)
         rows.append(KernelChange(str(key[0]), key[1], key[2], change, n_a, n_b, a_ns, b_ns, diff_ns))
-    shaped = _reshaped(rows, [(row.name, row.operator) for row in rows])
+    shaped = _mark_reshaped(rows, [(row.name, row.operator) for row in rows])
     return Rows(sorted(shaped, key=lambda row: -abs(row.diff_ns)), KernelChange)
 
 
@@ -225,7 +225,7 @@ def changed_ops(trace: Trace, kernels: Rows[KernelChange], least_frac: float, *,
         for row in kernels
         if row.change not in (BOTH, EARLY) or abs(row.diff_ns) >= least_frac * max(row.total_a_ns, row.total_b_ns)
     }  # orphans are never marked: their keys have another end
-    keys, inverse = _kernel_keys(trace, by_shape=by_shape)
+    keys, inverse = _index_kernels(trace, by_shape=by_shape)
     mask: Bool = np.array([key in changed for key in keys], bool)[inverse]
     return mask
 
@@ -235,7 +235,7 @@ def difference(a_ns: int, b_ns: int, repeats: tuple[int, int]) -> int:
     return b_ns - a_ns if repeats == (1, 1) else round(b_ns / repeats[1] - a_ns / repeats[0])
 
 
-def _operators(side: Side, *, by_shape: bool) -> dict[Key, _Cost]:
+def _sum_operators(side: Side, *, by_shape: bool) -> dict[Key, _Cost]:
     """Calls, ops, and time on the host, on devices and charged, by name and shape."""
     named, owner = places(side.work, by_shape=by_shape)
     n_ops = np.bincount(owner + 1, minlength=len(named) + 1)[1:]
@@ -250,15 +250,15 @@ def _operators(side: Side, *, by_shape: bool) -> dict[Key, _Cost]:
     return costs
 
 
-def _kernels(side: Side, *, by_shape: bool) -> dict[Key, tuple[int, int]]:
+def _sum_kernels(side: Side, *, by_shape: bool) -> dict[Key, tuple[int, int]]:
     """Runs and their summed duration, by name, operator and shape."""
-    ops, (keys, inverse) = side.work.ops, _kernel_keys(side.work, by_shape=by_shape)
+    ops, (keys, inverse) = side.work.ops, _index_kernels(side.work, by_shape=by_shape)
     n, total = np.bincount(inverse, minlength=len(keys)), np.zeros(len(keys), np.int64)
     np.add.at(total, inverse, ops.end_ns - ops.start_ns)
     return {key: (int(n[i]), int(total[i])) for i, key in enumerate(keys)}
 
 
-def _kernel_keys(trace: Trace, *, by_shape: bool) -> tuple[list[Key], Int64]:
+def _index_kernels(trace: Trace, *, by_shape: bool) -> tuple[list[Key], Int64]:
     """The name, operator and shape of each kind of op that occurs, and each op's index among them.
 
     A fourth element tells orphans from ops that no operator launched.
@@ -274,11 +274,11 @@ def _kernel_keys(trace: Trace, *, by_shape: bool) -> tuple[list[Key], Int64]:
     return [(trace.names[code // len(under)], *under[code % len(under)]) for code in codes.tolist()], inverse
 
 
-def _change(n_a: int, n_b: int) -> str:
+def _classify_change(n_a: int, n_b: int) -> str:
     return BOTH if n_a and n_b else NEW if n_b else GONE
 
 
-def _reshaped(rows: Sequence[ChangeT], called: Sequence[object]) -> list[ChangeT]:
+def _mark_reshaped(rows: Sequence[ChangeT], called: Sequence[object]) -> list[ChangeT]:
     """The same rows; work that is gone or new is marked if the other side has it in another shape."""
     in_a = {name for row, name in zip(rows, called, strict=True) if row.change not in (NEW, EARLY)}
     in_b = {name for row, name in zip(rows, called, strict=True) if row.change not in (GONE, EARLY)}
@@ -370,7 +370,7 @@ class _Replaced:
         for old, new in pairs or ():
             tokens = old[0].tokens, new[0].tokens
             if tokens not in self._known:
-                self._known[tokens] = list(_exchanged(*tokens))
+                self._known[tokens] = list(_find_exchanged(*tokens))
             for went, came in self._known[tokens]:
                 total = self.totals[at, old[0].kernels[went], new[0].kernels[came]]
                 total[0] += len(old)
@@ -410,7 +410,7 @@ def _matched(first: Sequence[_Call], second: Sequence[_Call]) -> list[tuple[Sequ
     return None
 
 
-def _exchanged(first: Sequence[Hashable], second: Sequence[Hashable]) -> Iterator[tuple[slice, slice]]:
+def _find_exchanged(first: Sequence[Hashable], second: Sequence[Hashable]) -> Iterator[tuple[slice, slice]]:
     """Which part of one sequence replaces which part of the other."""
     codes = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
     for what, i, k, j, m in codes:

@@ -174,7 +174,7 @@ def _as_answer(
 
 
 def _predict(facts: Facts, gains: Gains, findings: Iterable[Finding]) -> Prediction | None:
-    """The run with the changes of some findings; None if no replay can predict it."""
+    """What the changes of some findings would make of the run; None where no replay can say."""
     changes = _changes(facts, findings)
     if not changes or gains.readings is None:
         return None

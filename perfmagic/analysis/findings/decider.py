@@ -35,9 +35,9 @@ def who_decides(facts: Facts, kind: str) -> str:
     """What decides, with one number for the whole run.  kind: of the verdict."""
     trace, judgement = facts.trace, judged_by_path(facts)
     if not len(trace.ops) or failed(trace):
-        return _without_records(facts)
-    if kind == kinds.NO_VERDICT or (judgement is None and kind not in _WITHOUT_PATH and _unexplained(facts)):
-        return _what_is_open(facts, kind)
+        return _describe_no_records(facts)
+    if kind == kinds.NO_VERDICT or (judgement is None and kind not in _WITHOUT_PATH and _is_unexplained(facts)):
+        return _describe_open(facts, kind)
     time, total_ns = facts.cell_time, max(1, whole_ns(facts))
     before_ns = 0 if trace.meta.returned_ns is not None else facts.first_queued_ns - trace.meta.start_ns
     waited = (time.waited_for_host_ns + before_ns) / total_ns
@@ -49,15 +49,19 @@ def who_decides(facts: Facts, kind: str) -> str:
     if kind == kinds.HOST_BOUND and is_busy and judgement is None:
         return decides("host-bound, queue", share=units.percent((time.host_ns + before_ns) / total_ns))
     if kind == kinds.MIXED:
-        return _in_turn(judgement) if judgement is not None else _in_turn_without_path(time, before_ns, total_ns)
-    times_ns = {kinds.START_UP: before_ns} | _times_of_kinds(facts, judgement, is_busy)
+        return (
+            _describe_turns(judgement)
+            if judgement is not None
+            else _describe_turns_without_path(time, before_ns, total_ns)
+        )
+    times_ns = {kinds.START_UP: before_ns} | _find_times(facts, judgement, is_busy)
     if kind in times_ns:
         entry = "host-bound, path" if kind == kinds.HOST_BOUND else kind
         return decides(entry, time=units.duration(times_ns[kind]), total=units.duration(total_ns))
     return decides(kind, share=busy if kind == kinds.DEVICE_BOUND else units.percent(waited))
 
 
-def _times_of_kinds(facts: Facts, judgement: Judgement | None, is_busy: bool) -> dict[str, int]:
+def _find_times(facts: Facts, judgement: Judgement | None, is_busy: bool) -> dict[str, int]:
     """The time behind each kind of verdict, if that kind rests on one.  is_busy: the device is, most of the run."""
     if judgement is None:
         exposed = facts.breakdown
@@ -75,14 +79,14 @@ def _times_of_kinds(facts: Facts, judgement: Judgement | None, is_busy: bool) ->
     return times_ns | ({kinds.HOST_BOUND: judgement.host_ns} if is_busy else {})
 
 
-def _unexplained(facts: Facts) -> bool:
+def _is_unexplained(facts: Facts) -> bool:
     return in_passing(facts.trace) and bool(why_no_path(facts.trace, facts.comm_names))
 
 
-def _what_is_open(facts: Facts, kind: str) -> str:
+def _describe_open(facts: Facts, kind: str) -> str:
     """Why the device stood still; or why it began so late, if a file's device was busy once it had begun."""
     if kind == kinds.NO_VERDICT:
-        return _why_no_verdict(facts)
+        return _describe_no_verdict(facts)
     busy_frac, late_ns = facts.cell_time.busy_frac, facts.breakdown.extent_start_ns - facts.first_queued_ns
     if (
         facts.trace.meta.returned_ns is None
@@ -97,7 +101,7 @@ def _what_is_open(facts: Facts, kind: str) -> str:
     return decides(kinds.STALLED)
 
 
-def _why_no_verdict(facts: Facts) -> str:
+def _describe_no_verdict(facts: Facts) -> str:
     """What the record lacks, so that it has no verdict."""
     if _has_one_op(facts):
         return decides("no verdict, one op")
@@ -110,12 +114,12 @@ def _has_one_op(facts: Facts) -> bool:
     return facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1
 
 
-def _in_turn_without_path(time: CellTime, before_ns: int, total_ns: int) -> str:
+def _describe_turns_without_path(time: CellTime, before_ns: int, total_ns: int) -> str:
     host, device = (units.percent(ns / total_ns) for ns in (time.host_ns + before_ns, time.device_ns))
     return decides("mixed, shares", host=host, device=device)
 
 
-def _in_turn(judgement: Judgement) -> str:
+def _describe_turns(judgement: Judgement) -> str:
     if judgement.busy_ns >= KEPT_BUSY_FRAC * judgement.run_ns:
         return decides("mixed, both", share=units.percent(judgement.busy_ns / judgement.run_ns))
     times_ns = {
@@ -134,7 +138,7 @@ def _in_turn(judgement: Judgement) -> str:
     return decides("mixed, shares", **shares)
 
 
-def _without_records(facts: Facts) -> str:
+def _describe_no_records(facts: Facts) -> str:
     trace = facts.trace
     if failed(trace):
         return decides("failed")
@@ -180,9 +184,9 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
         of_cell = facts.trace.meta.returned_ns is not None and not launched
         fact, remedy = ("cpu_alone", "use_device") if of_cell else ("host_alone", "record_device")
         return replace(verdict, headline=headline(fact), action=action(remedy))
-    kind = _refine(facts, kind)
+    kind = _refine_kind(facts, kind)
     if kind == kinds.DEVICE_BOUND:
-        return _less_work(facts, verdict)
+        return _advise_less_work(facts, verdict)
     rules, fact, remedy = _BY_KIND[kind]
     if kind == kinds.NO_VERDICT and _has_one_op(facts):
         fact, remedy = "one_op", "record_step"
@@ -193,7 +197,7 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
     return replace(spoken, action=action(remedy))
 
 
-def _refine(facts: Facts, kind: str) -> str:
+def _refine_kind(facts: Facts, kind: str) -> str:
     """The kind of verdict that the remedy is for: who takes turns, and whether the record itself is to blame."""
     if kind == kinds.STALLED and len(missing_calls(facts.trace).where):
         return kinds.NO_VERDICT
@@ -206,7 +210,7 @@ def _refine(facts: Facts, kind: str) -> str:
     return kinds.LATENCY_BOUND if judgement.latency_ns > min(judgement.host_ns, on_device_ns) else kind
 
 
-def _less_work(facts: Facts, verdict: Answer) -> Answer:
+def _advise_less_work(facts: Facts, verdict: Answer) -> Answer:
     """The operator with most of the device's time; for a simulated device, whose pace is set, only that it had work."""
     by_name: dict[str, float] = {}
     if not facts.trace.simulated:

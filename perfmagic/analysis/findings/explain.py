@@ -61,7 +61,7 @@ class Explanation(JsonForm):
 
     @property
     def reason(self) -> str:
-        """Why it is silent; "" if it found something."""
+        """Why it is silent, "" where it found something."""
         return "; ".join(dict.fromkeys(silent.reason for silent in self.silent))
 
     @property

@@ -251,7 +251,7 @@ class Facts:
         return max(1, self.window_ns // 100)
 
     def describe_share(self, frac: float) -> str:
-        """A share of the window in words: "5 % of the cell", or "5 % of the extent" for a file."""
+        """A share of the window in words: "5 % of the cell", of a file "5 % of the extent"."""
         return f"{units.percent(frac)} of {self.cell_time.window.name.replace('its', 'the')}"
 
     def finding(self, *, rule: str, cause: str, detail: str, advice: str = "", where: Intervals = EMPTY) -> Finding:

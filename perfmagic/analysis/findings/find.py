@@ -117,7 +117,7 @@ class Outcomes:
             return Silent("no device op was recorded")
         if failed(self.facts.trace):
             return Silent("the code failed before its end, and what it did until then is no advice")
-        # if ops of graphs are missing, the recorded ones still took their time
+        # where ops of graphs are missing, those that are recorded took their time all the same
         asked = chain is WITHOUT_DURATIONS or (chain is BUSY and incomplete_graphs(self.facts.trace))
         why = "" if asked else no_verdict(self.facts)
         return Silent(f"there is no verdict: {why}") if why else None
@@ -284,7 +284,7 @@ def _placed(gap: Finding, time: Intervals, nodes: list[Node], free: Intervals) -
         if total_ns(inside) >= least_ns:
             if total_ns(inside) >= MOSTLY * total_ns(node.finding.where):
                 return Silent(f"the finding {node.finding.rule} is about little else than the longest idle gap")
-            cost_ns = min(total_ns(inside), node.finding.cost_ns or 0)  # some of it may be lost in any case
+            cost_ns = min(total_ns(inside), node.finding.cost_ns or 0)  # some of it may be lost whatever one does
             part = Node(replace(gap, where=inside, cost_ns=cost_ns))
             return [*nodes[:i], Node(node.finding, (*node.parts, part)), *nodes[i + 1 :]]
     inside = intersect(where, free)

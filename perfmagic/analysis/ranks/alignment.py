@@ -70,13 +70,13 @@ def clock_facts(
     ranks = tuple(sorted(summaries))
     place = {rank: i for i, rank in enumerate(ranks)}
     facts = no_facts(len(ranks))
-    one_host = _hosts(summaries, ranks, facts)
-    n_pings = _pings(summaries, pings, place, facts)
+    one_host = _bound_by_host(summaries, ranks, facts)
+    n_pings = _bound_by_pings(summaries, pings, place, facts)
     measured = joined(facts)
     clock = np.array([summaries[rank].meta.base_unix_ns for rank in ranks], np.int64)
     trusted = {rank for rank in ranks if not summaries[rank].meta.repaired_ops}  # repaired times are guesses
     for group in groups:
-        _collectives(group, place, clock, trusted, facts)
+        _bound_by_collectives(group, place, clock, trusted, facts)
     for pair in messages:
         if {pair.source, pair.target} <= trusted:
             i, j = place[pair.source], place[pair.target]
@@ -89,17 +89,17 @@ def clock_facts(
     return ClockFacts(ranks, measured, joined(facts), missed_ns, n_pings, one_host)
 
 
-def _correction_ns(summary: RankSummary) -> int | None:
+def _find_correction_ns(summary: RankSummary) -> int | None:
     """What to add to the recorded unix time for the host's monotonic clock."""
     base = summary.meta.monotonic_base_ns
     return None if base is None else base - summary.meta.base_unix_ns
 
 
-def _hosts(summaries: Mapping[int, RankSummary], ranks: Sequence[int], facts: Int64) -> bool:
+def _bound_by_host(summaries: Mapping[int, RankSummary], ranks: Sequence[int], facts: Int64) -> bool:
     """Ranks on one host read one clock, until the host reboots."""
     at: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for i, rank in enumerate(ranks):
-        correction = _correction_ns(summaries[rank])
+        correction = _find_correction_ns(summaries[rank])
         if summaries[rank].meta.boot and correction is not None:
             at[summaries[rank].meta.boot].append((i, correction))
     for of_host in at.values():
@@ -108,12 +108,14 @@ def _hosts(summaries: Mapping[int, RankSummary], ranks: Sequence[int], facts: In
     return len(at) == 1 and len(next(iter(at.values()))) == len(ranks)
 
 
-def _pings(summaries: Mapping[int, RankSummary], pings: Sequence[Ping], place: Mapping[int, int], facts: Int64) -> int:
+def _bound_by_pings(
+    summaries: Mapping[int, RankSummary], pings: Sequence[Ping], place: Mapping[int, int], facts: Int64
+) -> int:
     rounds: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(dict)
     n = 0
     for ping in pings:
         ends = (ping.first, ping.second)
-        corrections = [_correction_ns(summaries[rank]) for rank in ends if rank in place]
+        corrections = [_find_correction_ns(summaries[rank]) for rank in ends if rank in place]
         if len(corrections) < len(ends) or None in corrections:
             continue
         n += 1
@@ -128,7 +130,9 @@ def _pings(summaries: Mapping[int, RankSummary], pings: Sequence[Ping], place: M
     return n
 
 
-def _collectives(group: MatchedGroup, place: Mapping[int, int], clock: Int64, trusted: set[int], facts: Int64) -> None:
+def _bound_by_collectives(
+    group: MatchedGroup, place: Mapping[int, int], clock: Int64, trusted: set[int], facts: Int64
+) -> None:
     """No rank leaves before every other has arrived: the smallest end minus start over all collectives counts."""
     rows = np.array([row for row, rank in enumerate(group.ranks) if rank in trusted], np.int64)
     if not len(rows) or not len(group.kinds):
@@ -272,30 +276,30 @@ def aligned(
     """
     ranks = sorted(summaries)
     clock = {rank: summary.meta.base_unix_ns for rank, summary in summaries.items()}
-    groups = [_of_common_end(group) for group in matching.groups]
+    groups = [_keep_common_ends(group) for group in matching.groups]
     groups = [group for group in groups if group.kinds]
     facts = clock_facts(summaries, groups, messages, pings)
-    off = _clock_errors(ranks, groups, clock)
+    off = _estimate_clock_errors(ranks, groups, clock)
     middles = None if facts.measured.contradiction else facts.measured.middles()
-    raw = _residuals(groups, clock)
+    raw = _measure_residuals(groups, clock)
     moved: dict[int, int] = {}
     by_clocks = middles is not None
     if middles is not None:
-        moved = _moved(middles, ranks)
+        moved = _map_moves(middles, ranks)
     elif not facts.certain.contradiction:
         if len(raw) and int(raw.max()) > SHARED_CLOCK_NS:
             moved = {rank: -error for rank, error in off.items() if error}
-        moved = _allowed(moved, ranks, facts)
-        better = _without_ends(ranks, facts)
-        if better is not None and len(raw) and _residuals(groups, _at(clock, moved)).max() > better[1]:
+        moved = _fit_moves(moved, ranks, facts)
+        better = _move_by_facts(ranks, facts)
+        if better is not None and len(raw) and _measure_residuals(groups, _move_clocks(clock, moved)).max() > better[1]:
             moved, by_clocks = better[0], True
-    at = _at(clock, moved)
-    apart = not len(raw) and not by_clocks and _far_apart(summaries)
+    at = _move_clocks(clock, moved)
+    apart = not len(raw) and not by_clocks and _are_far_apart(summaries)
     if apart:
         at = {rank: -summary.first_ns for rank, summary in summaries.items()}
-    left = _residuals(groups, at)
+    left = _measure_residuals(groups, at)
     first = min((at[rank] + summary.first_ns for rank, summary in summaries.items()), default=0)
-    bound_ns, how, contradiction = _known(facts, ranks, _chosen(moved, ranks), measured=middles is not None)
+    bound_ns, how, contradiction = _find_bound(facts, ranks, _list_moves(moved, ranks), measured=middles is not None)
     missed_ns = facts.missed_ns if facts.missed_ns > SHARED_CLOCK_NS else 0
     if how == "pings" and bound_ns is not None:
         bound_ns += missed_ns
@@ -313,29 +317,29 @@ def aligned(
     )
 
 
-def _at(clock: Mapping[int, int], moved: Mapping[int, int]) -> dict[int, int]:
+def _move_clocks(clock: Mapping[int, int], moved: Mapping[int, int]) -> dict[int, int]:
     return {rank: at + moved.get(rank, 0) for rank, at in clock.items()}
 
 
-def _chosen(moved: Mapping[int, int], ranks: Sequence[int]) -> Int64:
+def _list_moves(moved: Mapping[int, int], ranks: Sequence[int]) -> Int64:
     return np.array([moved.get(rank, 0) for rank in ranks], np.int64)
 
 
-def _moved(offsets: Int64, ranks: Sequence[int]) -> dict[int, int]:
+def _map_moves(offsets: Int64, ranks: Sequence[int]) -> dict[int, int]:
     return {rank: by for rank, by in zip(ranks, offsets.tolist(), strict=True) if by}
 
 
-def _without_ends(ranks: Sequence[int], facts: ClockFacts) -> tuple[dict[int, int], int] | None:
+def _move_by_facts(ranks: Sequence[int], facts: ClockFacts) -> tuple[dict[int, int], int] | None:
     """What to add to each clock by certain facts alone, and its bound; None if a clock stays unbounded.
 
     Clocks stay as recorded if the facts allow it.
     """
-    moved = _allowed({}, ranks, facts)
-    bound_ns = facts.certain.farthest(_chosen(moved, ranks))
+    moved = _fit_moves({}, ranks, facts)
+    bound_ns = facts.certain.farthest(_list_moves(moved, ranks))
     return None if bound_ns is None else (moved, bound_ns)
 
 
-def _known(
+def _find_bound(
     facts: ClockFacts, ranks: Sequence[int], chosen: Int64, *, measured: bool
 ) -> tuple[int | None, str, tuple[tuple[int, ...], int] | None]:
     """The bound of all clocks, what sets it, and which ranks contradict each other."""
@@ -350,23 +354,23 @@ def _known(
     return farthest, "" if farthest is None else "causality", None
 
 
-def _allowed(moved: Mapping[int, int], ranks: Sequence[int], facts: ClockFacts) -> dict[int, int]:
+def _fit_moves(moved: Mapping[int, int], ranks: Sequence[int], facts: ClockFacts) -> dict[int, int]:
     """What is added to each clock, changed as little as the certain facts require."""
-    wanted = _chosen(moved, ranks)
+    wanted = _list_moves(moved, ranks)
     chosen, middles = facts.certain.nearest(wanted), facts.certain.middles()
     if not moved and middles is not None and (chosen != wanted).any():
         chosen = middles  # clocks that are wrong as recorded: nothing favours the edge of what is certain
-    return _moved(chosen, ranks)
+    return _map_moves(chosen, ranks)
 
 
-def _far_apart(summaries: Mapping[int, RankSummary]) -> bool:
+def _are_far_apart(summaries: Mapping[int, RankSummary]) -> bool:
     """Whether the clocks as recorded would leave more gaps than records on one axis."""
     starts = [summary.meta.base_unix_ns + summary.first_ns for summary in summaries.values()]
     longest = max(summary.meta.end_ns - summary.meta.start_ns for summary in summaries.values())
     return max(starts) - min(starts) > _FAR * max(longest, 1)
 
 
-def _of_common_end(group: MatchedGroup) -> MatchedGroup:
+def _keep_common_ends(group: MatchedGroup) -> MatchedGroup:
     """The collectives of a group that all ranks leave together."""
     kept = np.array([_ENDS_APART.search(kind.lower()) is None for kind in group.kinds], bool)
     kinds = tuple(kind for kind, keep in zip(group.kinds, kept.tolist(), strict=True) if keep)
@@ -374,7 +378,7 @@ def _of_common_end(group: MatchedGroup) -> MatchedGroup:
     return MatchedGroup(group.name, group.ranks, kinds, *parts)
 
 
-def _clock_errors(ranks: list[int], groups: list[MatchedGroup], clock: Mapping[int, int]) -> dict[int, int]:
+def _estimate_clock_errors(ranks: list[int], groups: list[MatchedGroup], clock: Mapping[int, int]) -> dict[int, int]:
     """How far each rank's clock is ahead of the first one's, through common groups; unknown ones are left out."""
     if not ranks or not groups:
         return {}
@@ -394,7 +398,7 @@ def _clock_errors(ranks: list[int], groups: list[MatchedGroup], clock: Mapping[i
     return known
 
 
-def _residuals(groups: list[MatchedGroup], clock: Mapping[int, int]) -> Int64:
+def _measure_residuals(groups: list[MatchedGroup], clock: Mapping[int, int]) -> Int64:
     """How far apart the ends of each collective are; shape (all collectives,)."""
     parts = [np.ptp(group.end_ns + np.array([[clock[rank]] for rank in group.ranks]), axis=0) for group in groups]
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)

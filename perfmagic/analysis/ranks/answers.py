@@ -39,7 +39,7 @@ MOST_RANKS_FRAC = 0.5  # of the ranks: what fewer ask for concerns only them
 
 @dataclass(frozen=True)
 class _Change:
-    """An answer before its gain is known.  changes: by rank.  on_time: no rank is late.  fact: names no rank."""
+    """An answer without what it gains.  changes: by rank.  on_time: no rank is late.  fact: without naming ranks."""
 
     answer: Answer
     changes: Mapping[int, Sequence[Change]]
@@ -243,14 +243,14 @@ def _shorten(answer: Answer) -> Answer:
 
 
 def _is_alone(asked: _Change, every: Iterable[_Change]) -> bool:
-    """Whether it is the only change about late ranks: then a replay with no rank late predicts its gain."""
+    """Whether it is the only one about late ranks: a replay with none late then says what it gains."""
     return asked.on_time and sum(1 for each in every if {*LATE} & {*each.answer.rules}) == 1
 
 
 def _replayed(
     replay: JobReplay | None, answer: Answer, changes: Mapping[int, Sequence[Change]], *, on_time: bool
 ) -> Answer:
-    """The answer with the job's predicted time; unchanged if no replay can predict it."""
+    """An answer with what the job would take; as it is where no replay can say."""
     on_time = on_time and replay is not None and len(replay.ranks.ranks) >= FEWEST
     if replay is None or not (changes or on_time):
         return answer
@@ -269,7 +269,7 @@ def _replayed(
 
 
 def _together(replay: JobReplay | None, first: Sequence[tuple[_Change, Answer]]) -> Answer | None:
-    """All replayed answers but bounds, with no rank late if one is about late ranks."""
+    """All that are replayed, but bounds, and no rank late where an answer is about late ranks."""
     on_time = replay is not None and len(replay.ranks.ranks) >= FEWEST
     among = [
         (n, asked)

@@ -72,9 +72,9 @@ class _Members:
     def add(self, i: int, trace: OfJob) -> None:
         self.members.append(i)
         self._by_rank.setdefault(trace.meta.rank, i)
-        self._alike.setdefault(_likeness(trace), i)
-        if _dated(trace):
-            began, ended = _span(trace)
+        self._alike.setdefault(_identify_job(trace), i)
+        if _is_dated(trace):
+            began, ended = _find_span(trace)
             self._latest = max(self._latest or (began, i), (began, i))
             self._earliest = min(self._earliest or (ended, i), (ended, i))
 
@@ -85,7 +85,7 @@ class _Members:
         return sorted({*self._alike.values(), *edges, *same}, key=self.members.index)
 
 
-def _likeness(trace: OfJob) -> object:
+def _identify_job(trace: OfJob) -> object:
     """What `difference` compares, except the rank and the time."""
     names = frozenset(info.name for info in trace.meta.devices)
     groups = frozenset((c.group, c.ranks, c.group_size) for c in trace.collectives)
@@ -100,15 +100,15 @@ def difference(first: OfJob, second: OfJob) -> str:
     if a.rank == b.rank:
         return phrase("rank {rank} twice", rank=a.rank)
     if a.world_size != b.world_size:
-        return phrase("{a}, not {b}", a=_size(a.world_size), b=_size(b.world_size))
-    groups = _groups(first) & _groups(second)
-    if not groups and _groups(first) and _groups(second) and _both_in_all(first, second):
+        return phrase("{a}, not {b}", a=_describe_size(a.world_size), b=_describe_size(b.world_size))
+    groups = _collect_groups(first) & _collect_groups(second)
+    if not groups and _collect_groups(first) and _collect_groups(second) and _both_span_job(first, second):
         return phrase("other process groups")
     names = [{info.name for info in trace.meta.devices if _is_named(info.name)} for trace in (first, second)]
     if names[0] and names[1] and not names[0] & names[1] and not groups:
-        return phrase("{a}, not {b}", a=_listed(names[0]), b=_listed(names[1]))
-    apart_ns = max(_span(first)[0], _span(second)[0]) - min(_span(first)[1], _span(second)[1])
-    if _dated(first) and _dated(second) and apart_ns > _TOLERANCE_NS:
+        return phrase("{a}, not {b}", a=_list_names(names[0]), b=_list_names(names[1]))
+    apart_ns = max(_find_span(first)[0], _find_span(second)[0]) - min(_find_span(first)[1], _find_span(second)[1])
+    if _is_dated(first) and _is_dated(second) and apart_ns > _TOLERANCE_NS:
         return phrase("recorded {time} apart", time=units.duration(apart_ns))
     return ""
 
@@ -135,16 +135,16 @@ def mixed_jobs(traces: Sequence[OfJob]) -> tuple[RankFinding, ...]:
 
 def describe_jobs(traces: Sequence[OfJob], titles: Sequence[str]) -> tuple[str, ...]:
     """One sentence per job: which ranks, of how many, on what, from which files, and why not with the first job."""
-    return tuple(_describe(job, traces, titles) for job in jobs(traces))
+    return tuple(_describe_job(job, traces, titles) for job in jobs(traces))
 
 
-def _describe(job: Job, traces: Sequence[OfJob], titles: Sequence[str]) -> str:
+def _describe_job(job: Job, traces: Sequence[OfJob], titles: Sequence[str]) -> str:
     first = traces[job.members[0]].meta
     ranks = [str(rank) for i in job.members if (rank := traces[i].meta.rank) is not None]
     shown = ", ".join(ranks[:_NAMED]) + (", …" if len(ranks) > _NAMED else "")
     named = counted(len(ranks), "rank {ranks}", "ranks {ranks}", ranks=shown)
     of = phrase(" of {total}", total=first.world_size) if first.world_size and ranks else ""
-    devices = _listed({info.name for info in first.devices})
+    devices = _list_names({info.name for info in first.devices})
     who = phrase(
         "{ranks}{total}{devices} ({names})",
         ranks=named if ranks else phrase("a file that names no rank"),
@@ -155,16 +155,16 @@ def _describe(job: Job, traces: Sequence[OfJob], titles: Sequence[str]) -> str:
     return chained("{a}: {b}", (who, job.apart))
 
 
-def _size(world_size: int | None) -> str:
+def _describe_size(world_size: int | None) -> str:
     return phrase("no world size") if world_size is None else counted(world_size, "{n} rank", "{n} ranks")
 
 
-def _groups(trace: OfJob) -> set[tuple[str, tuple[int, ...]]]:
+def _collect_groups(trace: OfJob) -> set[tuple[str, tuple[int, ...]]]:
     """The process groups that the collectives' records name, with their ranks."""
     return {(collective.group, collective.ranks) for collective in trace.collectives if collective.group}
 
 
-def _both_in_all(first: OfJob, second: OfJob) -> bool:
+def _both_span_job(first: OfJob, second: OfJob) -> bool:
     """Whether each has a group that spans the whole job: then both would name the same one."""
     sizes = {trace.meta.world_size for trace in (first, second)}
     return all(
@@ -178,18 +178,18 @@ def _is_named(name: str) -> bool:
     return not name.startswith(("device ", "GPU ")) and bool(name)
 
 
-def _listed(names: set[str]) -> str:
+def _list_names(names: set[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _span(trace: OfJob) -> tuple[int, int]:
+def _find_span(trace: OfJob) -> tuple[int, int]:
     base = trace.meta.base_unix_ns
     return base + trace.meta.start_ns, base + trace.meta.end_ns
 
 
-def _dated(trace: OfJob) -> bool:
+def _is_dated(trace: OfJob) -> bool:
     """Whether times count from a known instant: some writers' files begin at 0, or at the host's boot."""
-    return _span(trace)[0] > 10**18  # after September 2001
+    return _find_span(trace)[0] > 10**18  # after September 2001
 
 
 # The files of a job: which are missing, and which cannot be read.

@@ -144,7 +144,7 @@ def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) 
                     f"{source.name} holds {size(unpacked)} unpacked, more than the limit of {size(max_unpacked_bytes)}",
                     hint="raise the limit with open_trace(path, max_unpacked_bytes=...)",
                 )
-            arrays = {part.filename.removesuffix(".npy"): _array(archive, part) for part in archive.infolist()}
+            arrays = {part.filename.removesuffix(".npy"): _read_array(archive, part) for part in archive.infolist()}
         if len(arrays) < len(archive.infolist()):
             raise ValueError("a part is there twice")
         about = plain_json(arrays.pop(_ABOUT).tobytes())
@@ -152,7 +152,7 @@ def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) 
         if schema not in READ:
             message = f"{source.name} has schema {schema}, this version of perfmagic reads {READ[0]} to {SCHEMA}"
             raise TraceError(message, hint="update perfmagic, or save the trace again as Chrome JSON")
-        return _trace(typed(about, npz_checks.About), arrays, schema)
+        return _build_trace(typed(about, npz_checks.About), arrays, schema)
     except TraceError:
         raise
     except _DAMAGE as error:
@@ -160,7 +160,7 @@ def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) 
         raise TraceError(message, hint="copy the file again") from error
 
 
-def _array(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> Any:
+def _read_array(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> Any:
     """One array, of no more bytes than the archive says, whatever its own header says."""
     if part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{part.filename} is compressed in a way that numpy does not write")
@@ -173,11 +173,11 @@ def _array(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> Any:
         return np.frombuffer(file.read(shape[0] * dtype.itemsize), dtype).copy()
 
 
-def _trace(about: npz_checks.About, arrays: dict[str, Any], schema: int) -> Trace:
+def _build_trace(about: npz_checks.About, arrays: dict[str, Any], schema: int) -> Trace:
     tables: dict[str, Any] = {}
     there = {table: kind for table, kind in _OPTIONAL.items() if any(name.startswith(f"{table}.") for name in arrays)}
     for table, kind in (_TABLES | there).items():
-        tables[table] = npz_checks.checked_table(table, kind, _columns(table, kind, arrays, schema))
+        tables[table] = npz_checks.checked_table(table, kind, _read_columns(table, kind, arrays, schema))
     paths = None if about.paths is None else npz_checks.paths_from(about.paths, arrays)
     npz_checks.check_rows(tables, about)
     npz_checks.check_blocks(tables.get("blocks", Blocks.make()), len(about.names))
@@ -198,7 +198,7 @@ def _trace(about: npz_checks.About, arrays: dict[str, Any], schema: int) -> Trac
     )
 
 
-def _columns(table: str, kind: type[Table], arrays: dict[str, Any], schema: int) -> dict[str, Any]:
+def _read_columns(table: str, kind: type[Table], arrays: dict[str, Any], schema: int) -> dict[str, Any]:
     """The columns of a table; NONE in those that an older file lacks."""
     newer = {name: default for (of, name), (since, default) in _NEWER.items() if of == table and schema < since}
     columns = {f.name: arrays[f"{table}.{f.name}"] for f in fields(kind) if f.name not in newer}

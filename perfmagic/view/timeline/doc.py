@@ -204,23 +204,23 @@ def timeline_doc(
     start_ns, end_ns: the window; the trace's own by default, widened to hold every device op.
     comm_names: a regular expression that says which kernels are communication, None for the default rule.
     """
-    start, end = _window(trace, start_ns, end_ns)
+    start, end = _choose_window(trace, start_ns, end_ns)
     whole = (start_ns, end_ns) == (None, None)
     devices = [d for d in trace.device_ids if device is None or d == device]
     groups = tuple(device_group(trace, d, start, end, comm_names) for d in devices)
     return TimelineDoc(
         start_ns=start,
         end_ns=end,
-        header=_header(trace, groups, start, end),
+        header=_build_header(trace, groups, start, end),
         findings=tuple(f for f in findings if device is None or f.device in (None, NONE, device)),
         names=shown_names(trace),
         cell=cell_lane(trace, start, end),
         threads=host_ops_lanes(trace, start, end),
         launches=launch_lane(trace, syncs(trace), start, end),
         groups=groups,
-        flags=_flags(trace, groups),
+        flags=_find_flags(trace, groups),
         trust=full_trust(trace, comm_names).sentences,
-        failure=_failure(trace),
+        failure=_describe_failure(trace),
         returned_ns=trace.meta.returned_ns,
         origin=trace.meta.origin,
         path=critical_path_shares(trace, comm_names) if whole else (),
@@ -229,7 +229,7 @@ def timeline_doc(
     )
 
 
-def _window(trace: Trace, start_ns: int | None, end_ns: int | None) -> tuple[int, int]:
+def _choose_window(trace: Trace, start_ns: int | None, end_ns: int | None) -> tuple[int, int]:
     """The requested window; by default the trace's own, widened to all device ops, at least 1 ns long."""
     ops = trace.ops
     start = int(ops.start_ns.min(initial=trace.meta.start_ns)) if start_ns is None else start_ns
@@ -239,14 +239,14 @@ def _window(trace: Trace, start_ns: int | None, end_ns: int | None) -> tuple[int
     return start, max(end, start + 1)
 
 
-def _header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns: int) -> Header:
+def _build_header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns: int) -> Header:
     host = trace.host_ops
     seen = (host.end_ns > start_ns) & (host.start_ns < end_ns)
     marks = np.unique(host.name[seen & (host.kind == HostKind.ANNOTATION)])
     busiest = max(groups, key=lambda group: group.busy_ns, default=None)
     return Header(
         total_ns=end_ns - start_ns,
-        device_label=_device_label(trace, groups),
+        device_label=_label_devices(trace, groups),
         n_ops=sum(g.n_ops for g in groups),
         n_host_ops=int(np.count_nonzero(seen & (host.kind == HostKind.OP))),
         busy_frac=busiest.busy_frac if busiest else 0.0,
@@ -260,14 +260,14 @@ def _header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns
     )
 
 
-def _device_label(trace: Trace, groups: tuple[DeviceGroup, ...]) -> str:
+def _label_devices(trace: Trace, groups: tuple[DeviceGroup, ...]) -> str:
     infos = [trace.device_info(group.device) for group in groups] or trace.meta.devices
     none = phrase("no device recorded") if trace.meta.returned_ns is None else phrase("no device")
     label = devices_label(infos) or none
     return phrase("predicted, not recorded: {label}", label=label) if trace.meta.predicted else label
 
 
-def _flags(trace: Trace, groups: tuple[DeviceGroup, ...]) -> tuple[Flag, ...]:
+def _find_flags(trace: Trace, groups: tuple[DeviceGroup, ...]) -> tuple[Flag, ...]:
     """The two moments of a small cell: Python had queued everything, the device had done everything."""
     launched = trace.ops.launch != NONE
     n_ops = sum(g.n_ops for g in groups)
@@ -278,7 +278,7 @@ def _flags(trace: Trace, groups: tuple[DeviceGroup, ...]) -> tuple[Flag, ...]:
     return Flag(queued_ns, "Python has queued everything"), Flag(finished_ns, "the device has finished")
 
 
-def _failure(trace: Trace) -> str:
+def _describe_failure(trace: Trace) -> str:
     meta = trace.meta
     if not meta.failed:
         return ""
@@ -306,7 +306,7 @@ def alt_text(doc: TimelineDoc) -> str:
 
 def shape_words(shape: LaunchShape) -> tuple[str, str]:
     """A launch shape in two parts: "4,096 × 8 blocks" and "of 256 threads, 48 registers, 16.4 kB shared"."""
-    grid, block = _extent(shape.grid), _extent(shape.block)
+    grid, block = _trim_dimensions(shape.grid), _trim_dimensions(shape.block)
     parts = [say("of {n} threads", n=block)]
     parts += [say("{n} registers", n=units.count(shape.registers))] if shape.registers else []
     parts += [say("{size} shared", size=units.size(shape.shared_bytes))] if shape.shared_bytes else []
@@ -314,7 +314,7 @@ def shape_words(shape: LaunchShape) -> tuple[str, str]:
     return blocks, say(", ").join(parts)
 
 
-def _extent(dimensions: tuple[int, int, int]) -> str:
+def _trim_dimensions(dimensions: tuple[int, int, int]) -> str:
     """The dimensions up to the last that is not 1."""
     last = max((i for i, n in enumerate(dimensions) if n > 1), default=0)
     return " × ".join(units.count(n) for n in dimensions[: last + 1])
