@@ -293,7 +293,7 @@ def _markdown_report(results: list[TimelineResult]) -> str:
     return (
         ranks_markdown(results, [job.doc for job in grouped(results)[0]])
         + "\n".join(
-            markdown(r.title, r.doc.header.sentence, r.findings, r.doc.trust, r.to_dict()) for r in results
+            markdown(r.title, r.doc.header.parts, r.findings, r.doc.trust, r.to_dict()) for r in results
         ).rstrip()
     )
 

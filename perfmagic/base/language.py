@@ -91,7 +91,7 @@ def _words(
     # gettext of "" is the catalogue's header
     form = translations.ngettext(template, many, n) if many else template and translations.gettext(template)
     text = form.format(**values) if translations is _ENGLISH else _spaced(form, values)
-    words = Words(text[:1].upper() + text[1:] if is_sentence else text)
+    words = Words(text[:1].upper() + text[1:] if is_sentence and translations is _ENGLISH else text)
     words.template, words.many, words.n, words.values, words.is_sentence = template, many, n, values, is_sentence
     return words
 

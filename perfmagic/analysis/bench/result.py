@@ -119,11 +119,11 @@ def _runs(quantity: Quantity | None) -> str:
 
 def _widened(quantities: Mapping[str, Quantity]) -> str:
     each = [
-        f"{name} × {significant(q.widened, 2)}"
+        phrase("{quantity} × {factor}", quantity=phrase(name), factor=significant(q.widened, 2))
         for name, q in quantities.items()
         if q.low_s is not None and q.autocorrelation > DEPENDENT_RHO
     ]
-    return phrase("interval widened for autocorrelation: {each}", each=", ".join(each)) if each else ""
+    return phrase("interval widened for autocorrelation: {each}", each=chained("{a}, {b}", each)) if each else ""
 
 
 __all__ = ["BenchSummary", "BenchWarning", "Quantity", "QueueModel", "summarise"]

@@ -111,7 +111,7 @@ def name_action(headline: str, action: str, lines: Sequence[int]) -> str:
     shown = ", ".join([*map(str, lines[:MOST_LINES]), *(["…"] if len(lines) > MOST_LINES else [])])
     where = translated(counted(len(lines), "line {lines}", "lines {lines}", lines=shown))
     is_named = not lines or not action or where in f"{headline} {action}"
-    return action if is_named else f"{action} ({where})"
+    return action if is_named else say("{action} ({where})", action=action, where=where)
 
 
 class Times(NamedTuple):

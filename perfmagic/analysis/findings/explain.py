@@ -28,6 +28,7 @@ from perfmagic.analysis.findings.find import (
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent
 from perfmagic.analysis.findings.gains import Gains
 from perfmagic.base.errors import OptionError
+from perfmagic.base.language import chained, phrase, say, translated
 from perfmagic.base.options import did_you_mean
 from perfmagic.base.tables import html_block
 from perfmagic.base.terminal import cut_to_columns, width
@@ -62,7 +63,7 @@ class Explanation(JsonForm):
     @property
     def reason(self) -> str:
         """Why it is silent, "" where it found something."""
-        return "; ".join(dict.fromkeys(silent.reason for silent in self.silent))
+        return chained("{a}; {b}", dict.fromkeys(silent.reason for silent in self.silent))
 
     @property
     def value(self) -> float | None:
@@ -77,7 +78,8 @@ class Explanation(JsonForm):
     @property
     def sentence(self) -> str:
         """The sentences of its findings, or "silent: " and the reason."""
-        return " | ".join(finding.sentence for finding in self.findings) or f"silent: {self.reason}"
+        found = chained("{a} | {b}", [finding.sentence for finding in self.findings])
+        return found or phrase("silent: {reason}", reason=self.reason)
 
     @property
     def docs(self) -> str:
@@ -88,9 +90,8 @@ class Explanation(JsonForm):
         """The rule, then a line for each finding or reason, then where it is documented."""
         sentences = [finding.sentence for finding in self.findings]
         lines = sentences or [silent.reason for silent in dict.fromkeys(self.silent)]
-        return "\n".join(
-            [f"{self.rule}: {'found' if sentences else 'silent'}", *(f"  {line}" for line in lines), self.docs]
-        )
+        said = say("{rule}: found", rule=self.rule) if sentences else say("{rule}: silent", rule=self.rule)
+        return "\n".join([said, *(f"  {translated(line)}" for line in lines), self.docs])
 
     def __repr__(self) -> str:
         return self.text()
@@ -107,7 +108,7 @@ class Explanations(Rows[Explanation]):
     def text(self) -> str:
         """A line for each rule, as wide as the terminal."""
         longest, room = max(len(row.rule) for row in self), width()
-        return "\n".join(cut_to_columns(f"{row.rule:{longest}}  {row.sentence}", room) for row in self)
+        return "\n".join(cut_to_columns(f"{row.rule:{longest}}  {translated(row.sentence)}", room) for row in self)
 
     def __repr__(self) -> str:
         return self.text()
@@ -192,7 +193,7 @@ def _asked(chain: Any, ask: Ask, outcomes: Outcomes) -> Outcome:
 def _verdict(outcomes: Outcomes) -> Outcome:
     trace = outcomes.facts.trace
     empty = not len(trace.ops) and not trace.has_host_rows
-    return Silent("neither device nor host was recorded") if empty else [verdict_finding(outcomes)]
+    return Silent(phrase("neither device nor host was recorded")) if empty else [verdict_finding(outcomes)]
 
 
 def _together(outcomes: Outcomes) -> Outcome:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from perfmagic.analysis.findings.copy_overlap import HostCopies
-from perfmagic.analysis.findings.finding import Finding, PythonWas, Silent, python_was, too_short
+from perfmagic.analysis.findings.finding import Finding, PythonWas, Silent, of_extent, python_was, too_short
 from perfmagic.analysis.timeline.activity import StreamStat, Syncs, busy_intervals, extent, streams, syncs
 from perfmagic.analysis.timeline.idle import (
     CAUSES,
@@ -252,7 +252,9 @@ class Facts:
 
     def describe_share(self, frac: float) -> str:
         """A share of the window in words: "5 % of the cell", of a file "5 % of the extent"."""
-        return f"{units.percent(frac)} of {self.cell_time.window.name.replace('its', 'the')}"
+        if self.cell_time.window.name == ITS_EXTENT:
+            return of_extent(frac)
+        return phrase("{share} of the cell", share=units.percent(frac))
 
     def finding(self, *, rule: str, cause: str, detail: str, advice: str = "", where: Intervals = EMPTY) -> Finding:
         """A finding about all of the device's extent, without a cost."""

@@ -114,13 +114,13 @@ class Outcomes:
     def lacks(self, chain: Sequence[Claim] | Sequence[Rule] = ()) -> Silent | None:
         """Why the rules of a chain are not asked; None if they are. No chain: the rules that need all durations."""
         if not len(self.facts.trace.ops):
-            return Silent("no device op was recorded")
+            return Silent(phrase("no device op was recorded"))
         if failed(self.facts.trace):
-            return Silent("the code failed before its end, and what it did until then is no advice")
+            return Silent(phrase("the code failed before its end, and what it did until then is no advice"))
         # where ops of graphs are missing, those that are recorded took their time all the same
         asked = chain is WITHOUT_DURATIONS or (chain is BUSY and incomplete_graphs(self.facts.trace))
         why = "" if asked else no_verdict(self.facts)
-        return Silent(f"there is no verdict: {why}") if why else None
+        return Silent(phrase("there is no verdict: {why}", why=why)) if why else None
 
 
 MOSTLY = 0.9  # of the longest gap: if a finding explains this share of it, the gap becomes its part
@@ -255,7 +255,7 @@ def idle_parts(outcomes: Outcomes) -> IdleParts:
 def all_for_host(outcomes: Outcomes, parts: IdleParts) -> Outcome:
     """All the time that the device waited for Python, unless that is the verdict."""
     if kind_of(outcomes.facts) == HOST_BOUND:
-        return Silent(f"the verdict, {HOST_BOUND}, speaks of it")
+        return Silent(phrase("the verdict, {kind}, speaks of it", kind=phrase(HOST_BOUND)))
     return waited_for_host(outcomes.facts, [node.finding for node in parts.for_host])
 
 
@@ -283,13 +283,16 @@ def _placed(gap: Finding, time: Intervals, nodes: list[Node], free: Intervals) -
         inside = intersect(where, node.finding.where)
         if total_ns(inside) >= least_ns:
             if total_ns(inside) >= MOSTLY * total_ns(node.finding.where):
-                return Silent(f"the finding {node.finding.rule} is about little else than the longest idle gap")
+                of_gap = phrase(
+                    "the finding {rule} is about little else than the longest idle gap", rule=node.finding.rule
+                )
+                return Silent(of_gap)
             cost_ns = min(total_ns(inside), node.finding.cost_ns or 0)  # some of it may be lost whatever one does
             part = Node(replace(gap, where=inside, cost_ns=cost_ns))
             return [*nodes[:i], Node(node.finding, (*node.parts, part)), *nodes[i + 1 :]]
     inside = intersect(where, free)
     if total_ns(inside) < least_ns:
-        return Silent("the longest idle gap lies in the time of several findings")
+        return Silent(phrase("the longest idle gap lies in the time of several findings"))
     return [*nodes, Node(replace(gap, where=inside, cost_ns=total_ns(inside)))]
 
 

@@ -117,13 +117,24 @@ Outcome = list[Finding] | Silent  # of a rule
 
 def too_short(what: str, ns: float, least_ns: float, share: str) -> Silent:
     """That a time is below its threshold.  what: with its verb.  share: what the threshold is: "5 % of the extent"."""
-    least = f"the threshold of {units.duration(least_ns)} ({share})"
-    return Silent(f"{what} {units.duration(ns)}, less than {least}", ns, least_ns, "ns")
+    words = phrase(
+        "{what} {time}, less than the threshold of {least} ({share})",
+        what=what,
+        time=units.duration(ns),
+        least=units.duration(least_ns),
+        share=share,
+    )
+    return Silent(words, ns, least_ns, "ns")
+
+
+def of_extent(frac: float) -> str:
+    """A share of the extent in words: "5 % of the extent"."""
+    return phrase("{share} of the extent", share=units.percent(frac))
 
 
 def too_few(what: str, n: int, least: float) -> Silent:
     """That a number is below its threshold.  what: with the number and its verb."""
-    return Silent(f"{what}, and the threshold is {least:.4g}", n, least)
+    return Silent(phrase("{what}, and the threshold is {least}", what=what, least=f"{least:.4g}"), n, least)
 
 
 # Where in the user's code something was: the cell's lines, or the innermost line of a function and who called it.

@@ -92,9 +92,12 @@ class Gains:
         """One line for all changes at once, because their gains do not add up."""
         known = [finding for finding in findings if (gain := self.prediction(finding)) is not None and not gain.at_most]
         if len(known) < 2 or self.readings is None:
-            return too_few(f"a replay predicts the gain of {units.plural(len(known), 'finding')}", len(known), 2)
+            predicted = counted(
+                len(known), "a replay predicts the gain of {n} finding", "a replay predicts the gain of {n} findings"
+            )
+            return too_few(predicted, len(known), 2)
         if all(self._small(finding) for finding in known):
-            return Silent(f"fixing any of {units.plural(len(known), 'finding')} alone saves almost nothing")
+            return Silent(phrase("fixing any of {n} findings alone saves almost nothing", n=units.count(len(known))))
         changes = each_once(change_of(self._facts, finding) for finding in known)
         all_of_them = predict(self.readings, changes)
         if all_of_them.refused:

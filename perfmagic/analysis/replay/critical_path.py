@@ -20,6 +20,7 @@ from perfmagic.analysis import verdict
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Links, Node
 from perfmagic.analysis.timeline.steps import begins_in_step
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, total_ns
 from perfmagic.base.numerics.longest import NO_NODE
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, Int8, Int64
@@ -162,8 +163,10 @@ class PathShare:
     def words(self) -> str:
         """The kind, and where: "Python on rank 3"."""
         if self.rank is None:
-            return self.name
-        return f"{self.name} {'of' if self.name == BEFORE else 'on'} rank {self.rank}"
+            return phrase(self.name)
+        if self.name == BEFORE:
+            return phrase("before the record of rank {rank}", rank=self.rank)
+        return phrase("{kind} on rank {rank}", kind=phrase(self.name), rank=self.rank)
 
 
 @dataclass(frozen=True, eq=False)

@@ -160,9 +160,9 @@ def draw_memory(frame: Frame, lane: MemoryCurve, y: float) -> float:
     heights = highest(lane, frame.columns_ns()) / max(1, lane.peak_bytes) * (LANE_PX - HEAD_PX)
     frame.canvas.fill(skyline(frame.columns_px(), quantised(heights, 0.5), y + LANE_PX), "memory")
     frame.label(y + LANE_PX / 2, "memory")
-    frame.number(y + LANE_PX / 2, f"peak {units.size(lane.peak_bytes)}")
+    frame.number(y + LANE_PX / 2, say("peak {size}", size=units.size(lane.peak_bytes)))
     if lane.reserved_max_bytes:
-        frame.number(y + LANE_PX - 6, f"{units.size(lane.reserved_max_bytes)} reserved", "ink2", size=10)
+        frame.number(y + LANE_PX - 6, say("{size} reserved", size=units.size(lane.reserved_max_bytes)), "ink2", size=10)
     return y + LANE_PX + 6
 
 
