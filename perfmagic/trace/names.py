@@ -5,7 +5,6 @@ Every rule looks at one name at a time; `op_classes` decides once for each name 
 
 from __future__ import annotations
 
-import difflib
 import enum
 import re
 from collections import Counter
@@ -16,7 +15,7 @@ import numpy as np
 from perfmagic.base.errors import OptionError
 from perfmagic.base.numerics.intervals import coded, distinct
 from perfmagic.base.units import plural
-from perfmagic.trace.columns import NONE, CallKind, Int8, OpKind
+from perfmagic.trace.columns import NONE, Int8, OpKind
 from perfmagic.trace.families import find_family
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_name, once_per_trace
@@ -238,7 +237,9 @@ def _parts(name: str) -> list[str]:
 
 
 def _alike(word: str, part: str) -> float:
-    return difflib.SequenceMatcher(None, word, part).ratio()
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, word, part).ratio()
 
 
 def _comm_rule(comm_names: str | None) -> Callable[[str], bool]:
@@ -256,42 +257,3 @@ _ALL = re.compile(r"all_?(reduce|gather|to_?all)")
 def collective_name(recorded: str) -> str:
     """As torch.distributed spells it: NCCL's record has "allreduce" beside torch's own "all_reduce"."""
     return _ALL.sub(lambda match: f"all_{match[1].replace('toall', 'to_all')}", recorded)
-
-
-# What the name of a CUDA or HIP runtime or driver call says: what it does, and whether it waits.
-
-# First match wins. Read in the runtime and driver headers of CUDA 12.8 and ROCm 6.4.
-_CALL_KINDS = (
-    (re.compile(r"Launch(?!HostFunc)|Memcpy|Memset"), CallKind.LAUNCH),
-    (re.compile(r"Synchronize"), CallKind.SYNC),
-    (re.compile(r"StreamWait(?:Event|Value)"), CallKind.WAIT),
-    (re.compile(r"EventRecord"), CallKind.RECORD),
-    (re.compile(r"Malloc|Free|HostAlloc|Host(?:Unr|R)egister|Mem(?:Alloc|Create|Release|Map|Unmap)"), CallKind.MEMORY),
-)
-_RUNTIME_NAME = re.compile(r"(?:cuda|cu|hip|hsa_)")
-
-_BLOCKING_COPY = re.compile(r"^(?:cuda|hip|cu)Memcpy(?!.*(?:Async|DtoD|Peer))")
-
-_WAITS_FOR_ALL = re.compile(r"^(?:cuda|hip)DeviceSynchronize|^(?:cu|hip)CtxSynchronize")
-
-
-def is_blocking_copy(name: str) -> bool:
-    """Whether a runtime or driver call is a copy between host and device that returns only when it is done.
-
-    cudaMemcpy, cuMemcpyDtoH, and HIP's hipMemcpyWithStream, which is what .item() calls there.
-    """
-    return _BLOCKING_COPY.match(name) is not None
-
-
-def waits_for_all(name: str) -> bool:
-    """Whether a runtime or driver call waits for all the streams of a device."""
-    return _WAITS_FOR_ALL.match(name) is not None
-
-
-def call_kind(name: str) -> CallKind:
-    """What a CUDA or HIP runtime or driver call does, by its name."""
-    if _RUNTIME_NAME.match(name):
-        for pattern, kind in _CALL_KINDS:
-            if pattern.search(name):
-                return kind
-    return CallKind.OTHER
