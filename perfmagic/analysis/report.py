@@ -13,8 +13,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.find import Finding, findings
-from perfmagic.analysis.ranks.finding import RankFinding
-from perfmagic.analysis.ranks.ranks import RankStat
+from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.replay.prediction import full_trust
 from perfmagic.analysis.timeline.activity import StreamStat, Syncs, streams, syncs
 from perfmagic.analysis.timeline.collectives import CollectiveStat, collectives, missing_metadata

@@ -4,18 +4,20 @@ A family of options is a TypedDict. A function takes it as `**options: Unpack[Fa
 and has the decorator keywords(), which gives it the signature and the docstring that users see.
 """
 
-import argparse
 import inspect
 import os
 import re
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar, get_args, get_type_hints
 
 from perfmagic.base.display import MODES
 from perfmagic.base.language import LANGUAGES
 from perfmagic.base.options import documented
+
+if TYPE_CHECKING:
+    import argparse
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -128,14 +130,16 @@ def _annotation(option: Option, default: object) -> str:
     return f"{written} | None" if default is None and "None" not in written else written
 
 
-def add_flag(parser: argparse.ArgumentParser, option: Option, **changes: Any) -> argparse.Action:
+def add_flag(parser: "argparse.ArgumentParser", option: Option, **changes: Any) -> "argparse.Action":
     """Let a parser accept an option.  changes: arguments of add_argument() that the description does not give."""
+    from argparse import BooleanOptionalAction  # functions have no flags
+
     how: dict[str, Any] = {"help": option.flag_help().replace("%", "%%"), "default": option.default}
     if option.metavar:
         numbers = [kind for kind in _NUMBERS if kind in (option.type, *get_args(option.type))]
         how |= {"type": numbers[0] if numbers else str, "choices": option.choices, "metavar": option.metavar}
     else:
-        how["action"] = argparse.BooleanOptionalAction if option.type == (bool | None) else "store_true"
+        how["action"] = BooleanOptionalAction if option.type == (bool | None) else "store_true"
     return parser.add_argument(*option.flags, **how | changes)
 
 

@@ -15,14 +15,14 @@ import msgspec
 from perfmagic.analysis.bench.saved import damage_of, format_of, kind_of, of_format, read_json, text_of
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.ranks.alignment import Alignment, Ping
-from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import JobReplay, job_replay
 from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs, stretches
 from perfmagic.analysis.ranks.meetings import Meeting, Message
 from perfmagic.analysis.ranks.rank_files import FileOfRank
 from perfmagic.analysis.ranks.rank_summary import KernelOfRanks, host_as_device, kernels_of_ranks
-from perfmagic.analysis.ranks.ranks import Ranks, RankStat, arrows, ranks_of
+from perfmagic.analysis.ranks.ranks import Ranks, arrows, ranks_of
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.critical_path import CriticalPath, JobPathPart, PathShare
 from perfmagic.base import units

@@ -21,7 +21,7 @@ from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Pin
 from perfmagic.analysis.replay.changes.host import WithoutPython
 from perfmagic.analysis.replay.changes.kernels import Fused, ShorterOps
-from perfmagic.analysis.replay.prediction import Prediction, in_passing, predict, why_no_path
+from perfmagic.analysis.replay.prediction import Prediction, in_passing, why_no_path
 from perfmagic.analysis.timeline.activity import orphans
 from perfmagic.analysis.timeline.peaks import peaks_of
 from perfmagic.analysis.timeline.trust import COUNTS, trust
@@ -175,11 +175,7 @@ def _as_answer(
 
 def _predict(facts: Facts, gains: Gains, findings: Iterable[Finding]) -> Prediction | None:
     """What the changes of some findings would make of the run; None where no replay can say."""
-    changes = _changes(facts, findings)
-    if not changes or gains.readings is None:
-        return None
-    prediction = predict(gains.readings, changes)
-    return None if prediction.refused else prediction
+    return gains.of_changes(_changes(facts, findings))
 
 
 def _changes(facts: Facts, findings: Iterable[Finding]) -> tuple[Change, ...]:

@@ -43,6 +43,7 @@ from perfmagic.base.numerics.intervals import (
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, copy_direction, is_pageable, op_classes
+from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
 # Where the time of a cell went, with each instant counted once: the parts that the verdict compares.
@@ -362,6 +363,7 @@ class Facts:
         return phrase(", over {n} of {total} steps", n=n, total=len(known)) if n else ""
 
 
+@once_per_trace
 def uploads(facts: Facts) -> Bool:
     """Which blocking calls are copies from pageable memory to the device."""
     trace, blocking = facts.trace, facts.syncs

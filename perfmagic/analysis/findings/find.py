@@ -169,6 +169,7 @@ def known(trace: Trace, comm_names: str | None = None) -> tuple[Outcomes, Gains]
     return outcomes, Gains(outcomes.facts)
 
 
+@once_per_trace
 def tree(outcomes: Outcomes, gains: Gains) -> tuple[list[Node], Node]:
     """What is found beside the verdict, in order, and the verdict, each with its parts."""
     kind = outcomes.judged.kind

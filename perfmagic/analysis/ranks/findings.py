@@ -10,12 +10,12 @@ import numpy as np
 
 from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import ITS_EXTENT
-from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.ranks.job_prediction import FEWEST, job_replay_in_passing
 from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs
 from perfmagic.analysis.ranks.late import late
 from perfmagic.analysis.ranks.rank_summary import LEFT_ALONE, Totals
-from perfmagic.analysis.ranks.ranks import Ranks, RankStat, ranks_of
+from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.analysis.ranks.totals import cores, explains_lateness, totals
 from perfmagic.analysis.replay.changes.change import OnTime
 from perfmagic.analysis.replay.prediction import Prediction, if_others

@@ -304,6 +304,8 @@ def _grouped(keys: list[Int64]) -> Int64:
 
 def _longest(values: npt.NDArray[np.integer[Any]], length_ns: Int64) -> int:
     """The value that has most of the time."""
+    if (values == values[0]).all():  # so it is of most groups
+        return int(values[0])
     known, code = coded(values)
     return int(known[np.argmax(np.bincount(code, weights=length_ns))])
 

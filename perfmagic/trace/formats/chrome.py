@@ -19,9 +19,9 @@ import numpy as np
 
 from perfmagic.base.files import whole_file
 from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind, Remark
+from perfmagic.trace.correlate import call_kind
 from perfmagic.trace.kineto.header import EXPORT_SCHEMA
 from perfmagic.trace.model import Collective, DeviceInfo, LaunchShape, Trace
-from perfmagic.trace.names import call_kind
 
 HOST_PID = 1 << 20  # devices use their index as pid
 

@@ -12,7 +12,7 @@ from perfmagic.analysis.findings.catalogue import ACTION_CHARS, HEADLINE_CHARS
 from perfmagic.analysis.ranks.answers import find_job_answers
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.ranks import ranks_of
-from perfmagic.api.timelines import open_traces
+from perfmagic.api.opening import open_traces
 from perfmagic.changes import no_python, on_time, overlap_communication
 from perfmagic.results import RanksResult, TimelineResult
 from perfmagic.trace.model import Cell, Trace
