@@ -222,10 +222,8 @@ def _exposed(
 
 def _late_in_pieces(facts: Facts, n_collectives: int) -> bool:
     """Whether each step has many collectives, and the device waits long for Python to launch one after the other."""
-    n_steps = max(1, sum(step.n_ops > 0 for step in facts.steps))
-    if n_collectives < MANY * n_steps:
-        return False
-    return total_ns(between_collectives(facts)) >= EXPOSED_FRAC * facts.breakdown.extent_ns
+    many = n_collectives >= MANY * max(1, sum(step.n_ops > 0 for step in facts.steps))
+    return many and total_ns(between_collectives(facts)) >= EXPOSED_FRAC * facts.breakdown.extent_ns
 
 
 def _pieces_headline(facts: Facts, rows: Int64) -> str:
