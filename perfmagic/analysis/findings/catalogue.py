@@ -164,6 +164,8 @@ ACTIONS = {
     "less_work": "Make this work smaller: fewer or smaller inputs, or a lower precision",
     "leave_python": "Leave Python as it is: only less work on the device saves time",
     "see_python": "Look at what Python does then: t.flame() shows its functions",
+    "see_lines": "Record the cell with `%%timeline`: it shows the line that takes this time",
+    "fewer_larger": "Queue fewer, larger ops: launching them takes most of Python's time",
     "larger_ops": "Give each op more work: fewer, larger tensors",
     "queue_ahead": "Queue the next work before Python waits for results",
     "overlap": "Overlap it with compute, or move fewer bytes",

@@ -10,13 +10,14 @@ import numpy as np
 
 from perfmagic.analysis.bench.queue_model import FORMULA, QueueModel
 from perfmagic.analysis.bench.result import Quantity
+from perfmagic.analysis.findings.answer import answer_lines, in_row
 from perfmagic.base import terminal, units
 from perfmagic.base.language import chained, counted, phrase, say, translate_term, translated
 from perfmagic.base.numerics.stats import Float64
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, cut_to_columns, prose_width, wrapped
 from perfmagic.view.bench.doc import BenchDoc, Row, bench_doc
-from perfmagic.view.html import framed, image, paragraphs, short
+from perfmagic.view.html import PALE, answer_row, answers_table_html, framed, image, paragraphs, short
 from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, Part, draw_distribution, draw_dots, number, rects
 from perfmagic.view.svg.layouts import Picture, alone, in_bytes
 from perfmagic.view.svg.metrics import fitted, in_lines, ticks, width_px
@@ -295,10 +296,19 @@ def draw_bench(canvas: Canvas, doc: BenchDoc, *, header: bool) -> float:
         shown = fitted(doc.rest, canvas.width_px - width_px(doc.lead, 14, bold=True) - 8, 13)
         canvas.run(0, 18, Part(doc.lead, size=14, bold=True), Part(shown, "ink2", 13, gap_px=8))
         y = 30.0
+        for words in _below_headline(doc):
+            canvas.text(0, y + 8, fitted(words, canvas.width_px, 12), "ink2", size=12)
+            y += 18
     if doc.returns_s is not None:
         y = _draw_bars(canvas, doc, y)
     y = _draw_table(canvas, doc, y)
     return _draw_method(canvas, doc, y, header=header)
+
+
+def _below_headline(doc: BenchDoc) -> list[str]:
+    """What to do, and what the recorded run says, a line each."""
+    asked = f"→ {doc.answer.action} · {in_row(doc.times)}" if doc.answer is not None else ""
+    return [words for words in (asked, doc.recorded) if words]
 
 
 def _draw_bars(canvas: Canvas, doc: BenchDoc, y: float) -> float:
@@ -519,6 +529,9 @@ def bench_text(doc: BenchDoc) -> str:
     ]
     lines = wrapped(doc.sentence)
     lines += wrapped(doc.failure) if doc.failure else []
+    if doc.answer is not None:
+        lines += answer_lines(1, doc.answer.headline, doc.answer.action, in_row(doc.times))
+    lines += wrapped(doc.recorded)
     lines += ["", *text_lines(Table("", head, rows)), ""] if rows else [""]
     lines.append(one_line(doc.fine_print))
     for warning in doc.warnings:
@@ -547,7 +560,15 @@ def bench_html(doc: BenchDoc) -> str:
     alt = say("Benchmark: {sentence}", sentence=f"{doc.sentence} {_in_words(doc.rows)} {doc.device_label}")
     picture = image(bench_picture(doc), alt) if doc.rows else ""
     below = unfolding(BETWEEN.join(doc.fine_print), doc.details, [f"! {warning}" for warning in doc.warnings])
-    return framed(line + failure + picture + below)
+    return framed(line + failure + _asked_html(doc) + picture + below)
+
+
+def _asked_html(doc: BenchDoc) -> str:
+    """What to do, and what the recorded run says."""
+    answer = doc.answer
+    rows = [answer_row("1", answer.headline, answer.action, doc.times)] if answer is not None else []
+    recorded = f'<div style="font-size:12px;{PALE}">{short(doc.recorded)}</div>' if doc.recorded else ""
+    return answers_table_html(rows) + recorded
 
 
 def _in_words(rows: Sequence[Row]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from perfmagic.analysis.bench.quantity import UNCLEAR, unconfirmed
 from perfmagic.analysis.bench.queue_model import QueueModel
 from perfmagic.analysis.bench.result import BenchSummary, Quantity
+from perfmagic.analysis.findings.answer import Answer, Times, times_of
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND
 from perfmagic.base import units
 from perfmagic.base.language import phrase, say, translated
@@ -56,7 +57,8 @@ class Wait:
 class BenchDoc:
     """What a benchmark's picture shows.
 
-    lead, rest: the headline, its first part in bold.  returns_s, done_s, span_s: medians, None where not measured;
+    lead, rest: the headline, its first part in bold.  recorded: what one recorded run says.  answer: what it asks for.
+    returns_s, done_s, span_s: medians, None where not measured;
     span_s also where it leaves out streams.
     python_wait: after the cell's last line until the device was done, None where too short to notice.  device_idle: the
     part of done beyond the device span, likewise.
@@ -66,6 +68,8 @@ class BenchDoc:
 
     lead: str
     rest: str
+    recorded: str
+    answer: Answer | None
     rows: tuple[Row, ...]
     returns_s: float | None
     done_s: float | None
@@ -79,6 +83,14 @@ class BenchDoc:
     details: tuple[str, ...]
     warnings: tuple[str, ...]
     failure: str
+
+    @property
+    def times(self) -> Times:
+        """What the answer makes of the recorded run, in words."""
+        if self.answer is None:
+            return Times("", "", "")
+        before, after, sure = times_of(self.answer)
+        return Times(before, after, say(", ").join(filter(None, (sure, say("in one recorded run")))))
 
     @property
     def sentence(self) -> str:
@@ -104,6 +116,8 @@ def bench_doc(result: BenchSummary) -> BenchDoc:
     return BenchDoc(
         lead=lead,
         rest=rest,
+        recorded=_recorded(result),
+        answer=translated(result.answer),
         rows=rows,
         returns_s=result.returns_s,
         done_s=result.done_s,
@@ -203,7 +217,7 @@ def _headline(result: BenchSummary, rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _verdict_headline(result: BenchSummary, words: dict[str, str]) -> tuple[str, str]:
-    """The verdict's kind in bold, the rest of its sentence after it; unclear where the samples contradict it."""
+    """The verdict's kind in bold, the times of the samples after it; unclear where the samples contradict it."""
     assert result.verdict is not None
     returns = words["returns"]
     times = phrase("Python is back after {returns}", returns=returns)
@@ -211,10 +225,14 @@ def _verdict_headline(result: BenchSummary, words: dict[str, str]) -> tuple[str,
         times = phrase("Python is back after {returns}, the device after {done}", returns=returns, done=words["done"])
     if not result.supported_verdict:
         return _kind(UNCLEAR), say("{a}; {b}", a=times, b=unconfirmed(result.verdict.kind))
-    kind, rest = result.verdict.kind, result.verdict.detail
-    return _kind(kind), say("{times}; in the recorded run {rest}", times=times, rest=rest) if rest else translated(
-        times
-    )
+    return _kind(result.verdict.kind), translated(times)
+
+
+def _recorded(result: BenchSummary) -> str:
+    """The sentence of the verdict, apart from the samples, which it was not taken from."""
+    if result.verdict is None or not result.supported_verdict or not result.verdict.detail:
+        return ""
+    return say("One recorded run: {rest}", rest=result.verdict.detail)
 
 
 def _kind(kind: str) -> str:
