@@ -256,6 +256,7 @@ HEADLINES |= {
     "round_outlived": "`{name}` of an iteration lives until line {line} has run again",
     "late_zero_grad": "Line {line} frees gradients after the forward pass has allocated",
     "grows_with_batch": "{size} grows with the batch",
+    "grows_but_gradients": "{size} grows with the batch; half goes, {stays} of gradients stay",
     "kept_for_backward": "{size} is kept for the backward pass",
     "kept_in_function": "{size} is kept for the backward pass, most in {function}",
     "held_before": "`{name}` holds {size} from before the cell",
@@ -271,6 +272,7 @@ ACTIONS |= {
     "zero_grad_first": "Call zero_grad() before the forward pass",
     "zero_grad_after": "Call zero_grad(set_to_none=True) after the last step",
     "half_batch": "Accumulate gradients over two half batches",
+    "half_batch_instead": "Accumulate gradients over two half batches instead",
     "checkpoint": "Recompute it: torch.utils.checkpoint.checkpoint(…, use_reentrant=False)",
     "no_foreach": "Set foreach=False in the optimizer",
 }
