@@ -147,11 +147,12 @@ class GraphResult(Result):
 
     @property
     def _about(self) -> str:
-        """The operators and their work, what could run concurrently and what did."""
+        """The operators and their work, how many lanes could be busy at once, and how many were."""
         graph = self._graph
         return (
             f"{units.plural(len(graph.nodes), 'operator')} · {units.duration(graph.work_ns)} of work · on average "
-            f"{units.significant(self.could, 2)} could, {units.significant(self.did, 2)} did run concurrently"
+            f"{units.significant(graph.work_ns / max(1, graph.possible_ns), 2)} of "
+            f"{units.plural(len(graph.lanes), 'lane')} could be busy, {units.significant(self.did, 2)} were"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -220,14 +220,14 @@ ACTIONS |= {
 
 # Of the dependencies of a cell's operators.
 DECIDES |= {
-    "graph_python": "Python decides: {total} passed; the dependencies allow {time}",
-    "graph_waits": "Python's waits decide: {total} passed; the dependencies allow {time}",
-    "graph_stream": "The order in a stream decides: {total} passed; the dependencies allow {time}",
-    "graph_latency": "Launch latency decides: {total} passed; the dependencies allow {time}",
-    "graph_order": "The order of calls decides: {total} passed; the dependencies allow {time}",
+    "graph_python": "Python decides: it holds ops back for {time} of {total}",
+    "graph_waits": "Python's waits decide: they hold ops back for {time} of {total}",
+    "graph_stream": "The order in a stream decides: it costs up to {time} of {total}",
+    "graph_latency": "Launch latency decides: it holds ops back for {time} of {total}",
+    "graph_order": "The order of calls decides: it costs up to {time} of {total}",
     "graph_path": "The critical path decides: {time} of {total}",
     "graph_lane": "One lane decides: {lane} has {time} of work in {total}",
-    "graph_both": "Dependencies and lanes decide: {total} passed, and they allow {time}",
+    "graph_both": "Dependencies and lanes decide: {time} of {total} is the least with these lanes",
 }
 HEADLINES |= {
     "called_late": "Python calls {name} {time} late",
