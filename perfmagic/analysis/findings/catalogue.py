@@ -190,7 +190,7 @@ HEADLINES |= {
     "late_in_compute": "Rank {rank} computes {time} longer than {others}",
     "late_in_copies": "Rank {rank} copies {time} longer than {others}",
     "late_in_python": "Python takes {time} longer on rank {rank} than on {others}",
-    "late_at_first": "Rank {rank} made {others} wait: it began {time} later",
+    "late_at_first": "Rank {rank} made {others} wait: it began {time} after {whom}",
     "late_once": "Rank {rank} made {others} wait once, for {time}",
     "late_often": "Rank {rank} made {others} wait: last at {n}",
     "late_together": "{ranks} made the others wait: last at {n}",
