@@ -145,7 +145,14 @@ def _answer(facts: Facts, gains: Gains, group: Sequence[Finding]) -> Answer:
     rules = {finding.rule for finding in group}
     several = prediction is not None and first.action in _FEWER_LAUNCHES and len(_BETWEEN_OPS & rules) > 1
     fact = headline("between_ops") if several else first.headline  # a number of gaps is of one finding alone
-    return _as_answer(facts, prediction, fact, first.action, group)
+    answer = _as_answer(facts, prediction, fact, first.action, group)
+    return _bounded(facts, answer) if prediction is None and first.rule == "tensor_cores" else answer
+
+
+def _bounded(facts: Facts, answer: Answer) -> Answer:
+    """Without a replay: the run less all that tensor cores would take off its kernels, as nothing else ends earlier."""
+    most_ns = round(claim(facts, "tensor_cores").ops_ns * (1 - _left_on_tensor_cores(facts)))
+    return replace(answer, after_ns=max(0, answer.before_ns - most_ns), at_most=True)
 
 
 def _as_answer(
@@ -216,11 +223,15 @@ def _without_start_up(facts: Facts, finding: Finding) -> Change:
 
 
 def _on_tensor_cores(facts: Facts, finding: Finding) -> Change:
+    rows = claim(facts, finding.rule).rows.tolist()
+    return ShorterOps(phrase("on tensor cores"), tuple(rows), _left_on_tensor_cores(facts))
+
+
+def _left_on_tensor_cores(facts: Facts) -> float:
     """By the rates of the data sheet, which no product reaches; in no time where the device has none."""
     peaks = peaks_of(facts.trace.device_info(facts.device))
     fp32, fp16 = (peaks.of("fp32"), peaks.of("fp16")) if peaks else (None, None)
-    left = fp32 / fp16 if fp32 and fp16 else 0.0
-    return ShorterOps(phrase("on tensor cores"), tuple(claim(facts, finding.rule).rows.tolist()), left)
+    return fp32 / fp16 if fp32 and fp16 else 0.0
 
 
 def _without_cost(facts: Facts, finding: Finding, what: str) -> Change | None:
