@@ -137,7 +137,8 @@ def bench_doc(result: BenchSummary) -> BenchDoc:
 def _python_wait(result: BenchSummary) -> Wait | None:
     """What Python did after the cell's last line.
 
-    Below "host-bound" nobody reads that Python waited for the device: there it waits only for the last ops.
+    Below "host-bound" nobody reads that Python waited for the device: there it waits only for the last ops. Where the
+    device decides, the wait costs nothing.
     """
     waits = result.waits
     if waits is None or not _noticeable(waits.python_s, waits.done_s):
@@ -147,7 +148,7 @@ def _python_wait(result: BenchSummary) -> Wait | None:
     if result.supported_verdict == HOST_BOUND:
         return Wait(waits.python_s, say("the last ops execute"), lost=False)
     words = say("waits {time} for the device", time=units.duration_s(waits.python_s))
-    return Wait(waits.python_s, words, lost=True)
+    return Wait(waits.python_s, words, lost=result.supported_verdict != DEVICE_BOUND)
 
 
 def _device_idle(result: BenchSummary) -> Wait | None:

@@ -74,6 +74,15 @@ def test_every_form_says_what_to_do_and_that_one_run_says_so() -> None:
         assert "at best, in one recorded run" in shown
 
 
+@pytest.mark.parametrize(("kind", "lost"), [("device-bound", False), ("mixed", True)])
+def test_where_the_device_decides_pythons_wait_is_not_hatched(kind: str, lost: bool) -> None:
+    doc = bench_doc(result(synced=True, span=around(12.1), verdict=Verdict(kind, 0.95, "because")))
+    assert doc.python_wait is not None
+    assert doc.python_wait.lost is lost
+    words = words_of(bench_svg(doc)).replace("\u00a0", " ")
+    assert re.search(r"waits 11\.\d ms for the device", words)
+
+
 def test_a_number_has_the_decimals_its_interval_allows() -> None:
     row = bench_doc(result(done=around(12.3, spread_ms=1.0))).row("done")
     assert re.fullmatch(r"12\.3\sms", row.median)
