@@ -16,7 +16,7 @@ from perfmagic.base.language import chained, counted, phrase, say, translate_ter
 from perfmagic.base.numerics.stats import Float64
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, cut_to_columns, prose_width, wrapped
-from perfmagic.view.bench.doc import BenchDoc, Row, bench_doc
+from perfmagic.view.bench.doc import BenchDoc, Row, Term, bench_doc, terms
 from perfmagic.view.html import PALE, answer_row, answers_table_html, framed, image, paragraphs, short
 from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, Part, draw_distribution, draw_dots, number, rects
 from perfmagic.view.svg.layouts import Picture, alone, in_bytes
@@ -113,31 +113,6 @@ AFTER_MODEL_PX = 6  # the room to what follows
 LABEL_GAP_PX = 10
 LEAST_STEP_PX = 2.5  # from one op to the next: closer ones are drawn as one box
 BACK_SHARE = 0.4  # of the launches' grey: Python does nothing but learn that all is done
-
-
-@dataclass(frozen=True)
-class Term:
-    """A term of the formula, and from when to when it lasts, in seconds."""
-
-    words: str
-    start_s: float
-    end_s: float
-
-
-def terms(model: QueueModel) -> list[Term]:
-    """What the predicted time is made of, one after the other."""
-    rest = model.n - 1
-    lengths = [(f"t1 = {units.duration_s(model.t1_s)}", model.t1_s)]
-    if rest:
-        words = f"{units.count(rest)} · max(t1, t2) = {units.count(rest)} · {units.duration_s(model.pace_s)}"
-        lengths.append((words, rest * model.pace_s))
-    lengths += [(f"t2 = {units.duration_s(model.t2_s)}", model.t2_s)]
-    lengths += [(f"t3 = {units.duration_s(model.t3_s)}", model.t3_s)]
-    parts, at_s = [], 0.0
-    for words, length_s in lengths:
-        parts.append(Term(words, at_s, at_s + length_s))
-        at_s += length_s
-    return parts
 
 
 def draw_queue_model(canvas: Canvas, model: QueueModel, y: float, px_per_s: float, plot_px: float) -> float:

@@ -54,6 +54,31 @@ class Wait:
 
 
 @dataclass(frozen=True)
+class Term:
+    """A term of the formula, and from when to when it lasts, in seconds."""
+
+    words: str
+    start_s: float
+    end_s: float
+
+
+def terms(model: QueueModel) -> list[Term]:
+    """What the predicted time is made of, one after the other."""
+    rest = model.n - 1
+    lengths = [(f"t1 = {units.duration_s(model.t1_s)}", model.t1_s)]
+    if rest:
+        words = f"{units.count(rest)} · max(t1, t2) = {units.count(rest)} · {units.duration_s(model.pace_s)}"
+        lengths.append((words, rest * model.pace_s))
+    lengths += [(f"t2 = {units.duration_s(model.t2_s)}", model.t2_s)]
+    lengths += [(f"t3 = {units.duration_s(model.t3_s)}", model.t3_s)]
+    parts, at_s = [], 0.0
+    for words, length_s in lengths:
+        parts.append(Term(words, at_s, at_s + length_s))
+        at_s += length_s
+    return parts
+
+
+@dataclass(frozen=True)
 class BenchDoc:
     """What a benchmark's picture shows.
 
