@@ -89,7 +89,7 @@ class SamplingOptions(TypedDict, total=False):
             unset="as many as the clock needs",
             short="-n",
             metavar="N",
-            flag="calls back to back in one sample; with a device they add *per call, queued*",
+            flag="calls back to back in one sample; with a device this adds *per call, queued*",
         ),
     ]
     warmup: Annotated[
@@ -106,7 +106,7 @@ class SamplingOptions(TypedDict, total=False):
     runs: Annotated[
         int,
         Option(
-            "whole runs, each with its own warm-up; they show how far the medians of runs differ",
+            "repeat the whole run, each time with a warm-up; shows how far medians of runs differ",
             _USUAL.runs,
             metavar="N",
         ),

@@ -12,8 +12,8 @@ from perfmagic.base.clock import now_ns
 from perfmagic.base.errors import DeviceError
 from perfmagic.base.kinds import OpKind
 from perfmagic.sim.device import NAME, device_of, sim_device
-from perfmagic.sim.lanes import Body, Job
 from perfmagic.sim.launch import launch_lane, queue_op
+from perfmagic.sim.queues import Body, Job
 from perfmagic.sim.refusals import check_plain
 from perfmagic.sim.streams import Stream, stream, wait_for_job
 from perfmagic.sim.tensor import SimTensor

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 
 from perfmagic.base.errors import CommunicationError, DeviceError
-from perfmagic.sim.lanes import Job, Lane, first_line
 from perfmagic.sim.log import LOG
 from perfmagic.sim.memory import Memory
 from perfmagic.sim.pace import PaceFunction, describe
+from perfmagic.sim.queues import Job, Lane, first_line
 
 NAME = "sim"
 FIRST_DEVICES = 2  # what two devices at once need; perfmagic.devices(n) makes more

@@ -27,11 +27,11 @@ from perfmagic.sim.infer import (
     least_s,
     meta_of,
 )
-from perfmagic.sim.lanes import Job, Lane
 from perfmagic.sim.launch import launch_lane, queue_op
 from perfmagic.sim.log import LOG
 from perfmagic.sim.operators import Operator, map_tree, operator_of
 from perfmagic.sim.pace import Pace
+from perfmagic.sim.queues import Job, Lane
 from perfmagic.sim.refusals import TORCH_ARITHMETIC, check_layout, is_refused, refuse_address, refuse_name
 from perfmagic.sim.results import (
     check_apart,

@@ -8,8 +8,8 @@ from perfmagic.base.clock import now_ns
 from perfmagic.base.kinds import CallKind, Hazard, OpKind
 from perfmagic.sim import torch_private
 from perfmagic.sim.device import check_usable, current, current_lane, lane_of, sim_device
-from perfmagic.sim.lanes import Body, Job, Lane, next_correlation
 from perfmagic.sim.log import LOG
+from perfmagic.sim.queues import Body, Job, Lane, next_correlation
 from perfmagic.sim.streams import Event, Stream
 from perfmagic.sim.tensor import Buffer, Ref
 

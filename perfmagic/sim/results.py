@@ -11,8 +11,8 @@ from perfmagic.base.errors import DeviceError
 from perfmagic.sim import random
 from perfmagic.sim.device import current_lane
 from perfmagic.sim.infer import Arguments, Leaf
-from perfmagic.sim.lanes import Lane, NotComputedError
 from perfmagic.sim.operators import Operator, argument, flat, map_tree
+from perfmagic.sim.queues import Lane, NotComputedError
 from perfmagic.sim.refusals import check_plain
 from perfmagic.sim.tensor import Buffer, Ref, SimTensor, become, spec_of
 

@@ -9,8 +9,8 @@ import torch
 from perfmagic.base.clock import now_ns
 from perfmagic.base.kinds import CallKind
 from perfmagic.sim import device as devices
-from perfmagic.sim.lanes import Job, Lane, NotComputedError
 from perfmagic.sim.log import LOG
+from perfmagic.sim.queues import Job, Lane, NotComputedError
 
 # The host waits, as calls the log shows.
 

@@ -14,7 +14,7 @@ from perfmagic.base.errors import DeviceError
 from perfmagic.sim import torch_private
 from perfmagic.sim.blocks import Held
 from perfmagic.sim.device import current_lane, sim_device
-from perfmagic.sim.lanes import Job, Lane, NotComputedError
+from perfmagic.sim.queues import Job, Lane, NotComputedError
 from perfmagic.sim.refusals import refuse_address, refuse_compiling
 
 # What a tensor on the simulated device tells of its memory: its size, and no address.

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 
 from perfmagic import sim  # noqa: E402 - after the skip
-from perfmagic.sim.lanes import QUEUE_LAUNCHES  # noqa: E402
+from perfmagic.sim.queues import QUEUE_LAUNCHES  # noqa: E402
 from tests.sim.test_log import Recorded  # noqa: E402
 from tests.sim_gate import in_flight  # noqa: E402
 

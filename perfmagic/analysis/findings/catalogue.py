@@ -46,7 +46,7 @@ HEADLINES = {
     "start_up_in": "{time} passed before the first device op, in {name}",
     "cold": "{time} of cold start before the first device op",
     "cold_in": "{time} of cold start before the first op, in {name}",
-    "mid_flight": "The record begins while earlier work still runs: {n}",
+    "mid_flight": "The record begins while earlier work still runs: {n}, {time}",
     "stacks": "Recording Python's stacks slowed Python",
     "first_launches": "First launches load their kernels: {time}",
     "first_call": "{call} starts the device or a library: {time}",
@@ -56,6 +56,7 @@ HEADLINES = {
     "pinning": "The driver pins host memory: {time}",
     "driver_calls": "{call} held Python for {time}",
     "one_by_one": "{n} small ops, launched one by one",
+    "many_collectives": "{n} are launched one by one",
     "ddp_buckets": "DDP copies gradients out of its buckets",
     "ddp_buffers": "DDP broadcasts the model's buffers before each forward",
     "repeated_gap": "Python delays the device {n} times, {time} in all",
@@ -106,7 +107,7 @@ WITHOUT_TIME = {
     "transfer": "Exposed data transfer lengthens the run",
     "waits_for_rank": "Collectives wait for another rank",
 }
-_COLD = "The record is cold: a warm run would take {after}"
+_COLD = "The record is cold: a warm run takes at most {after}"
 WITHOUT_TIME |= dict.fromkeys(("cold", "cold_in", "first_launches", "first_call", "first_calls"), _COLD)
 
 # Where no remedy was found: what limits the run.
@@ -122,6 +123,7 @@ HEADLINES |= {
     "not_recorded": "The record does not show what the device waited for",
     "host_alone": "The record holds the host alone",
     "cpu_alone": "All work ran on the CPU",
+    "one_op": "The record holds one device op",
     "incomplete_record": "The record cannot say what the device waited for",
 }
 
@@ -137,6 +139,7 @@ ACTIONS = {
     "fuse_by_inductor": "Use torch.compile's default backend, or CUDA graphs",
     "reduce_overhead": 'Use torch.compile(mode="reduce-overhead")',
     "prepare": "Prepare inputs beforehand, or record steady steps alone",
+    "prepare_ahead": "Prepare the inputs of the next step meanwhile, in another process",
     "batch": "Batch the work: Python waits for the device {n} times between these ops",
     "fewer_ops": "Do the work of line {line} in fewer, larger ops",
     "bucket_view": "Set DistributedDataParallel(…, gradient_as_bucket_view=True)",
@@ -152,8 +155,9 @@ ACTIONS = {
     "keep_indices": "Keep index and values on the device",
     "prefetch": "Copy the next batch on another stream while this one computes",
     "read_on_stream": "Copy results on another stream, and wait before they are read",
+    "one_buffer": "Put the tensors of these collectives into one buffer, as DDP does",
     "bucket": "Put small tensors into one buffer, as DDP does with its buckets",
-    "last_bucket": "Compare all ranks, check the links, and lower DDP's bucket_cap_mb",
+    "last_bucket": "Compare all ranks, and check the links between them",
     "open_ranks": "Open all ranks' files: this rank waits for another",
     "sdpa": "Use torch.nn.functional.scaled_dot_product_attention",
     "tf32": 'Call torch.set_float32_matmul_precision("high"), or use autocast to bfloat16',
@@ -172,6 +176,7 @@ ACTIONS = {
     "other_work": "Look for other work on the device: another process, or unrecorded ops",
     "record_device": "Record the device, too: ProfilerActivity.CUDA in the profiler's activities",
     "use_device": "Create the tensors on a device, such as perfmagic.device()",
+    "record_step": "Record a whole step, or several runs of this op",
     "record_whole": "Record again: keep every event, and a whole step",
 }
 

@@ -119,6 +119,18 @@ def describe_pieces(facts: Facts) -> tuple[str, str]:
     return chained("{a}; {b}", (pieces, few)), ""
 
 
+def between_collectives(facts: Facts) -> Intervals:
+    """When the device waited for Python from one collective's launch to the next, and only copies lay between them."""
+    ops, launched_ns = facts.trace.ops, facts.trace.launch_start_ns()
+    kinds = op_classes(facts.trace, facts.comm_names)
+    here = (ops.device == facts.device) & (ops.launch != NONE)
+    collective = np.sort(launched_ns[here & (kinds == OpClass.COMMUNICATION)])
+    others = np.sort(launched_ns[here & (ops.kind == OpKind.KERNEL) & (kinds != OpClass.COMMUNICATION)])
+    next_to = np.diff(np.searchsorted(others, collective)) == 0
+    between = union(collective[:-1][next_to], collective[1:][next_to])
+    return intersect(between, facts.cell_time.waited_for_host)
+
+
 # The findings "exposed communication" and "exposed copies", and their sentences.
 
 KNOWN_FRAC = 0.9  # of compute kernels: with fewer known launches, whether any was queued is not known
@@ -181,6 +193,10 @@ def _exposed(
         )
         queued = _nothing_queued(facts, parts.intervals[rule])
         more = [queued, tail if len(alone) else "", pieces, describe_traffic(facts)]
+    exposed = headline(rule, time=units.duration(exposed_ns))
+    one_by_one = rule == "exposed_communication" and not advice and _late_in_pieces(facts, len(rows))
+    if one_by_one:
+        exposed = headline("many_collectives", n=count_things(len(rows), "collective"))
     share = phrase(
         "{part}{directions} did not overlap with compute", part=_part(exposed_ns, all_ns), directions=directions
     )
@@ -189,8 +205,8 @@ def _exposed(
             rule=rule,
             cost_ns=total_ns(where),
             cause=cause,
-            headline=_pieces_headline(facts, rows) if advice else headline(rule, time=units.duration(exposed_ns)),
-            action=_action(facts, rule, bool(advice)),
+            headline=_pieces_headline(facts, rows) if advice else exposed,
+            action=action("one_buffer") if one_by_one else _action(facts, rule, bool(advice)),
             detail=phrase("{where}: {facts}", where=facts.on_device, facts=sentences(share, longest_op, *more)),
             lines=(line,) if line != NO_LINE else (),
             start_ns=int(facts.trace.ops.start_ns[most]),
@@ -200,6 +216,14 @@ def _exposed(
             where=where,
         )
     ]
+
+
+def _late_in_pieces(facts: Facts, n_collectives: int) -> bool:
+    """Whether each step has many collectives, and the device waits long for Python to launch one after the other."""
+    n_steps = max(1, sum(step.n_ops > 0 for step in facts.steps))
+    if n_collectives < MANY * n_steps:
+        return False
+    return total_ns(between_collectives(facts)) >= EXPOSED_FRAC * facts.breakdown.extent_ns
 
 
 def _pieces_headline(facts: Facts, rows: Int64) -> str:

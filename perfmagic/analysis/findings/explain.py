@@ -43,7 +43,7 @@ class Explanation(JsonForm):
     """What one rule says about a trace: what it found, or why it is silent.
 
     rule: its name, as in `.findings`.  findings: what it found, without the gain that `t.findings` predicts.
-    silent: where it found nothing, why, a reason for each case that it knows.
+    silent: why it found nothing, with a reason for each case that it knows.
     """
 
     shown: ClassVar[tuple[str, ...]] = ("rule", "sentence")  # in a table of rules
@@ -56,7 +56,7 @@ class Explanation(JsonForm):
 
     @property
     def finding(self) -> Finding | None:
-        """The first of its findings, None where it is silent."""
+        """The first of its findings; None if it is silent."""
         return self.findings[0] if self.findings else None
 
     @property
@@ -66,7 +66,7 @@ class Explanation(JsonForm):
 
     @property
     def value(self) -> float | None:
-        """The first number that is below its threshold, in ns or a count as the reason says; None where none is."""
+        """The first number below its threshold, in ns or a count as the reason says; None if there is none."""
         return next((silent.value for silent in self.silent if silent.value is not None), None)
 
     @property
@@ -97,7 +97,7 @@ class Explanation(JsonForm):
 
 
 class Explanations(Rows[Explanation]):
-    """What every rule says about a trace, a line for each rule."""
+    """What every rule says about a trace, one line per rule."""
 
     __slots__ = ()
 
@@ -121,9 +121,9 @@ class Explanations(Rows[Explanation]):
 
 
 def explain(trace: Trace, rule: str, comm_names: str | None = None) -> Explanation:
-    """What one rule says; only what it needs is worked out.
+    """What one rule says; only what it needs is computed.
 
-    comm_names: as in perfmagic.trace.names.op_classes. Raises OptionError where there is no such rule.
+    comm_names: as in perfmagic.trace.names.op_classes. Raises OptionError if there is no such rule.
     """
     check_rule(rule)
     return _explained(Outcomes(Facts(trace, comm_names)), rule)
@@ -136,7 +136,7 @@ def explain_all(trace: Trace, comm_names: str | None = None) -> Explanations:
 
 
 def check_rule(rule: object) -> None:
-    """Raise OptionError with the nearest name where there is no such rule."""
+    """Raise OptionError with the closest name if there is no such rule."""
     if rule not in RULES:
         hint = f"{did_you_mean(str(rule), RULES)}there are {', '.join(RULES)}"
         raise OptionError(f"explain: there is no rule {rule!r}", hint=hint)
@@ -152,7 +152,7 @@ def _explained(outcomes: Outcomes, rule: str) -> Explanation:
 Ask = Callable[[Outcomes], Outcome]
 
 
-# functions that find what has another name; all others are named as their findings
+# functions whose findings have other names; all others are named like their findings
 OTHER_NAMES = {
     **dict.fromkeys(("began_late", "start_up", "went_on_alone"), "alone"),
     "repeated_gap_queued": "repeated_gap",
@@ -161,7 +161,7 @@ OTHER_NAMES = {
 
 
 def _rules() -> dict[str, list[Ask]]:
-    """By the name of the finding, how each function that finds it is asked."""
+    """How to ask each function that finds something, by the finding's name."""
     asks: dict[str, list[Ask]] = defaultdict(list)
     asks["verdict"].append(_verdict)
     asks["waited_for_host"].append(partial(_asked, (), lambda outcomes: all_for_host(outcomes, idle_parts(outcomes))))

@@ -274,11 +274,14 @@ class PythonWas:
     frames: tuple[FrameTime, ...]
 
 
-def python_was(trace: Trace, thread: Int64, where: Intervals) -> PythonWas:
-    """What Python was doing in some time, each interval on the thread beside it."""
+def python_was(trace: Trace, thread: Int64, where: Intervals, frame_frac: float = MOST_FRAC) -> PythonWas:
+    """What Python was doing in some time, each interval on the thread beside it.
+
+    frame_frac: how much of the time the function ran that is named.
+    """
     time = host_time(trace, thread, where)
     operator, annotation = held_by(time.operators, time.total_ns), held_by(time.annotations, time.total_ns)
-    frame = held_by(time.frames, time.total_ns)
+    frame = held_by(time.frames, time.total_ns, frame_frac)
     clauses: list[str] = []
     if frame:
         how_long = _how_long(frame.inclusive_ns, time.total_ns)

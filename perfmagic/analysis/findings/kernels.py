@@ -25,7 +25,7 @@ from perfmagic.base.language import counted, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, coded, intersect, merge, subtract, total_ns, union
 from perfmagic.trace.category import Category
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import DeviceInfo, Trace
 from perfmagic.trace.names import OpClass, kernel_short_names, op_classes, uses_tensor_cores
 from perfmagic.trace.once import once_per_trace
 
@@ -318,6 +318,7 @@ _TF32 = re.compile(
     r"\b(?:A(?:10|16|2|30|40|100|800)|H(?:20|100|200|800)|GH200|B(?:100|200|300)|GB\d00|L(?:4|20|40S?)"
     r"|RTX (?:[3-6]0\d0(?!\d)|A\d|PRO|[456]000 Ada))"
 )
+_TF32_MAJOR = 8  # of the compute capability, where the name is another: CUDA C++ Programming Guide, table of features
 _HALF_ONLY = re.compile(r"\b(?:V100|TITAN (?:V|RTX)\b|T4\b|RTX (?:20\d0\b|[45678]000\b(?! Ada)))", re.IGNORECASE)
 
 
@@ -349,10 +350,11 @@ def tensor_cores(facts: Facts) -> Outcome:
     length = (ops.end_ns - ops.start_ns)[claimed.rows]
     convolves = categories(facts.trace, facts.comm_names)[claimed.rows] == Category.CONVOLUTION
     convolutions_ns = int(length[convolves].sum())
-    device = facts.trace.device_info(facts.device).label
-    advice = _tensor_core_advice(device, unused_ns - convolutions_ns, convolutions_ns)
-    if not advice:
-        return Silent(f"{device} is not known to have tensor cores")
+    device = facts.trace.device_info(facts.device)
+    tf32 = _takes_tf32(device)
+    if not tf32 and not _HALF_ONLY.search(device.label):
+        return Silent(f"{device.label} is not known to have tensor cores")
+    advice = _tensor_core_advice(unused_ns - convolutions_ns, convolutions_ns, tf32=tf32)
     frac = convolutions_ns / unused_ns
     which = phrase("convolutions") if frac > 1 - PART_FRAC else phrase("matrix kernels")
     both = PART_FRAC <= frac <= 1 - PART_FRAC
@@ -371,16 +373,19 @@ def tensor_cores(facts: Facts) -> Outcome:
         advice=advice,
         where=claimed.where,
     )
-    remedy = "tf32" if _TF32.search(device) else "autocast_half"
+    remedy = "tf32" if tf32 else "autocast_half"
     fact = headline("tensor_cores", time=units.duration(unused_ns), what=which)
     return [replace(finding, headline=fact, action=action("channels_last" if frac > 1 / 2 else remedy))]
 
 
-def _tensor_core_advice(device: str, products_ns: int, convolutions_ns: int) -> str:
-    """How both kinds of matrix kernels use tensor cores, each if it takes long enough; "" for other devices."""
-    tf32, half = _TF32.search(device), _HALF_ONLY.search(device)
-    if not tf32 and not half:
-        return ""
+def _takes_tf32(device: DeviceInfo) -> bool:
+    """Whether a GPU computes float32 on tensor cores, by its name or its compute capability."""
+    of_capability = device.kind == "cuda" and (device.compute_major or 0) >= _TF32_MAJOR
+    return of_capability or _TF32.search(device.label) is not None
+
+
+def _tensor_core_advice(products_ns: int, convolutions_ns: int, *, tf32: bool) -> str:
+    """How both kinds of matrix kernels use tensor cores, each if it takes long enough."""
     least_ns = PART_FRAC * (products_ns + convolutions_ns)
     products = (_PRODUCTS_TF32 if tf32 else _PRODUCTS_HALF) if products_ns >= least_ns else ""
     convolutions = (_CONVOLUTIONS_TF32 if tf32 else _CONVOLUTIONS_HALF) if convolutions_ns >= least_ns else ""

@@ -8,6 +8,7 @@ from perfmagic.analysis.findings.advice import shortest_name
 from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import (
+    WHOLE_FRAC,
     Finding,
     Outcome,
     Silent,
@@ -18,7 +19,7 @@ from perfmagic.analysis.findings.finding import (
     too_short,
 )
 from perfmagic.analysis.timeline.host_time import main_thread
-from perfmagic.analysis.timeline.steps import StepOut, outstanding
+from perfmagic.analysis.timeline.steps import StepOut, begins_in_step, outstanding
 from perfmagic.analysis.timeline.trust import trust
 from perfmagic.base import units
 from perfmagic.base.language import counted, listed, phrase, sentences
@@ -279,13 +280,16 @@ def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
     passed_ns = first_ns - begun_ns
     if passed_ns < ALONE_FRAC * (facts.trace.meta.end_ns - begun_ns):
         return _too_little(facts, "calls before the first op took", in_calls_ns)
-    was = python_was(facts.trace, np.array([main_thread(facts.trace)]), np.array([[begun_ns, first_ns]]))
+    # the answer is about all of this time: it names a function that held nearly all of it
+    head = np.array([[begun_ns, first_ns]])
+    was = python_was(facts.trace, np.array([main_thread(facts.trace)]), head, WHOLE_FRAC)
     loads = any("DataLoader" in name for name in was.names)
     name = phrase("the DataLoader") if loads else shortest_name(was)
     operator, _, frame = was.names
     cold = not frame and not loads and _is_cold(facts.trace, operator, first_ns)
     of_cold, of_start = ("cold_in", "start_up_in") if name else ("cold", "start_up")
-    prepare = action("warm_up") if cold else action("prepare")
+    of_each_step = begins_in_step(facts.trace, first_ns)
+    prepare = action("warm_up" if cold else "prepare_ahead" if of_each_step else "prepare")
     return [
         Finding(
             rule="alone",

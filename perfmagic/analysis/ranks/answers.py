@@ -1,4 +1,4 @@
-"""What to do about the ranks of one job: who decides, and at most three answers, replayed on all ranks."""
+"""What to do about the ranks of one job: what decides, and at most three answers, replayed on all ranks."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ OF_RECORD = (
     "unread", "missing_ranks", "no_communication", "sample", "device_left_alone", "unmatched", "other_steps",
     "waited_for_core",
 )  # fmt: skip
-OF_JOB = frozenset(("exposed_communication", "communication"))  # what a rank says of them, all ranks say better
+OF_JOB = frozenset(("exposed_communication", "communication"))  # all ranks together say more about these than one
 LATE_FRAC = 0.1  # of the job: shorter waits for others do not decide how long it takes
-TURNS_RATIO = 2  # of Python's share to the device's: below it neither decides with less than DECIDES_FRAC
-MOST_RANKS_FRAC = 0.5  # of the ranks: what fewer ask for is theirs alone
+TURNS_RATIO = 2  # between Python's and the device's share: below it, neither decides unless it has DECIDES_FRAC
+MOST_RANKS_FRAC = 0.5  # of the ranks: what fewer ask for concerns only them
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class _Change:
 
 @once_per_trace
 def find_job_answers(job: Ranks) -> Answers:
-    """What to do about a job: who decides, what late ranks and most ranks ask for, each replayed on all ranks."""
+    """What to do about a job: what decides, and what late ranks and most ranks ask for, replayed on all ranks."""
     findings, total_ns = findings_of(job), _total_ns(job)
     late = _decisive(findings, total_ns)
     decider = _who_decides(job, findings, total_ns)
@@ -84,12 +84,12 @@ def find_job_answers(job: Ranks) -> Answers:
 
 
 def _total_ns(job: Ranks) -> int:
-    """From the first record of all ranks to the last."""
+    """From the first record of any rank to the last."""
     rows = [(job.alignment.offset_ns[rank], summary) for rank, summary in job.summaries.items()]
     return max(by + s.last_ns for by, s in rows) - min(by + s.first_ns for by, s in rows)
 
 
-# Who decides how long a job takes: late ranks, else what takes most of the time of the median rank.
+# What decides how long a job takes: late ranks, else what takes most of the median rank's time.
 
 
 def _who_decides(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> str:
@@ -105,7 +105,7 @@ def _who_decides(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
 
 
 def _decisive(findings: Sequence[RankFinding], total_ns: int) -> RankFinding | None:
-    """The finding about late ranks, where these cost enough, and more than waiting for Python."""
+    """The finding about late ranks, if they cost enough, and more than waiting for Python."""
     costs = {finding.rule: finding.cost_ns or 0 for finding in findings}
     late = next((finding for finding in findings if finding.rule in LATE), None)
     least_ns = max(LATE_FRAC * total_ns, costs.get("ranks_wait_for_python", 0))
@@ -121,7 +121,7 @@ def _who_is_late(job: Ranks, late: RankFinding) -> str:
 
 
 def _who_works(job: Ranks, total_ns: int) -> str:
-    """By the medians of the ranks: waiting for Python, communication with data moving, and the rest that is busy."""
+    """By the ranks' medians: waiting for Python, communication that moves data, and other busy time."""
     totals = [job.summaries[row.rank].totals for row in job.table]
     parts = {
         "ranks_host_bound": [each.waited_for_host_ns + each.start_up_ns for each in totals],
@@ -145,13 +145,13 @@ def _on(job: Ranks, n: int) -> str:
     return phrase("{n} of {total} ranks", n=n, total=len(job.ranks))
 
 
-# What is asked for: by the findings on several ranks, and by most of the ranks themselves.
+# What the findings on several ranks ask for, and what most ranks ask for themselves.
 
 
 def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> list[_Change]:
-    """The findings with an action; those with one action are one, for which the dearest speaks.
+    """One change for each action among the findings, with the costliest finding's headline.
 
-    Of a late rank that waited for a core nothing is said against its code.
+    A late rank that waited for a core gets none: its code is not to blame.
     """
     explained = {finding.ranks for finding in findings if finding.rule in LATE and not finding.action}
     groups: dict[str, list[RankFinding]] = {}
@@ -183,7 +183,7 @@ def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
 
 
 def _changes(job: Ranks, finding: RankFinding) -> dict[int, list[Change]]:
-    """What a finding asks for, by rank; nothing where no replay has it."""
+    """The changes that a finding asks for, by rank; empty if no replay models them."""
     if finding.rule == "rank_exposed":
         change = Overlapped("communication", (OpClass.COMMUNICATION,))
         return {rank: [change] for rank in job.ranks}
@@ -214,7 +214,7 @@ def _of_most_ranks(job: Ranks, total_ns: int) -> list[_Change]:
 
 
 def _joined(job: Ranks, by_rank: Mapping[int, Asked], total_ns: int) -> _Change:
-    """One answer of what several ranks ask for; the rank of the median cost speaks for all."""
+    """One answer from what several ranks ask for; the rank of median cost gives the headline."""
     order = sorted(by_rank, key=lambda rank: by_rank[rank].answer.cost_ns or 0)
     rank, n = order[len(order) // 2], len(order)
     spoken = by_rank[rank].answer
@@ -235,13 +235,13 @@ def _joined(job: Ranks, by_rank: Mapping[int, Asked], total_ns: int) -> _Change:
 
 
 def _shorten(answer: Answer) -> Answer:
-    """An answer with a headline that is short enough; one that is can still be translated."""
+    """The answer with a short enough headline; one that is short already can still be translated."""
     if columns(answer.headline) <= HEADLINE_CHARS:
         return answer
     return replace(answer, headline=cut_to_columns(answer.headline, HEADLINE_CHARS))
 
 
-# What the job would take then.
+# How long the job would take then.
 
 
 def _in_time(job: Ranks, asked: Sequence[_Change]) -> list[_Change]:
@@ -297,6 +297,6 @@ def _together(replay: JobReplay | None, first: Sequence[tuple[_Change, Answer]])
 
 
 def _place(answer: Answer, late_first: bool) -> tuple[bool, bool, int]:
-    """Wrong results first, then late ranks where these decide, then by what is won, or lost where no replay can say."""
+    """Sort key: wrong results first, late ranks if they decide, then the largest gain, or cost without a prediction."""
     worth_ns = answer.cost_ns if answer.gain_ns is None else answer.gain_ns
     return "race" not in answer.rules, not (late_first and {*LATE} & {*answer.rules}), -(worth_ns or 0)

@@ -124,6 +124,18 @@ def steps(trace: Trace, comm_names: str | None = None) -> Rows[Step]:
     return Rows(step_rows, Step, note=_note(step_rows))
 
 
+BEGUN_FRAC = 0.9  # of the time before an instant, in steps after the first
+
+
+@once_per_trace
+def begins_in_step(trace: Trace, until_ns: int) -> bool:
+    """Whether a record begins in a step that others came before: what Python does there is done in each step."""
+    number, start, end = _windows(trace)
+    before_ns = until_ns - trace.meta.start_ns
+    held_ns = (np.minimum(end, until_ns) - np.maximum(start, trace.meta.start_ns))[number > 0]
+    return before_ns > 0 and int(np.maximum(held_ns, 0).sum()) >= BEGUN_FRAC * before_ns
+
+
 def outstanding(trace: Trace, rows: Sequence[Step], comm_names: str | None = None) -> list[StepOut]:
     """The steps that took the device much longer than the median one, and by what; rows: from steps()."""
     laps = [(s.last_op_ns - s.lap_ns, s.last_op_ns) for s in rows if s.lap_ns is not None and s.last_op_ns is not None]

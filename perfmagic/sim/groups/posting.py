@@ -30,10 +30,10 @@ from perfmagic.sim.groups.arguments import Memory, tensors_in
 from perfmagic.sim.groups.gloo import Gloo
 from perfmagic.sim.groups.ledger import Ledger, Request
 from perfmagic.sim.groups.operations import OperationKind
-from perfmagic.sim.lanes import Job, Lane
 from perfmagic.sim.launch import launch_lane, queue_op
 from perfmagic.sim.log import LOG, SimCollective
 from perfmagic.sim.pace import link_s
+from perfmagic.sim.queues import Job, Lane
 from perfmagic.sim.streams import POOL_STREAMS, Event, Stream, wait_for_job
 
 _SWITCH_INTERVAL_S = 5e-5  # else a courier waits up to 5 ms for the interpreter before its operation begins

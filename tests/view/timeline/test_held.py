@@ -6,8 +6,8 @@ import pytest
 
 from perfmagic.view.svg.canvas import Canvas
 from perfmagic.view.svg.metrics import Scale
-from perfmagic.view.timeline.picture.device import draw_pile
 from perfmagic.view.timeline.picture.frame import DETAILS, PLOT_PX, Frame
+from perfmagic.view.timeline.picture.lanes import draw_pile
 from tests.analysis.build import Builder
 
 from .build import doc_of

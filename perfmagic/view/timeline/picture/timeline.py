@@ -17,7 +17,6 @@ from perfmagic.view.svg.metrics import Scale, fitted, ticks, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, Tone, queued, tint
 from perfmagic.view.timeline.doc import AT_ONCE, TITLE, TimelineDoc, alt_text, cost_words, rest_words, trust_words
 from perfmagic.view.timeline.lanes import DeviceGroup, Flag
-from perfmagic.view.timeline.picture.device import device_heading, draw_staves, draw_stream
 from perfmagic.view.timeline.picture.frame import (
     DETAILS,
     GUTTER_PX,
@@ -29,6 +28,7 @@ from perfmagic.view.timeline.picture.frame import (
     narrow_detail,
 )
 from perfmagic.view.timeline.picture.host import draw_cell, draw_launches, draw_memory, draw_threads, line_tones
+from perfmagic.view.timeline.picture.lanes import device_heading, draw_staves, draw_stream
 
 AXIS_PX = 15
 FLAG_PX = 28

@@ -1,4 +1,4 @@
-"""Lanes: the queue of jobs behind a stream, and the thread that runs them."""
+"""The queue of jobs behind a stream, and the thread that runs them."""
 
 from __future__ import annotations
 
