@@ -147,14 +147,15 @@ class GraphResult(Result):
 
     @property
     def _about(self) -> str:
-        """The operators and their work, what could run concurrently and what did."""
+        """The operators and their work, how many lanes could be busy at once, and how many were."""
         graph = self._graph
         return counted(
             len(graph.nodes),
-            "{n} operator · {work} of work · on average {could} could, {did} did run concurrently",
-            "{n} operators · {work} of work · on average {could} could, {did} did run concurrently",
+            "{n} operator · {work} of work · on average {could} of {lanes} could be busy, {did} were",
+            "{n} operators · {work} of work · on average {could} of {lanes} could be busy, {did} were",
             work=units.duration(graph.work_ns),
-            could=units.significant(self.could, 2),
+            could=units.significant(graph.work_ns / max(1, graph.possible_ns), 2),
+            lanes=counted(len(graph.lanes), "{n} lane", "{n} lanes"),
             did=units.significant(self.did, 2),
         )
 

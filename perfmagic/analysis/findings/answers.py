@@ -25,7 +25,7 @@ from perfmagic.analysis.replay.prediction import Prediction, in_passing, why_no_
 from perfmagic.analysis.timeline.activity import orphans
 from perfmagic.analysis.timeline.peaks import peaks_of
 from perfmagic.analysis.timeline.trust import COUNTS, trust
-from perfmagic.analysis.verdict import NO_VERDICT, STALLED
+from perfmagic.analysis.verdict import HOST_BOUND, HOST_TAIL, MIXED, NO_VERDICT, STALLED, START_UP
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics.intervals import intersect, union
@@ -147,7 +147,14 @@ def _answer(facts: Facts, gains: Gains, group: Sequence[Finding]) -> Answer:
     rules = {finding.rule for finding in group}
     several = prediction is not None and first.action in _FEWER_LAUNCHES and len(_BETWEEN_OPS & rules) > 1
     fact = headline("between_ops") if several else first.headline  # one finding counts only its own gaps
-    return _as_answer(facts, prediction, fact, first.action, group)
+    answer = _as_answer(facts, prediction, fact, first.action, group)
+    return _bounded(facts, answer) if prediction is None and first.rule == "tensor_cores" else answer
+
+
+def _bounded(facts: Facts, answer: Answer) -> Answer:
+    """Without a replay: the run less all that tensor cores would take off its kernels, as nothing else ends earlier."""
+    most_ns = round(claim(facts, "tensor_cores").ops_ns * (1 - _left_on_tensor_cores(facts)))
+    return replace(answer, after_ns=max(0, answer.before_ns - most_ns), at_most=True)
 
 
 def _as_answer(
@@ -216,11 +223,15 @@ def _without_start_up(facts: Facts, finding: Finding) -> Change:
 
 
 def _on_tensor_cores(facts: Facts, finding: Finding) -> Change:
+    rows = claim(facts, finding.rule).rows.tolist()
+    return ShorterOps(phrase("on tensor cores"), tuple(rows), _left_on_tensor_cores(facts))
+
+
+def _left_on_tensor_cores(facts: Facts) -> float:
     """At the data sheet's rates, which no product reaches; in no time if the device has no data sheet."""
     peaks = peaks_of(facts.trace.device_info(facts.device))
     fp32, fp16 = (peaks.of("fp32"), peaks.of("fp16")) if peaks else (None, None)
-    left = fp32 / fp16 if fp32 and fp16 else 0.0
-    return ShorterOps(phrase("on tensor cores"), tuple(claim(facts, finding.rule).rows.tolist()), left)
+    return fp32 / fp16 if fp32 and fp16 else 0.0
 
 
 def _without_cost(facts: Facts, finding: Finding, what: str) -> Change | None:
@@ -294,3 +305,34 @@ def warnings(facts: Facts) -> tuple[str, ...]:
     if in_passing(trace) and (why := why_no_path(trace, facts.comm_names)):
         warned.append(why.capitalised())
     return tuple(warned)
+
+
+# What the recorded run of a benchmark asks for.
+
+# what limits the run, without a remedy that fits a benchmark: it has no flame graph
+_IN_A_TIMELINE = {action(key) for key in ("see_python", "record_stacks", "other_work", "record_whole")}
+_LIMITS = {HOST_BOUND: "late_python", START_UP: "python_first", HOST_TAIL: "python_last", MIXED: "wait_in_turn"}
+_MANY_OPS = 8  # fewer are hardly worth joining
+_MOSTLY_FRAC = 0.5  # of Python's time in operators: those keep it busy, not what is between them
+
+
+def first_answer(trace: Trace, kind: str) -> Answer | None:
+    """What a recorded run asks for first: by its findings, else by its verdict; None without an answer.
+
+    kind: of the verdict.
+    """
+    found = find_answers(trace)
+    first = next(iter(found.answers), None)
+    if first is None or first.action not in _IN_A_TIMELINE or kind not in _LIMITS:
+        return first
+    remedy = action("fewer_larger" if kind == HOST_BOUND and _launches_decide(trace) else "see_lines")
+    if decider_key(found.decides) in OPEN or not first.rules:  # nothing was found that the verdict rests on
+        first = replace(first, headline=headline(_LIMITS[kind]), rules=(), cost_ns=None)
+    return replace(first, action=remedy, lines=())
+
+
+def _launches_decide(trace: Trace) -> bool:
+    host, meta = trace.host_ops, trace.meta
+    until_ns = meta.end_ns if meta.returned_ns is None else meta.returned_ns
+    in_operators_ns = sum_ns(union(host.start_ns, host.end_ns))
+    return len(trace.ops) >= _MANY_OPS and in_operators_ns >= _MOSTLY_FRAC * (until_ns - meta.start_ns)

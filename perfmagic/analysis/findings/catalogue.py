@@ -168,6 +168,8 @@ ACTIONS = {
     "less_work": "Make this work smaller: fewer or smaller inputs, or a lower precision",
     "leave_python": "Leave Python as it is: only less work on the device saves time",
     "see_python": "Look at what Python does then: t.flame() shows its functions",
+    "see_lines": "Record the cell with `%%timeline`: it shows the line that takes this time",
+    "fewer_larger": "Queue fewer, larger ops: launching them takes most of Python's time",
     "larger_ops": "Give each op more work: fewer, larger tensors",
     "queue_ahead": "Queue the next work before Python waits for results",
     "overlap": "Overlap it with compute, or move fewer bytes",
@@ -193,7 +195,7 @@ HEADLINES |= {
     "late_in_compute": "Rank {rank} computes {time} longer than {others}",
     "late_in_copies": "Rank {rank} copies {time} longer than {others}",
     "late_in_python": "Python takes {time} longer on rank {rank} than on {others}",
-    "late_at_first": "Rank {rank} made {others} wait: it began {time} later",
+    "late_at_first": "Rank {rank} made {others} wait: it began {time} after {whom}",
     "late_once": "Rank {rank} made {others} wait once, for {time}",
     "late_often": "Rank {rank} made {others} wait: last at {n}",
     "late_together": "{ranks} made the others wait: last at {n}",
@@ -223,14 +225,14 @@ ACTIONS |= {
 
 # Of the dependencies of a cell's operators.
 DECIDES |= {
-    "graph_python": "Python decides: {total} passed; the dependencies allow {time}",
-    "graph_waits": "Python's waits decide: {total} passed; the dependencies allow {time}",
-    "graph_stream": "The order in a stream decides: {total} passed; the dependencies allow {time}",
-    "graph_latency": "Launch latency decides: {total} passed; the dependencies allow {time}",
-    "graph_order": "The order of calls decides: {total} passed; the dependencies allow {time}",
+    "graph_python": "Python decides: it holds ops back for {time} of {total}",
+    "graph_waits": "Python's waits decide: they hold ops back for {time} of {total}",
+    "graph_stream": "The order in a stream decides: it costs up to {time} of {total}",
+    "graph_latency": "Launch latency decides: it holds ops back for {time} of {total}",
+    "graph_order": "The order of calls decides: it costs up to {time} of {total}",
     "graph_path": "The critical path decides: {time} of {total}",
     "graph_lane": "One lane decides: {lane} has {time} of work in {total}",
-    "graph_both": "Dependencies and lanes decide: {total} passed, and they allow {time}",
+    "graph_both": "Dependencies and lanes decide: {time} of {total} is the least with these lanes",
 }
 HEADLINES |= {
     "called_late": "Python calls {name} {time} late",
@@ -259,6 +261,7 @@ HEADLINES |= {
     "round_outlived": "`{name}` of an iteration lives until line {line} has run again",
     "late_zero_grad": "Line {line} frees gradients after the forward pass has allocated",
     "grows_with_batch": "{size} grows with the batch",
+    "grows_but_gradients": "{size} grows with the batch; half goes, {stays} of gradients stay",
     "kept_for_backward": "{size} is kept for the backward pass",
     "kept_in_function": "{size} is kept for the backward pass, most in {function}",
     "held_before": "`{name}` holds {size} from before the cell",
@@ -274,6 +277,7 @@ ACTIONS |= {
     "zero_grad_first": "Call zero_grad() before the forward pass",
     "zero_grad_after": "Call zero_grad(set_to_none=True) after the last step",
     "half_batch": "Accumulate gradients over two half batches",
+    "half_batch_instead": "Accumulate gradients over two half batches instead",
     "checkpoint": "Recompute it: torch.utils.checkpoint.checkpoint(…, use_reentrant=False)",
     "no_foreach": "Set foreach=False in the optimizer",
 }

@@ -12,6 +12,7 @@ from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.copy_overlap import HostCopies
 from perfmagic.analysis.findings.facts import Facts, indexing_calls, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_frame, on_call_lines, on_sync_lines
+from perfmagic.analysis.timeline.activity import NO_COST_FRAC
 from perfmagic.analysis.timeline.copies import copied_again, pinned_bus
 from perfmagic.analysis.timeline.host_time import is_own_frame
 from perfmagic.analysis.timeline.idle import LAUNCH_LATENCY_NS
@@ -25,7 +26,6 @@ _PROFILER = re.compile(r"(?:^|[\\/])torch[\\/](?:profiler|autograd[\\/]profiler\
 _READS = frozenset({".item()", "bool()", ".to()", ".copy_()"})  # reads of values, which can wait until after a loop
 SEVERAL = 3  # waits at least, before the gaps after them are reported
 QUEUED_FRAC = 0.1  # of a wait; less is ordinary launch latency
-NO_COST_FRAC = 0.95  # with the device busy for this share of the time that Python was blocked, no time was lost
 
 
 def sync(facts: Facts, free: Intervals) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,11 +39,11 @@ MOST_RANKS_FRAC = 0.5  # of the ranks: what fewer ask for concerns only them
 
 @dataclass(frozen=True)
 class _Change:
-    """An answer without what it gains.  changes: by rank.  on_time: no rank is late.  fact: without naming ranks."""
+    """An answer without what it gains.  changes: by rank.  late: ranks that are late.  fact: without naming ranks."""
 
     answer: Answer
     changes: Mapping[int, Sequence[Change]]
-    on_time: bool = False
+    late: tuple[int, ...] = ()
     fact: str = ""
 
 
@@ -59,7 +59,8 @@ def find_job_answers(job: Ranks) -> Answers:
         return Answers(decider, total_ns, warnings=warnings)
     replay = job_replay_in_passing(job)
     asked = [*_of_findings(job, findings, total_ns), *(_of_most_ranks(job, total_ns) if replay else [])]
-    replayed = [_replayed(replay, each.answer, each.changes, on_time=_is_alone(each, asked)) for each in asked]
+    asked = _in_time(job, asked)
+    replayed = [_replayed(replay, each.answer, each.changes, each.late) for each in asked]
     every = [(each, _shorten(answer)) for each, answer in zip(asked, replayed, strict=True)]
     worth = sorted((pair for pair in every if is_worth(pair[1])), key=lambda pair: _place(pair[1], late is not None))
     first = worth[:MOST_ANSWERS]
@@ -67,7 +68,7 @@ def find_job_answers(job: Ranks) -> Answers:
     together = _together(replay, first)
     of_python = decider_key(decider) in ("ranks_host_bound", "ranks_mixed")
     said = {*OF_RECORD, *(["ranks_wait_for_python"] if of_python else [])}
-    if any(each.on_time and (together or answer.after_ns is not None) for each, answer in first):
+    if any(each.late and (together or answer.after_ns is not None) for each, answer in first):
         said |= {"none_late"}
     facts = [f.headline for f in findings if f.headline and not f.action and f.rule not in said]
     seen = dict.fromkeys([each.fact or answer.headline for each, answer in worth[MOST_ANSWERS:]] + facts)
@@ -176,7 +177,8 @@ def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
             end_ns=end_ns,
             evidence=tuple(finding.sentence for finding in group),
         )
-        asked.append(_Change(answer, _changes(job, first), first.rule in LATE and not first.line))
+        late = first.ranks if first.rule in LATE and not first.line else ()
+        asked.append(_Change(answer, _changes(job, first), late))
     return asked
 
 
@@ -242,19 +244,21 @@ def _shorten(answer: Answer) -> Answer:
 # How long the job would take then.
 
 
-def _is_alone(asked: _Change, every: Iterable[_Change]) -> bool:
-    """Whether it is the only one about late ranks: a replay with none late then says what it gains."""
-    return asked.on_time and sum(1 for each in every if {*LATE} & {*each.answer.rules}) == 1
+def _in_time(job: Ranks, asked: Sequence[_Change]) -> list[_Change]:
+    """The same; one alone about late ranks asks for all to be in time, others for their own ranks."""
+    if len(job.ranks) < FEWEST:
+        return [replace(each, late=()) for each in asked]
+    alone = sum(1 for each in asked if {*LATE} & {*each.answer.rules}) == 1
+    return [replace(each, late=tuple(job.ranks)) if each.late and alone else each for each in asked]
 
 
 def _replayed(
-    replay: JobReplay | None, answer: Answer, changes: Mapping[int, Sequence[Change]], *, on_time: bool
+    replay: JobReplay | None, answer: Answer, changes: Mapping[int, Sequence[Change]], in_time: Collection[int]
 ) -> Answer:
     """An answer with what the job would take; as it is where no replay can say."""
-    on_time = on_time and replay is not None and len(replay.ranks.ranks) >= FEWEST
-    if replay is None or not (changes or on_time):
+    if replay is None or not (changes or in_time):
         return answer
-    prediction = replay.predict_by_rank(changes, with_on_time=on_time)
+    prediction = replay.predict_by_rank(changes, in_time)
     if prediction.refused:
         return answer
     return replace(
@@ -269,12 +273,9 @@ def _replayed(
 
 
 def _together(replay: JobReplay | None, first: Sequence[tuple[_Change, Answer]]) -> Answer | None:
-    """All that are replayed, but bounds, and no rank late where an answer is about late ranks."""
-    on_time = replay is not None and len(replay.ranks.ranks) >= FEWEST
+    """All that are replayed, but bounds."""
     among = [
-        (n, asked)
-        for n, (asked, answer) in enumerate(first, 1)
-        if (answer.after_ns is not None and not answer.at_most) or (asked.on_time and on_time)
+        (n, asked) for n, (asked, answer) in enumerate(first, 1) if answer.after_ns is not None and not answer.at_most
     ]
     if len(among) < 2:
         return None
@@ -291,7 +292,7 @@ def _together(replay: JobReplay | None, first: Sequence[tuple[_Change, Answer]])
         cost_ns=None,
         evidence=tuple(words for answer in answers for words in answer.evidence),
     )
-    together = _replayed(replay, every, changes, on_time=any(asked.on_time for _, asked in among))
+    together = _replayed(replay, every, changes, {rank for _, asked in among for rank in asked.late})
     return None if together.after_ns is None else together
 
 

@@ -15,7 +15,7 @@ from perfmagic.analysis.verdict import STALLED
 from perfmagic.trace.kineto.reader import read_trace
 from tests.analysis.build import Builder, queued
 from tests.analysis.findings.build import plain
-from tests.trace.recorded import ALL, real, real_trace
+from tests.trace.recorded import ALL, real, real_trace, recorded
 
 
 def answered(name: str) -> Answers:
@@ -216,3 +216,12 @@ def test_workers_of_a_loader_gain_at_best_what_the_loads_cost() -> None:
     (answer,) = (a for a in answered("v100_resnet50_workers0").answers if "data_loading" in a.rules)
     assert answer.at_most
     assert (answer.after_ns or 0) < 6 * 126_000_000 < answer.before_ns
+
+
+def test_a_record_without_a_replay_still_bounds_what_tensor_cores_gain() -> None:
+    found = find_answers(recorded("v100_4streams_nccl_step"))
+    first = found.answers[0]
+    assert (first.rules, first.at_most) == (("tensor_cores",), True)
+    # 44.0 ms of kernels, at 15.7 instead of 125 TFLOP/s: data sheet of the V100
+    assert first.gain_ns == pytest.approx(44.0e6 * (1 - 15.7 / 125), rel=0.01)
+    assert any("no replay" in warning for warning in found.warnings)

@@ -195,8 +195,12 @@ def test_of_eight_recorded_ranks_python_decides_and_what_most_ask_for_comes_firs
     assert {rule for answer in others for rule in answer.rules} == {"straggler", "late_too"}
     assert [plain(answer.headline) for answer in others] == [
         "Ranks 4 and 5 made the others wait: last at 3 of 8 matched collectives",
-        "Rank 7 made the others wait: it began 4.52 ms later",
+        "Rank 7 made the others wait: it began 4.52 ms after the median rank",
     ]
+    after_ns = [answer.after_ns or 0 for answer in others]  # each with its own ranks in time
+    assert answers.together is not None
+    assert (answers.together.after_ns or 0) < min(after_ns)
+    assert after_ns == sorted(set(after_ns))
     assert len(answers.answers) <= MOST_ANSWERS
     assert all((a.gain_ns or a.cost_ns or 0) >= LEAST_FRAC * a.before_ns for a in answers.answers)
     assert first.at_most
