@@ -16,12 +16,12 @@ from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.gains import Gains, change_of, each_once
 from perfmagic.analysis.findings.kernels import claim
 from perfmagic.analysis.findings.verdict import failed
+from perfmagic.analysis.predict.gpus import peaks_of
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Pin
 from perfmagic.analysis.replay.changes.host import WithoutPython
 from perfmagic.analysis.replay.changes.kernels import Fused, ShorterOps
 from perfmagic.analysis.replay.prediction import Prediction, in_passing, predict, why_no_path
-from perfmagic.analysis.timeline.peaks import peaks_of
 from perfmagic.analysis.timeline.trust import COUNTS, trust
 from perfmagic.analysis.verdict import NO_VERDICT, STALLED
 from perfmagic.base import units
