@@ -35,7 +35,7 @@ from perfmagic.base.work import Inputs
 from perfmagic.changes import on
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import Int64
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import DeviceInfo, Trace
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = ROOT / "tests/data/kernel_rows.json.gz"
@@ -228,33 +228,32 @@ def opened(folder: Path) -> Iterator[tuple[str, TimelineResult]]:
         except (TraceError, OSError):
             continue
         trace = result.trace
-        if trace.input_shapes and all(gpu_of(trace.device_info(device)) for device in trace.device_ids):
+        devices = [gpu_of(trace.device_info(device)) for device in trace.device_ids]
+        if trace.input_shapes and devices and all(devices):
             yield path.name.partition(".")[0], result
 
 
 def runs(folder: Path) -> None:
-    """Recording, predicted, recorded there and interval of whole runs, for traces DEVICE_MODEL in pairs."""
-    found = dict(opened(folder))
+    """Recording, predicted, recorded there and interval of whole runs; of a trace without a twin what is said."""
+    found = [(name, result, gpu_of(first_device(result))) for name, result in opened(folder)]
     print("| record | on | run | predicted | recorded there | interval | |\n" + "|---" * 7 + "|")
-    for name, result in found.items():
-        model = model_of(name)
-        twins = [twin for twin in found if twin != name and model_of(twin) == model]
-        for twin in twins:
-            other = found[twin]
-            target = gpu_of(other.trace.device_info(other.trace.device_ids[0]))
-            assert target is not None
+    for name, result, gpu in found:
+        twins = [(r, g) for n, r, g in found if g and g != gpu and model_of(n) == model_of(name)]
+        for twin, target in twins or [(None, gpu_named("H100"))]:
             there = result.what_if(on(target.name))
-            if there.refused:
-                print(f"| {name} | {target.name} | {there.refused} |")
+            if there.refused or twin is None:
+                print(f"| {name} | {target.name} | {there.sentence} |")
                 continue
-            check = there.check(other)
+            check = there.check(twin)
             low, high = map(units.rough_duration, there.interval_ns)
             cells = [units.duration(there.prediction.recorded_ns), units.rough_duration(there.predicted_ns)]
             cells += [units.duration(check.measured_ns), f"{low} to {high}", "inside" if check.within else "OUTSIDE"]
-            print(f"| {name} | {target.name} | {' | '.join(cells)} |")
-        if not twins:
-            there = result.what_if(on("H100"))
-            print(f"| {name} | H100 SXM | {there.refused or there.text().splitlines()[0]} |")
+            print(f"| {name} | {target.name} | {' | '.join(cells)} |", flush=True)
+
+
+def first_device(result: TimelineResult) -> DeviceInfo:
+    """The device of a trace; the first of several."""
+    return result.trace.device_info(result.trace.device_ids[0])
 
 
 def collected(folder: Path) -> list[dict[str, object]]:

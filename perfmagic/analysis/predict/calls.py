@@ -18,7 +18,7 @@ FEW = 16  # rows or columns: a product with fewer reads its matrix once, as a ve
 SHORT_ROW = 1024  # torch's softmax holds rows up to this in registers (PersistentSoftmax.cuh)
 CHANNELS_OF_IMAGE = 4  # a convolution over so few input channels fills no tensor core
 ALIGNED_BYTES = 16  # what tensor cores and vectorised loads want of a row
-_LIST_ELEMENT = re.compile(r"OpaqueType<(\d+)|BatchedCopy\w*<([\w:]+)")  # of torch's kernel for cat
+_LIST_ELEMENT = re.compile(r"BatchedCopy\w*<(?:.*?OpaqueType<(\d+)|([\w:]+))")  # of torch's kernel for cat
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,9 @@ def _terms(call: Call) -> dict[str, str]:
 
 def _with_family(name: str, gpu: Gpu) -> tuple[str, ...]:
     """A parameter and its factor for a family of devices, which is 1 where no device of the family was recorded."""
-    return (name, f"{name} @amd") if gpu.is_amd else (name, f"{name} @new") if gpu.generation in _NEW else (name,)
+    if gpu.is_amd:
+        return name, f"{name} @amd"
+    return (name, f"{name} @new") if "floor" in name and gpu.generation in _NEW else (name,)
 
 
 class Batch:
