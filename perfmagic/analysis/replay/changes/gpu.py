@@ -15,7 +15,6 @@ from perfmagic.analysis.predict.kernels import has_tf32, spread_of, times_ns
 from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.graph import Graph
 from perfmagic.analysis.timeline.copies import pcie_bytes_per_s
-from perfmagic.analysis.timeline.device_operators import HOW_TO_RECORD
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
 from perfmagic.base.language import phrase
@@ -69,7 +68,9 @@ class OnGpu(change.Change):
             names = ", ".join(gpu.name for gpu in GPUS)
             return phrase("the record is of {device}; known are whole GPUs: {names}", device=unknown[0], names=names)
         if not trace.input_shapes:
-            return phrase("the record has no shapes: {how}", how=phrase(HOW_TO_RECORD))
+            return phrase(
+                "the record has no shapes: record with %%timeline --shapes or torch.profiler.profile(record_shapes=True)"
+            )
         share = scaled_frac(trace, self.gpu)
         if share < LEAST_SCALED_FRAC:
             return phrase(
