@@ -27,6 +27,7 @@ from perfmagic.trace.once import once_per_trace
 Float64 = npt.NDArray[np.float64]
 
 LEAST_SCALED_FRAC = 0.5  # of the kernels' time: below that most of a prediction would be the record itself
+WITH_SHAPES = "%%timeline --shapes, torch.profiler.profile(record_shapes=True)"
 _WITH_HOST = (OpClass.HTOD, OpClass.DTOH, OpClass.PTOP)
 
 
@@ -68,9 +69,7 @@ class OnGpu(change.Change):
             names = ", ".join(gpu.name for gpu in GPUS)
             return phrase("the record is of {device}; known are whole GPUs: {names}", device=unknown[0], names=names)
         if not trace.input_shapes:
-            return phrase(
-                "the record has no shapes: record with %%timeline --shapes or torch.profiler.profile(record_shapes=True)"
-            )
+            return phrase("the record has no shapes: record it with {how}", how=WITH_SHAPES)
         share = scaled_frac(trace, self.gpu)
         if share < LEAST_SCALED_FRAC:
             return phrase(
