@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from perfmagic.base.work import DTYPE_BYTES, DTYPE_WORDS, ELEMENTWISE, Inputs, Shape, flop_of, work_of
+from perfmagic.base.work import DTYPE_BYTES, DTYPE_WORDS, ELEMENTWISE, Inputs, Shape, flop_of, must, work_of
 from perfmagic.trace.names import uses_tensor_cores
 
 FEW = 16  # rows or columns: a product with fewer reads its matrix once, as a vector's does
@@ -60,12 +60,12 @@ def call_of(name: str, inputs: Inputs, kernel: str = "") -> Call | None:
         return None
     try:
         return rule(_Read(name, plain, inputs, kernel))
-    except (ValueError, IndexError):  # shapes that no such operator takes
+    except (ValueError, IndexError, ZeroDivisionError):  # shapes that no such operator takes
         return None
 
 
 class _Read:
-    """The inputs of a call as sizes: `tensors` are (shape, bytes of an element), those of lists included."""
+    """The inputs of a call as sizes, (shape, bytes of an element) each: `tensors`, and `members` of lists of them."""
 
     def __init__(self, name: str, plain: str, inputs: Inputs, kernel: str) -> None:
         self.name, self.plain, self.inputs, self.kernel = name, plain, inputs, kernel
@@ -124,6 +124,7 @@ def _product(first: int) -> Callable[[_Read], Call]:
             batch, m, n, k = 1, math.prod(a[:-1]), b[0], a[-1]
         else:
             batch, m, n, k = math.prod(a[:-2]), a[-2], b[-1], a[-1]
+        must(k == b[-1 if read.plain == "linear" else -2])
         size = read.element_bytes
         aligned = all(length * size % ALIGNED_BYTES == 0 for length in (n, k))
         moved = size * batch * (m * k + k * n + m * n)

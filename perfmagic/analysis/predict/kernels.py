@@ -29,12 +29,12 @@ _TILES = (
 )  # fmt: skip
 _PARTS = (1, 2, 4, 8, 16)  # of k
 _LEAST_K = 32  # what a part is at least
-_K_STEP = 64  # elements of k that a tile takes at a time, in parameters["ns of a step of k"]
+_K_STEP = 64  # elements of k that a tile takes at a time, in the parameter "step of k"
 _PARTIAL_BYTES = 4  # of a partial sum
 # Of the boost clock's rate: 24 of 65 TFLOP/s for 4096² in half precision, at 70 W
 _SUSTAINED = {"T4": 0.6}
 _OLD = ("pascal", "volta", "turing")  # without TF32 and bfloat16
-_NEW = ("hopper", "blackwell")  # launch and begin kernels quicker, and have products of their own
+_NEW = ("hopper", "blackwell")  # begin kernels sooner
 
 # Where a fit begins and what it is drawn to: the same for all kinds and makers, so that nothing seen is in it
 START = {
@@ -134,7 +134,7 @@ class Batch:
                 numbers = [self._numbered(one, role) for one in _with_family(name, gpu)]
                 self._numbers[role][at, : len(numbers)] = numbers
                 self._has[role][at] = True
-        self.n_kernels = np.array([call.n_kernels for call, _ in pairs])
+        self._n_kernels = np.array([call.n_kernels for call, _ in pairs])
         self._bytes_s = np.array([call.size_bytes / (gpu.gb_per_s * 1e9) for call, gpu in pairs])
         self._flop_s = np.array([_waved_flop(call, gpu) / flop_per_s(gpu, call.dtype) for call, gpu in pairs])
         self._products = _Products(pairs)
@@ -161,7 +161,7 @@ class Batch:
         arithmetic_s = self._flop_s / value["arithmetic"] * no_product
         share = value["arithmetic"] * np.where(no_product, 1.0, unaligned)
         arithmetic_s += self._products.seconds(share, value["bandwidth"], value["step"] * 1e-9) * value["winograd"]
-        floor_ns = value["floor"] * self.n_kernels + value["more floor"] * self._has["more floor"]
+        floor_ns = value["floor"] * self._n_kernels + value["more floor"] * self._has["more floor"]
         return np.asarray(floor_ns + np.maximum(arithmetic_s, bytes_s) * 1e9, np.float64)
 
 

@@ -60,6 +60,7 @@ def test_an_operator_without_a_rule_has_no_call(name: str) -> None:
 
 def test_shapes_that_no_such_operator_takes_have_no_call() -> None:
     assert call_of("aten::mm", Inputs(((8,),), (BF16,))) is None
+    assert call_of("aten::mm", Inputs(((8, 4), (8, 4)), (BF16, BF16))) is None
     assert call_of("aten::mm", Inputs((), ())) is None
     assert call_of("aten::add", Inputs((), ())) is None
 

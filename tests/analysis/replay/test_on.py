@@ -1,10 +1,12 @@
 """t.what_if(on(…)): a record taken to another GPU."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import perfmagic
 from perfmagic.analysis.predict.gpus import gpu_named
 from perfmagic.analysis.predict.kernels import SPREAD, SPREAD_UNSEEN
 from perfmagic.analysis.replay.changes.gpu import ratios, scaled_frac
@@ -13,7 +15,7 @@ from perfmagic.changes import faster, on
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import DeviceInfo, Trace
 from tests.analysis.shaped import BF16, Shaped
-from tests.trace.recorded import real_trace, recorded
+from tests.trace.recorded import real, real_trace, recorded
 
 NAMES = "known are whole GPUs: P100 SXM2"
 
@@ -160,6 +162,17 @@ def test_an_unknown_gpu_is_named_with_the_nearest(given: str, near: str | None) 
         on(given)
     assert f"did you mean {near}" in str(error.value.hint)
     assert "the table has P100 SXM2" in str(error.value.hint)
+
+
+def test_the_prediction_can_be_pickled() -> None:
+    found = TimelineResult(products()).what_if(on("H100"))
+    assert pickle.loads(pickle.dumps(found)).sentence == found.sentence
+
+
+def test_a_job_is_taken_to_another_gpu_as_a_whole_or_not_at_all() -> None:
+    ranks = perfmagic.open_traces(real("dlrm_8ranks/worker0_step_12").parent).ranks
+    assert ranks is not None
+    assert "of the kernels' time is of operators with a model" in ranks.what_if(on("H100")).refused
 
 
 def test_a_gpu_is_a_name() -> None:
