@@ -124,7 +124,7 @@ def gpu_named(name: str) -> Gpu:
     found = names.get(wanted) or next(begun, None)
     if found is None:
         known = [gpu.name for gpu in GPUS]
-        hint = f"{did_you_mean(name.upper(), known, 0.4)}the table has {', '.join(known)}"
+        hint = f"{did_you_mean(name.upper(), known, 0.4)}the table has {'; '.join(known)}"
         raise OptionError(f"on: no GPU called {name!r} is in the table", hint=hint)
     return found
 

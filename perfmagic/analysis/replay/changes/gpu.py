@@ -66,7 +66,7 @@ class OnGpu(change.Change):
         trace = graph.trace
         unknown = [info.label for info in _devices(trace) if gpu_of(info) is None]
         if unknown:
-            names = ", ".join(gpu.name for gpu in GPUS)
+            names = "; ".join(gpu.name for gpu in GPUS)
             return phrase("the record is of {device}; known are whole GPUs: {names}", device=unknown[0], names=names)
         if not trace.input_shapes:
             return phrase("the record has no shapes: record it with {how}", how=WITH_SHAPES)
