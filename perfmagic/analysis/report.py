@@ -13,6 +13,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.find import Finding, findings
+from perfmagic.analysis.predict.gpus import Peaks, peaks_of
 from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.replay.prediction import full_trust
 from perfmagic.analysis.timeline.activity import StreamStat, Syncs, streams, syncs
@@ -32,7 +33,6 @@ from perfmagic.analysis.timeline.lines import LineStat, function_lines, lines
 from perfmagic.analysis.timeline.memory import memory_curve
 from perfmagic.analysis.timeline.operators import AnnotationStat, OperatorStat, operators, user_annotations
 from perfmagic.analysis.timeline.overlap import ClassOverlap, Partition, breakdown, overlap_matrix
-from perfmagic.analysis.timeline.peaks import Peaks, peaks_of
 from perfmagic.analysis.timeline.phases import Phase, phase_headline, phases
 from perfmagic.analysis.timeline.queueing import LaunchBound, QueueStat, delays, launch_bound, queues
 from perfmagic.analysis.timeline.steps import Step, steps

@@ -22,6 +22,11 @@ def duration(ns: float) -> str:
     return _scaled(float(ns), _TIME_UNITS)
 
 
+def rough_duration(ns: float) -> str:
+    """A length of time that is known to two digits: 124_300_000 → "120 ms"."""
+    return _scaled(float(f"{ns:.1e}"), _TIME_UNITS, 2)
+
+
 def duration_s(seconds: float) -> str:
     """A length of time given in seconds: 0.0029 → "2.90 ms"."""
     return duration(seconds * 1e9)
@@ -153,10 +158,10 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{value:.{decimals}f}"
 
 
-def _scaled(value: float, table: tuple[tuple[str, float], ...]) -> str:
+def _scaled(value: float, table: tuple[tuple[str, float], ...], digits: int = 3) -> str:
     smallest = table[-1]
     for unit, factor in table:
         # 0.9995 and more rounds up to the next unit, so that 999.7 µs reads 1.00 ms and not 1000 µs
         if abs(value) >= factor * 0.9995 and unit != smallest[0]:
-            return f"{significant(value / factor)}{NBSP}{unit}"
+            return f"{significant(value / factor, digits)}{NBSP}{unit}"
     return f"{value:.0f}{NBSP}{smallest[0]}"

@@ -36,11 +36,13 @@ class Inputs:
     """The inputs of one call: of each its shape and type, () and "" where it is no tensor or the record does not say.
 
     values: of each plain input its value as the record writes it ("[2, 2]", "False"), () where it has none.
+    lists: of each input that is a list of tensors their shapes, () for others; the record does not say their types.
     """
 
     shapes: tuple[Shape, ...]
     dtypes: tuple[str, ...]
     values: tuple[str, ...] = ()
+    lists: tuple[tuple[Shape, ...], ...] = ()
 
     @classmethod
     def read(cls, shapes: str | None, dtypes: str | None = None, values: str | None = None) -> Inputs:
@@ -48,7 +50,8 @@ class Inputs:
         dims = tuple(map(_shape, _list(shapes)))
         types = [dtype if isinstance(dtype, str) else "" for dtype in _list(dtypes)]
         plain = tuple(value if isinstance(value, str) else "" for value in _list(values))
-        return cls(dims, tuple((*types, *[""] * len(dims))[: len(dims)]), plain)
+        lists = tuple(tuple(map(_shape, value)) if isinstance(value, list) else () for value in _list(shapes))
+        return cls(dims, tuple((*types, *[""] * len(dims))[: len(dims)]), plain, lists if any(map(any, lists)) else ())
 
     @property
     def tensors(self) -> list[tuple[Shape, str]]:
@@ -188,7 +191,7 @@ def flop_of(name: str, inputs: Inputs) -> int | None:
     >>> flop_of("aten::mm", Inputs(((2, 3), (3, 5)), ("float", "float")))
     60
     """
-    work = _work(name, inputs)
+    work = work_of(name, inputs)
     return work.flop if work else None
 
 
@@ -207,7 +210,7 @@ def flop_is_at_most(name: str, inputs: Inputs) -> bool:
     >>> flop_is_at_most("aten::_scaled_dot_product_flash_attention", Inputs(((1, 2, 8, 4),) * 3, ("float",) * 3))
     True
     """
-    work = _work(name, inputs)
+    work = work_of(name, inputs)
     return work is not None and work.at_most
 
 
@@ -222,7 +225,7 @@ def io_bytes_of(name: str, inputs: Inputs) -> int | None:
         return None
     output = _elementwise_output(name, inputs)
     if output is None:
-        work = _work(name, inputs)
+        work = work_of(name, inputs)
         output = work.output if work else None
     if output is None:
         return None
@@ -236,7 +239,8 @@ def io_bytes_of(name: str, inputs: Inputs) -> int | None:
     return sum(read) + math.prod(output) * written
 
 
-def _work(name: str, inputs: Inputs) -> Work | None:
+def work_of(name: str, inputs: Inputs) -> Work | None:
+    """What a call of an operator does; None where it is not counted, or shapes do not fit."""
     if not name.startswith("aten::"):
         return None
     counted = _COUNTED.get(name.removeprefix("aten::").removesuffix("_"))
@@ -333,7 +337,7 @@ def _numbers(text: str, n: int) -> list[int]:
 
 def _elementwise_output(name: str, inputs: Inputs) -> Shape | None:
     """The shape of the result of an elementwise operator, which its inputs are broadcast to; None for others."""
-    if name.removeprefix("aten::").removesuffix("_") not in _ELEMENTWISE or not name.startswith("aten::"):
+    if name.removeprefix("aten::").removesuffix("_") not in ELEMENTWISE or not name.startswith("aten::"):
         return None
     tensors = [shape for shape, _ in inputs.tensors]
     result = [1] * max(map(len, tensors))
@@ -387,7 +391,7 @@ _COUNTED: dict[str, Callable[[Inputs], Work]] = {
 _READ = {"mm": 2, "_int_mm": 2, "addmm": 3, "bmm": 2, "baddbmm": 3, "add": 2, "sub": 2, "mul": 2, "div": 2}
 _WRITE_ONLY = frozenset({"aten::copy_", "aten::fill_", "aten::zero_"})  # the first input is not read
 # Whose result has the broadcast shape of the inputs and the type of the first; in place too
-_ELEMENTWISE = frozenset({
+ELEMENTWISE = frozenset({
     "add", "sub", "rsub", "mul", "div", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "pow", "square", "reciprocal",
     "sin", "cos", "erf", "addcmul", "addcdiv", "lerp", "minimum", "maximum", "clamp", "clamp_min", "clamp_max",
     "copy", "fill", "zero", "masked_fill", "sigmoid", "tanh", "relu", "gelu", "silu", "mish", "elu", "hardswish",

@@ -16,6 +16,7 @@ from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.verdict import verdict
+from perfmagic.analysis.predict.gpus import Peaks
 from perfmagic.analysis.replay.build import graph_of
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.critical_path import PathPart, critical_path
@@ -32,7 +33,6 @@ from perfmagic.analysis.timeline.lines import LineStat, followed_frames, functio
 from perfmagic.analysis.timeline.operators import AnnotationStat, OperatorStat, operators, user_annotations
 from perfmagic.analysis.timeline.origin import launched_from
 from perfmagic.analysis.timeline.overlap import ClassOverlap, breakdown, overlap_matrix
-from perfmagic.analysis.timeline.peaks import Peaks
 from perfmagic.analysis.timeline.phases import Phase, phases
 from perfmagic.analysis.timeline.queueing import QueueStat, queues
 from perfmagic.analysis.timeline.steps import Step, steps

@@ -66,11 +66,12 @@ class Predicted(Result):
         predicted, changes = self.prediction, chained("{a}; {b}", self.prediction.changes)
         if predicted.refused:
             return phrase("no prediction: {why}", why=predicted.refused)
-        alone = units.duration(predicted.alone_ns or 0)
+        shown = units.duration if predicted.spread == 1 else units.rough_duration
+        alone = shown(predicted.alone_ns or 0)
         others = (
             phrase("{if_others}; else up to {time}", if_others=IF_OTHERS, time=alone) if predicted.if_others else ""
         )
-        expected, before = units.duration(predicted.expected_ns), units.duration(predicted.recorded_ns)
+        expected, before = shown(predicted.expected_ns), units.duration(predicted.recorded_ns)
         if predicted.at_most:
             return phrase(
                 "{changes}: at best {time} instead of {before}{others}",
@@ -83,12 +84,21 @@ class Predicted(Result):
             "{changes}: about {time} ({low} to {high}) instead of {before}{small}{others}",
             changes=changes,
             time=expected,
-            low=units.duration(predicted.low_ns),
-            high=units.duration(predicted.high_ns),
+            low=shown(predicted.low_ns),
+            high=shown(predicted.high_ns),
             before=before,
-            small=phrase(", almost nothing") if predicted.small else "",
+            small=self._how_little,
             others=others,
         )
+
+    @property
+    def _how_little(self) -> str:
+        """That the changes gain almost nothing, or for another GPU that the interval has the recorded time."""
+        predicted = self.prediction
+        if predicted.spread > 1:
+            is_open = predicted.low_ns <= predicted.recorded_ns <= predicted.high_ns
+            return phrase(": which is faster stays open") if is_open else ""
+        return phrase(", almost nothing") if predicted.small else ""
 
     def check(self, measured: Any) -> PredictionCheck:
         """The prediction beside a recording of the changed run.

@@ -17,13 +17,13 @@ from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.gains import Gains, change_of, each_once
 from perfmagic.analysis.findings.kernels import claim
 from perfmagic.analysis.findings.verdict import failed
+from perfmagic.analysis.predict.gpus import peaks_of
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Pin
 from perfmagic.analysis.replay.changes.host import WithoutPython
 from perfmagic.analysis.replay.changes.kernels import Fused, ShorterOps
 from perfmagic.analysis.replay.prediction import Prediction, in_passing, why_no_path
 from perfmagic.analysis.timeline.activity import orphans
-from perfmagic.analysis.timeline.peaks import peaks_of
 from perfmagic.analysis.timeline.trust import COUNTS, trust
 from perfmagic.analysis.verdict import HOST_BOUND, HOST_TAIL, MIXED, NO_VERDICT, STALLED, START_UP
 from perfmagic.base import units

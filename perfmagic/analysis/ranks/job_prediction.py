@@ -11,6 +11,7 @@ import numpy as np
 from perfmagic.analysis.ranks.job_graph import JobGraph, Rendezvous, job_graph
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.analysis.replay.changes.change import Change, OnTime, applied
+from perfmagic.analysis.replay.changes.gpu import OnGpu
 from perfmagic.analysis.replay.critical_path import CriticalPath, critical_path
 from perfmagic.analysis.replay.graph import Graph, Links
 from perfmagic.analysis.replay.prediction import (
@@ -101,7 +102,9 @@ class JobReplay:
                     others_stay = on_time(others_stay, places) if in_time else others_stay
                     alone_ns = int(others_stay.replayed_ns().max()) - job.begins_ns
         taken_ns = [int(times.max()) - job.begins_ns for job, times in replays]
-        prediction = interval(words, self.path.run_ns, taken_ns, bound=any(change.at_most for change in every))
+        spreads = (c.spread(self.readings[rank].stays) for rank, of_rank in changes.items() for c in of_rank)
+        bound = any(change.at_most for change in every)
+        prediction = interval(words, self.path.run_ns, taken_ns, bound=bound, spread=max(spreads, default=1.0))
         return replace(prediction, alone_ns=alone_ns), replays[0]
 
     def _graphs(self, *, unseen: bool) -> dict[int, Graph]:
@@ -154,6 +157,8 @@ class JobReplay:
         """Why one of the changes applies to no rank; "" where each applies to some."""
         for change in changes:
             reasons = [change.not_applicable(self.readings[rank].stays) for rank in on]
+            if isinstance(change, OnGpu) and any(reasons):  # a job on two kinds of GPU is not what was asked
+                return next(filter(None, reasons))
             if all(reasons):
                 if len(reasons) == 1:
                     return reasons[0]

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from perfmagic.analysis.predict.gpus import Gpu
 from perfmagic.base.numerics.longest import NO_NODE, longest, ordered
 from perfmagic.trace.columns import Bool, Int8, Int64
 from perfmagic.trace.model import Trace
@@ -103,7 +104,7 @@ class Graph:
     begin_of, end_of: of each call its instants, NO_NODE for calls that are none; op_node: of each op its end.
     stream: of each op.
     unexplained_ns: of each op how long it began after everything known that it waits for.
-    pinned: ops that a change copies from pinned memory, rows of trace.ops.
+    pinned: ops that a change copies from pinned memory, rows of trace.ops.  gpu: that a change runs all on.
     given_up: edges that would go back in time.  waits: stream waits, (op, op it waits for).  waits_known: whether the
     record names them, or they were inferred from times.
     """
@@ -127,6 +128,7 @@ class Graph:
     waits: tuple[tuple[int, int], ...] = ()
     waits_known: bool = True
     pinned: tuple[int, ...] = ()
+    gpu: Gpu | None = None
     given_up: int = 0
     n_hand_overs: int = 0
     n_full_queue: int = 0

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from perfmagic.analysis.predict.gpus import PREDICTED, Gpu
 from perfmagic.analysis.replay.graph import Graph
 from perfmagic.analysis.replay.prediction import Prediction
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.longest import NO_NODE
 from perfmagic.trace.columns import NONE, Int32, Int64, Remark
-from perfmagic.trace.model import Trace, make_trace
+from perfmagic.trace.model import DeviceInfo, Trace, make_trace
 
 
 def predicted_trace(prediction: Prediction) -> Trace:
@@ -50,6 +51,7 @@ def predicted_trace(prediction: Prediction) -> Trace:
             end_ns=end_ns,
             returned_ns=None if meta.returned_ns is None else min(end_ns, moved.main_at(meta.returned_ns)),
             notes=(Remark("predicted", predicted), *meta.notes),
+            devices=tuple(_on(graph.gpu, info) for info in meta.devices) if graph.gpu else meta.devices,
             predicted=changes,
         ),
         ops=ops,
@@ -63,6 +65,12 @@ def predicted_trace(prediction: Prediction) -> Trace:
         input_values=trace.input_values,
         collectives=trace.collectives,
     )
+
+
+def _on(gpu: Gpu, info: DeviceInfo) -> DeviceInfo:
+    """A device as the one that it is replayed on."""
+    kind = "rocm" if gpu.is_amd else "cuda"
+    return DeviceInfo(info.index, kind, gpu.name + PREDICTED, multiprocessors=gpu.multiprocessors)
 
 
 def _names(graph: Graph) -> tuple[tuple[str, ...], Int32]:

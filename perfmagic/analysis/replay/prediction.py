@@ -186,6 +186,7 @@ class Prediction:
     the better end of each assumption; of a bound the least of all.
     at_most: a change removes what none can remove better: the gain is a bound.
     refused: why nothing is predicted, "" where something is; the times are then the recorded one.
+    spread: the factor by which the model of another GPU may be off, which the interval has; 1 for all else.
     alone_ns: what it would take at most where the other ranks, which are not in the record, do not change; None where
     nothing is communicated. All other times are of ranks that gain as much.
     graph, times_ns: the changed graph and when its instants would be, None where refused.
@@ -201,6 +202,7 @@ class Prediction:
     graph: Graph | None = None
     times_ns: Int64 | None = None
     alone_ns: int | None = None
+    spread: float = 1.0
 
     @property
     def if_others(self) -> bool:
@@ -232,9 +234,9 @@ def if_others(prediction: Prediction) -> str:
 def predict(readings: Readings, changes: Sequence[Change]) -> Prediction:
     """What some changes together would make of a run."""
     recorded_ns = readings.run_ns
-    words = tuple(change.description for change in changes)
     reasons = (change.not_applicable(readings.stays) for change in changes)
     why = not_predictable(readings.stays) or next(filter(None, reasons), "")
+    words = tuple(change.description if why else change.described(readings.stays) for change in changes)
     if why or not changes:
         return Prediction(words, recorded_ns, recorded_ns, recorded_ns, recorded_ns, refused=why)
     replays: list[tuple[Graph, Int64]] = []
@@ -243,26 +245,31 @@ def predict(readings: Readings, changes: Sequence[Change]) -> Prediction:
             changed = applied(graph, changes, best=best)
             replays.append((changed, changed.replayed_ns()))
     taken = [int(times.max()) - readings.stays.begins_ns for _, times in replays]
-    prediction = interval(words, recorded_ns, taken, bound=any(change.at_most for change in changes))
+    spread = max(change.spread(readings.stays) for change in changes)
+    prediction = interval(words, recorded_ns, taken, bound=any(change.at_most for change in changes), spread=spread)
     changed, times_ns = replays[0]
     others = with_others(readings.stays.trace)
     alone_ns = int(not_earlier(changed, others).replayed_ns().max()) - readings.stays.begins_ns if len(others) else None
     return replace(prediction, graph=changed, times_ns=times_ns, alone_ns=alone_ns)
 
 
-def interval(words: tuple[str, ...], recorded_ns: int, taken_ns: Sequence[int], *, bound: bool) -> Prediction:
+def interval(
+    words: tuple[str, ...], recorded_ns: int, taken_ns: Sequence[int], *, bound: bool, spread: float = 1.0
+) -> Prediction:
     """What is predicted where a run would take one of several times, of which the first is the expected one.
 
-    words: of the changes.  bound: a change removes what none can remove better.
+    words: of the changes.  bound: a change removes what none can remove better.  spread: as of a prediction; it was
+    measured on whole records, so that no margin of the replay is added.
     """
-    margin_ns = 0 if bound else int(MARGIN_FRAC * float(np.mean(taken_ns)))
+    margin_ns = 0 if bound or spread > 1 else int(MARGIN_FRAC * float(np.mean(taken_ns)))
     return Prediction(
         words,
         recorded_ns,
         expected_ns=min(taken_ns) if bound else taken_ns[0],
-        low_ns=max(0, min(taken_ns) - margin_ns),
-        high_ns=max(taken_ns) + margin_ns,
+        low_ns=max(0, round(min(taken_ns) / spread) - margin_ns),
+        high_ns=round(max(taken_ns) * spread) + margin_ns,
         at_most=bound,
+        spread=spread,
     )
 
 

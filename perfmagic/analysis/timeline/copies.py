@@ -113,12 +113,22 @@ def pinned_bus(trace: Trace, device: int) -> Bus | None:
         pageable = _measured(trace, device, pageable=True)
         twice = phrase("twice that of pageable memory on a simulated device")
         return Bus(2 * pageable, twice) if pageable else None
-    if _ON_THE_CHIP.search(info.name):
-        return None
-    generation = next((number for pattern, number in _GENERATION if pattern.search(info.name)), None)
+    generation = _generation(info.name)
     if generation is None:
         return None
     return Bus(_PCIE[generation], phrase("assumed for PCIe {n}.0 ×16", n=generation), measured=False)
+
+
+def pcie_bytes_per_s(name: str) -> float | None:
+    """What a pinned copy reaches to a device of that name over 16 lanes of PCIe; None where its link is not known."""
+    generation = _generation(name)
+    return None if generation is None else _PCIE[generation]
+
+
+def _generation(name: str) -> int | None:
+    if _ON_THE_CHIP.search(name):
+        return None
+    return next((number for pattern, number in _GENERATION if pattern.search(name)), None)
 
 
 def _measured(trace: Trace, device: int, *, pageable: bool) -> float | None:

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from perfmagic.analysis.predict.gpus import Peaks, peaks_of
 from perfmagic.analysis.timeline.kernels import categories
 from perfmagic.analysis.timeline.origin import Places, Source, frames, modules, origins
-from perfmagic.analysis.timeline.peaks import Peaks, peaks_of
 from perfmagic.base.errors import TraceError
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.intervals import coded, distinct

@@ -157,7 +157,7 @@ def test_no_sentence_about_ranks_is_left_in_english() -> None:
 @pytest.mark.parametrize("made", CHANGES, ids=lambda made: made.__name__)
 def test_no_prediction_is_left_in_english(made: Callable[..., Change]) -> None:
     result = TimelineResult(real_trace("dlrm_8ranks/worker0_step_12.1694128201545"))
-    given = {"no_python": {"line": 3}}.get(made.__name__, {})
+    given = {"no_python": {"line": 3}, "on": {"gpu": "H100"}}.get(made.__name__, {})
     prediction = result.what_if(made(**given))
     assert english_in([prediction.sentence], result.trace) == []
     assert HAN.search(prediction.text())

@@ -53,6 +53,14 @@ class Change(ABC):
     def description(self) -> str:
         """What would be done: "pin the copies of line 3"."""
 
+    def described(self, graph: Graph) -> str:
+        """The description, with what is known of it for this graph."""
+        return self.description
+
+    def spread(self, graph: Graph) -> float:
+        """The factor by which the whole run may be shorter or longer than predicted, for a model's own error."""
+        return 1.0
+
     @abstractmethod
     def apply(self, graph: Graph, *, best: bool) -> Graph:
         """The changed graph: the instants of `graph`, which is not changed, and maybe more."""

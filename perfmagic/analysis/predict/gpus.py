@@ -9,8 +9,8 @@ part of one (MIG).
 bfloat16 of A100, H100, H200, B200, MI300X, MI325X and MI250X is what torchtitan has (tools/utils.py, get_peak_flops),
 and rates of CDNA 3 are multiprocessors × 2.1 GHz × 256 for float32, 1024, 2048 and 4096 for the shorter types.
 Some drivers name an A100 by its board, PG509 (github.com/facebookincubator/AITemplate/pull/749).
-A GeForce runs above the boost clock that its rates are of, so that a share can exceed 100 %. Its float8 is left out:
-sums that torch calls fast run at twice the printed rate.
+A GeForce of a desktop runs above the boost clock that its rates are of, so that a share can exceed 100 %. Its float8
+is left out: sums that torch calls fast run at twice the printed rate.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from perfmagic.base.errors import OptionError
+from perfmagic.base.options import did_you_mean
 from perfmagic.trace.model import DeviceInfo
 
 DATA_SHEET = "data sheet"
 YOURS = "given"
+PREDICTED = ", predicted"  # behind the name of a device that a record was replayed on
 TYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 
 
@@ -67,30 +69,69 @@ class Peaks:
 
 
 @dataclass(frozen=True)
-class _Sheet:
-    """One device of the table: what the driver calls it, its multiprocessors, memory in GB, rates in TFLOP/s."""
+class Gpu:
+    """One device of the table.
+
+    pattern: what the driver calls it.  multiprocessors: AMD's compute units.  gb_per_s: of its memory.
+    tflops: rates by type.  source: the document.
+    """
 
     name: str
     pattern: str
+    generation: str
     multiprocessors: int
     gb_per_s: float
     tflops: Mapping[str, float] = field(hash=False)
     source: str
 
+    @property
+    def is_amd(self) -> bool:
+        return self.generation.startswith("cdna")
+
     def matches(self, device: DeviceInfo) -> bool:
         """Whether it is this device, whole: a slice of it (MIG, a partition) has fewer multiprocessors."""
+        if device.name == self.name + PREDICTED:
+            return True
         if not re.fullmatch(rf"(?:(?:NVIDIA|AMD|Tesla|Instinct)\s)*(?:{self.pattern})", device.name.strip()):
             return False
         return device.multiprocessors in (None, self.multiprocessors)
 
 
+def gpu_of(device: DeviceInfo) -> Gpu | None:
+    """A device by the name its driver gives; None for one that is not in the table, or is simulated."""
+    return None if device.simulated else next((gpu for gpu in GPUS if gpu.matches(device)), None)
+
+
 def peaks_of(device: DeviceInfo) -> Peaks | None:
     """The peaks of a device by the name its driver gives; None for one that is not in the table."""
-    for sheet in SHEETS:
-        if not device.simulated and sheet.matches(device):
-            rates = {dtype: value * 1e12 for dtype, value in sheet.tflops.items()}
-            return Peaks(sheet.name, rates, sheet.gb_per_s * 1e9, DATA_SHEET, sheet.source)
-    return None
+    gpu = gpu_of(device)
+    if gpu is None:
+        return None
+    rates = {dtype: value * 1e12 for dtype, value in gpu.tflops.items()}
+    return Peaks(gpu.name, rates, gpu.gb_per_s * 1e9, DATA_SHEET, gpu.source)
+
+
+def gpu_named(name: str) -> Gpu:
+    """The device that people call so: "H100" is the first of that name in the table.
+
+    Raises OptionError for a name that is not in the table, with the nearest ones.
+
+    >>> gpu_named("h100").name, gpu_named("A100 PCIe 80GB").name
+    ('H100 SXM', 'A100 PCIe 80 GB')
+    """
+    wanted = _plain(name)
+    names = {_plain(gpu.name): gpu for gpu in GPUS}
+    begun = (gpu for plain, gpu in names.items() if wanted and plain.startswith(wanted))
+    found = names.get(wanted) or next(begun, None)
+    if found is None:
+        known = [gpu.name for gpu in GPUS]
+        hint = f"{did_you_mean(name.upper(), known, 0.4)}the table has {'; '.join(known)}"
+        raise OptionError(f"on: no GPU called {name!r} is in the table", hint=hint)
+    return found
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"nvidia|geforce|amd|tesla|instinct|gpu|\W", "", name.lower())
 
 
 _V100 = (
@@ -125,94 +166,109 @@ _RTX = "NVIDIA {} GPU architecture white paper, appendix: GeForce {}; float32 su
 
 _HOPPER = {"fp64": 67, "fp32": 67, "tf32": 494.5, "fp16": 989.5, "fp8": 1979, "int8": 1979}
 _HOPPER_NVL = {"fp64": 60, "fp32": 60, "tf32": 417.5, "fp16": 835.5, "fp8": 1670.5, "int8": 1670.5}
+_VOLTA = {"fp64": 7.8, "fp32": 15.7, "fp16": 125}
 _AMPERE = {"fp64": 19.5, "fp32": 19.5, "tf32": 156, "fp16": 312, "int8": 624}
 _CDNA3 = {"fp64": 163.4, "fp32": 163.4, "tf32": 653.7, "fp16": 1307.4, "fp8": 2614.9, "int8": 2614.9}
 
-SHEETS: tuple[_Sheet, ...] = (
-    _Sheet("P100 SXM2", "P100-SXM2-16GB", 56, 732, {"fp64": 5.3, "fp32": 10.6, "fp16": 21.2}, _P100),
-    _Sheet("P100 PCIe 16 GB", "P100-PCIE-16GB", 56, 732, {"fp64": 4.7, "fp32": 9.3, "fp16": 18.7}, _P100),
-    _Sheet("P100 PCIe 12 GB", "P100-PCIE-12GB", 56, 549, {"fp64": 4.7, "fp32": 9.3, "fp16": 18.7}, _P100),
-    _Sheet("V100 SXM2", r"V100-SXM2-(?:16|32)GB(?:-LS)?", 80, 900, {"fp64": 7.8, "fp32": 15.7, "fp16": 125}, _V100),
-    _Sheet("V100 PCIe", r"V100-PCIE-(?:16|32)GB", 80, 900, {"fp64": 7, "fp32": 14, "fp16": 112}, _V100),
-    _Sheet("V100S PCIe", "V100S-PCIE-32GB", 80, 1134, {"fp64": 8.2, "fp32": 16.4, "fp16": 130}, _V100),
-    _Sheet(
-        "T4", "T4", 40, 320, {"fp32": 8.1, "fp16": 65, "int8": 130},
+GPUS: tuple[Gpu, ...] = (
+    Gpu("P100 SXM2", "P100-SXM2-16GB", "pascal", 56, 732, {"fp64": 5.3, "fp32": 10.6, "fp16": 21.2}, _P100),
+    Gpu("P100 PCIe 16 GB", "P100-PCIE-16GB", "pascal", 56, 732, {"fp64": 4.7, "fp32": 9.3, "fp16": 18.7}, _P100),
+    Gpu("P100 PCIe 12 GB", "P100-PCIE-12GB", "pascal", 56, 549, {"fp64": 4.7, "fp32": 9.3, "fp16": 18.7}, _P100),
+    Gpu("V100 SXM2", r"V100-SXM2-(?:16|32)GB(?:-LS)?", "volta", 80, 900, _VOLTA, _V100),
+    Gpu(
+        "V100 DGX Station", r"V100-DGXS-(?:16|32)GB", "volta", 80, 900, _VOLTA,
+        "NVIDIA DGX Station data sheet, 2018: 500 TFLOPS of four V100",
+    ),
+    Gpu("V100 PCIe", r"V100-PCIE-(?:16|32)GB", "volta", 80, 900, {"fp64": 7, "fp32": 14, "fp16": 112}, _V100),
+    Gpu("V100S PCIe", "V100S-PCIE-32GB", "volta", 80, 1134, {"fp64": 8.2, "fp32": 16.4, "fp16": 130}, _V100),
+    Gpu(
+        "T4", "T4", "turing", 40, 320, {"fp32": 8.1, "fp16": 65, "int8": 130},
         "NVIDIA T4 data sheet: nvidia.com/en-us/data-center/tesla-t4; bandwidth: product brief PB-09256-001",
     ),
-    _Sheet(
-        "A10", "A10", 72, 600, {"fp32": 31.2, "tf32": 62.5, "fp16": 125, "int8": 250},
+    Gpu(
+        "A10", "A10", "ampere", 72, 600, {"fp32": 31.2, "tf32": 62.5, "fp16": 125, "int8": 250},
         "NVIDIA A10 data sheet: nvidia.com/content/dam/en-zz/Solutions/Data-Center/a10/pdf/a10-datasheet.pdf",
     ),
-    _Sheet(
-        "A30", "A30", 56, 933, {"fp64": 10.3, "fp32": 10.3, "tf32": 82, "fp16": 165, "int8": 330},
+    Gpu(
+        "A10G", "A10G", "ampere", 80, 600, {"fp32": 35, "tf32": 35, "fp16": 70, "int8": 140},
+        "NVIDIA A10G data sheet, 2022: "
+        "d1.awsstatic.com/product-marketing/ec2/NVIDIA_AWS_A10G_DataSheet_FINAL_02_17_2022.pdf",
+    ),
+    Gpu(
+        "A30", "A30", "ampere", 56, 933, {"fp64": 10.3, "fp32": 10.3, "tf32": 82, "fp16": 165, "int8": 330},
         "NVIDIA A30 data sheet: "
         "nvidia.com/content/dam/en-zz/Solutions/data-center/products/a30-gpu/pdf/a30-datasheet.pdf",
     ),
-    _Sheet(
-        "A40", "A40", 84, 696, {"fp32": 37.4, "tf32": 74.8, "fp16": 149.7, "int8": 299.3},
+    Gpu(
+        "A40", "A40", "ampere", 84, 696, {"fp32": 37.4, "tf32": 74.8, "fp16": 149.7, "int8": 299.3},
         "NVIDIA A40 data sheet: images.nvidia.com/content/Solutions/data-center/a40/nvidia-a40-datasheet.pdf",
     ),
-    _Sheet("A100 SXM4 40 GB", "A100-SXM4-40GB", 108, 1555, _AMPERE, _A100),
-    _Sheet("A100 SXM4 80 GB", r"A100-SXM4-80GB|PG509-2\d\d", 108, 2039, _AMPERE, _A100),
-    _Sheet("A100 PCIe 40 GB", "A100-PCIE-40GB", 108, 1555, _AMPERE, _A100),
-    _Sheet("A100 PCIe 80 GB", "A100[- ]80GB[- ]PCIe|A100-PCIE-80GB", 108, 1935, _AMPERE, _A100),
-    _Sheet(
-        "L4", "L4", 58, 300, {"fp32": 30.3, "tf32": 60, "fp16": 121, "fp8": 242.5, "int8": 242.5},
+    Gpu("A100 SXM4 80 GB", r"A100-SXM4-80GB|PG509-2\d\d", "ampere", 108, 2039, _AMPERE, _A100),
+    Gpu("A100 SXM4 40 GB", "A100-SXM4-40GB", "ampere", 108, 1555, _AMPERE, _A100),
+    Gpu("A100 PCIe 40 GB", "A100-PCIE-40GB", "ampere", 108, 1555, _AMPERE, _A100),
+    Gpu("A100 PCIe 80 GB", "A100[- ]80GB[- ]PCIe|A100-PCIE-80GB", "ampere", 108, 1935, _AMPERE, _A100),
+    Gpu(
+        "L4", "L4", "ada", 58, 300, {"fp32": 30.3, "tf32": 60, "fp16": 121, "fp8": 242.5, "int8": 242.5},
         _ADA.format("L4", "l4"),
     ),
-    _Sheet(
-        "L40", "L40", 142, 864, {"fp32": 90.5, "tf32": 90.5, "fp16": 181.05, "fp8": 362, "int8": 362},
+    Gpu(
+        "L40", "L40", "ada", 142, 864, {"fp32": 90.5, "tf32": 90.5, "fp16": 181.05, "fp8": 362, "int8": 362},
         _ADA.format("L40", "l40"),
     ),
-    _Sheet(
-        "L40S", "L40S", 142, 864, {"fp32": 91.6, "tf32": 183, "fp16": 362.05, "fp8": 733, "int8": 733},
+    Gpu(
+        "L40S", "L40S", "ada", 142, 864, {"fp32": 91.6, "tf32": 183, "fp16": 362.05, "fp8": 733, "int8": 733},
         _ADA.format("L40S", "l40s"),
     ),
-    _Sheet(
-        "RTX 3090", "GeForce RTX 3090", 82, 936, {"fp32": 35.6, "tf32": 35.6, "fp16": 71.2, "int8": 284.7},
+    Gpu(
+        "RTX 3090", "GeForce RTX 3090", "ampere", 82, 936, {"fp32": 35.6, "tf32": 35.6, "fp16": 71.2, "int8": 284.7},
         _RTX.format("Ampere GA102", "RTX 3090"),
     ),
-    _Sheet(
-        "RTX 4090", "GeForce RTX 4090", 128, 1008,
+    Gpu(
+        "RTX 4090", "GeForce RTX 4090", "ada", 128, 1008,
         {"fp32": 82.6, "tf32": 82.6, "fp16": 165.2, "int8": 660.6},
         _RTX.format("Ada", "RTX 4090"),
     ),
-    _Sheet(
-        "RTX 5090", "GeForce RTX 5090", 170, 1792,
+    Gpu(
+        "RTX 4060 Laptop", "GeForce RTX 4060 Laptop GPU", "ada", 24, 256,
+        {"fp32": 14.6, "tf32": 14.6, "fp16": 29.1, "int8": 116.5},
+        "NVIDIA GeForce laptops, 3072 cores at up to 2370 MHz: nvidia.com/en-us/geforce/laptops/compare; a clock: Ada",
+    ),
+    Gpu(
+        "RTX 5090", "GeForce RTX 5090", "blackwell", 170, 1792,
         {"fp32": 104.8, "tf32": 104.8, "fp16": 209.5, "int8": 838},
         _RTX.format("RTX Blackwell", "RTX 5090"),
     ),
-    _Sheet("H100 SXM", "H100 80GB HBM3", 132, 3350, _HOPPER, _H100),
-    _Sheet(
-        "H100 PCIe", "H100 PCIe", 114, 2000,
+    Gpu("H100 SXM", "H100 80GB HBM3", "hopper", 132, 3350, _HOPPER, _H100),
+    Gpu(
+        "H100 PCIe", "H100 PCIe", "hopper", 114, 2000,
         {"fp64": 51, "fp32": 51, "tf32": 378, "fp16": 756.5, "fp8": 1513, "int8": 1513}, _H100_PCIE,
     ),
-    _Sheet("H100 NVL", "H100 NVL", 132, 3900, _HOPPER_NVL, _H100),
-    _Sheet("H200 SXM", "H200", 132, 4800, _HOPPER, _H200),
-    _Sheet("H200 NVL", "H200 NVL", 132, 4800, _HOPPER_NVL, _H200),
-    _Sheet("GH200 96 GB", "GH200 (?:480|120)GB", 132, 4000, _HOPPER, _GH200),
-    _Sheet("GH200 144 GB", "GH200 144G HBM3e", 132, 4900, _HOPPER, _GH200),
-    _Sheet(
-        "B200", "B200", 148, 7700,
+    Gpu("H100 NVL", "H100 NVL", "hopper", 132, 3900, _HOPPER_NVL, _H100),
+    Gpu("H200 SXM", "H200", "hopper", 132, 4800, _HOPPER, _H200),
+    Gpu("H200 NVL", "H200 NVL", "hopper", 132, 4800, _HOPPER_NVL, _H200),
+    Gpu("GH200 96 GB", "GH200 (?:480|120)GB", "hopper", 132, 4000, _HOPPER, _GH200),
+    Gpu("GH200 144 GB", "GH200 144G HBM3e", "hopper", 132, 4900, _HOPPER, _GH200),
+    Gpu(
+        "B200", "B200", "blackwell", 148, 7700,
         {"fp64": 37, "fp32": 75, "tf32": 1125, "fp16": 2250, "fp8": 4500, "int8": 4500}, _B200,
     ),
-    _Sheet(
-        "MI100", "MI100", 120, 1228.8,
+    Gpu(
+        "MI100", "MI100", "cdna1", 120, 1228.8,
         {"fp64": 11.5, "fp32": 46.1, "fp16": 184.6, "bf16": 92.3, "int8": 184.6},
         "AMD Instinct MI100 data sheet: amd.com/en/products/accelerators/instinct/mi100.html",
     ),
-    _Sheet(
-        "MI210", "MI210", 104, 1638.4, {"fp64": 45.3, "fp32": 45.3, "fp16": 181, "int8": 181},
+    Gpu(
+        "MI210", "MI210", "cdna2", 104, 1638.4, {"fp64": 45.3, "fp32": 45.3, "fp16": 181, "int8": 181},
         _MI200.format("MI210", "mi210"),
     ),
-    _Sheet(
-        "MI250, one of two dies", "MI250|MI250X / MI250", 104, 1638.4,
+    Gpu(
+        "MI250, one of two dies", "MI250|MI250X / MI250", "cdna2", 104, 1638.4,
         {"fp64": 45.3, "fp32": 45.3, "fp16": 181, "int8": 181}, _MI200.format("MI250", "mi250"),
     ),
-    _Sheet(
-        "MI250X, one of two dies", "MI250X", 110, 1638.4,
+    Gpu(
+        "MI250X, one of two dies", "MI250X", "cdna2", 110, 1638.4,
         {"fp64": 47.9, "fp32": 47.9, "fp16": 191.5, "int8": 191.5}, _MI200.format("MI250X", "mi250x"),
     ),
-    _Sheet("MI300X", "MI300X(?: VF)?", 304, 5300, _CDNA3, _MI300.format("MI300X", "mi300x")),
-    _Sheet("MI325X", "MI325X(?: VF)?", 304, 6000, _CDNA3, _MI300.format("MI325X", "mi325x")),
+    Gpu("MI300X", "MI300X(?: VF)?", "cdna3", 304, 5300, _CDNA3, _MI300.format("MI300X", "mi300x")),
+    Gpu("MI325X", "MI325X(?: VF)?", "cdna3", 304, 6000, _CDNA3, _MI300.format("MI325X", "mi325x")),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 import pytest
 
-from perfmagic.analysis.timeline.peaks import SHEETS, Peaks, peaks_of
+from perfmagic.analysis.predict.gpus import GPUS, Peaks, peaks_of
 from perfmagic.base.errors import OptionError
 from perfmagic.trace.model import DeviceInfo
 
@@ -49,9 +49,9 @@ def test_a_part_of_a_device_has_no_peak() -> None:
 
 
 def test_each_driver_name_matches_one_sheet_and_faster_types_are_faster() -> None:
-    assert len({sheet.name for sheet in SHEETS}) == len(SHEETS)
+    assert len({sheet.name for sheet in GPUS}) == len(GPUS)
     order = ("fp64", "fp32", "tf32", "fp16", "fp8")
-    for sheet in SHEETS:
+    for sheet in GPUS:
         rates = [sheet.tflops[dtype] for dtype in order if dtype in sheet.tflops]
         assert rates == sorted(rates), sheet.name
         assert ": " in sheet.source or "," in sheet.source, sheet.name
