@@ -48,6 +48,7 @@ from perfmagic.sim.results import (
 )
 from perfmagic.sim.streams import wait_for_job
 from perfmagic.sim.tensor import Buffer, Ref, SimTensor, become
+from perfmagic.sim.virtual import spend
 
 # Operators that do something other than launch one kernel.
 
@@ -197,6 +198,7 @@ def _item(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  
 
 def _view(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
+    spend("view")
     taken = Arguments(op, args, kwargs)
     specs = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key))
     base = taken.refs[0].buffer
@@ -270,6 +272,7 @@ def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     __tracebackhide__ = True
     if is_elsewhere(kwargs):
         return _elsewhere(op, args, kwargs)
+    spend("view")
     taken = Arguments(op, args, kwargs)
     spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
     index = device_index(kwargs, taken)

@@ -284,7 +284,7 @@ def choose_device(kind: str, index: int) -> Any:
     return _of_this_rank[0]
 
 
-def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = None) -> Any:
+def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = None, clock: str | None = None) -> Any:
     """The device to run on: torch.device("cuda") where there is one, else the simulated device.
 
     In a rank of %%ranks it is that rank's own device.
@@ -293,8 +293,10 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
     perfmagic.Pace); a recording keeps the pace it was made at (TimelineResult.pace).
     memory: how much memory a simulated device has, as "2GB", "512 MiB" or bytes; more raises torch.OutOfMemoryError.
     0: as much as the host gives, as at first. A CUDA device has what it has, and memory says nothing of it.
-    Raises TorchMissingError without torch, DeviceError for "cuda" where there is none and for pace or memory in a rank
-    on the CPU, OptionError for another word.
+    clock: "virtual" for a simulated device whose times are computed by the pace, also where a CUDA device is there;
+    "real" for measured ones. The process keeps it until it is given again. See docs/simulated-device.md.
+    Raises TorchMissingError without torch, DeviceError for "cuda" where there is none, for pace or memory in a rank on
+    the CPU, and for a clock in a rank or while something is recorded; OptionError for another word.
 
     >>> device = perfmagic.device("sim", pace="matmul=1ms")
     >>> x = torch.ones(8, 8, device=device)
@@ -305,11 +307,13 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
     memory_bytes = None if memory is None else bytes_given(memory)
     if kind not in ("auto", "cuda", "sim", "cpu"):
         raise OptionError(f"device kind {kind!r} is not known", hint="one of auto, cuda, sim, cpu")
+    if clock == "virtual" and kind == "auto":
+        kind = "sim"
     if _of_this_rank and kind in ("auto", _of_this_rank[0].type):
         if _of_this_rank[0].type == "cpu" and not (pace is None and memory is None):
             raise _no_device_to_slow("memory" if pace is None else "pace")
-        if _of_this_rank[0].type == "sim" and not (pace is None and memory is None):
-            importlib.import_module("perfmagic.sim").load(pace, memory_bytes=memory_bytes)
+        if _of_this_rank[0].type == "sim" and not (pace is None and memory is None and clock is None):
+            importlib.import_module("perfmagic.sim").load(pace, memory_bytes=memory_bytes, clock=clock)
         return _of_this_rank[0]
     if kind == "cpu":
         return torch.device("cpu")
@@ -319,7 +323,7 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
         raise DeviceError(message, hint='perfmagic.device("sim") gives a simulated device that behaves like one')
     if has_cuda and kind != "sim":
         return torch.device("cuda")
-    importlib.import_module("perfmagic.sim").load(pace, memory_bytes=memory_bytes)
+    importlib.import_module("perfmagic.sim").load(pace, memory_bytes=memory_bytes, clock=clock)
     importlib.import_module("perfmagic.sim").groups.register()
     return torch.device("sim", 0)
 
@@ -337,10 +341,12 @@ def bytes_given(memory: str | int) -> int:
     return size_bytes
 
 
-def devices(n: int, kind: str = "auto", *, pace: Any = None, memory: str | int | None = None) -> tuple[Any, ...]:
+def devices(
+    n: int, kind: str = "auto", *, pace: Any = None, memory: str | int | None = None, clock: str | None = None
+) -> tuple[Any, ...]:
     """n devices to run on: CUDA devices where there are n, else simulated ones.
 
-    kind, pace, memory: as in device(), memory of each device.
+    kind, pace, memory, clock: as in device(), memory of each device.
     Raises what device() raises, DeviceError for more CUDA devices than there are.
     """
     torch = require_torch("perfmagic.devices()")
@@ -352,7 +358,7 @@ def devices(n: int, kind: str = "auto", *, pace: Any = None, memory: str | int |
         raise DeviceError(message, hint=f"perfmagic.devices({n}) gives simulated devices where there are not enough")
     if kind == "auto" and torch.cuda.device_count() < n:
         kind = "sim"
-    first = device(kind, pace=pace, memory=memory)
+    first = device(kind, pace=pace, memory=memory, clock=clock)
     if first.type == "sim":
         importlib.import_module("perfmagic.sim").load(devices=n)
     return tuple(torch.device(first.type, i) for i in range(n)) if first.type != "cpu" else (first,) * n
