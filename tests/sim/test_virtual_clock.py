@@ -16,6 +16,7 @@ import perfmagic  # noqa: E402 - after the skip
 from perfmagic import sim  # noqa: E402
 from perfmagic.base.clock import now_ns, virtual_clock  # noqa: E402
 from perfmagic.base.errors import CaptureError, DeviceError, OptionError  # noqa: E402
+from perfmagic.changes import faster  # noqa: E402
 from perfmagic.sim.queues import QUEUE_LAUNCHES  # noqa: E402
 from perfmagic.sim.virtual import HOST_NS, LATENCY_NS, OP_NS  # noqa: E402
 from tests.sim_gate import in_flight  # noqa: E402
@@ -336,6 +337,20 @@ def test_a_trace_says_that_its_times_are_computed() -> None:
     assert "virtual clock" in str(timeline.result.to_dict())
 
 
+def test_a_prediction_of_a_faster_op_is_what_a_faster_pace_gives() -> None:
+    a = torch.ones(8, 8, device="sim")
+
+    def result_at(pace: str) -> Any:
+        sim.set_pace(pace)
+        with perfmagic.timeline() as timeline:
+            for _ in range(10):
+                a @ a
+        return timeline.result
+
+    before, after = result_at("matmul=20us"), result_at("matmul=10us")
+    assert before.what_if(faster("mm", 2)).predicted_ns == after.trace.meta.end_ns
+
+
 def test_a_benchmark_reads_the_clock_of_the_device() -> None:
     sim.set_pace("matmul=2ms")
     a = torch.ones(8, 8, device="sim")
@@ -357,6 +372,9 @@ def test_a_benchmark_reads_the_clock_of_the_device() -> None:
 def test_what_has_no_virtual_time_is_refused() -> None:
     with pytest.raises(OptionError, match="clock 'fast' is not known"):
         perfmagic.device("sim", clock="fast")
+    with perfmagic.timeline(lines=True) as timeline:
+        pass
+    assert "lines in functions are not followed" in timeline.result.text(details=True)
     with pytest.raises(DeviceError, match="cpu has no virtual time"), perfmagic.timeline(device="cpu"):
         pass
     with pytest.raises(DeviceError, match="ranks keep real time"):

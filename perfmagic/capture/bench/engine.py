@@ -168,7 +168,7 @@ class Phases:
         self.outcome.begin(round_id)
         self.watchers.interleaved = bool(round_id)
         # devices idle, set-up code run; an older error of a device is not this body's
-        if (load := self.host.load()) > 0:
+        if virtual_clock() is None and (load := self.host.load()) > 0:
             self.notes.note("load", load=load, cores=os.cpu_count() or 1)
         self.use.devices.refresh()
         try:
