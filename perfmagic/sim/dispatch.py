@@ -12,7 +12,7 @@ from perfmagic.base.errors import DeviceError
 from perfmagic.base.kinds import OpKind
 from perfmagic.sim import copies
 from perfmagic.sim.device import NAME, check_usable, current_lane
-from perfmagic.sim.foreign import run_foreign
+from perfmagic.sim.groups.foreign import run_foreign
 from perfmagic.sim.infer import (
     Arguments,
     Leaf,
