@@ -16,7 +16,7 @@ def unix_offset_ns() -> int:
 
     Between two calls a process can lose its core, and time_ns can step by 15.6 ms.
     """
-    if _virtual:
+    if VIRTUAL:
         return 0
     best_gap_ns, best_offset_ns = 1 << 62, 0
     for _ in range(_READINGS):
@@ -32,44 +32,45 @@ def unix_offset_ns() -> int:
 class HostClock:
     """Virtual host time in unix ns: it stands still unless somebody moves it on, from any thread.
 
+    moving: held by the thread that moves it.
     read_ns: a function in C, as interrupts in Python code that ends an object are swallowed (perfmagic.sim.blocks).
     """
 
     def __init__(self, start_ns: int) -> None:
         self._at_ns = [start_ns]
-        self._moving = threading.RLock()
+        self.moving = threading.RLock()
         self.read_ns: Callable[[], int] = partial(self._at_ns.__getitem__, 0)
 
     def advance(self, ns: int) -> int:
         """Let so much time pass, and give the time then."""
-        with self._moving:
+        with self.moving:
             self._at_ns[0] += ns
             return self._at_ns[0]
 
     def wait_until(self, ns: int) -> None:
         """Let time pass until an instant; nothing where that is over."""
-        with self._moving:
+        with self.moving:
             self._at_ns[0] = max(self._at_ns[0], ns)
 
 
 START_NS = 946_684_800 * 10**9  # 2000-01-01, so that nobody takes a virtual time for the time of day
 _host = HostClock(START_NS)
-_virtual: list[HostClock] = []  # the clock, while the process keeps virtual time
+VIRTUAL: list[HostClock] = []  # the clock, while the process keeps virtual time; a look at it is no call
 
 
 def virtual_clock() -> HostClock | None:
     """The clock of the process while it keeps virtual time; None on real time."""
-    return _virtual[0] if _virtual else None
+    return VIRTUAL[0] if VIRTUAL else None
 
 
 def keep_virtual_time(wanted: bool) -> None:
     """Keep virtual or real time from now on. Virtual time goes on where it stopped."""
-    _virtual[:] = [_host] if wanted else []
+    VIRTUAL[:] = [_host] if wanted else []
 
 
 def reader() -> Callable[[], int]:
     """What reads the host's time in ns: perf_counter_ns, or the virtual clock; the same until the clock is changed."""
-    return _virtual[0].read_ns if _virtual else time.perf_counter_ns
+    return VIRTUAL[0].read_ns if VIRTUAL else time.perf_counter_ns
 
 
 def read_ns() -> int:
@@ -90,7 +91,7 @@ _of_thread = _Turns()
 
 def thread_reader() -> Callable[[], int]:
     """What tells which thread asks, in C: its number in the system; in virtual time its turn, the same on each run."""
-    return partial(getattr, _of_thread, "number") if _virtual else threading.get_native_id
+    return partial(getattr, _of_thread, "number") if VIRTUAL else threading.get_native_id
 
 
 # The clock of the simulated device: monotonic, in unix nanoseconds.
@@ -100,4 +101,4 @@ OFFSET_NS = unix_offset_ns()
 
 def now_ns() -> int:
     """Unix time in ns that never steps back: perf_counter_ns plus an offset taken once, or virtual time."""
-    return _virtual[0].read_ns() if _virtual else time.perf_counter_ns() + OFFSET_NS
+    return VIRTUAL[0].read_ns() if VIRTUAL else time.perf_counter_ns() + OFFSET_NS

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from perfmagic.base.clock import now_ns
+from perfmagic.base.clock import VIRTUAL, now_ns
 from perfmagic.base.errors import DeviceError
 from perfmagic.base.kinds import OpKind
 from perfmagic.sim import copies
@@ -198,7 +198,8 @@ def _item(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  
 
 def _view(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
-    spend("view")
+    if VIRTUAL:
+        spend("view")
     taken = Arguments(op, args, kwargs)
     specs = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key))
     base = taken.refs[0].buffer
@@ -272,7 +273,8 @@ def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     __tracebackhide__ = True
     if is_elsewhere(kwargs):
         return _elsewhere(op, args, kwargs)
-    spend("view")
+    if VIRTUAL:
+        spend("view")
     taken = Arguments(op, args, kwargs)
     spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
     index = device_index(kwargs, taken)

@@ -155,10 +155,12 @@ class Lane:
         An interrupt either comes before the job is queued, and nothing has happened, or finds it queued in full.
         """
         at_once = self.device.at_once
-        if at_once is None:
-            self._wait_for_space()
-        else:
+        if at_once is not None:
             at_once(self, job)
+        elif self.thread is None:
+            self._start()
+        elif len(self.jobs) > QUEUE_LAUNCHES:
+            self._wait_for_space()
         job.seen = dict(self.seen)
         _through(
             chain(
@@ -199,8 +201,6 @@ class Lane:
         last.wait()
 
     def _wait_for_space(self) -> None:
-        if self.thread is None:
-            self._start()
         while len(self.jobs) > QUEUE_LAUNCHES:
             bell: SimpleQueue[None] = SimpleQueue()
             self._space_bells.append(bell)

@@ -54,7 +54,7 @@ _hooks: list[Any] = []  # torch's handle of the one that counts calls of modules
 
 
 def keep_time(*, virtual: bool) -> None:
-    """Keep virtual or real time from now on. Nothing may be queued."""
+    """Keep virtual or real time from now on, when nothing is queued."""
     keep_virtual_time(virtual)
     while _hooks:
         _hooks.pop().remove()
@@ -76,33 +76,39 @@ def _run(lane: Lane, job: Job) -> None:
     __tracebackhide__ = True
     clock = virtual_clock()
     assert clock is not None
-    lane.drop_done()
-    while len(lane.counted) > QUEUE_LAUNCHES:
-        lane.counted.popleft().wait()
-    is_op = job.kind is not None
-    launched_ns = clock.advance(HOST_NS["launch" if is_op else "event"])
-    start_ns = max(launched_ns + LATENCY_NS, lane.tail_ns, *(earlier.until_ns for earlier in job.after))
-    takes_ns = (round(job.least_s * 1e9) or OP_NS) if is_op else 0
-    lane.tail_ns = job.until_ns = job.done_ns = start_ns + takes_ns
-    executed = not job.direct
+    with clock.moving:  # threads that launch together run one op at a time, as a stream would
+        lane.drop_done()
+        while len(lane.counted) > QUEUE_LAUNCHES:
+            lane.counted.popleft().wait()
+        is_op = job.kind is not None
+        launched_ns = clock.advance(HOST_NS["launch" if is_op else "event"])
+        start_ns = max(launched_ns + LATENCY_NS, lane.tail_ns, *(earlier.until_ns for earlier in job.after))
+        takes_ns = (round(job.least_s * 1e9) or OP_NS) if is_op else 0
+        lane.tail_ns = job.until_ns = job.done_ns = start_ns + takes_ns
+        try:
+            _compute(job)
+        finally:
+            job.finish()
+        if job.kind is not None and LOG.recording and (job.error is None or not job.direct):
+            LOG.add_op(
+                start_ns, job.done_ns, job.kind, lane.device.index, lane.stream_id,
+                job.name, job.correlation, job.size_bytes, raced=job.raced,
+            )  # fmt: skip
+
+
+def _compute(job: Job) -> None:
+    """Run the body of a job, and keep what fails."""
+    __tracebackhide__ = True
     try:
         if job.body is not None:
             with _as_in_a_stream():
                 job.body()
-        executed = True
     except NotComputedError as failed:
         job.error = failed.origin
     except Exception as failed:  # noqa: BLE001 - kept: it is raised where the host waits
         job.error = failed.with_traceback(None)  # its frames would hold the caller's variables
         if not job.direct:
-            lane.device.errors.append((job.name, failed))
-    finally:
-        job.finish()
-        if job.kind is not None and executed and LOG.recording:
-            LOG.add_op(
-                start_ns, job.done_ns, job.kind, lane.device.index, lane.stream_id,
-                job.name, job.correlation, job.size_bytes, raced=job.raced,
-            )  # fmt: skip
+            job.lane.device.errors.append((job.name, failed))
 
 
 @contextmanager

@@ -252,6 +252,22 @@ def test_an_interrupt_strikes_the_line_that_launched() -> None:
     assert torch.ones(2, device="sim").sum().item() == 2
 
 
+def test_threads_that_launch_together_lose_nothing() -> None:
+    total, begin_ns = torch.zeros(1, device="sim"), now_ns()
+
+    def add() -> None:
+        for _ in range(200):
+            total.add_(1)
+
+    threads = [threading.Thread(target=add) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert now_ns() - begin_ns == 600 * OPERATOR_NS
+    assert total.item() == 600
+
+
 def test_memory_runs_out_as_on_threads() -> None:
     sim.load(memory_bytes=2**20)
     try:
