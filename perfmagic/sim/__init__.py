@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.base.clock import virtual_clock
-from perfmagic.base.errors import DeviceError, OptionError, TorchMissingError
+from perfmagic.base.errors import DeviceError, TorchMissingError
 from perfmagic.base.kinds import CallKind
 from perfmagic.sim import groups
 from perfmagic.sim.log import LOG, SimLog, SimRecords
@@ -55,9 +55,10 @@ def load(
     """Load the device "sim" if it is not loaded, and apply what is given.
 
     pace: see set_pace.  devices: the least number of devices.  memory_bytes: of each device; 0 for no limit.
-    clock: see keep_clock.
+    clock: "real" or "virtual" from now on; what is queued is waited for before. None: as it is.
 
-    Raises TorchMissingError without torch, DeviceError where this torch cannot take the device, and as keep_clock.
+    Raises TorchMissingError without torch, DeviceError where this torch cannot take the device or the clock cannot
+    change, and what failed on a device before it changes.
     """
     wanted = as_pace(pace)
     with _loading:
@@ -69,7 +70,7 @@ def load(
             _has_devices.append(True)
     _loaded_device().make_devices(devices)
     if clock is not None:
-        keep_clock(clock)
+        _keep_clock(clock)
     if wanted is not None:
         set_pace(wanted)
     if memory_bytes is not None:
@@ -99,33 +100,6 @@ def prepare() -> None:
 def loaded() -> bool:
     """Whether load() has been called."""
     return bool(_has_devices)
-
-
-def keep_clock(clock: str) -> None:
-    """Keep "real" or "virtual" time from now on; waits for what is queued.
-
-    Raises OptionError for another word, DeviceError while something is recorded or ranks are connected, and what failed
-    on a device.
-    """
-    import torch
-
-    if clock not in ("real", "virtual"):
-        raise OptionError(f"clock {clock!r} is not known", hint="real or virtual")
-    is_virtual = clock == "virtual"
-    if is_virtual == (virtual_clock() is not None):
-        return
-    if LOG.depth:
-        raise DeviceError("the clock cannot change while something is recorded", hint="choose it in a cell before")
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        message = "several processes have no common virtual clock"
-        raise DeviceError(message, hint='perfmagic.device() without clock="virtual" in ranks')
-    synchronize()
-    from perfmagic.sim import virtual
-
-    virtual.keep_time(virtual=is_virtual)
-    _paces.clear()
-    for device in _loaded_device().all_devices():
-        device.take_clock()
 
 
 def set_pace(pace: Pace | str | PaceFunction | None) -> None:
@@ -223,6 +197,27 @@ def rebuild(t: Any, requires_grad: bool, extra: dict[str, Any], index: int) -> A
     if place.type == "sim":
         load(devices=(place.index or 0) + 1)
     return tensor.adopt(t.to(place), requires_grad, extra)
+
+
+def _keep_clock(clock: str) -> None:
+    """Refused while something is recorded, or ranks are connected: their times would be of two clocks."""
+    import torch
+
+    is_virtual = clock == "virtual"
+    if is_virtual == (virtual_clock() is not None):
+        return
+    if LOG.depth:
+        raise DeviceError("the clock cannot change while something is recorded", hint="choose it in a cell before")
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        message = "several processes have no common virtual clock"
+        raise DeviceError(message, hint='perfmagic.device() without clock="virtual" in ranks')
+    synchronize()
+    from perfmagic.sim import virtual
+
+    virtual.keep_time(virtual=is_virtual)
+    _paces.clear()
+    for device in _loaded_device().all_devices():
+        device.take_clock()
 
 
 def _loaded_device() -> Any:

@@ -388,6 +388,9 @@ def test_a_benchmark_reads_the_clock_of_the_device() -> None:
 def test_what_has_no_virtual_time_is_refused() -> None:
     with pytest.raises(OptionError, match="clock 'fast' is not known"):
         perfmagic.device("sim", clock="fast")
+    for kind in ("cuda", "cpu"):
+        with pytest.raises(OptionError, match=f"{kind} has no virtual clock"):
+            perfmagic.device(kind, clock="virtual")
     with perfmagic.timeline(lines=True) as timeline:
         pass
     assert "lines in functions are not followed" in timeline.result.text(details=True)

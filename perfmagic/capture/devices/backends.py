@@ -305,16 +305,9 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
     """
     torch = require_torch("perfmagic.device()")
     memory_bytes = None if memory is None else bytes_given(memory)
-    if kind not in ("auto", "cuda", "sim", "cpu"):
-        raise OptionError(f"device kind {kind!r} is not known", hint="one of auto, cuda, sim, cpu")
-    if clock == "virtual" and kind == "auto":
-        kind = "sim"
+    kind = _kind_meant(kind, clock)
     if _of_this_rank and kind in ("auto", _of_this_rank[0].type):
-        if _of_this_rank[0].type == "cpu" and not (pace is None and memory is None):
-            raise _no_device_to_slow("memory" if pace is None else "pace")
-        if _of_this_rank[0].type == "sim" and not (pace is None and memory is None and clock is None):
-            importlib.import_module("perfmagic.sim").load(pace, memory_bytes=memory_bytes, clock=clock)
-        return _of_this_rank[0]
+        return _device_of_this_rank(pace=pace, memory_bytes=memory_bytes, clock=clock)
     if kind == "cpu":
         return torch.device("cpu")
     has_cuda = torch.cuda.is_available()
@@ -322,10 +315,34 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
         message = f"cuda was asked for, but torch {torch.__version__} sees no CUDA device here"
         raise DeviceError(message, hint='perfmagic.device("sim") gives a simulated device that behaves like one')
     if has_cuda and kind != "sim":
+        if clock is not None and sim_loaded():
+            importlib.import_module("perfmagic.sim").load(clock=clock)
         return torch.device("cuda")
     importlib.import_module("perfmagic.sim").load(pace, memory_bytes=memory_bytes, clock=clock)
     importlib.import_module("perfmagic.sim").groups.register()
     return torch.device("sim", 0)
+
+
+def _kind_meant(kind: str, clock: str | None) -> str:
+    """The kind that is asked for: a virtual clock is the simulated device's. Raises OptionError for other words."""
+    if kind not in ("auto", "cuda", "sim", "cpu"):
+        raise OptionError(f"device kind {kind!r} is not known", hint="one of auto, cuda, sim, cpu")
+    if clock not in (None, "real", "virtual"):
+        raise OptionError(f"clock {clock!r} is not known", hint="real or virtual")
+    if clock == "virtual" and kind in ("cuda", "cpu"):
+        raise OptionError(f"{kind} has no virtual clock", hint='device("sim", clock="virtual")')
+    return "sim" if clock == "virtual" else kind
+
+
+def _device_of_this_rank(**given: Any) -> Any:
+    """The rank's own device, once it has what is given (arguments of perfmagic.sim.load)."""
+    own = _of_this_rank[0]
+    said = next((name for name, value in given.items() if value is not None), "")
+    if said and own.type == "cpu":
+        raise _no_device_to_slow(said.removesuffix("_bytes"))
+    if said and own.type == "sim":
+        importlib.import_module("perfmagic.sim").load(**given)
+    return own
 
 
 def _no_device_to_slow(given: str) -> DeviceError:

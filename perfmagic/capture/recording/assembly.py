@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmagic.base import units
+from perfmagic.base.clock import virtual_clock
 from perfmagic.capture.cell import MarkLog
 from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name, torch_if_imported
 from perfmagic.capture.recording.holders import Holder, Holders, held_blocks, most_telling
@@ -336,8 +337,8 @@ def _no_ops_note(parts: _Parts, sim: SimRecords | None) -> list[Remark]:
     if n_ops or n_host_ops:
         return []
     if sim is not None:
-        message = "nothing ran on the simulated device; --device cpu records what the host did"
-        return [Remark("no_device_ops", message)]
+        instead = "" if virtual_clock() else "; --device cpu records what the host did"
+        return [Remark("no_device_ops", f"nothing ran on the simulated device{instead}")]
     if torch_if_imported() is None:
         return [Remark("no_torch", "torch is not imported: only lines of the cell were recorded")]
     return []
