@@ -5,8 +5,6 @@ No thread works and nothing sleeps. The host's time is counted, so that it comes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -14,7 +12,7 @@ import torch
 from perfmagic.base.clock import keep_virtual_time, virtual_clock
 from perfmagic.sim import torch_private
 from perfmagic.sim.log import LOG
-from perfmagic.sim.queues import QUEUE_LAUNCHES, AtOnce, Job, Lane, NotComputedError
+from perfmagic.sim.queues import QUEUE_LAUNCHES, AtOnce, Body, Job, Lane, NotComputedError
 
 # What the host needs, in ns. An assumption, and no measurement: a fast host, without a profiler. Records of GPUs show
 # 15 to 107 µs between launches, profiler included (SAM, HTA and torch's own example traces).
@@ -101,8 +99,7 @@ def _compute(job: Job) -> None:
     __tracebackhide__ = True
     try:
         if job.body is not None:
-            with _as_in_a_stream():
-                job.body()
+            _as_in_a_stream(job.body)
     except NotComputedError as failed:
         job.error = failed.origin
     except Exception as failed:  # noqa: BLE001 - kept: it is raised where the host waits
@@ -111,16 +108,19 @@ def _compute(job: Job) -> None:
             job.lane.device.errors.append((job.name, failed))
 
 
-@contextmanager
-def _as_in_a_stream() -> Iterator[None]:
-    """The state of a stream's thread, in which results are the same bit for bit: one core, no modes, no gradients."""
+def _as_in_a_stream(body: Body) -> None:
+    """Run it as a stream's thread would, so that results are the same bit for bit: one core, no modes, no gradients."""
+    __tracebackhide__ = True
     threads = torch.get_num_threads()
-    with ExitStack() as stack:
+    if threads != 1:
+        torch.set_num_threads(1)
+    try:
+        with torch_private.without_modes(), torch.inference_mode():
+            if torch.is_autocast_enabled("cpu"):
+                with torch.autocast("cpu", enabled=False):
+                    body()
+            else:
+                body()
+    finally:
         if threads != 1:
-            stack.callback(torch.set_num_threads, threads)
-            torch.set_num_threads(1)
-        if torch.is_autocast_enabled("cpu"):
-            stack.enter_context(torch.autocast("cpu", enabled=False))
-        stack.enter_context(torch_private.without_modes())
-        stack.enter_context(torch.inference_mode())
-        yield
+            torch.set_num_threads(threads)
