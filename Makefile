@@ -9,6 +9,9 @@
 # LAB_ARGS   more options for JupyterLab: --no-browser on a machine without one, --allow-root in a container
 # PIP_ARGS   more options for pip, for example an index that holds torch builds without CUDA: they are a tenth of the size
 
+# images of containers often set it; each of the hundreds of processes of the tests would compile torch and itself again
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 PIP_ARGS ?=
 LAB_ARGS ?=

@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # for the driving of JupyterLab, which the tests share
 
-from perfmagic.api.timelines import open_trace  # noqa: E402  the checkout's own, after its path is known
+from perfmagic.api.opening import open_trace  # noqa: E402  the checkout's own, after its path is known
 from perfmagic.cli import main as command  # noqa: E402
 from perfmagic.view.timeline.picture.timeline import timeline_svg  # noqa: E402
 from tests.browser.chromium import FLAGS, FRESH, HAS_FONTS, executable, fonts  # noqa: E402

@@ -21,13 +21,14 @@ _NAMES = {
     "perfmagic.analysis.timeline.peaks": "Peaks",
     "perfmagic.api.benchmarks": "bench measurement sweep syncbench",
     "perfmagic.api.comparisons": "compare",
+    "perfmagic.api.opening": "open_snapshot open_trace open_traces",
     "perfmagic.api.ranks.files": "open_ranks",
     "perfmagic.api.ranks.session": "ranks",
     "perfmagic.api.ranks.sweeps": "sweep_ranks",
     "perfmagic.api.rooflines": "roofline",
     "perfmagic.api.saved": "load",
-    "perfmagic.api.timelines": "device devices explain graph last open_snapshot open_trace open_traces rank_findings "
-    "synchronize timeline trace_handler Benchmark Pace",
+    "perfmagic.api.timelines": "device devices explain graph last rank_findings synchronize timeline trace_handler "
+    "Benchmark Pace",
     "perfmagic.base.errors": "CaptureError DeviceError KeywordError OptionError PerfmagicError RanksError "
     "TorchMissingError TraceError",
     "perfmagic.base.language": "set_language",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.timeline.peaks import Peaks
     from perfmagic.api.benchmarks import bench, measurement, sweep, syncbench
     from perfmagic.api.comparisons import compare
+    from perfmagic.api.opening import open_snapshot, open_trace, open_traces
     from perfmagic.api.ranks.files import open_ranks
     from perfmagic.api.ranks.session import ranks
     from perfmagic.api.ranks.sweeps import sweep_ranks
@@ -64,9 +66,6 @@ if TYPE_CHECKING:
         explain,
         graph,
         last,
-        open_snapshot,
-        open_trace,
-        open_traces,
         rank_findings,
         synchronize,
         timeline,

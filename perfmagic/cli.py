@@ -176,7 +176,7 @@ def _limit_bytes(options: argparse.Namespace) -> int:
 
 def _opened(options: argparse.Namespace) -> tuple[list[TimelineResult], int]:
     """The timelines of the files that can be opened, and the exit status. Reports the others on stderr."""
-    from perfmagic.api.timelines import open_each
+    from perfmagic.api.opening import open_each
     from perfmagic.base.errors import TraceError
 
     results, status = [], 0
@@ -293,7 +293,7 @@ def _markdown_report(results: list[TimelineResult]) -> str:
     return (
         ranks_markdown(results, [job.doc for job in grouped(results)[0]])
         + "\n".join(
-            markdown(r.title, r.doc.header.sentence, r.findings, r.doc.trust, r.to_dict()) for r in results
+            markdown(r.title, r.doc.header.parts, r.findings, r.doc.trust, r.to_dict()) for r in results
         ).rstrip()
     )
 
@@ -393,7 +393,8 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     from perfmagic.analysis.findings.explain import check_rule
-    from perfmagic.api.timelines import explain, open_trace
+    from perfmagic.api.opening import open_trace
+    from perfmagic.api.timelines import explain
 
     if options.rule is not None:
         check_rule(options.rule)  # before a large file is read
@@ -406,7 +407,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _flame(options: argparse.Namespace) -> int:
-    from perfmagic.api.timelines import open_trace
+    from perfmagic.api.opening import open_trace
 
     timeline = open_trace(options.file, comm_names=options.comm_names, max_unpacked_bytes=_limit_bytes(options))
     weight = "idle" if options.idle else "time"

@@ -28,10 +28,9 @@ _NAMES = {
     "perfmagic.analysis.memory.peak": "Growth HeldBytes MemoryBlock",
     "perfmagic.analysis.memory.whatif": "WhatIf",
     "perfmagic.analysis.ranks.alignment": "Alignment",
-    "perfmagic.analysis.ranks.finding": "RankFinding",
+    "perfmagic.analysis.ranks.finding": "RankFinding RankStat",
     "perfmagic.analysis.ranks.meetings": "Meeting Message",
     "perfmagic.analysis.ranks.rank_summary": "KernelOfRanks",
-    "perfmagic.analysis.ranks.ranks": "RankStat",
     "perfmagic.analysis.ranks.scaling": "ScalingChange ScalingStat",
     "perfmagic.analysis.replay.critical_path": "JobPathPart PathPart PathShare",
     "perfmagic.analysis.replay.prediction": "CurvePoint Prediction",
@@ -93,10 +92,9 @@ if TYPE_CHECKING:
     from perfmagic.analysis.memory.peak import Growth, HeldBytes, MemoryBlock
     from perfmagic.analysis.memory.whatif import WhatIf
     from perfmagic.analysis.ranks.alignment import Alignment
-    from perfmagic.analysis.ranks.finding import RankFinding
+    from perfmagic.analysis.ranks.finding import RankFinding, RankStat
     from perfmagic.analysis.ranks.meetings import Meeting, Message
     from perfmagic.analysis.ranks.rank_summary import KernelOfRanks
-    from perfmagic.analysis.ranks.ranks import RankStat
     from perfmagic.analysis.ranks.scaling import ScalingChange, ScalingStat
     from perfmagic.analysis.replay.critical_path import JobPathPart, PathPart, PathShare
     from perfmagic.analysis.replay.prediction import CurvePoint, Prediction

@@ -23,9 +23,11 @@ def run_parts(
     given = [f"VENV={folder}", f"FLOOR={folder}", f"SANITIZE={made[2]}", f"FAILED={folder / 'failed'}"]
     given += [f"SINGLE={' '.join(single)}", f"PARTS={' '.join(after)}"]
     rules = [f"--eval={name}: ; @{command}" for name, command in commands.items()]
+    # as from a shell: `make quick`, which may run this test, hands its own state down
+    env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     return subprocess.run(
         ["make", *options, *(word for one in made for word in ("-o", str(one))), *given, *rules, "test"],
-        cwd=ROOT, capture_output=True, text=True, timeout=60,
+        cwd=ROOT, env=env, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
 
 

@@ -17,7 +17,18 @@ NAMES = {
     *("Python", "CUDA", "DDP", "CPU", "GPU", "DataLoader", "rank", "autocast", "autograd", "pace", "float16", "del"),
     *("bfloat16", "torch", "memset", "softmax", "MoE", "token", "prefill", "decode", "HtoD", "DtoH", "DtoD", "PtoP"),
     *("FLOP", "TFLOP", "ABBA", "ping", "t1", "t2", "t3", "n", "k", "s", "NUMA", "PCIe", "cuDNN", "inductor"),
-    "DistributedDataParallel",
+    *(
+        "DistributedDataParallel",
+        "PyTorch",
+        "perfmagic",
+        "KeyboardInterrupt",
+        "CUPTI",
+        "UTF",
+        "gzip",
+        "nan",
+        "inf",
+        "timeline",
+    ),
 }
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("language", TRANSLATED)]

@@ -27,6 +27,7 @@ from perfmagic.analysis.timeline.trust import COUNTS
 from perfmagic.analysis.verdict import KINDS
 from perfmagic.base.language import DOMAIN, LANGUAGES, LOCALE
 from perfmagic.trace.category import CATEGORY_WORDS
+from perfmagic.trace.kineto.repair import DAMAGE
 from perfmagic.trace.model import OF_WHAT, PACES
 from perfmagic.view.diff.tables import RANK_WORDS, TOTAL_WORDS
 from perfmagic.view.ranks.doc import HEAD, NOTE
@@ -45,7 +46,7 @@ TERMS = (  # headings and labels, which their writers look up
     *(*(kind.value for kind in Kind), NOTE, CHANGE_NOTE),
     # of reports
     "Steps", "on the host", "busy then", "compute", "communication", "copies", "lap", "ops, all threads",
-    "Phases of serving", "steps", "a step", "batch", "tokens", "rate", "prefill", "decode", "mixed", "other",
+    "Phases of serving", "exposed", "steps", "a step", "batch", "tokens", "rate", "prefill", "decode", "mixed", "other",
     "Operators on the host", "calls", "host total", "host self", "device total", "device self", "ops", "Annotations",
     "times", "host", "device busy, own thread", "ops, own thread", "Lines of the cell", "blocked", "device", "queued",
     "idle", "Waits for the device", "asked", "Python blocked", "device busy meanwhile", "Device time by operator",
@@ -72,6 +73,7 @@ TERMS = (  # headings and labels, which their writers look up
     "exposed transfer", "rest", "weak", "strong", "All numbers of the ranks",
     "tables",
     # of graphs and memory
+    "Python blocked at no cost",
     "as executed", "as the dependencies allow, one op at a time in each lane",
     "this is one run: first calls cost more, so run the cell twice; recording adds 5 to 20 µs of Python per operator",
     "lane", "operators", "work", "share of the time", "at the peak", "bytes", "blocks", "why",
@@ -89,7 +91,10 @@ TERMS = (  # headings and labels, which their writers look up
 )  # fmt: skip
 TRANSLATED = LANGUAGES[1:]
 # in a translation, what stays as it is
-CODE = re.compile(r"[A-Za-z][\w.]*[_.(=\[]\S*|nvidia-smi -\w+|--device cpu|--\w+|\"sim\"|with (?=torch)|\.[a-z]+|</?b>")
+CODE = re.compile(
+    r"[A-Za-z][\w.]*[_.(=\[]\S*|nvidia-smi -\w+|--device cpu|--\w+|\"sim\"|%%\w+|\(no name\)|with (?=torch)"
+    r"|\.[a-z]+|</?b>"
+)
 Id = str | tuple[str, str]
 
 
@@ -105,6 +110,7 @@ def templates() -> tuple[Id, ...]:
         *ACTIONS.values(),
         *COUNTED.values(),
         *COUNTS.values(),
+        *DAMAGE.values(),
         *RACES.values(),
         *PACES.values(),
         *OF_WHAT.values(),

@@ -13,8 +13,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.find import Finding, findings
-from perfmagic.analysis.ranks.finding import RankFinding
-from perfmagic.analysis.ranks.ranks import RankStat
+from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.replay.prediction import full_trust
 from perfmagic.analysis.timeline.activity import StreamStat, Syncs, streams, syncs
 from perfmagic.analysis.timeline.collectives import CollectiveStat, collectives, missing_metadata
@@ -434,10 +433,10 @@ def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:
         annotations=user_annotations(trace),
         lines=Rows((*lines(trace), *function_lines(trace)), LineStat),
         steps=marked,
-        steps_note=marked.note,
+        steps_note=translated(marked.note),
         phases=served,
-        phases_note=served.note,
-        phase_headline=phase_headline(served),
+        phases_note=translated(served.note),
+        phase_headline=translated(phase_headline(served)),
         syncs=_syncs(syncs(trace)),
         comm_names=comm_names,
         communication_kernels=comm_kernel_names(trace, comm_names),
@@ -486,7 +485,7 @@ def _device_report(trace: Trace, device: int, comm_names: str | None) -> DeviceR
         idle=_idle(trace, idle_gaps(trace, device)),
         categories=_of_device(category_times(trace, device, comm_names)),
         device_operators=_of_device(by_operator),
-        operators_note=by_operator.note,
+        operators_note=translated(by_operator.note),
         achieved=achieved(trace, device, comm_names),
         peaks=peaks_of(trace.device_info(device)),
         kernels=_of_device(kernels(trace, device, comm_names)),
@@ -495,7 +494,7 @@ def _device_report(trace: Trace, device: int, comm_names: str | None) -> DeviceR
         collectives=_of_device(collectives(trace, device, comm_names)),
         overlaps=_of_device(overlap_matrix(trace, device, comm_names)),
         memory=_memory(trace, device),
-        notes=(note,) if note else (),
+        notes=(translated(note),) if note else (),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence, Sized
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
@@ -13,6 +14,7 @@ from perfmagic.analysis.bench.result import summarise
 from perfmagic.analysis.bench.saved import format_of, kind_of, text_of
 from perfmagic.analysis.bench.sweep import FORMAT as SWEEP_FORMAT
 from perfmagic.analysis.bench.sweep import ended_at, sweep_result
+from perfmagic.analysis.findings.answers import first_answer
 from perfmagic.analysis.findings.verdict import verdict
 from perfmagic.api.options import Option, keywords
 from perfmagic.api.show import last, remember
@@ -87,7 +89,7 @@ class SamplingOptions(TypedDict, total=False):
             unset="as many as the clock needs",
             short="-n",
             metavar="N",
-            flag="calls back to back in one sample; with a device they add *per call, queued*",
+            flag="calls back to back in one sample; with a device this adds *per call, queued*",
         ),
     ]
     warmup: Annotated[
@@ -104,7 +106,7 @@ class SamplingOptions(TypedDict, total=False):
     runs: Annotated[
         int,
         Option(
-            "whole runs, each with its own warm-up; they show how far the medians of runs differ",
+            "repeat the whole run, each time with a warm-up; shows how far medians of runs differ",
             _USUAL.runs,
             metavar="N",
         ),
@@ -324,7 +326,10 @@ def finish_bench(engine: Engine) -> BenchResult:
     engine.close()
     record = engine.record()
     judged = verdict(record.trace) if record.trace is not None else None
-    return BenchResult.of(summarise(record, judged))
+    result = BenchResult.of(summarise(record, judged))
+    if record.trace is None or not result.supported_verdict:
+        return result
+    return replace(result, answer=first_answer(record.trace, result.supported_verdict))
 
 
 def _time_of_day(unix_ns: int) -> str:

@@ -16,9 +16,9 @@ from perfmagic.analysis.diff.diff import jobs_diff, sides, trace_diff
 from perfmagic.analysis.ranks.comparison import describe_changes, describe_waiting
 from perfmagic.analysis.ranks.rank_summary import host_as_device
 from perfmagic.api.benchmarks import SamplingOptions, bench_keywords, bench_settings, load, no_function, spec_for
+from perfmagic.api.opening import open_traces
 from perfmagic.api.options import ReadOptions
 from perfmagic.api.show import remember
-from perfmagic.api.timelines import open_traces
 from perfmagic.base.errors import OptionError
 from perfmagic.base.files import file_path, open_regular
 from perfmagic.base.options import called, option

@@ -4,18 +4,20 @@ A family of options is a TypedDict. A function takes it as `**options: Unpack[Fa
 and has the decorator keywords(), which gives it the signature and the docstring that users see.
 """
 
-import argparse
 import inspect
 import os
 import re
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar, get_args, get_type_hints
 
 from perfmagic.base.display import MODES
 from perfmagic.base.language import LANGUAGES
 from perfmagic.base.options import documented
+
+if TYPE_CHECKING:
+    import argparse
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -128,14 +130,16 @@ def _annotation(option: Option, default: object) -> str:
     return f"{written} | None" if default is None and "None" not in written else written
 
 
-def add_flag(parser: argparse.ArgumentParser, option: Option, **changes: Any) -> argparse.Action:
+def add_flag(parser: "argparse.ArgumentParser", option: Option, **changes: Any) -> "argparse.Action":
     """Let a parser accept an option.  changes: arguments of add_argument() that the description does not give."""
+    from argparse import BooleanOptionalAction  # functions have no flags
+
     how: dict[str, Any] = {"help": option.flag_help().replace("%", "%%"), "default": option.default}
     if option.metavar:
         numbers = [kind for kind in _NUMBERS if kind in (option.type, *get_args(option.type))]
         how |= {"type": numbers[0] if numbers else str, "choices": option.choices, "metavar": option.metavar}
     else:
-        how["action"] = argparse.BooleanOptionalAction if option.type == (bool | None) else "store_true"
+        how["action"] = BooleanOptionalAction if option.type == (bool | None) else "store_true"
     return parser.add_argument(*option.flags, **how | changes)
 
 
@@ -245,7 +249,7 @@ class RankDeviceOptions(TypedDict, total=False):
             "",
             unset="what fits the device",
             metavar="NAME",
-            more="; models that hold torch's own groups must be made again after a failure",
+            more="; models that hold torch's own groups must be recreated after a failure",
         ),
     ]
 
@@ -256,10 +260,10 @@ class RanksOptions(RankDeviceOptions, total=False):
     cluster: Annotated[
         str,
         Option(
-            "a running ipyparallel cluster, a rank beside each of its engines: its profile, its id, PROFILE/ID or its "
+            "a running ipyparallel cluster, with a rank beside each engine: its profile, its id, PROFILE/ID or its "
             "connection file; `local` is this machine",
             "",
-            unset="those that run",
+            unset="the running ranks",
             metavar="NAME|FILE",
             more=". See [ranks.md](ranks.md)",
         ),
@@ -275,24 +279,25 @@ class RanksSweepOptions(RankDeviceOptions, MemoryOptions, total=False):
     strong: Annotated[
         bool,
         Option(
-            "all ranks share one work, which the code divides by world_size; else each has the same work",
+            "ranks share a fixed amount of work, which the code divides by world_size; else each has that amount",
             default=False,
-            flag="of a sweep: all ranks share one work, which the cell divides by `world_size`; else each has the same",
+            flag="in a sweep: ranks share a fixed amount of work, which the cell divides by `world_size`; else each "
+            "has that amount",
         ),
     ]
     runs: Annotated[
         int,
         Option(
-            "recorded runs for each number of ranks; the one of median time counts",
+            "recorded runs for each number of ranks; the run of median time counts",
             RUNS,
             metavar="R",
             short="-r",
-            flag="of a sweep: recorded runs for each number; the one of median time counts",
+            flag="in a sweep: recorded runs for each number; the run of median time counts",
         ),
     ]
     warmup: Annotated[
         int,
-        Option("runs before these; 0 for none", WARMUP, metavar="N", flag="of a sweep: runs before these; 0 for none"),
+        Option("runs before these; 0 for none", WARMUP, metavar="N", flag="in a sweep: runs before these; 0 for none"),
     ]
 
 
@@ -303,7 +308,7 @@ class Settings(TypedDict, total=False):
         str,
         Option(
             "What a result leaves in the notebook: auto, widget, static or html. PERFMAGIC_DISPLAY in the environment "
-            "goes before the configuration file, and what is set in the session before both.",
+            "overrides the configuration file, and what is set in the session overrides both.",
             "auto",
             choices=MODES,
         ),
@@ -311,8 +316,8 @@ class Settings(TypedDict, total=False):
     language: Annotated[
         str,
         Option(
-            "The language of answers: en or zh. PERFMAGIC_LANGUAGE in the environment goes before the configuration "
-            "file, and what is set in the session before both.",
+            "The language of answers: en or zh. PERFMAGIC_LANGUAGE in the environment overrides the configuration "
+            "file, and what is set in the session overrides both.",
             "en",
             choices=LANGUAGES,
         ),

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass, replace
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from pathlib import Path
 from string import Formatter
 from typing import Any, TypeVar
@@ -91,14 +91,15 @@ def _words(
     # gettext of "" is the catalogue's header
     form = translations.ngettext(template, many, n) if many else template and translations.gettext(template)
     text = form.format(**values) if translations is _ENGLISH else _spaced(form, values)
-    words = Words(text[:1].upper() + text[1:] if is_sentence else text)
+    words = Words(text[:1].upper() + text[1:] if is_sentence and translations is _ENGLISH else text)
     words.template, words.many, words.n, words.values, words.is_sentence = template, many, n, values, is_sentence
     return words
 
 
-_NARROW_BESIDE_HAN = re.compile(r"[\u4e00-\u9fff][\w<.`]|[\w%)\]`][\u4e00-\u9fff]", re.ASCII)
-_WIDE = re.compile(r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
-_MARK = re.compile(r"[\u3000-\u303f\uff00-\uffef]")
+# patterns as text, compiled where a text is Chinese
+_NARROW_BESIDE_HAN = r"(?a:[\u4e00-\u9fff][\w<.`]|[\w%)\]`][\u4e00-\u9fff])"
+_WIDE = r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"
+_MARK = r"[\u3000-\u303f\uff00-\uffef]"
 
 
 def _spaced(form: str, values: dict[str, object]) -> str:
@@ -112,11 +113,12 @@ def _spaced(form: str, values: dict[str, object]) -> str:
 
 
 def _join(left: str, right: str) -> str:
-    if left.endswith(" ") and (_MARK.match(right) or (_WIDE.match(left[-2:-1]) and _WIDE.match(right))):
+    mark, wide = partial(re.match, _MARK), partial(re.match, _WIDE)
+    if left.endswith(" ") and (mark(right) or (wide(left[-2:-1]) and wide(right))):
         left = left[:-1]
-    if right.startswith(" ") and (_MARK.match(left[-1:]) or (_WIDE.match(left[-1:]) and _WIDE.match(right[1:2]))):
+    if right.startswith(" ") and (mark(left[-1:]) or (wide(left[-1:]) and wide(right[1:2]))):
         right = right[1:]
-    return f"{left} {right}" if _NARROW_BESIDE_HAN.fullmatch(left[-1:] + right[:1]) else left + right
+    return f"{left} {right}" if re.fullmatch(_NARROW_BESIDE_HAN, left[-1:] + right[:1]) else left + right
 
 
 @cache

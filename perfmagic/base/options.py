@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import warnings
@@ -127,5 +126,7 @@ _said: set[str] = set()
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """The nearest of the known words as a question with a space behind it, "" where none is near."""
-    nearest = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    from difflib import get_close_matches
+
+    nearest = get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"did you mean {nearest[0]}? " if nearest else ""

@@ -8,8 +8,6 @@ import sys
 import time
 from typing import TextIO
 
-from wcwidth import wcwidth
-
 from perfmagic.base.units import count, plural
 
 ALARM = "race"  # what stands in the first column of a sentence to be seen before all others
@@ -21,13 +19,14 @@ WIDEST_PROSE = 120  # columns: longer lines are hard to read
 _SMALLEST_PIECE = 8  # letters that a word keeps when it is cut
 _HEAD_FRAC = 0.55  # of a text whose middle is cut, what stands before
 _WORD = re.compile(r"\w+")
+# patterns as text: to compile them takes milliseconds, and most programs use none
 # beside a letter of Chinese or Japanese a line may end, but not before a mark that closes nor behind one that opens
 _WIDE = "\u2e80-\u2fff\u3040-\u9fff\uf900-\ufaff"
 _CLOSING, _OPENING = "，。、：；！？）》」』", "（《「『"
 _NOT_FIRST, _NOT_LAST = f"{_CLOSING}…”’\"')\\],.:;!?%\u00a0", f"{_OPENING}“‘\"'(\\[\u00a0"
-_BREAK = re.compile(f"(?<=[{_WIDE}{_CLOSING}])(?=[^{_NOT_FIRST}])|(?<=[^{_NOT_LAST}])(?=[{_WIDE}{_OPENING}])")
+_BREAK = f"(?<=[{_WIDE}{_CLOSING}])(?=[^{_NOT_FIRST}])|(?<=[^{_NOT_LAST}])(?=[{_WIDE}{_OPENING}])"
 # what XML 1.0 cannot hold, and what would turn the direction of the text around it
-_UNFIT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNFIT = "[^\t\n\r\x20-\x7e\x85\xa0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def width() -> int:
@@ -51,7 +50,7 @@ def width() -> int:
 
 def columns(text: str) -> int:
     """How many columns of a terminal a line of text takes."""
-    return len(text) if text.isascii() else sum(_cells(c) for c in text)
+    return len(text) if text.replace("…", ".").isascii() else sum(_cells(c) for c in text)
 
 
 def cut_to_columns(text: str, max_columns: int) -> str:
@@ -98,7 +97,7 @@ def split_at_breaks(text: str) -> list[tuple[str, str]]:
     return [
         ("" if i else " ", part)
         for word in text.split(" ")
-        for i, part in enumerate(_BREAK.split(word) if not word.isascii() else [word])
+        for i, part in enumerate(re.split(_BREAK, word) if not word.isascii() else [word])
     ]
 
 
@@ -153,7 +152,7 @@ def printable(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Other people's text as XML character data and attribute values."""
-    plain = _UNFIT.sub("\ufffd", text)
+    plain = re.sub(_UNFIT, "\ufffd", text)
     return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
@@ -176,6 +175,8 @@ def for_terminal(text: str, stream: TextIO) -> str:
 
 
 def _cells(character: str) -> int:
+    from wcwidth import wcwidth  # slow to import, and most names are ASCII
+
     n = wcwidth(character)
     return n if n >= 0 else 1  # a control character
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from perfmagic.api.opening import open_each
 from perfmagic.api.options import ReadOptions
 from perfmagic.api.show import show
-from perfmagic.api.timelines import open_each
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.files import file_path
 from perfmagic.magics.running.options import Parser

@@ -26,7 +26,7 @@ from perfmagic.analysis.timeline.steps import steps
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.files import write_text
-from perfmagic.base.language import listed
+from perfmagic.base.language import counted, listed, phrase
 from perfmagic.base.numerics.intervals import Intervals, clip, intersect, total_ns
 from perfmagic.base.options import did_you_mean
 from perfmagic.results.result import Result
@@ -143,16 +143,17 @@ class Selection:
         if self.step is not None:
             rows = {row.number: row for row in steps(trace)}
             row = _chosen("step", self.step, rows, "torch.profiler marks steps where its step() is called")
-            return _one(row.start_ns, row.end_ns), f"in step {row.number}"
+            return _one(row.start_ns, row.end_ns), phrase("in step {n}", n=row.number)
         if self.line is not None:
             known = {line: line for line in np.unique(trace.marks.line).tolist() if line}
             line = _chosen("line", self.line, known, "%%timeline records the lines of a cell")
-            return time_on_line(trace, line), f"on line {line}"
+            return time_on_line(trace, line), phrase("on line {line}", line=line)
         if self.answer is not None:
             all_answers = dict(enumerate(answers().answers, 1))
             chosen = _chosen("answer", self.answer, all_answers, "t.answers lists them")
-            return _one(chosen.start_ns, chosen.end_ns), f"in the time of answer {self.answer} ({chosen.headline})"
-        return _one(trace.meta.start_ns, trace.meta.end_ns), "in the whole record"
+            words = phrase("in the time of answer {n} ({headline})", n=self.answer, headline=chosen.headline)
+            return _one(chosen.start_ns, chosen.end_ns), words
+        return _one(trace.meta.start_ns, trace.meta.end_ns), phrase("in the whole record")
 
 
 def _one(start_ns: int, end_ns: int) -> Intervals:
@@ -169,9 +170,9 @@ def _chosen(what: str, asked: int, known: dict[int, ValueT], without: str) -> Va
 
 def _window_words(trace: Trace, start_ns: int, end_ns: int) -> str:
     if len(trace.ops) and end_ns <= trace.ops.start_ns[0]:
-        return "before the first device op"
+        return phrase("before the first device op")
     start, end = (units.duration(at_ns - trace.meta.start_ns) for at_ns in (start_ns, end_ns))
-    return f"from {start} to {end}"
+    return phrase("from {start} to {end}", start=start, end=end)
 
 
 def flame_of(
@@ -200,11 +201,17 @@ def flame_of(
         raise TraceError(f"nothing was recorded on {_whose(trace, threads)} {words}", hint=HOW_TO_RECORD)
     shown = tuple(dict.fromkeys(path.thread for path in paths))
     length, whose = units.duration(total_ns(where)), _whose(trace, shown)
-    sentence = f"Python on {whose}, {length} {words}"
+    sentence = phrase("Python on {threads}, {time} {when}", threads=whose, time=length, when=words)
     if weight == "idle":
-        sentence = f"Python on {whose} while {facts.the_device} was idle and waited for it, {length} {words}"
-    label = devices_label(trace.meta.devices)
-    return FlameResult(Flame(f"{sentence}; {what_was_recorded(paths)}", weight, label, trace.simulated, paths))
+        sentence = phrase(
+            "Python on {threads} while {device} was idle and waited for it, {time} {when}",
+            threads=whose,
+            device=facts.the_device,
+            time=length,
+            when=words,
+        )
+    said = phrase("{a}; {b}", a=sentence, b=what_was_recorded(paths))
+    return FlameResult(Flame(said, weight, devices_label(trace.meta.devices), trace.simulated, paths))
 
 
 def _chosen_threads(trace: Trace, thread: int | None, *, by_thread: bool) -> tuple[int, ...]:
@@ -228,5 +235,6 @@ def _waited(facts: Facts, where: Intervals, words: str) -> Intervals:
 
 def _whose(trace: Trace, threads: Sequence[int]) -> str:
     if len(threads) > 1:
-        return units.plural(len(threads), "thread")
-    return "the main thread" if threads[0] == python_thread(trace) else f"thread {threads[0]}"
+        return counted(len(threads), "{n} thread", "{n} threads")
+    main = threads[0] == python_thread(trace)
+    return phrase("the main thread") if main else phrase("thread {n}", n=threads[0])

@@ -12,7 +12,7 @@ from perfmagic.analysis.graph.late import LateNode, late_nodes
 from perfmagic.analysis.graph.nodes import GraphNode
 from perfmagic.base import units
 from perfmagic.base.errors import CaptureError, TraceError
-from perfmagic.base.language import translated
+from perfmagic.base.language import chained, counted, phrase, translated
 from perfmagic.results.result import Result
 from perfmagic.trace.columns import SeenOps
 from perfmagic.trace.model import Trace, devices_label
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from perfmagic.view.graph.doc import GraphDoc
 
-NOTHING = "no operator of torch ran"
+NOTHING = phrase("no operator of torch ran")
 _ON_HOST = "this machine's CPU"
 
 
@@ -147,11 +147,16 @@ class GraphResult(Result):
 
     @property
     def _about(self) -> str:
-        """The operators and their work, what could run concurrently and what did."""
+        """The operators and their work, how many lanes could be busy at once, and how many were."""
         graph = self._graph
-        return (
-            f"{units.plural(len(graph.nodes), 'operator')} · {units.duration(graph.work_ns)} of work · on average "
-            f"{units.significant(self.could, 2)} could, {units.significant(self.did, 2)} did run concurrently"
+        return counted(
+            len(graph.nodes),
+            "{n} operator · {work} of work · on average {could} of {lanes} could be busy, {did} were",
+            "{n} operators · {work} of work · on average {could} of {lanes} could be busy, {did} were",
+            work=units.duration(graph.work_ns),
+            could=units.significant(graph.work_ns / max(1, graph.possible_ns), 2),
+            lanes=counted(len(graph.lanes), "{n} lane", "{n} lanes"),
+            did=units.significant(self.did, 2),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -177,19 +182,19 @@ class GraphResult(Result):
         """What decides and what to do.  details: lanes, what could have begun earlier, the critical path, notes."""
         from perfmagic.view.graph.writers import graph_text
 
-        return self._nothing() if self.is_empty else graph_text(self._doc(), details=details)
+        return translated(self._nothing()) if self.is_empty else graph_text(self._doc(), details=details)
 
     def html(self) -> str:
         """What decides and what to do, the picture, and the rest, which opens with a click."""
         from perfmagic.view.graph.writers import graph_html, nothing_html
 
-        return nothing_html(self._nothing()) if self.is_empty else graph_html(self._doc())
+        return nothing_html(translated(self._nothing())) if self.is_empty else graph_html(self._doc())
 
     def markdown(self) -> str:
         """What decides and what to do, and the work of each lane, as GitHub's Markdown."""
         from perfmagic.view.graph.writers import graph_markdown
 
-        return f"{self._nothing()}\n" if self.is_empty else graph_markdown(self._doc())
+        return f"{translated(self._nothing())}\n" if self.is_empty else graph_markdown(self._doc())
 
     def svg(self) -> str:
         """The picture: what depends on what, step by step, and both schedules below it."""
@@ -198,14 +203,17 @@ class GraphResult(Result):
         return graph_svg(self._doc())
 
     def _nothing(self) -> str:
-        failed = f". The code failed: {self.trace.meta.failed}" if self.trace.meta.failed else ""
-        return f"Graph: {self._unread() or NOTHING}{failed}"
+        nothing, failed = phrase("Graph: {nothing}", nothing=self._unread() or NOTHING), self.trace.meta.failed
+        return chained("{a}. {b}", (nothing, phrase("The code failed: {failed}", failed=failed) if failed else ""))
 
     def _unread(self) -> str:
         if not self.seen.unread:
             return ""
-        n = units.plural(self.seen.unread, "operator")
-        return f"{n} used tensors that do not say which memory they have, and are left out"
+        return counted(
+            self.seen.unread,
+            "{n} operator used tensors that do not say which memory they have, and are left out",
+            "{n} operators used tensors that do not say which memory they have, and are left out",
+        )
 
     def _notes(self) -> list[str]:
         return [*self._remarks(), *self._left_out()]

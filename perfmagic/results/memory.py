@@ -14,7 +14,7 @@ from perfmagic.analysis.memory.stack import stack
 from perfmagic.analysis.memory.whatif import WhatIf, what_if
 from perfmagic.analysis.timeline.memory import RESERVED
 from perfmagic.base.errors import OptionError, TraceError
-from perfmagic.base.language import translated
+from perfmagic.base.language import chained, phrase, translated
 from perfmagic.results.result import Result
 from perfmagic.trace.columns import HOST_DEVICE, NONE
 from perfmagic.trace.model import Trace
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from perfmagic.view.memory.doc import MemoryDoc
 
-NOTHING = "no block of memory was recorded"
+NOTHING = phrase("no block of memory was recorded")
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,25 +138,26 @@ class MemoryResult(Result):
         """The peak and what would lower it.  details: what was alive then, by line, and what rounds leave behind."""
         from perfmagic.view.memory.writers import memory_text
 
-        return self._nothing() if self.is_empty else memory_text(self._doc(), details=details)
+        return translated(self._nothing()) if self.is_empty else memory_text(self._doc(), details=details)
 
     def markdown(self) -> str:
         """The peak, what would lower it, and what was alive then, as GitHub's Markdown."""
         from perfmagic.view.memory.writers import memory_markdown
 
-        return f"{self._nothing()}\n" if self.is_empty else memory_markdown(self._doc())
+        return f"{translated(self._nothing())}\n" if self.is_empty else memory_markdown(self._doc())
 
     def html(self) -> str:
         """The peak and what would lower it, the picture, and the tables, which open with a click."""
         from perfmagic.view.memory.writers import memory_html, nothing_html
 
-        return nothing_html(self._nothing()) if self.is_empty else memory_html(self._doc())
+        return nothing_html(translated(self._nothing())) if self.is_empty else memory_html(self._doc())
 
     def _nothing(self) -> str:
-        return f"Memory: {NOTHING}{self._failed()}"
+        return chained("{a}. {b}", (phrase("Memory: {nothing}", nothing=NOTHING), self._failed()))
 
     def _failed(self) -> str:
-        return f". The code failed: {self.trace.meta.failed}" if self.trace.meta.failed else ""
+        failed = self.trace.meta.failed
+        return phrase("The code failed: {failed}", failed=failed) if failed else ""
 
     @property
     def _reserved_bytes(self) -> int:
@@ -197,4 +198,5 @@ class MemoryResult(Result):
     def __repr__(self) -> str:
         if self.is_empty:
             return self._nothing()
-        return f"Memory of {self.trace.device_info(self.ledger.device).label}: {self.sentence}{self._failed()}"
+        said = chained("{a}. {b}", (self.sentence, self._failed()))
+        return f"Memory of {self.trace.device_info(self.ledger.device).label}: {said}"

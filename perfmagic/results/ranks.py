@@ -15,19 +15,20 @@ import msgspec
 from perfmagic.analysis.bench.saved import damage_of, format_of, kind_of, of_format, read_json, text_of
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.ranks.alignment import Alignment, Ping
-from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import JobReplay, job_replay
 from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs, stretches
 from perfmagic.analysis.ranks.meetings import Meeting, Message
 from perfmagic.analysis.ranks.rank_files import FileOfRank
 from perfmagic.analysis.ranks.rank_summary import KernelOfRanks, host_as_device, kernels_of_ranks
-from perfmagic.analysis.ranks.ranks import Ranks, RankStat, arrows, ranks_of
+from perfmagic.analysis.ranks.ranks import Ranks, arrows, ranks_of
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.critical_path import CriticalPath, JobPathPart, PathShare
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.files import file_path, made_folder, write_text
+from perfmagic.base.language import counted, translated
 from perfmagic.base.terminal import escaped
 from perfmagic.results.result import Result
 from perfmagic.results.timeline import TimelineResult
@@ -210,10 +211,19 @@ class RanksResult(Result):
             return ""
         n_ranks, first = len(self.ranks.ranks), self.ranks.summaries[self.ranks.ranks[0]]
         label = devices_label(first.meta.devices)
-        who = "the rank" if n_ranks == 1 else f"any of the {n_ranks} ranks"
         if label and any(device.kind != "cpu" for device in first.meta.devices):
-            return f"nothing ran on the {label} of {who}: there is no picture; --device cpu records what the CPU did"
-        return f"nothing between ranks, and no operator, ran in {who}: there is no picture"
+            return counted(
+                n_ranks,
+                "nothing ran on the {label} of the rank: there is no picture; --device cpu records what the CPU did",
+                "nothing ran on the {label} of any of the {n} ranks: there is no picture; "
+                "--device cpu records what the CPU did",
+                label=label,
+            )
+        return counted(
+            n_ranks,
+            "nothing between ranks, and no operator, ran in the rank: there is no picture",
+            "nothing between ranks, and no operator, ran in any of the {n} ranks: there is no picture",
+        )
 
     @cached_property
     def findings(self) -> Rows[RankFinding]:
@@ -416,7 +426,7 @@ class RanksResult(Result):
         from perfmagic.view.ranks.text import ranks_answers_text, ranks_text
 
         if self.nothing:
-            return self.nothing
+            return translated(self.nothing)
         if not details:
             return ranks_answers_text(self.doc, ".text(details=True)")
         return ranks_text(self.doc)
@@ -426,7 +436,7 @@ class RanksResult(Result):
         from perfmagic.view.html import framed, paragraphs
         from perfmagic.view.ranks.writers import ranks_html
 
-        return framed(paragraphs([self.nothing])) if self.nothing else ranks_html(self.doc)
+        return framed(paragraphs([translated(self.nothing)])) if self.nothing else ranks_html(self.doc)
 
     def live(self) -> LiveView:
         """The live view: its data, and the window that it shares with this object."""

@@ -42,24 +42,19 @@ from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.files import write_text
 from perfmagic.base.language import translated
-from perfmagic.changes import faster
 from perfmagic.results.result import Result
-from perfmagic.results.what_if import Curve, WhatIfResult, checked_changes
-from perfmagic.trace.formats.chrome import write_chrome
-from perfmagic.trace.formats.npz import write_npz
-from perfmagic.trace.formats.tensorboard import write_tensorboard
 from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.rows import Rows, RowT, pandas
 from perfmagic.trace.window import window
-from perfmagic.view.timeline.doc import ViewState
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from perfmagic.results.flame import FlameResult
     from perfmagic.results.memory import MemoryResult
+    from perfmagic.results.what_if import Curve, WhatIfResult
     from perfmagic.sim import Pace
-    from perfmagic.view.timeline.doc import TimelineDoc
+    from perfmagic.view.timeline.doc import TimelineDoc, ViewState
     from perfmagic.view.timeline.lines.doc import LinesDoc
     from perfmagic.view.timeline.live_data import Wire
     from perfmagic.view.timeline.writers import LiveView
@@ -133,7 +128,7 @@ class RooflineResult(Result):
         return roofline_html(self.data)
 
 
-# Views are imported where they are drawn: a script that reads numbers need not load them.
+# Views, predictions and writers are imported where they are used: a script that reads numbers need not load them.
 
 
 SAVED_AS = (".npz", ".json", ".json.gz")
@@ -169,11 +164,17 @@ class TimelineResult(Result):
     trace: Trace
     comm_names: str | None = None
     title: str = field(default="")
-    view_state: ViewState = field(default_factory=ViewState, repr=False)
 
     def __reduce__(self) -> tuple[type[TimelineResult], tuple[Trace, str | None, str]]:
         """Pickled without what the live views show: a copy in another process has views of its own."""
         return type(self), (self.trace, self.comm_names, self.title)
+
+    @cached_property
+    def view_state(self) -> ViewState:
+        """What the live views show and have selected."""
+        from perfmagic.view.timeline.doc import ViewState
+
+        return ViewState()
 
     @property
     def selection(self) -> Trace | None:
@@ -348,6 +349,8 @@ class TimelineResult(Result):
 
         changes: of perfmagic.changes. Where the record does not carry a prediction the result says why.
         """
+        from perfmagic.results.what_if import WhatIfResult, checked_changes
+
         checked_changes("what_if", changes)
         drawn = partial(TimelineResult, comm_names=self.comm_names, title="predicted, not recorded")
         return WhatIfResult(predict(self._readings, changes), self.trace, self.comm_names, drawn)
@@ -360,6 +363,9 @@ class TimelineResult(Result):
         name: a part of the kernels' name.  line: only those that this line queued. Raises TraceError where nothing is
         predicted.
         """
+        from perfmagic.changes import faster
+        from perfmagic.results.what_if import Curve
+
         try:
             points = curve(self._readings, lambda k: faster(name, k, line), factors)
         except ValueError as error:
@@ -479,13 +485,21 @@ class TimelineResult(Result):
         """
         if not str(path).endswith(SAVED_AS):
             raise OptionError(f"{path}: a trace is saved as {', '.join(SAVED_AS)}", hint="to_html() writes a page")
-        return (write_npz if Path(path).suffix == ".npz" else write_chrome)(self.trace, path)
+        if Path(path).suffix == ".npz":
+            from perfmagic.trace.formats.npz import write_npz
+
+            return write_npz(self.trace, path)
+        from perfmagic.trace.formats.chrome import write_chrome
+
+        return write_chrome(self.trace, path)
 
     def to_tensorboard(self, folder: str | os.PathLike[str], worker: str | None = None) -> Path:
         """Write what TensorBoard's plugin torch-tb-profiler reads into a folder, made if need be, and give its path.
 
         worker: what the plugin lists it as, "rank3" or "worker" if left out. save() keeps more.
         """
+        from perfmagic.trace.formats.tensorboard import write_tensorboard
+
         return write_tensorboard(self.trace, folder, worker)
 
     def text(self, *, details: bool = False) -> str:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from perfmagic.trace.category import Category
-from perfmagic.trace.once import LONGEST_NAME
+from perfmagic.trace.once import LONGEST_NAME, once_per_name
 from perfmagic.trace.signatures import function_name
 
 
@@ -44,16 +45,17 @@ _CK_TILE = r"^(?:_ZN7ck_tile6kentry|(?:void )?ck_tile::kentry<).*?"
 _ROCPRIM = r"^(?:void )?rocprim::.*?"
 
 
+# Patterns and names meet in lower case: to ignore the case takes a search three times as long
 def _op(category: Category, pattern: str, source: str) -> Family:
-    return Family(category, Looks.OPERATOR, re.compile(pattern, re.IGNORECASE), source)
+    return Family(category, Looks.OPERATOR, re.compile(pattern.lower()), source)
 
 
 def _kernel(category: Category, pattern: str, source: str, *, multiplies: bool = False) -> Family:
-    return Family(category, Looks.FUNCTION, re.compile(pattern, re.IGNORECASE), source, multiplies)
+    return Family(category, Looks.FUNCTION, re.compile(pattern.lower()), source, multiplies)
 
 
 def _full(category: Category, pattern: str, source: str, *, multiplies: bool = False) -> Family:
-    return Family(category, Looks.NAME, re.compile(pattern, re.IGNORECASE), source, multiplies)
+    return Family(category, Looks.NAME, re.compile(pattern.lower()), source, multiplies)
 
 
 FAMILIES = (
@@ -284,8 +286,17 @@ def find_family(kernel: str, operator: str = "") -> Family | None:
     """
     function = _TRITON_2.sub("", function_name(kernel))
     names = {Looks.OPERATOR: operator, Looks.FUNCTION: function, Looks.NAME: kernel}
-    searched = {looks: name[:LONGEST_NAME] for looks, name in names.items()}
-    return next((row for row in FAMILIES if row.pattern.search(searched[row.looks])), None)
+    first = min(_FIRST_ROW[looks](name[:LONGEST_NAME].lower()) for looks, name in names.items())
+    return FAMILIES[first] if first < len(FAMILIES) else None
+
+
+def _first_row(looks: Looks) -> Callable[[str], int]:
+    """What gives the first row that matches a name, of those that look at it: kernels share operators."""
+    rows = [(at, row.pattern) for at, row in enumerate(FAMILIES) if row.looks is looks]
+    return once_per_name(lambda name: next((at for at, pattern in rows if pattern.search(name)), len(FAMILIES)))
+
+
+_FIRST_ROW = {looks: _first_row(looks) for looks in Looks}
 
 
 def is_of_library(kernel: str, operator: str) -> bool:

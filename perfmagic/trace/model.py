@@ -89,6 +89,8 @@ class DeviceInfo:
     @property
     def label(self) -> str:
         """The name as pictures and tables show it; a simulated device always says so."""
+        if self.name == f"device {self.index}":
+            return phrase("device {n}", n=self.index)
         if not self.simulated:
             return self.name
         number = f" {self.name}" if ":" in self.name else ""

@@ -5,7 +5,6 @@ Every rule looks at one name at a time; `op_classes` decides once for each name 
 
 from __future__ import annotations
 
-import difflib
 import enum
 import re
 from collections import Counter
@@ -16,7 +15,7 @@ import numpy as np
 from perfmagic.base.errors import OptionError
 from perfmagic.base.numerics.intervals import coded, distinct
 from perfmagic.base.units import plural
-from perfmagic.trace.columns import NONE, CallKind, Int8, OpKind
+from perfmagic.trace.columns import NONE, Int8, OpKind
 from perfmagic.trace.families import find_family
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_name, once_per_trace
@@ -37,6 +36,11 @@ class OpClass(enum.IntEnum):
     MEMSET = 7
 
 
+def _in_any_case(pattern: str) -> re.Pattern[str]:
+    """For names in lower case: a search that ignores the case of both takes three times as long."""
+    return re.compile(pattern.lower())
+
+
 # Libraries, anywhere in the name; most of them by their C++ namespace. Read in the sources of
 # DeepEP and those that carry its kernels in namespaces of their own (uccl, Primus-Turbo, MagiAttention): intranode,
 # internode, internode_ll, with the functions dispatch, combine, notify_dispatch, cached_notify …; mangled names, too;
@@ -44,7 +48,7 @@ class OpClass(enum.IntEnum):
 # torch: c10d's symmetric_memory, intra_node_comm (one_shot, two_shot, multimem), nvshmem and nccl extensions;
 # vLLM, SGLang and AITER: cross_device_reduce, quickreduce; FBGEMM: car.cu; Flux: the barrier between its GPUs;
 # Transformer Engine and TensorRT-LLM: userbuffers; Meta: ncclx, ctran.
-_COMM_LIBRARY = re.compile(
+_COMM_LIBRARY = _in_any_case(
     r"nccl|rccl|nvshmem|rocshmem|ishmem|deep_?ep::(?!(?:\w+::)?get_dispatch_layout)|hybrid_ep::|mscclpp|msccl|oneccl"
     r"|(?:^|[\s:])(?:internode|intranode)(?:_ll)?::(?!get_dispatch_layout)"
     r"|^_ZN\w*?(?:9internode|9intranode|12internode_ll)(?=\d)(?!19get_dispatch_layout)"
@@ -53,21 +57,19 @@ _COMM_LIBRARY = re.compile(
     r"|symmetric_memory::|intra_node_comm::|multimem_|symm_mem|(?:one|two)_?shot_?all_?reduce"
     r"|cross_device_reduce|quickreduce::|allreduce_prototype_|lamport\w*allreduce|fbgemm_gpu::barrier"
     r"|cudaipc_barrier|userbuffers_|ctran\w*::",
-    re.IGNORECASE,
 )
 # Collectives in the kernel's own name; "warp_all_reduce" and the like stay inside one GPU.
-_COMM_KERNEL = re.compile(
-    r"^(?!.*(?:warp|block|quad|thread))\w*?(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)", re.IGNORECASE
+_COMM_KERNEL = _in_any_case(
+    r"^(?!.*(?:warp|block|quad|thread))\w*?(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)"
 )
 
 # Kernels that do without tensor cores whatever else stands in their name: cuBLAS's and cuDNN's xmma kernels say "ffma"
 # where they use ordinary arithmetic; the passes before and after attention carry the traits of the kernel between them
 # (flash-attention, csrc).
-_NEVER_TENSOR = re.compile(
+_NEVER_TENSOR = _in_any_case(
     r"_ffma_|dot_do_o|convert_dq|_combine_kernel|splitk_?reduce|FlashAttn(?:Fwd)?Combine|FlashAttnBwd(?:Pre|Post)",
-    re.IGNORECASE,
 )
-_TENSOR = re.compile(
+_TENSOR = _in_any_case(
     # the m-n-k of an instruction after the type of its sum: h884 (Volta), s1688 (Turing), s16816 (Ampere), i16832 …;
     # the list that NVIDIA's PyProf went by, prof/tc.py, later PyTorch's TensorBoard plugin
     r"(?<![a-z0-9])[hsidczb](?:884|1684|1688|8816|8832|16816|16832|16864)"
@@ -84,15 +86,13 @@ _TENSOR = re.compile(
     # AMD's matrix cores: the MatrixInstruction in Tensile's names (MI16x16x16x1, MIWT: its wave tile), composable
     # kernel's xdl, MIOpen's igemm for xdlops
     r"|mfma|_MI(?:\d+[x_]\d|WT\d)|xdl|igemm_\w+_gtcx",
-    re.IGNORECASE,
 )
 # Looked at last: cuBLAS and cuDNN name the rest after the BLAS routine, their vector kernels gemv, gemmk1 and gemmSN;
 # CUTLASS calls ordinary arithmetic "simt", and the other two "tensorop" and "wmma" (its documentation, functionality).
-_NOT_TENSOR = re.compile(
+_NOT_TENSOR = _in_any_case(
     r"simt|(?<![a-z0-9])(?:s|h|c|z|gc)(?:gemm|cudnn)|(?:maxwell|pascal|volta|turing)_dgemm|gemv|gemmk1_|gemmsn_|winograd"
     r"|[wd]grad\w*_engine|fmha_cutlass|cijk_\w+_TT\d|igemm_\w+_gtcn?\d?_|miopensp3|naive_conv"
     r"|^(?:void )?at::native::(?!.*gemm)|^triton_(?:poi|per|red|for)_|nccl|rccl",
-    re.IGNORECASE,
 )
 
 _DIRECTIONS = (
@@ -165,11 +165,12 @@ def uses_tensor_cores(name: str) -> bool | None:
     >>> uses_tensor_cores("ampere_sgemm_128x64_nn")
     False
     """
-    if _NEVER_TENSOR.search(function_name(name)):
+    if _NEVER_TENSOR.search(function_name(name).lower()):
         return False
-    if _TENSOR.search(name):
+    lower = name.lower()
+    if _TENSOR.search(lower):
         return True
-    return False if _NOT_TENSOR.search(name) else None
+    return False if _NOT_TENSOR.search(lower) else None
 
 
 def is_pageable(name: str) -> bool:
@@ -238,12 +239,14 @@ def _parts(name: str) -> list[str]:
 
 
 def _alike(word: str, part: str) -> float:
-    return difflib.SequenceMatcher(None, word, part).ratio()
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, word, part).ratio()
 
 
 def _comm_rule(comm_names: str | None) -> Callable[[str], bool]:
     if comm_names is None:
-        return lambda name: bool(_COMM_LIBRARY.search(name) or _COMM_KERNEL.match(function_name(name)))
+        return lambda name: bool(_COMM_LIBRARY.search(name.lower()) or _COMM_KERNEL.match(function_name(name).lower()))
     pattern = re.compile(comm_names, re.IGNORECASE)
     return lambda name: bool(pattern.search(name))
 
@@ -256,42 +259,3 @@ _ALL = re.compile(r"all_?(reduce|gather|to_?all)")
 def collective_name(recorded: str) -> str:
     """As torch.distributed spells it: NCCL's record has "allreduce" beside torch's own "all_reduce"."""
     return _ALL.sub(lambda match: f"all_{match[1].replace('toall', 'to_all')}", recorded)
-
-
-# What the name of a CUDA or HIP runtime or driver call says: what it does, and whether it waits.
-
-# First match wins. Read in the runtime and driver headers of CUDA 12.8 and ROCm 6.4.
-_CALL_KINDS = (
-    (re.compile(r"Launch(?!HostFunc)|Memcpy|Memset"), CallKind.LAUNCH),
-    (re.compile(r"Synchronize"), CallKind.SYNC),
-    (re.compile(r"StreamWait(?:Event|Value)"), CallKind.WAIT),
-    (re.compile(r"EventRecord"), CallKind.RECORD),
-    (re.compile(r"Malloc|Free|HostAlloc|Host(?:Unr|R)egister|Mem(?:Alloc|Create|Release|Map|Unmap)"), CallKind.MEMORY),
-)
-_RUNTIME_NAME = re.compile(r"(?:cuda|cu|hip|hsa_)")
-
-_BLOCKING_COPY = re.compile(r"^(?:cuda|hip|cu)Memcpy(?!.*(?:Async|DtoD|Peer))")
-
-_WAITS_FOR_ALL = re.compile(r"^(?:cuda|hip)DeviceSynchronize|^(?:cu|hip)CtxSynchronize")
-
-
-def is_blocking_copy(name: str) -> bool:
-    """Whether a runtime or driver call is a copy between host and device that returns only when it is done.
-
-    cudaMemcpy, cuMemcpyDtoH, and HIP's hipMemcpyWithStream, which is what .item() calls there.
-    """
-    return _BLOCKING_COPY.match(name) is not None
-
-
-def waits_for_all(name: str) -> bool:
-    """Whether a runtime or driver call waits for all the streams of a device."""
-    return _WAITS_FOR_ALL.match(name) is not None
-
-
-def call_kind(name: str) -> CallKind:
-    """What a CUDA or HIP runtime or driver call does, by its name."""
-    if _RUNTIME_NAME.match(name):
-        for pattern, kind in _CALL_KINDS:
-            if pattern.search(name):
-                return kind
-    return CallKind.OTHER

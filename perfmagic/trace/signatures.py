@@ -203,6 +203,8 @@ _NAMED_FLAGS = {("flash_fwd_kernel", 2): "causal", ("flash_bwd_dq_dk_dv_loop_seq
 _OPERATOR = re.compile(r"\boperator\s*(?:\(\)|<=>|<<|>>|->\*?|<=|>=|<|>|\[\])")
 _LAMBDA = re.compile(r"\{lambda\(|\{?'lambda\d*'|\$_\d|\{unnamed")
 _LAMBDA_NUMBER = re.compile(r"#(\d+)\}$|'lambda(\d*)'|\$_(\d+)")
+_BRACKET = re.compile(r"[(){}\[\]<>]")
+_SPLIT_AT = {by: re.compile(rf"[({{\[<{by}]") for by in " ,:"}
 _WITHOUT = ("(anonymous namespace)::", "{anonymous}::", "<unnamed>::")
 
 
@@ -252,7 +254,8 @@ def _partners(text: str) -> dict[int, int] | None:
     """Where each bracket closes; None where they do not match."""
     partner: dict[int, int] = {}
     opened: list[int] = []
-    for at, char in enumerate(text):
+    for match in _BRACKET.finditer(text):
+        at, char = match.start(), match[0]
         if char in "({[" or (char == "<" and at and (text[at - 1].isalnum() or text[at - 1] in "_}")):
             opened.append(at)
         elif char in ")}]" or (char == ">" and opened and text[opened[-1]] == "<" and text[at - 1] != "-"):
@@ -391,7 +394,8 @@ class _Reader:
     def _split(self, begin: int, end: int, by: str) -> list[tuple[int, int]]:
         """The pieces of a span between separators that stand in no bracket, empty ones left out."""
         pieces, start, at, text = [], begin, begin, self._text
-        while at < end:
+        while found := _SPLIT_AT[by].search(text, at, end):
+            at = found.start()
             if text[at] == by:
                 pieces.append((start, at))
                 start = at + 1

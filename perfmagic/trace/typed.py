@@ -1,4 +1,4 @@
-"""Values from saved files: of their type and in their range, checked once, where a file is opened.
+"""Values from saved files, checked once, when a file is opened: each has its type and is in range.
 
 Dataclasses that are saved declare the ranges of their fields with the types below; msgspec checks them.
 """
@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 FAR_NS = 2**61  # times within it can be added and subtracted in int64
-EXACT = 2**53  # doubles, and so browsers, are whole up to here: 104 days in nanoseconds
-MOST_LINES = 2**20  # arrays are indexed by line: the largest takes 8 MB
+EXACT = 2**53  # doubles, which browsers use, are exact up to here: 104 days in nanoseconds
+MOST_LINES = 2**20  # arrays are indexed by line: the longest takes 8 MB
 
 Ns = Annotated[int, msgspec.Meta(ge=-FAR_NS, le=FAR_NS)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=EXACT)]
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def plain_json(text: str | bytes) -> Any:
-    """What JSON text holds, with printable texts. Raises ValueError for other text, numbers without end, and depth."""
+    """Parsed JSON, with printable texts. Raises ValueError for invalid JSON, NaN, infinities, and too deep nesting."""
     try:
         return all_printable(json.loads(text, parse_constant=_no_number))[0]
     except RecursionError:
@@ -34,7 +34,7 @@ def plain_json(text: str | bytes) -> Any:
 
 
 def typed(value: Any, kind: type[T]) -> T:
-    """A plain value as a dataclass, a Struct or another type. Raises ValueError that names the place that does not fit.
+    """A plain value as a dataclass, a Struct or another type. Raises ValueError, which names what does not fit.
 
     >>> from perfmagic.trace.typed import Count, typed
     >>> typed([1, -1], list[Count])
@@ -56,11 +56,11 @@ def _no_number(text: str) -> float:
 
 # Text from files: JSON may hold lone surrogates (halves of surrogate pairs), which UTF-8 cannot encode.
 
-HALF = "\ufffd"  # replaces a lone surrogate, as any character that cannot be decoded
+HALF = "\ufffd"  # replaces a lone surrogate, like any character that cannot be decoded
 
 
 def printable(text: str) -> str:
-    """The text with U+FFFD for each lone surrogate; the same object where there is none."""
+    """The text with U+FFFD for each lone surrogate; the same object if there is none."""
     if text.isascii():
         return text
     try:
@@ -71,7 +71,7 @@ def printable(text: str) -> str:
 
 
 def all_printable(value: Any) -> tuple[Any, int]:
-    """A decoded JSON value with every text and key made printable, and how many were not."""
+    """A decoded JSON value with every text and key made printable, and how many were not printable."""
     if isinstance(value, str):
         text = printable(value)
         return text, int(text is not value)

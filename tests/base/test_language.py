@@ -14,6 +14,7 @@ from perfmagic.base.language import (
     LANGUAGES,
     LOCALE,
     VARIABLE,
+    capitalised,
     configure,
     counted,
     language,
@@ -133,3 +134,10 @@ def test_the_environment_variable_chooses_and_the_locale_does_not(given: dict[st
     chinese = {"LANG": "zh_CN.UTF-8", "LC_ALL": "zh_CN.UTF-8", "LANGUAGE": "zh", "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run([sys.executable, "-c", PRINTED], env=os.environ | chinese | given, capture_output=True)
     assert done.stdout.decode().strip() == printed, done.stderr
+
+
+def test_chinese_has_no_capital_at_the_beginning_of_a_sentence() -> None:
+    said = capitalised(phrase("rank {n}", n=4))
+    assert said == "Rank 4"
+    set_language("zh")
+    assert translated(said) == "rank 4"

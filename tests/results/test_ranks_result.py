@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from perfmagic.analysis.ranks.alignment import Ping
-from perfmagic.api.timelines import open_traces
+from perfmagic.api.opening import open_traces
 from perfmagic.base.errors import OptionError
 from perfmagic.results import RanksResult, TimelineResult
 from perfmagic.results.ranks import grouped

@@ -127,4 +127,4 @@ def test_no_warning_is_given_twice() -> None:
     lines = TimelineResult(real_trace("a100_event_sync_3streams")).text().splitlines()
     warned = [line for line in lines if line.startswith("  ! ")]
     assert len(warned) == 1
-    assert "No critical path and no gains" in warned[0]
+    assert "No critical path and no replay" in warned[0]

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from perfmagic.api.timelines import open_trace
+from perfmagic.api.opening import open_trace
 from perfmagic.base import units
 
 from .conftest import Server, Start

@@ -2,6 +2,7 @@
 
 import pytest
 
+from perfmagic.base import units
 from perfmagic.results import MemoryResult
 
 from .conftest import Notebook
@@ -30,6 +31,16 @@ def test_a_training_step_is_told_what_the_backward_pass_keeps(model: Notebook) -
     assert "is kept for backward" in result.sentence
     actions = said(result)
     assert any("most in Blk.forward" in fact and do.startswith("Recompute it") for fact, do in actions.items())
+
+
+def test_half_batches_say_which_gradients_stay_and_are_instead_of_what_gains_as_much(model: Notebook) -> None:
+    model.run("wide = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64)).to(device)")
+    model.run("rows = torch.randn(256, 64, device=device)")
+    proposals = measured(model, "(wide(rows) - rows).square().mean().backward()").conclusion.proposals
+    kept, half = [(units.size(a.after_bytes), a.headline.replace("\xa0", " "), a.action) for a in proposals]
+    assert kept[0] == half[0]
+    assert half[1] == "786 kB grows with the batch; half goes, 133 kB of gradients stay"
+    assert half[2] == "Accumulate gradients over two half batches instead"
 
 
 def test_a_variable_that_the_cell_does_not_use_is_to_be_deleted_and_the_gain_is_exact(model: Notebook) -> None:

@@ -6,15 +6,14 @@ import pytest
 
 from perfmagic.base.errors import OptionError
 from perfmagic.trace.columns import CallKind, OpKind
+from perfmagic.trace.correlate import call_kind, is_blocking_copy
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 from perfmagic.trace.names import (
     OpClass,
-    call_kind,
     check_matches,
     collective_name,
     comm_kernel_names,
     copy_direction,
-    is_blocking_copy,
     is_pageable,
     op_classes,
     uses_tensor_cores,

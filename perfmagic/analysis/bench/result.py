@@ -24,6 +24,7 @@ from perfmagic.analysis.bench.warnings import (
     span_partial,
     span_waits,
 )
+from perfmagic.analysis.findings.answer import Answer
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.stats import DEPENDENT_RHO
@@ -119,11 +120,11 @@ def _runs(quantity: Quantity | None) -> str:
 
 def _widened(quantities: Mapping[str, Quantity]) -> str:
     each = [
-        f"{name} × {significant(q.widened, 2)}"
+        phrase("{quantity} × {factor}", quantity=phrase(name), factor=significant(q.widened, 2))
         for name, q in quantities.items()
         if q.low_s is not None and q.autocorrelation > DEPENDENT_RHO
     ]
-    return phrase("interval widened for autocorrelation: {each}", each=", ".join(each)) if each else ""
+    return phrase("interval widened for autocorrelation: {each}", each=chained("{a}, {b}", each)) if each else ""
 
 
 __all__ = ["BenchSummary", "BenchWarning", "Quantity", "QueueModel", "summarise"]
@@ -155,6 +156,7 @@ class BenchSummary(Taken, Saved):
     queued: one of several queued calls; None unless asked for.
     verdict: of the recorded run; None without one.
     queue_model: of the same run; None without one.
+    answer: what the same run asks for first; None where the samples contradict its verdict.
     record: the raw record; None after from_json.
     """
 
@@ -178,6 +180,7 @@ class BenchSummary(Taken, Saved):
     span_partial: bool = False
     span_waits: bool = False
     queued: Quantity | None = None
+    answer: Answer | None = None
     record: BenchRecord | None = field(default=None, compare=False)
 
     @property

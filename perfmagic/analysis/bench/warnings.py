@@ -324,7 +324,7 @@ _SENTENCES: dict[str, Callable[[Mapping[str, Any], Advice], str]] = {
         done=duration_s(v["done_s"]),
     ),
     "other streams": _streams,
-    "pace not reached": lambda v, _: str(v["words"]),
+    "pace not reached": lambda v, _: v["words"],
     "virtual clock": lambda _, __: virtual_clock_words(),
     "shared cores": lambda v, _: shared_cores_words(int(v["n_devices"])),
     "unpaced": lambda _v, _a: phrase(

@@ -1,4 +1,4 @@
-"""The lines of two cells beside each other, matched by their text."""
+"""The lines of two cells side by side, matched by their text."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _NOTHING = LineStat(0, "", 0, 0, 0, 0, 0, 0, 0)
 class LineChange:
     """A line of two cells.
 
-    line_a: its number in the first, as the editor counts; None where it is not there.
-    line_b: its number in the second; None where it is not there.
+    line_a: its number in the first, as the editor counts; None if it is not there.
+    line_b: its number in the second; None if it is not there.
     change: what became of it.
-    text: the text, of the second where it has one.
-    host_a_ns: Python was on it, in the first.
-    host_b_ns: Python was on it, in the second.
-    blocked_a_ns: Python was blocked on it, in the first.
-    blocked_b_ns: Python was blocked on it, in the second.
+    text: its text, as in the second if it is there.
+    host_a_ns: how long Python was on it, in the first.
+    host_b_ns: how long Python was on it, in the second.
+    blocked_a_ns: how long Python was blocked on it, in the first.
+    blocked_b_ns: how long Python was blocked on it, in the second.
     device_a_ns: the summed duration of its device ops, in the first.
     device_b_ns: the summed duration of its device ops, in the second.
-    idle_a_ns: a device was idle, with nothing queued, while Python was on it, in the first.
-    idle_b_ns: a device was idle, with nothing queued, while Python was on it, in the second.
+    idle_a_ns: how long a device was idle, with nothing queued, while Python was on it, in the first.
+    idle_b_ns: how long a device was idle, with nothing queued, while Python was on it, in the second.
     diff_ns: how much longer Python was on it in the second.
     """
 
@@ -69,14 +69,14 @@ class LineChange:
 def line_changes(first: Side, second: Side) -> Rows[LineChange]:
     """The lines of both cells that ran, in order, matched by text, so that an inserted line does not shift the others.
 
-    None where a trace is of no cell.
+    None if a trace is not of a cell.
     """
     if first.trace.cell is None or second.trace.cell is None:
         return Rows((), LineChange)
     stats = [{stat.line: stat for stat in lines(side.trace)} for side in (first, second)]
-    texts = [_texts(side.trace.cell.source) for side in (first, second) if side.trace.cell is not None]
+    texts = [_split_lines(side.trace.cell.source) for side in (first, second) if side.trace.cell is not None]
     rows = []
-    for change, a, b in _aligned(*texts):
+    for change, a, b in _align_lines(*texts):
         old, new = stats[0].get(a, _NOTHING), stats[1].get(b, _NOTHING)
         if old is new:  # it ran in neither
             continue
@@ -86,22 +86,22 @@ def line_changes(first: Side, second: Side) -> Rows[LineChange]:
     return Rows(rows, LineChange)
 
 
-def _texts(source: str) -> list[str]:
+def _split_lines(source: str) -> list[str]:
     """The lines of a cell, stripped."""
     return [text.strip() for text in source.splitlines()]
 
 
-def _aligned(first: list[str], second: list[str]) -> Iterator[tuple[str, int, int]]:
-    """What became of each line, and its number in both, from 1; 0 where it is not there."""
+def _align_lines(first: list[str], second: list[str]) -> Iterator[tuple[str, int, int]]:
+    """What became of each line, and its number in both, from 1; 0 if it is not there."""
     for what, i, k, j, m in difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
-        common = k - i if k - i == m - j else 0  # as many lines with other text are edited ones
+        common = k - i if k - i == m - j else 0  # the same number of lines with other text: they were edited
         word = BOTH if what == "equal" else EDITED
         yield from ((word, i + n + 1, j + n + 1) for n in range(common))
         yield from ((GONE, n + 1, 0) for n in range(i + common, k))
         yield from ((NEW, 0, n + 1) for n in range(j + common, m))
 
 
-# The training steps of two traces beside each other.
+# The training steps of two traces side by side.
 
 
 @dataclass(frozen=True)
@@ -134,12 +134,12 @@ class StepChange:
 
 
 def step_changes(first: Side, second: Side) -> Rows[StepChange]:
-    """The steps of both, matched by order; where there are more of one, the median step of each, and a note says so."""
+    """The steps of both, matched by order; if one has more, the median step of each, and a note says so."""
     a, b = first.steps, second.steps
     if not len(a) or not len(b):
         return Rows((), StepChange)
     if len(a) == len(b):
-        return Rows((_change(*pair) for pair in zip(a, b, strict=True)), StepChange)
+        return Rows((_compare_steps(*pair) for pair in zip(a, b, strict=True)), StepChange)
     counts = phrase(
         "the median step of each: {a} has {steps}, {b} {n}",
         a=first.name,
@@ -147,11 +147,11 @@ def step_changes(first: Side, second: Side) -> Rows[StepChange]:
         b=second.name,
         n=units.count(len(b)),
     )
-    return Rows([_change(median_step(a), median_step(b))], StepChange, counts)
+    return Rows([_compare_steps(median_step(a), median_step(b))], StepChange, counts)
 
 
 def describe_most_changed(rows: Sequence[StepChange]) -> tuple[str, ...]:
-    """The step that changed most, in a sentence; none of fewer than two steps, and none where all are as long."""
+    """The step that changed most, in a sentence; "" with fewer than two steps, or if none changed."""
     most = max(rows, key=lambda row: abs(row.diff_ns), default=None)
     if most is None or len(rows) < 2 or not most.diff_ns:
         return ()
@@ -167,21 +167,21 @@ def describe_most_changed(rows: Sequence[StepChange]) -> tuple[str, ...]:
 
 
 def median_step(steps: Sequence[Step]) -> Step:
-    """The step whose length is the median, the shorter of the middle two."""
+    """The step of median length; of the middle two, the shorter."""
     return sorted(steps, key=lambda step: step.duration_ns)[(len(steps) - 1) // 2]
 
 
-def _change(a: Step, b: Step) -> StepChange:
+def _compare_steps(a: Step, b: Step) -> StepChange:
     return StepChange(
         *(a.number, b.number, a.duration_ns, b.duration_ns),
         *(a.busy_ns, b.busy_ns, a.n_ops, b.n_ops),
     )
 
 
-# The ranks of two jobs beside each other: which of them stands for all, and which changed differently.
+# The ranks of two jobs side by side: which of them represents all, and which changed differently.
 
 Waiting: TypeAlias = tuple[Mapping[int, int], Mapping[int, int]]
-OTHERWISE_FRAC = 0.05  # of the median whole of the first job, as where the totals of ranks stand out
+OTHERWISE_FRAC = 0.05  # of the first job's median whole; totals of ranks stand out by the same share
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class RankChange:
     communication_diff_ns: how much more communication time the second has.
     exposed_communication_diff_ns: how much more communication not overlapped with compute the second has.
     exposed_waiting_diff_ns: how much longer it waits for other ranks in the second, not overlapped with compute; None
-    where that is not known of both.
+    unless both are known.
     copy_diff_ns: how much more copy time the second has.
     idle_diff_ns: how much more idle time the second has.
     median: whether its change is the median.
@@ -220,11 +220,11 @@ class RankChange:
 def rank_changes(
     first: Mapping[int, Side], second: Mapping[int, Side], waiting_ns: Waiting = ({}, {})
 ) -> Rows[RankChange]:
-    """The ranks that both jobs have, rising.
+    """The ranks that both jobs have, in ascending order.
 
-    The median rank is that whose whole changed by the median, of an even number of ranks by the lower one. A rank whose
-    change is a twentieth of the median whole or more away from it changed otherwise.
-    waiting_ns: of both jobs the exposed waiting of the whole recording, by rank, where it is known.
+    The median rank is the one whose whole changed by the median, or by the lower median of an even number. A rank
+    changed otherwise if its change differs from that by a twentieth of the median whole or more.
+    waiting_ns: of both jobs, the exposed waiting of the whole recording, by rank, if known.
     """
     ranks = sorted(first.keys() & second.keys())
     changes_of = {
@@ -236,19 +236,19 @@ def rank_changes(
     order = sorted(ranks, key=lambda rank: changes_of[rank]["whole"].diff_ns)
     median = order[(len(order) - 1) // 2]
     far_ns = OTHERWISE_FRAC * float(np.median([changes_of[rank]["whole"].a_ns for rank in ranks]))
-    waiting = {rank: _per_step(rank, waiting_ns, repeats_of(first[rank], second[rank])) for rank in ranks}
+    waiting = {rank: _compare_waiting(rank, waiting_ns, repeats_of(first[rank], second[rank])) for rank in ranks}
     return Rows(
-        (_rank_change(rank, changes_of[rank], changes_of[median], far_ns, waiting[rank]) for rank in ranks), RankChange
+        (_compare_rank(rank, changes_of[rank], changes_of[median], far_ns, waiting[rank]) for rank in ranks), RankChange
     )
 
 
-def _per_step(rank: int, waiting_ns: Waiting, repeats: tuple[int, int]) -> int | None:
-    """How much longer a rank waits in the second job, of one step where steps are compared; None where not known."""
+def _compare_waiting(rank: int, waiting_ns: Waiting, repeats: tuple[int, int]) -> int | None:
+    """How much longer a rank waits in the second job, per step if steps are compared; None if not known."""
     a, b = (waited.get(rank) for waited in waiting_ns)
     return None if a is None or b is None else b // repeats[1] - a // repeats[0]
 
 
-def _rank_change(
+def _compare_rank(
     rank: int,
     changes: Mapping[str, TimeChange],
     median: Mapping[str, TimeChange],

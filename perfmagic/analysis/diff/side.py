@@ -18,20 +18,20 @@ from perfmagic.trace.names import op_classes
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
-# A device's busy time charged to its ops: each instant to one of them, so that their times add up.
+# A device's busy time, charged to its ops: each instant to one op, so that their times add up.
 
 
 @once_per_trace
 def charged_ns(trace: Trace, device: int, comm_names: str | None = None) -> Int64:
     """How much of a device's busy time each op is charged with; shape of trace.ops, 0 for ops of other devices.
 
-    Of several ops that run at one instant the instant belongs to compute, else to communication, else to a copy, else
-    to a memset; of several of one class to the one that started first, the first row where they tie. The sum is the
-    busy time to the nanosecond. Source: docs/words.md, "charged".
+    If several ops run at one instant, it belongs to compute, else to communication, else to a copy, else to a memset;
+    within one class to the op that started first, or to the first row of a tie. The sum is the busy time to the
+    nanosecond. Source: docs/words.md, "charged".
     """
     ops, classes = trace.ops, op_classes(trace, comm_names)
     result = np.zeros(len(ops), np.int64)
-    above = EMPTY  # where an op of a class that comes first runs
+    above = EMPTY  # where an op of an earlier class runs
     for name in PARTED:
         rows = np.flatnonzero((ops.device == device) & np.isin(classes, CLASS_SETS[name]))
         start, end = ops.start_ns[rows], ops.end_ns[rows]
@@ -50,20 +50,20 @@ class ComparedTrace:
 
     name: what sentences call it.
     title: the file, or the recording.
-    device: the device whose time is compared; None where none executed anything.
-    device_label: its name; empty where none executed anything.
+    device: the device whose time is compared; None if none executed anything.
+    device_label: its name; empty if none executed anything.
     simulated: whether a simulated device was in use.
     n_devices: devices that executed something.
     whole_ns: what is compared, from the first record to the last end.
-    decides: who decides how long it took, in one sentence.
-    n_steps: training steps that are marked.
-    n_ops: device ops, of all devices.
+    decides: what decides how long it took, in one sentence.
+    n_steps: marked training steps.
+    n_ops: device ops, on all devices.
     n_launches: calls that queued them.
     n_syncs: calls in which Python waited for a device.
-    blocked_ns: how long it did.
-    rank: the rank; None where not known.
-    world_size: ranks in the job; None where not known.
-    torch_version: the version of torch that recorded it; empty where not known.
+    blocked_ns: how long Python waited in these calls.
+    rank: the rank; None if not known.
+    world_size: ranks in the job; None if not known.
+    torch_version: the version of torch that recorded it; empty if not known.
     failed: the exception that ended it, in words; empty for none.
     """
 
@@ -90,8 +90,8 @@ class ComparedTrace:
 class Side:
     """A trace, and the numbers that several parts of a comparison use.
 
-    as_cell: a cell is compared, not a file.  by_step: steps are compared, by their mean: ops that no step
-    launched are left out, since a recording has as many of them whatever its number of steps.
+    as_cell: a cell is compared, not a file.  by_step: mean steps are compared, without ops that no step launched:
+    a recording has as many of those, whatever its number of steps.
     """
 
     trace: Trace
@@ -120,7 +120,7 @@ class Side:
 
     @cached_property
     def charged_ns(self) -> Int64:
-        """What each op is charged with; shape of trace.ops."""
+        """The busy time that each op is charged with; shape of trace.ops."""
         if self.device is None:
             return np.zeros(len(self.trace.ops), np.int64)
         return charged_ns(self.trace, self.device, self.comm_names)
@@ -133,7 +133,7 @@ class Side:
 
     @cached_property
     def parts(self) -> Breakdown:
-        """The time of the device; of one without ops where none has any."""
+        """The device's time; that of a device without ops if none has any."""
         return breakdown(self.trace, NONE if self.device is None else self.device, self.comm_names)
 
     @cached_property
@@ -146,17 +146,17 @@ class Side:
 
     @property
     def sampled(self) -> bool:
-        """Whether the file is a sample of a recording, so that counts and totals say little."""
+        """Whether the file is a sample of a recording, whose counts and totals say little."""
         return sample(self.trace) is not None
 
     @property
     def head_ns(self) -> int:
-        """Of the host before the first op; of the mean step of files nothing, as it is no step's."""
+        """The host's time before the first op; 0 for the mean step of a file, as no step contains it."""
         return self.parts.extent_start_ns - recorded_span(self.trace)[0] if self._whole else 0
 
     @property
     def tail_ns(self) -> int:
-        """Of the host after the last op."""
+        """The host's time after the last op."""
         return recorded_span(self.trace)[1] - self.parts.extent_end_ns if self._whole else 0
 
     @property
@@ -170,7 +170,7 @@ class Side:
 
     @cached_property
     def facts(self) -> ComparedTrace:
-        from perfmagic.analysis.findings.decider import who_decides  # by a comparison alone, not by each of its sides
+        from perfmagic.analysis.findings.decider import who_decides  # only a comparison needs it, not each side
         from perfmagic.analysis.findings.find import known
 
         trace, blocked = self.trace, syncs(self.trace)

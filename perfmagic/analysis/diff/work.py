@@ -1,4 +1,4 @@
-"""Operators and kernels of two traces matched by name and the shape of their inputs: more, less, new and gone work."""
+"""Operators and kernels of two traces, matched by name and input shape: more, less, new and gone work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Place = tuple[str, str | None]  # an operator's name, and the shape of its input
 
 @dataclass(frozen=True, eq=False)
 class Owners:
-    """Rows of trace.host_ops of the operators that each device op was launched in; NONE where none; shape of trace.ops.
+    """The operators that launched each device op, as rows of trace.host_ops; NONE if none; shape of trace.ops.
 
     inner: the innermost.  outer: the outermost.
     """
@@ -51,13 +51,13 @@ def owners(trace: Trace) -> Owners:
 
 
 def has_shapes(trace: Trace) -> bool:
-    """Whether the record says of what shape the inputs of operators were."""
+    """Whether the record has the shapes of operators' inputs."""
     return bool((trace.host_ops.shape != NONE).any())
 
 
 @once_per_trace
 def places(trace: Trace, *, by_shape: bool, outermost: bool = False) -> tuple[tuple[Place, ...], Int64]:
-    """The operators that launched device ops, and for each op its place among them; NONE where no operator did."""
+    """The operators that launched device ops, and each op's index among them; NONE if no operator did."""
     known = owners(trace)
     host_row = known.outer if outermost else known.inner
     result = np.full(len(host_row), NONE, np.int64)
@@ -66,11 +66,11 @@ def places(trace: Trace, *, by_shape: bool, outermost: bool = False) -> tuple[tu
     shape = host.shape[host_row[inside]] if by_shape else np.full(len(inside), NONE)
     n_shapes = len(trace.input_shapes) + 1
     keys, result[inside] = coded(host.name[host_row[inside]].astype(np.int64) * n_shapes + shape + 1)
-    named = tuple((trace.names[key // n_shapes], _shape(trace, key % n_shapes - 1)) for key in keys.tolist())
+    named = tuple((trace.names[key // n_shapes], _read_shape(trace, key % n_shapes - 1)) for key in keys.tolist())
     return named, result
 
 
-def _shape(trace: Trace, row: int) -> str | None:
+def _read_shape(trace: Trace, row: int) -> str | None:
     return None if row == NONE else trace.input_shapes[row]
 
 
@@ -82,7 +82,7 @@ class OperatorChange:
     """The calls of one operator with inputs of one shape in two traces.
 
     name: its name.
-    shape: the shapes of its inputs, as recorded; None where they are not compared.
+    shape: the shapes of its inputs, as recorded; None if they are not compared.
     change: which of the two have it.
     n_calls_a: calls, in the first.
     n_calls_b: calls, in the second.
@@ -92,11 +92,11 @@ class OperatorChange:
     host_b_ns: from call to return, summed, in the second.
     device_a_ns: the summed duration of those ops, in the first.
     device_b_ns: the summed duration of those ops, in the second.
-    charged_a_ns: of the device's busy time, each instant charged to one op, in the first.
-    charged_b_ns: of the device's busy time, each instant charged to one op, in the second.
+    charged_a_ns: its share of the device's busy time, each instant charged to one op, in the first.
+    charged_b_ns: its share of the device's busy time, each instant charged to one op, in the second.
     diff_ns: how much more device time the second has.
-    mean_a_ns: device time of a call in the first; None without calls.
-    mean_b_ns: device time of a call in the second; None without calls.
+    mean_a_ns: device time per call in the first; None without calls.
+    mean_b_ns: device time per call in the second; None without calls.
     """
 
     shown: ClassVar[tuple[str, ...]] = (
@@ -120,7 +120,7 @@ class OperatorChange:
 
     @property
     def mean_a_ns(self) -> float | None:
-        """The device time of a call in the first trace, None where it has none."""
+        """The device time per call in the first trace; None without calls."""
         return self.device_a_ns / self.n_calls_a if self.n_calls_a else None
 
     @property
@@ -133,9 +133,9 @@ class KernelChange:
     """The runs of one kernel, copy or memset under one operator in two traces.
 
     name: its name.
-    operator: the innermost operator that launched it; None where not known.
-    shape: the shapes of the operator's inputs; None where they are not compared.
-    change: which of the two have it; launched before: of an orphan, which depends on when the recording began.
+    operator: the innermost operator that launched it; None if not known.
+    shape: the shapes of the operator's inputs; None if they are not compared.
+    change: which of the two have it; "launched before" for an orphan, which depends on when the recording began.
     n_a: runs in the first.
     n_b: runs in the second.
     total_a_ns: their summed duration in the first.
@@ -161,7 +161,7 @@ class KernelChange:
 
     @property
     def mean_a_ns(self) -> float | None:
-        """The mean of its runs in the first trace, None where it has none."""
+        """The mean of its runs in the first trace; None without runs."""
         return self.total_a_ns / self.n_a if self.n_a else None
 
     @property
@@ -185,8 +185,8 @@ class _Cost(NamedTuple):
 
 
 def operator_changes(first: Side, second: Side, repeats: tuple[int, int], *, by_shape: bool) -> Rows[OperatorChange]:
-    """Every operator of either trace, the largest difference on the device first."""
-    sides = [_operators(side, by_shape=by_shape) for side in (first, second)]
+    """Every operator of either trace, the largest difference in device time first."""
+    sides = [_sum_operators(side, by_shape=by_shape) for side in (first, second)]
     rows = []
     for key in dict.fromkeys(key for side in sides for key in side):
         a, b = (side.get(key, _Cost()) for side in sides)
@@ -194,48 +194,48 @@ def operator_changes(first: Side, second: Side, repeats: tuple[int, int], *, by_
             OperatorChange(
                 name=str(key[0]),
                 shape=key[1],
-                change=_change(a.n_calls, b.n_calls),
+                change=_classify_change(a.n_calls, b.n_calls),
                 **{f"{column}_a{unit}": getattr(a, column + unit) for column, unit in _COLUMNS},
                 **{f"{column}_b{unit}": getattr(b, column + unit) for column, unit in _COLUMNS},
                 diff_ns=difference(a.device_ns, b.device_ns, repeats),
             )
         )
-    shaped = _reshaped(rows, [row.name for row in rows])
+    shaped = _mark_reshaped(rows, [row.name for row in rows])
     order = sorted(shaped, key=lambda row: (-abs(row.diff_ns), -abs(row.host_b_ns - row.host_a_ns)))
     return Rows(order, OperatorChange)
 
 
 def kernel_changes(first: Side, second: Side, repeats: tuple[int, int], *, by_shape: bool) -> Rows[KernelChange]:
     """Every kernel, copy and memset of either trace by the operator it ran under, the largest difference first."""
-    sides = [_kernels(side, by_shape=by_shape) for side in (first, second)]
+    sides = [_sum_kernels(side, by_shape=by_shape) for side in (first, second)]
     rows = []
     for key in dict.fromkeys(key for side in sides for key in side):
         (n_a, a_ns), (n_b, b_ns) = (side.get(key, (0, 0)) for side in sides)
         diff_ns = difference(a_ns, b_ns, repeats)
-        change = EARLY if key[3] else _change(n_a, n_b)
+        change = EARLY if key[3] else _classify_change(n_a, n_b)
         rows.append(KernelChange(str(key[0]), key[1], key[2], change, n_a, n_b, a_ns, b_ns, diff_ns))
-    shaped = _reshaped(rows, [(row.name, row.operator) for row in rows])
+    shaped = _mark_reshaped(rows, [(row.name, row.operator) for row in rows])
     return Rows(sorted(shaped, key=lambda row: -abs(row.diff_ns)), KernelChange)
 
 
 def changed_ops(trace: Trace, kernels: Rows[KernelChange], least_frac: float, *, by_shape: bool) -> Bool:
-    """Which ops of a trace are of kernels that are new, gone, or differ by that share of their time; shape of ops."""
+    """Which ops belong to kernels that are new, gone, or differ by least_frac of their time; shape of trace.ops."""
     changed = {
         (row.name, row.operator, row.shape, None)
         for row in kernels
         if row.change not in (BOTH, EARLY) or abs(row.diff_ns) >= least_frac * max(row.total_a_ns, row.total_b_ns)
-    }  # orphans are never marked: their keys end otherwise
-    keys, inverse = _kernel_keys(trace, by_shape=by_shape)
+    }  # orphans are never marked: their keys have another end
+    keys, inverse = _index_kernels(trace, by_shape=by_shape)
     mask: Bool = np.array([key in changed for key in keys], bool)[inverse]
     return mask
 
 
 def difference(a_ns: int, b_ns: int, repeats: tuple[int, int]) -> int:
-    """How much more the second has, of one step each."""
+    """How much more the second has, per step."""
     return b_ns - a_ns if repeats == (1, 1) else round(b_ns / repeats[1] - a_ns / repeats[0])
 
 
-def _operators(side: Side, *, by_shape: bool) -> dict[Key, _Cost]:
+def _sum_operators(side: Side, *, by_shape: bool) -> dict[Key, _Cost]:
     """Calls, ops, and time on the host, on devices and charged, by name and shape."""
     named, owner = places(side.work, by_shape=by_shape)
     n_ops = np.bincount(owner + 1, minlength=len(named) + 1)[1:]
@@ -250,16 +250,16 @@ def _operators(side: Side, *, by_shape: bool) -> dict[Key, _Cost]:
     return costs
 
 
-def _kernels(side: Side, *, by_shape: bool) -> dict[Key, tuple[int, int]]:
+def _sum_kernels(side: Side, *, by_shape: bool) -> dict[Key, tuple[int, int]]:
     """Runs and their summed duration, by name, operator and shape."""
-    ops, (keys, inverse) = side.work.ops, _kernel_keys(side.work, by_shape=by_shape)
+    ops, (keys, inverse) = side.work.ops, _index_kernels(side.work, by_shape=by_shape)
     n, total = np.bincount(inverse, minlength=len(keys)), np.zeros(len(keys), np.int64)
     np.add.at(total, inverse, ops.end_ns - ops.start_ns)
     return {key: (int(n[i]), int(total[i])) for i, key in enumerate(keys)}
 
 
-def _kernel_keys(trace: Trace, *, by_shape: bool) -> tuple[list[Key], Int64]:
-    """The name, operator and shape of each kind of op that occurs, and for each op its place among them.
+def _index_kernels(trace: Trace, *, by_shape: bool) -> tuple[list[Key], Int64]:
+    """The name, operator and shape of each kind of op that occurs, and each op's index among them.
 
     A fourth element tells orphans from ops that no operator launched.
     """
@@ -274,12 +274,12 @@ def _kernel_keys(trace: Trace, *, by_shape: bool) -> tuple[list[Key], Int64]:
     return [(trace.names[code // len(under)], *under[code % len(under)]) for code in codes.tolist()], inverse
 
 
-def _change(n_a: int, n_b: int) -> str:
+def _classify_change(n_a: int, n_b: int) -> str:
     return BOTH if n_a and n_b else NEW if n_b else GONE
 
 
-def _reshaped(rows: Sequence[ChangeT], called: Sequence[object]) -> list[ChangeT]:
-    """The same rows, marked where work that is gone or new in one shape is on the other side in another shape."""
+def _mark_reshaped(rows: Sequence[ChangeT], called: Sequence[object]) -> list[ChangeT]:
+    """The same rows; work that is gone or new is marked if the other side has it in another shape."""
     in_a = {name for row, name in zip(rows, called, strict=True) if row.change not in (NEW, EARLY)}
     in_b = {name for row, name in zip(rows, called, strict=True) if row.change not in (GONE, EARLY)}
     other = {GONE: in_b, NEW: in_a}
@@ -289,26 +289,26 @@ def _reshaped(rows: Sequence[ChangeT], called: Sequence[object]) -> list[ChangeT
     ]
 
 
-# Kernels that took the place of others under the same operator, whatever they are called.
+# Kernels that replaced others under the same operator, whatever their names.
 
-MOST_KERNELS = 8  # that take the place of others; longer sequences are other work, new and gone
-LONGEST = 1000  # kernels of a call: sequences are compared in quadratic time, and such a long one is a whole graph
+MOST_KERNELS = 8  # that replace others; longer sequences are other work, new and gone
+LONGEST = 1000  # kernels of a call: comparing takes quadratic time, and such a long sequence is a whole graph
 
 Names = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """Kernels that others replaced at the same place of the same operator.
+    """Kernels that others replaced at the same place in the same operator.
 
     operator: the innermost operator that both have.
-    shape: the shapes of its inputs; None where they are not compared.
-    gone: the kernels that went, in order.
-    new: the kernels that came, in order.
-    n_calls_a: calls of the operator with the old ones.
-    n_calls_b: calls of the operator with the new ones.
-    a_ns: the summed duration of those that went.
-    b_ns: the summed duration of those that came.
+    shape: the shapes of its inputs; None if they are not compared.
+    gone: the old kernels, in order.
+    new: the new kernels, in order.
+    n_calls_a: calls of the operator with the old kernels.
+    n_calls_b: calls of the operator with the new kernels.
+    a_ns: the summed duration of the old kernels.
+    b_ns: the summed duration of the new kernels.
     diff_ns: how much more the second has.
     """
 
@@ -325,9 +325,9 @@ class Replacement:
 
 @dataclass(frozen=True, eq=False)
 class _Call:
-    """One call of an operator: the kernels it launched, what tells them apart, and the rows of trace.ops they are.
+    """One call of an operator: the kernels it launched, what tells them apart, and their rows of trace.ops.
 
-    tokens: a kernel's name, or the operator inside this one that launched it, where that is matched by itself.
+    tokens: a kernel's name, or the inner operator that launched it if that is matched by itself.
     """
 
     kernels: Names
@@ -338,10 +338,10 @@ class _Call:
 def replacements(first: Side, second: Side, repeats: tuple[int, int], *, by_shape: bool) -> Rows[Replacement]:
     """What replaced what, the largest difference first.
 
-    Calls of an operator with inputs of one shape are matched by order; where their numbers differ, only if all calls of
-    a side launched the same kernels. Of matched calls the sequences of kernels are compared: what stands between the
-    same neighbours took the place of what stood there. First the kernels that an operator launched itself, then by the
-    outermost operator those of operators inside it that only one trace has. Source: docs/words.md, "replaced".
+    Calls of an operator with inputs of one shape are matched by order; if their numbers differ, only if all calls of
+    a side launched the same kernels. Then the sequences of kernels are compared: kernels between the same neighbours
+    replace each other. First come kernels that an operator launched itself. Then, by outermost operator, those of inner
+    operators that only one trace has. Source: docs/words.md, "replaced".
     """
     sides, replaced = (first, second), _Replaced(first, second)
     inner = [_calls(side, by_shape=by_shape) for side in sides]
@@ -357,7 +357,7 @@ def replacements(first: Side, second: Side, repeats: tuple[int, int], *, by_shap
 
 
 class _Replaced:
-    """The replacements so far: of each the calls and the time of both sides."""
+    """The replacements so far, each with the calls and the time of both sides."""
 
     def __init__(self, first: Side, second: Side) -> None:
         self._lengths = [side.work.ops.end_ns - side.work.ops.start_ns for side in (first, second)]
@@ -365,12 +365,12 @@ class _Replaced:
         self.totals: dict[tuple[Place, Names, Names], list[int]] = defaultdict(lambda: [0] * 4)
 
     def compare(self, at: Place, first: Sequence[_Call], second: Sequence[_Call]) -> bool:
-        """Add what differs between the calls of one operator; False where these cannot be matched."""
+        """Add what differs between the calls of one operator; False if these cannot be matched."""
         pairs = _matched(first, second)
         for old, new in pairs or ():
             tokens = old[0].tokens, new[0].tokens
             if tokens not in self._known:
-                self._known[tokens] = list(_exchanged(*tokens))
+                self._known[tokens] = list(_find_exchanged(*tokens))
             for went, came in self._known[tokens]:
                 total = self.totals[at, old[0].kernels[went], new[0].kernels[came]]
                 total[0] += len(old)
@@ -381,7 +381,7 @@ class _Replaced:
 
 
 def _calls(side: Side, *, by_shape: bool, settled: AbstractSet[Place] | None = None) -> Mapping[Place, Sequence[_Call]]:
-    """The calls that launched something, in order, by innermost operator; by outermost where some are settled."""
+    """The calls that launched something, in order, by innermost operator; by outermost if some are settled."""
     trace = side.work
     inner = places(trace, by_shape=by_shape)
     named, place_of = inner if settled is None else places(trace, by_shape=by_shape, outermost=True)
@@ -402,7 +402,7 @@ def _calls(side: Side, *, by_shape: bool, settled: AbstractSet[Place] | None = N
 
 
 def _matched(first: Sequence[_Call], second: Sequence[_Call]) -> list[tuple[Sequence[_Call], Sequence[_Call]]] | None:
-    """Calls of both sides that belong together and differ, those of a side with the same kernels; None: unknown."""
+    """Matching calls of both sides that differ, those with the same kernels together; None if not known."""
     if len(first) == len(second):
         return [([a], [b]) for a, b in zip(first, second, strict=True) if a.tokens != b.tokens]
     if len({(call.tokens, call.kernels) for call in first}) == len({(c.tokens, c.kernels) for c in second}) == 1:
@@ -410,8 +410,8 @@ def _matched(first: Sequence[_Call], second: Sequence[_Call]) -> list[tuple[Sequ
     return None
 
 
-def _exchanged(first: Sequence[Hashable], second: Sequence[Hashable]) -> Iterator[tuple[slice, slice]]:
-    """Which part of one sequence stands in the place of which part of the other."""
+def _find_exchanged(first: Sequence[Hashable], second: Sequence[Hashable]) -> Iterator[tuple[slice, slice]]:
+    """Which part of one sequence replaces which part of the other."""
     codes = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
     for what, i, k, j, m in codes:
         if what == "replace" and max(k - i, m - j) <= MOST_KERNELS:

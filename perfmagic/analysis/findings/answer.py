@@ -89,14 +89,14 @@ class Answers(JsonForm):
         lines = wrapped(f"{units.duration(shown.total_ns):<{GUTTER}}{shown.decides}", indent=GUTTER)
         lines += wrapped(" " * GUTTER + about, indent=GUTTER) if about else []
         for number, answer in enumerate(shown.answers, 1):
-            lines += _answer_lines(
+            lines += answer_lines(
                 number,
                 answer.headline,
                 name_action(answer.headline, answer.action, answer.lines),
-                _times_at_right(answer),
+                in_row(times_of(answer)),
             )
         if shown.together is not None:
-            lines += _with_right(f"{INDENT}  ", shown.together.headline, _times_at_right(shown.together))
+            lines += _with_right(f"{INDENT}  ", shown.together.headline, in_row(times_of(shown.together)))
         for rest in list_rest(shown.little_gain, shown.also_seen):
             lines += wrapped(f"{INDENT}{rest}", indent=len(INDENT) + 2)
         lines += _warning_lines(shown.warnings)
@@ -111,7 +111,7 @@ def name_action(headline: str, action: str, lines: Sequence[int]) -> str:
     shown = ", ".join([*map(str, lines[:MOST_LINES]), *(["…"] if len(lines) > MOST_LINES else [])])
     where = translated(counted(len(lines), "line {lines}", "lines {lines}", lines=shown))
     is_named = not lines or not action or where in f"{headline} {action}"
-    return action if is_named else f"{action} ({where})"
+    return action if is_named else say("{action} ({where})", action=action, where=where)
 
 
 class Times(NamedTuple):
@@ -135,14 +135,13 @@ def times_of(answer: Answer) -> Times:
     return Times(units.duration(answer.before_ns), units.duration(answer.after_ns), sure)
 
 
-def _times_at_right(answer: Answer) -> str:
-    """What an answer makes of the run; else what the findings cost."""
-    before, after, sure = times_of(answer)
-    times = f"{before} → {after}" if before else after
-    return f"{sure} {times}" if sure else times
+def in_row(times: Times) -> str:
+    """The words of an answer's times in one line: "at best 683 ms → 614 ms"."""
+    before, after, sure = times
+    return " ".join(filter(None, (sure, f"{before} → {after}" if before else after)))
 
 
-def _answer_lines(number: int, headline: str, action: str, right: str) -> list[str]:
+def answer_lines(number: int, headline: str, action: str, right: str) -> list[str]:
     """A fact with what its action changes at the right, and the action below."""
     fact = _with_right(f"{number:>{len(INDENT)}}  ", headline, right)
     return [*fact, *wrapped(f"{INDENT}  → {action}", indent=len(INDENT) + 4)]
@@ -240,9 +239,7 @@ class Conclusion(JsonForm):
         lines = [*wrapped(shown.decides), *wrapped(about, indent=2)]
         lines += [""] if shown.proposals else []
         for number, proposal in enumerate(shown.proposals, 1):
-            before, after, sure = proposal.times
-            right = " ".join(filter(None, (sure, f"{before} → {after}" if before else "")))
-            lines += _answer_lines(number, proposal.headline, proposal.action, right)
+            lines += answer_lines(number, proposal.headline, proposal.action, in_row(proposal.times))
         lines += _warning_lines(shown.warnings)
         lines += ["", *wrapped(f"  {rest}", indent=2)] if rest else []
         return "\n".join(line.rstrip() for line in lines)

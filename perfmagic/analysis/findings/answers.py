@@ -1,4 +1,4 @@
-"""What to do about a run: at most three answers, each with what the record would take with it."""
+"""What to do about a run: at most three answers, each with the run's predicted time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.answer import Answer, Answers
 from perfmagic.analysis.findings.catalogue import OPEN, action, count_things, decider_key, headline, without_time
+from perfmagic.analysis.findings.communication import between_collectives
 from perfmagic.analysis.findings.decider import answer_otherwise, who_decides, whole_ns
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import Node, known, tree
@@ -20,10 +21,11 @@ from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Pin
 from perfmagic.analysis.replay.changes.host import WithoutPython
 from perfmagic.analysis.replay.changes.kernels import Fused, ShorterOps
-from perfmagic.analysis.replay.prediction import Prediction, in_passing, predict, why_no_path
+from perfmagic.analysis.replay.prediction import Prediction, in_passing, why_no_path
+from perfmagic.analysis.timeline.activity import orphans
 from perfmagic.analysis.timeline.peaks import peaks_of
 from perfmagic.analysis.timeline.trust import COUNTS, trust
-from perfmagic.analysis.verdict import NO_VERDICT, STALLED
+from perfmagic.analysis.verdict import HOST_BOUND, HOST_TAIL, MIXED, NO_VERDICT, STALLED, START_UP
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics.intervals import intersect, union
@@ -33,7 +35,7 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 
 MOST_ANSWERS = 3
-LEAST_FRAC = 0.02  # of the run: what wins less is no answer
+LEAST_FRAC = 0.02  # of the run: what saves less is not an answer
 LEAST_OPEN_FRAC = 0.1  # of a run that the record does not explain
 _BETWEEN_OPS = frozenset({"many_gaps", "repeated_gap", "one_by_one"})
 _GRAPHS = {action(key) for key in ("graphs", "compile_or_graphs", "fuse_by_inductor")}
@@ -43,7 +45,7 @@ _NOT_REPLAYED = {action(key) for key in ("smaller_batches", "bucket")}
 
 @once_per_trace
 def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
-    """What to do about a run: findings with the same remedy are one answer, whose change is replayed once.
+    """What to do about a run: findings with the same remedy make one answer, whose change is replayed once.
 
     comm_names: as in perfmagic.trace.names.op_classes. Source: docs/replay.md.
     """
@@ -79,7 +81,7 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
 
 
 def _with_gain(answer: Answer) -> Answer:
-    """An answer that names no other time than the predicted one."""
+    """The answer without any time but the predicted one."""
     if answer.after_ns is None:
         return answer
     return replace(answer, headline=without_time(answer.headline, units.duration(answer.after_ns)))
@@ -87,16 +89,16 @@ def _with_gain(answer: Answer) -> Answer:
 
 @dataclass(frozen=True)
 class Asked:
-    """What to do about a run, without what it gains, and the changes that say so; none where no replay has any."""
+    """What to do about a run, before its gain is known, and the changes to replay; none if no replay models it."""
 
     answer: Answer
     changes: tuple[Change, ...]
 
 
 def asked_of(trace: Trace, comm_names: str | None = None) -> list[Asked]:
-    """What one rank of a job asks for, so that the job can be replayed with it; nothing of code that failed.
+    """What one rank of a job asks for, so that the job can be replayed with it; nothing if its code failed.
 
-    Not for a shorter start-up: ranks begin to record at different times.
+    A shorter start-up is left out: ranks begin to record at different times.
     """
     outcomes, gains = known(trace, comm_names)
     if not len(trace.ops) or failed(trace):
@@ -112,7 +114,7 @@ def asked_of(trace: Trace, comm_names: str | None = None) -> list[Asked]:
 
 
 def _with_headline(nodes: Iterable[Node], above: Finding | None = None) -> Iterable[Finding]:
-    """The findings that are answers of their own: the longest gap in what has a remedy belongs to that."""
+    """The findings that may become answers. The longest gap does not if the finding above it has a remedy."""
     for node in nodes:
         finding = node.finding
         if finding.headline and not (finding.rule == "longest_gap" and above is not None and above.action):
@@ -121,9 +123,9 @@ def _with_headline(nodes: Iterable[Node], above: Finding | None = None) -> Itera
 
 
 def _by_remedy(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """The findings with one action together, and each of those without one alone.
+    """Findings with the same action in one group; each finding without an action in its own.
 
-    What torch.compile or a CUDA graph would do, a graph does where another finding asks for that alone.
+    Where one finding asks for a CUDA graph alone, findings that torch.compile or a graph would help join it.
     """
     groups: dict[str, list[Finding]] = {}
     graphs = action("graphs")
@@ -135,17 +137,24 @@ def _by_remedy(findings: Sequence[Finding]) -> list[list[Finding]]:
 
 
 def _answer(facts: Facts, gains: Gains, group: Sequence[Finding]) -> Answer:
-    """One answer of the findings that one remedy serves; the dearest speaks for all."""
+    """One answer from the findings that share a remedy; the costliest gives the headline."""
 
     def weight_ns(finding: Finding) -> int:
-        start_up = finding.rule == "alone" and finding.cause == "start-up"  # which lies before what a cost is a part of
+        start_up = finding.rule == "alone" and finding.cause == "start-up"  # it precedes what costs are parts of
         return finding.end_ns - finding.start_ns if start_up else gains.worth_ns(finding) or 0
 
     first, prediction = max(group, key=weight_ns), _predict(facts, gains, group)
     rules = {finding.rule for finding in group}
     several = prediction is not None and first.action in _FEWER_LAUNCHES and len(_BETWEEN_OPS & rules) > 1
-    fact = headline("between_ops") if several else first.headline  # a number of gaps is of one finding alone
-    return _as_answer(facts, prediction, fact, first.action, group)
+    fact = headline("between_ops") if several else first.headline  # one finding counts only its own gaps
+    answer = _as_answer(facts, prediction, fact, first.action, group)
+    return _bounded(facts, answer) if prediction is None and first.rule == "tensor_cores" else answer
+
+
+def _bounded(facts: Facts, answer: Answer) -> Answer:
+    """Without a replay: the run less all that tensor cores would take off its kernels, as nothing else ends earlier."""
+    most_ns = round(claim(facts, "tensor_cores").ops_ns * (1 - _left_on_tensor_cores(facts)))
+    return replace(answer, after_ns=max(0, answer.before_ns - most_ns), at_most=True)
 
 
 def _as_answer(
@@ -173,11 +182,7 @@ def _as_answer(
 
 def _predict(facts: Facts, gains: Gains, findings: Iterable[Finding]) -> Prediction | None:
     """What the changes of some findings would make of the run; None where no replay can say."""
-    changes = _changes(facts, findings)
-    if not changes or gains.readings is None:
-        return None
-    prediction = predict(gains.readings, changes)
-    return None if prediction.refused else prediction
+    return gains.of_changes(_changes(facts, findings))
 
 
 def _changes(facts: Facts, findings: Iterable[Finding]) -> tuple[Change, ...]:
@@ -186,7 +191,7 @@ def _changes(facts: Facts, findings: Iterable[Finding]) -> tuple[Change, ...]:
 
 
 def _remedy(facts: Facts, finding: Finding) -> Change | None:
-    """The change that a finding's action makes; None where no replay has it."""
+    """The change that a finding's action makes; None if no replay models it."""
     rule = finding.rule
     if not finding.action or finding.action in _NOT_REPLAYED:
         return None
@@ -196,13 +201,15 @@ def _remedy(facts: Facts, finding: Finding) -> Change | None:
         return _without_start_up(facts, finding)
     if rule == "one_by_one" and finding.action not in _GRAPHS:
         return None
+    if finding.action == action("one_buffer"):
+        return WithoutPython(phrase("with one collective for many"), between_collectives(facts), bound=True)
     if rule == "exposed_copy" and finding.action == action("pin"):
         return Pin()
     return change_of(facts, finding)
 
 
 def _without_start_up(facts: Facts, finding: Finding) -> Change:
-    """At best without all that Python did before the first op; without the calls that start device and libraries."""
+    """A run without the calls that start device and libraries; at best, without all of Python before the first op."""
     head = np.array([[finding.start_ns, finding.end_ns]], np.int64)
     if finding.action != action("warm_up"):
         return WithoutPython(phrase("without what Python did before the first op"), head, bound=True)
@@ -216,11 +223,15 @@ def _without_start_up(facts: Facts, finding: Finding) -> Change:
 
 
 def _on_tensor_cores(facts: Facts, finding: Finding) -> Change:
-    """By the rates of the data sheet, which no product reaches; in no time where the device has none."""
+    rows = claim(facts, finding.rule).rows.tolist()
+    return ShorterOps(phrase("on tensor cores"), tuple(rows), _left_on_tensor_cores(facts))
+
+
+def _left_on_tensor_cores(facts: Facts) -> float:
+    """At the data sheet's rates, which no product reaches; in no time if the device has no data sheet."""
     peaks = peaks_of(facts.trace.device_info(facts.device))
     fp32, fp16 = (peaks.of("fp32"), peaks.of("fp16")) if peaks else (None, None)
-    left = fp32 / fp16 if fp32 and fp16 else 0.0
-    return ShorterOps(phrase("on tensor cores"), tuple(claim(facts, finding.rule).rows.tolist()), left)
+    return fp32 / fp16 if fp32 and fp16 else 0.0
 
 
 def _without_cost(facts: Facts, finding: Finding, what: str) -> Change | None:
@@ -244,7 +255,7 @@ _KERNELS: dict[str, Callable[[Facts, Finding], Change | None]] = {
 def _together(
     facts: Facts, gains: Gains, groups: Sequence[Sequence[Finding]], answers: Sequence[Answer]
 ) -> Answer | None:
-    """All answers that are replayed, but bounds: what is certain and what is only possible do not add up."""
+    """All replayed answers but bounds: what is certain and what is only possible do not add up."""
     numbers = {a.action: str(n) for n, a in enumerate(answers, 1) if a.after_ns is not None and not a.at_most}
     if len(numbers) < 2:
         return None
@@ -256,7 +267,7 @@ def _together(
 
 
 def name_together(answers: Sequence[Answer], numbers: Sequence[str]) -> str:
-    """What some of the answers are called together.  numbers: theirs."""
+    """A name for some of the answers together.  numbers: of these answers."""
     if len(numbers) == len(answers):
         return phrase("both together") if len(answers) == 2 else phrase("all three together")
     first, *others = numbers
@@ -264,31 +275,64 @@ def name_together(answers: Sequence[Answer], numbers: Sequence[str]) -> str:
 
 
 def is_worth(answer: Answer, least_frac: float = LEAST_FRAC) -> bool:
-    """Whether an answer wins enough to be one, or nobody knows; a wrong result always is."""
+    """Whether an answer saves enough, or its gain is unknown; a wrong result always counts."""
     worth_ns = answer.cost_ns if answer.gain_ns is None else answer.gain_ns
     return "race" in answer.rules or worth_ns is None or worth_ns >= least_frac * answer.before_ns
 
 
 def place(answer: Answer) -> tuple[bool, int]:
-    """Wrong results first, then by what is won, or lost where no replay says what is won."""
+    """Sort key: wrong results first, then the largest gain, or cost where no replay predicts a gain."""
     worth_ns = answer.cost_ns if answer.gain_ns is None else answer.gain_ns
     return "race" not in answer.rules, -(worth_ns or 0)
 
 
-# What is to know of the record.
+# What to know about the record.
 
 
 def warnings(facts: Facts) -> tuple[str, ...]:
-    """What is to know of the record itself."""
+    """What to know about the record itself."""
     trace, warned = facts.trace, []
     if lost := trust(trace).n_launches_without_op:
         warned.append(counted(lost, *COUNTS["n_launches_without_op"]))
     starts = [table.start_ns.min() for table in (trace.calls, trace.host_ops) if len(table)]
-    early = int((trace.ops.start_ns < min(starts)).sum()) if starts and trace.meta.returned_ns is None else 0
-    if early:
-        warned.append(headline("mid_flight", n=count_things(early, "op")))
+    early = trace.ops.start_ns < min(starts) if starts and trace.meta.returned_ns is None else np.zeros(0, bool)
+    if early.any():
+        early |= orphans(trace)
+        time = units.duration(sum_ns(union(trace.ops.start_ns[early], trace.ops.end_ns[early])))
+        warned.append(headline("mid_flight", n=count_things(int(early.sum()), "op"), time=time))
     if len(trace.python_frames):
         warned.append(headline("stacks"))
     if in_passing(trace) and (why := why_no_path(trace, facts.comm_names)):
         warned.append(why.capitalised())
     return tuple(warned)
+
+
+# What the recorded run of a benchmark asks for.
+
+# what limits the run, without a remedy that fits a benchmark: it has no flame graph
+_IN_A_TIMELINE = {action(key) for key in ("see_python", "record_stacks", "other_work", "record_whole")}
+_LIMITS = {HOST_BOUND: "late_python", START_UP: "python_first", HOST_TAIL: "python_last", MIXED: "wait_in_turn"}
+_MANY_OPS = 8  # fewer are hardly worth joining
+_MOSTLY_FRAC = 0.5  # of Python's time in operators: those keep it busy, not what is between them
+
+
+def first_answer(trace: Trace, kind: str) -> Answer | None:
+    """What a recorded run asks for first: by its findings, else by its verdict; None without an answer.
+
+    kind: of the verdict.
+    """
+    found = find_answers(trace)
+    first = next(iter(found.answers), None)
+    if first is None or first.action not in _IN_A_TIMELINE or kind not in _LIMITS:
+        return first
+    remedy = action("fewer_larger" if kind == HOST_BOUND and _launches_decide(trace) else "see_lines")
+    if decider_key(found.decides) in OPEN or not first.rules:  # nothing was found that the verdict rests on
+        first = replace(first, headline=headline(_LIMITS[kind]), rules=(), cost_ns=None)
+    return replace(first, action=remedy, lines=())
+
+
+def _launches_decide(trace: Trace) -> bool:
+    host, meta = trace.host_ops, trace.meta
+    until_ns = meta.end_ns if meta.returned_ns is None else meta.returned_ns
+    in_operators_ns = sum_ns(union(host.start_ns, host.end_ns))
+    return len(trace.ops) >= _MANY_OPS and in_operators_ns >= _MOSTLY_FRAC * (until_ns - meta.start_ns)

@@ -46,7 +46,7 @@ HEADLINES = {
     "start_up_in": "{time} passed before the first device op, in {name}",
     "cold": "{time} of cold start before the first device op",
     "cold_in": "{time} of cold start before the first op, in {name}",
-    "mid_flight": "The record begins while earlier work still runs: {n}",
+    "mid_flight": "The record begins while earlier work still runs: {n}, {time}",
     "stacks": "Recording Python's stacks slowed Python",
     "first_launches": "First launches load their kernels: {time}",
     "first_call": "{call} starts the device or a library: {time}",
@@ -56,6 +56,7 @@ HEADLINES = {
     "pinning": "The driver pins host memory: {time}",
     "driver_calls": "{call} held Python for {time}",
     "one_by_one": "{n} small ops, launched one by one",
+    "many_collectives": "{n} are launched one by one",
     "ddp_buckets": "DDP copies gradients out of its buckets",
     "ddp_buffers": "DDP broadcasts the model's buffers before each forward",
     "repeated_gap": "Python delays the device {n} times, {time} in all",
@@ -106,7 +107,7 @@ WITHOUT_TIME = {
     "transfer": "Exposed data transfer lengthens the run",
     "waits_for_rank": "Collectives wait for another rank",
 }
-_COLD = "The record is cold: a warm run would take {after}"
+_COLD = "The record is cold: a warm run takes at most {after}"
 WITHOUT_TIME |= dict.fromkeys(("cold", "cold_in", "first_launches", "first_call", "first_calls"), _COLD)
 
 # Where no remedy was found: what limits the run.
@@ -122,6 +123,7 @@ HEADLINES |= {
     "not_recorded": "The record does not show what the device waited for",
     "host_alone": "The record holds the host alone",
     "cpu_alone": "All work ran on the CPU",
+    "one_op": "The record holds one device op",
     "incomplete_record": "The record cannot say what the device waited for",
 }
 
@@ -137,6 +139,7 @@ ACTIONS = {
     "fuse_by_inductor": "Use torch.compile's default backend, or CUDA graphs",
     "reduce_overhead": 'Use torch.compile(mode="reduce-overhead")',
     "prepare": "Prepare inputs beforehand, or record steady steps alone",
+    "prepare_ahead": "Prepare the inputs of the next step meanwhile, in another process",
     "batch": "Batch the work: Python waits for the device {n} times between these ops",
     "fewer_ops": "Do the work of line {line} in fewer, larger ops",
     "bucket_view": "Set DistributedDataParallel(…, gradient_as_bucket_view=True)",
@@ -152,8 +155,9 @@ ACTIONS = {
     "keep_indices": "Keep index and values on the device",
     "prefetch": "Copy the next batch on another stream while this one computes",
     "read_on_stream": "Copy results on another stream, and wait before they are read",
+    "one_buffer": "Put the tensors of these collectives into one buffer, as DDP does",
     "bucket": "Put small tensors into one buffer, as DDP does with its buckets",
-    "last_bucket": "Compare all ranks, check the links, and lower DDP's bucket_cap_mb",
+    "last_bucket": "Compare all ranks, and check the links between them",
     "open_ranks": "Open all ranks' files: this rank waits for another",
     "sdpa": "Use torch.nn.functional.scaled_dot_product_attention",
     "tf32": 'Call torch.set_float32_matmul_precision("high"), or use autocast to bfloat16',
@@ -164,12 +168,15 @@ ACTIONS = {
     "less_work": "Make this work smaller: fewer or smaller inputs, or a lower precision",
     "leave_python": "Leave Python as it is: only less work on the device saves time",
     "see_python": "Look at what Python does then: t.flame() shows its functions",
+    "see_lines": "Record the cell with `%%timeline`: it shows the line that takes this time",
+    "fewer_larger": "Queue fewer, larger ops: launching them takes most of Python's time",
     "larger_ops": "Give each op more work: fewer, larger tensors",
     "queue_ahead": "Queue the next work before Python waits for results",
     "overlap": "Overlap it with compute, or move fewer bytes",
     "other_work": "Look for other work on the device: another process, or unrecorded ops",
     "record_device": "Record the device, too: ProfilerActivity.CUDA in the profiler's activities",
     "use_device": "Create the tensors on a device, such as perfmagic.device()",
+    "record_step": "Record a whole step, or several runs of this op",
     "record_whole": "Record again: keep every event, and a whole step",
 }
 
@@ -188,7 +195,7 @@ HEADLINES |= {
     "late_in_compute": "Rank {rank} computes {time} longer than {others}",
     "late_in_copies": "Rank {rank} copies {time} longer than {others}",
     "late_in_python": "Python takes {time} longer on rank {rank} than on {others}",
-    "late_at_first": "Rank {rank} made {others} wait: it began {time} later",
+    "late_at_first": "Rank {rank} made {others} wait: it began {time} after {whom}",
     "late_once": "Rank {rank} made {others} wait once, for {time}",
     "late_often": "Rank {rank} made {others} wait: last at {n}",
     "late_together": "{ranks} made the others wait: last at {n}",
@@ -218,14 +225,14 @@ ACTIONS |= {
 
 # Of the dependencies of a cell's operators.
 DECIDES |= {
-    "graph_python": "Python decides: {total} passed; the dependencies allow {time}",
-    "graph_waits": "Python's waits decide: {total} passed; the dependencies allow {time}",
-    "graph_stream": "The order in a stream decides: {total} passed; the dependencies allow {time}",
-    "graph_latency": "Launch latency decides: {total} passed; the dependencies allow {time}",
-    "graph_order": "The order of calls decides: {total} passed; the dependencies allow {time}",
+    "graph_python": "Python decides: it holds ops back for {time} of {total}",
+    "graph_waits": "Python's waits decide: they hold ops back for {time} of {total}",
+    "graph_stream": "The order in a stream decides: it costs up to {time} of {total}",
+    "graph_latency": "Launch latency decides: it holds ops back for {time} of {total}",
+    "graph_order": "The order of calls decides: it costs up to {time} of {total}",
     "graph_path": "The critical path decides: {time} of {total}",
     "graph_lane": "One lane decides: {lane} has {time} of work in {total}",
-    "graph_both": "Dependencies and lanes decide: {total} passed, and they allow {time}",
+    "graph_both": "Dependencies and lanes decide: {time} of {total} is the least with these lanes",
 }
 HEADLINES |= {
     "called_late": "Python calls {name} {time} late",
@@ -254,6 +261,7 @@ HEADLINES |= {
     "round_outlived": "`{name}` of an iteration lives until line {line} has run again",
     "late_zero_grad": "Line {line} frees gradients after the forward pass has allocated",
     "grows_with_batch": "{size} grows with the batch",
+    "grows_but_gradients": "{size} grows with the batch; half goes, {stays} of gradients stay",
     "kept_for_backward": "{size} is kept for the backward pass",
     "kept_in_function": "{size} is kept for the backward pass, most in {function}",
     "held_before": "`{name}` holds {size} from before the cell",
@@ -269,6 +277,7 @@ ACTIONS |= {
     "zero_grad_first": "Call zero_grad() before the forward pass",
     "zero_grad_after": "Call zero_grad(set_to_none=True) after the last step",
     "half_batch": "Accumulate gradients over two half batches",
+    "half_batch_instead": "Accumulate gradients over two half batches instead",
     "checkpoint": "Recompute it: torch.utils.checkpoint.checkpoint(…, use_reentrant=False)",
     "no_foreach": "Set foreach=False in the optimizer",
 }

@@ -10,7 +10,7 @@ import numpy as np
 from perfmagic.analysis.findings.advice import FORWARD
 from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_lines, too_short
+from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_lines, of_extent, too_short
 from perfmagic.analysis.timeline.collectives import (
     CollectiveStat,
     asked_collectives,
@@ -119,13 +119,25 @@ def describe_pieces(facts: Facts) -> tuple[str, str]:
     return chained("{a}; {b}", (pieces, few)), ""
 
 
+def between_collectives(facts: Facts) -> Intervals:
+    """When the device waited for Python from one collective's launch to the next, and only copies lay between them."""
+    ops, launched_ns = facts.trace.ops, facts.trace.launch_start_ns()
+    kinds = op_classes(facts.trace, facts.comm_names)
+    here = (ops.device == facts.device) & (ops.launch != NONE)
+    collective = np.sort(launched_ns[here & (kinds == OpClass.COMMUNICATION)])
+    others = np.sort(launched_ns[here & (ops.kind == OpKind.KERNEL) & (kinds != OpClass.COMMUNICATION)])
+    next_to = np.diff(np.searchsorted(others, collective)) == 0
+    between = union(collective[:-1][next_to], collective[1:][next_to])
+    return intersect(between, facts.cell_time.waited_for_host)
+
+
 # The findings "exposed communication" and "exposed copies", and their sentences.
 
 KNOWN_FRAC = 0.9  # of compute kernels: with fewer known launches, whether any was queued is not known
 LONG_FRAC = 0.01  # of the extent: of a collective that counts as a tail
 WHOLE_FRAC = 0.95  # of its time: what overlaps less than the rest overlaps nothing
 EXPOSED_FRAC = 0.02  # of the extent; less is not worth a sentence
-OF_EXTENT = f"{units.percent(EXPOSED_FRAC)} of the extent"
+OF_EXTENT = of_extent(EXPOSED_FRAC)
 COPIES = {OpClass.HTOD: "HtoD", OpClass.DTOH: "DtoH", OpClass.DTOD: "DtoD", OpClass.PTOP: "PtoP"}
 
 
@@ -156,9 +168,11 @@ def _exposed(
     )  # where a copy overlaps communication, the time counts as communication
     least_ns = EXPOSED_FRAC * parts.extent_ns
     if not all_ns:
-        return Silent(f"no {cause.removeprefix('exposed ')} ran{facts.on_device}")
+        of_copies = phrase("no copies ran{where}", where=facts.on_device)
+        of_communication = phrase("no communication ran{where}", where=facts.on_device)
+        return Silent(of_copies if rule == "exposed_copy" else of_communication)
     if not len(where) or total_ns(where) < least_ns:
-        return too_short(f"{cause} took", total_ns(where), least_ns, OF_EXTENT)
+        return too_short(phrase("{kernels} took", kernels=cause), total_ns(where), least_ns, OF_EXTENT)
     kinds = op_classes(facts.trace, facts.comm_names)
     rows = np.flatnonzero((facts.trace.ops.device == facts.device) & np.isin(kinds, classes))
     if rule == "exposed_copy" and (again := copied_again(facts.trace, facts.device)):  # they have a finding
@@ -181,6 +195,10 @@ def _exposed(
         )
         queued = _nothing_queued(facts, parts.intervals[rule])
         more = [queued, tail if len(alone) else "", pieces, describe_traffic(facts)]
+    exposed = headline(rule, time=units.duration(exposed_ns))
+    one_by_one = rule == "exposed_communication" and not advice and _late_in_pieces(facts, len(rows))
+    if one_by_one:
+        exposed = headline("many_collectives", n=count_things(len(rows), "collective"))
     share = phrase(
         "{part}{directions} did not overlap with compute", part=_part(exposed_ns, all_ns), directions=directions
     )
@@ -189,8 +207,8 @@ def _exposed(
             rule=rule,
             cost_ns=total_ns(where),
             cause=cause,
-            headline=_pieces_headline(facts, rows) if advice else headline(rule, time=units.duration(exposed_ns)),
-            action=_action(facts, rule, bool(advice)),
+            headline=_pieces_headline(facts, rows) if advice else exposed,
+            action=action("one_buffer") if one_by_one else _action(facts, rule, bool(advice)),
             detail=phrase("{where}: {facts}", where=facts.on_device, facts=sentences(share, longest_op, *more)),
             lines=(line,) if line != NO_LINE else (),
             start_ns=int(facts.trace.ops.start_ns[most]),
@@ -200,6 +218,12 @@ def _exposed(
             where=where,
         )
     ]
+
+
+def _late_in_pieces(facts: Facts, n_collectives: int) -> bool:
+    """Whether each step has many collectives, and the device waits long for Python to launch one after the other."""
+    many = n_collectives >= MANY * max(1, sum(step.n_ops > 0 for step in facts.steps))
+    return many and total_ns(between_collectives(facts)) >= EXPOSED_FRAC * facts.breakdown.extent_ns
 
 
 def _pieces_headline(facts: Facts, rows: Int64) -> str:
@@ -331,7 +355,8 @@ def communication(facts: Facts) -> Outcome:
     """
     trace = facts.trace
     if trace.simulated or not len(trace.ops) or trace.meta.world_size == 1:
-        return Silent("the job has one rank" if trace.meta.world_size == 1 else "the device is simulated")
+        one = trace.meta.world_size == 1
+        return Silent(phrase("the job has one rank") if one else phrase("the device is simulated"))
     has_any = bool((op_classes(trace, facts.comm_names) == OpClass.COMMUNICATION).any())
     distributed = (trace.meta.world_size or 0) > 1 or _asked(facts)
     suspects = [rows for stream in _streams(facts) if len(rows := _suspects(facts, stream))]
@@ -343,7 +368,7 @@ def communication(facts: Facts) -> Outcome:
         return [facts.finding(rule="communication", cause=no_match, detail="", advice=advice)]
     if has_any:
         return _hidden(facts)
-    return [_nothing(facts)] if distributed else Silent("no communication was recorded")
+    return [_nothing(facts)] if distributed else Silent(phrase("no communication was recorded"))
 
 
 def _hidden(facts: Facts) -> Outcome:
@@ -352,10 +377,12 @@ def _hidden(facts: Facts) -> Outcome:
     all_ns, exposed_ns = parts.communication_ns, parts.exposed_communication_ns
     least_ns, exposed_least_ns = NOTABLE_FRAC * parts.extent_ns, EXPOSED_FRAC * parts.extent_ns
     if all_ns < least_ns:
-        return too_short("communication took", all_ns, least_ns, f"{units.percent(NOTABLE_FRAC)} of the extent")
+        return too_short(phrase("communication took"), all_ns, least_ns, of_extent(NOTABLE_FRAC))
     if exposed_ns >= exposed_least_ns:
-        exposed = (
-            f"{units.duration(exposed_ns)} of communication is exposed, {OF_EXTENT} or more: see exposed_communication"
+        exposed = phrase(
+            "{time} of communication is exposed, {share} or more: see exposed_communication",
+            time=units.duration(exposed_ns),
+            share=OF_EXTENT,
         )
         return Silent(exposed, exposed_ns, exposed_least_ns, "ns")
     overlapped = phrase("{part} overlapped with compute", part=_part(all_ns - exposed_ns, all_ns))
@@ -446,12 +473,12 @@ def waits_for_rank(facts: Facts) -> Outcome:
     """Exposed time of collectives that waited for another rank, whose own record says why."""
     late, ops, parts = late_collectives(facts.trace, facts.device, facts.comm_names), facts.trace.ops, facts.breakdown
     if facts.trace.simulated or not len(late.rows):
-        return Silent("no collective took far longer than another of its kind with as many bytes")
+        return Silent(phrase("no collective took far longer than another of its kind with as many bytes"))
     waits = union(ops.start_ns[late.rows], ops.end_ns[late.rows] - late.usual_ns)
     where = intersect(waits, parts.intervals["exposed_communication"])
     least_ns, waited_ns = WAITS_FRAC * parts.extent_ns, total_ns(where)
     if waited_ns < least_ns:
-        return too_short("collectives waited", waited_ns, least_ns, f"{units.percent(WAITS_FRAC)} of the extent")
+        return too_short(phrase("collectives waited"), waited_ns, least_ns, of_extent(WAITS_FRAC))
     length_ns = (ops.end_ns - ops.start_ns)[late.rows]
     most = int(length_ns.argmax())
     size_bytes = op_bytes(facts.trace, facts.comm_names)[int(late.rows[most])]

@@ -14,9 +14,9 @@ from perfmagic.base.numerics.intervals import Intervals, overlap_ns, subtract, t
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
 from perfmagic.trace.model import Trace
 
-OVERLAPS_FRAC = 0.5  # of the copies' time: fewer need a reason why the rest did not
+OVERLAPS_FRAC = 0.5  # of the copies' time: a smaller overlap needs a reason
 CHANCE_FRAC = 0.1  # of the copies' time: a smaller overlap is chance
-BECAUSE_FRAC = 0.5  # of the time without overlap: what is true for that share is the reason
+BECAUSE_FRAC = 0.5  # of the time without overlap: what holds for that share is the reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class HostCopies:
 
     @property
     def streams(self) -> list[int]:
-        """The streams that they spent most of their time on."""
+        """The streams on which they spent most of their time."""
         rows = self.rows[self._without_kernels == self.own_stream]
         return [int(stream) for stream in np.unique(self.trace.ops.stream[rows])]
 
@@ -109,7 +109,7 @@ class HostCopies:
     def _overlapped_later_ns(self) -> int:
         """How long they overlapped kernels that Python launched after the copies' calls had returned.
 
-        Such a kernel counts until the last copy ends whose call had returned when the kernel was launched.
+        A kernel counts until the end of the last copy whose call had returned before the kernel's launch.
         """
         trace, ops = self.trace, self.trace.ops
         rows = self.rows[ops.launch[self.rows] != NONE]

@@ -1,4 +1,4 @@
-"""Who decides how long a run takes, and what to do about that where no finding has a remedy."""
+"""What decides how long a run takes, and what to do about it if no finding has a remedy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from perfmagic.base.numerics.intervals import total_ns as sum_ns
 from perfmagic.base.terminal import squeezed
 from perfmagic.trace.columns import CallKind
 
-# Who decides how long a run takes, in one sentence with one number.
+# What decides how long a run takes, in one sentence with one number.
 
 _WITHOUT_PATH = (
     kinds.DEVICE_BOUND,
@@ -28,16 +28,16 @@ _WITHOUT_PATH = (
     kinds.COMMUNICATION_BOUND,
     kinds.START_UP,
     kinds.HOST_TAIL,
-)  # what is busy, or is before or after all ops, needs no path
+)  # busy time, and time before or after all ops, needs no path
 
 
 def who_decides(facts: Facts, kind: str) -> str:
-    """Who decides, with one number, of the whole run.  kind: of the verdict."""
+    """What decides, with one number for the whole run.  kind: of the verdict."""
     trace, judgement = facts.trace, judged_by_path(facts)
     if not len(trace.ops) or failed(trace):
-        return _without_records(facts)
-    if kind == kinds.NO_VERDICT or (judgement is None and kind not in _WITHOUT_PATH and _unexplained(facts)):
-        return _what_is_open(facts, kind)
+        return _describe_no_records(facts)
+    if kind == kinds.NO_VERDICT or (judgement is None and kind not in _WITHOUT_PATH and _is_unexplained(facts)):
+        return _describe_open(facts, kind)
     time, total_ns = facts.cell_time, max(1, whole_ns(facts))
     before_ns = 0 if trace.meta.returned_ns is not None else facts.first_queued_ns - trace.meta.start_ns
     waited = (time.waited_for_host_ns + before_ns) / total_ns
@@ -49,16 +49,20 @@ def who_decides(facts: Facts, kind: str) -> str:
     if kind == kinds.HOST_BOUND and is_busy and judgement is None:
         return decides("host-bound, queue", share=units.percent((time.host_ns + before_ns) / total_ns))
     if kind == kinds.MIXED:
-        return _in_turn(judgement) if judgement is not None else _in_turn_without_path(time, before_ns, total_ns)
-    times_ns = {kinds.START_UP: before_ns} | _times_of_kinds(facts, judgement, is_busy)
+        return (
+            _describe_turns(judgement)
+            if judgement is not None
+            else _describe_turns_without_path(time, before_ns, total_ns)
+        )
+    times_ns = {kinds.START_UP: before_ns} | _find_times(facts, judgement, is_busy)
     if kind in times_ns:
         entry = "host-bound, path" if kind == kinds.HOST_BOUND else kind
         return decides(entry, time=units.duration(times_ns[kind]), total=units.duration(total_ns))
     return decides(kind, share=busy if kind == kinds.DEVICE_BOUND else units.percent(waited))
 
 
-def _times_of_kinds(facts: Facts, judgement: Judgement | None, is_busy: bool) -> dict[str, int]:
-    """The time that makes each kind of verdict, where it is the reason.  is_busy: the device, most of the run."""
+def _find_times(facts: Facts, judgement: Judgement | None, is_busy: bool) -> dict[str, int]:
+    """The time behind each kind of verdict, if that kind rests on one.  is_busy: the device is, most of the run."""
     if judgement is None:
         exposed = facts.breakdown
         return {
@@ -71,18 +75,18 @@ def _times_of_kinds(facts: Facts, judgement: Judgement | None, is_busy: bool) ->
         kinds.COPY_BOUND: judgement.copies_ns,
         kinds.COMMUNICATION_BOUND: judgement.communication_ns,
     }
-    # That the device is busy says nothing of Python: then Python's time on the critical path does.
+    # a busy device says nothing about Python; Python's time on the critical path does
     return times_ns | ({kinds.HOST_BOUND: judgement.host_ns} if is_busy else {})
 
 
-def _unexplained(facts: Facts) -> bool:
+def _is_unexplained(facts: Facts) -> bool:
     return in_passing(facts.trace) and bool(why_no_path(facts.trace, facts.comm_names))
 
 
-def _what_is_open(facts: Facts, kind: str) -> str:
-    """Why the device stood still; of a file whose device was busy once it had begun, why it began so late."""
+def _describe_open(facts: Facts, kind: str) -> str:
+    """Why the device stood still; or why it began so late, if a file's device was busy once it had begun."""
     if kind == kinds.NO_VERDICT:
-        return _why_no_verdict(facts)
+        return _describe_no_verdict(facts)
     busy_frac, late_ns = facts.cell_time.busy_frac, facts.breakdown.extent_start_ns - facts.first_queued_ns
     if (
         facts.trace.meta.returned_ns is None
@@ -97,21 +101,25 @@ def _what_is_open(facts: Facts, kind: str) -> str:
     return decides(kinds.STALLED)
 
 
-def _why_no_verdict(facts: Facts) -> str:
-    """What the record lacks: why no_verdict speaks."""
-    if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
+def _describe_no_verdict(facts: Facts) -> str:
+    """What the record lacks, so that it has no verdict."""
+    if _has_one_op(facts):
         return decides("no verdict, one op")
     if sample(facts.trace):
         return decides("no verdict, sample")
     return decides("no verdict, graphs") if incomplete_graphs(facts.trace) else decides(kinds.NO_VERDICT)
 
 
-def _in_turn_without_path(time: CellTime, before_ns: int, total_ns: int) -> str:
+def _has_one_op(facts: Facts) -> bool:
+    return facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1
+
+
+def _describe_turns_without_path(time: CellTime, before_ns: int, total_ns: int) -> str:
     host, device = (units.percent(ns / total_ns) for ns in (time.host_ns + before_ns, time.device_ns))
     return decides("mixed, shares", host=host, device=device)
 
 
-def _in_turn(judgement: Judgement) -> str:
+def _describe_turns(judgement: Judgement) -> str:
     if judgement.busy_ns >= KEPT_BUSY_FRAC * judgement.run_ns:
         return decides("mixed, both", share=units.percent(judgement.busy_ns / judgement.run_ns))
     times_ns = {
@@ -130,7 +138,7 @@ def _in_turn(judgement: Judgement) -> str:
     return decides("mixed, shares", **shares)
 
 
-def _without_records(facts: Facts) -> str:
+def _describe_no_records(facts: Facts) -> str:
     trace = facts.trace
     if failed(trace):
         return decides("failed")
@@ -141,18 +149,18 @@ def _without_records(facts: Facts) -> str:
 
 
 def whole_ns(facts: Facts) -> int:
-    """How long the run took, the host before the first op and after the last one included."""
+    """How long the run took, including the host before the first op and after the last one."""
     start_ns, end_ns = recorded_span(facts.trace)
     return end_ns - start_ns
 
 
-# What to do where no finding has a remedy: one answer from what limits the run, or from what the record lacks.
+# What to do if no finding has a remedy: one answer from what limits the run, or from what the record lacks.
 
-MOST_FRAC = 0.2  # of the device's time: an operator with less is not what makes the work long
+MOST_FRAC = 0.2  # of the device's time: an operator with less does not limit the run
 _OPERATOR_CHARS = 30  # of a name in a headline
 _GAPS = ("many_gaps", "repeated_gap", "longest_gap", "one_by_one", "alone")
 
-# By the verdict: the rules whose finding may say it best, else the headline; and the action.
+# By verdict: the rules whose finding may say it best, else the headline; and the action.
 _BY_KIND: dict[str, tuple[tuple[str, ...], str, str]] = {
     kinds.COMMUNICATION_BOUND: (("exposed_communication",), "not_recorded", "overlap"),
     kinds.COPY_BOUND: (("exposed_copy",), "not_recorded", "overlap"),
@@ -167,7 +175,7 @@ _BY_KIND: dict[str, tuple[tuple[str, ...], str, str]] = {
 
 
 def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[Answer]) -> Answer:
-    """The one answer of a run without others.
+    """The one answer for a run that has no other.
 
     kind: of the verdict.  verdict: an answer about all of its time.  known: facts without a remedy.
     """
@@ -176,10 +184,12 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
         of_cell = facts.trace.meta.returned_ns is not None and not launched
         fact, remedy = ("cpu_alone", "use_device") if of_cell else ("host_alone", "record_device")
         return replace(verdict, headline=headline(fact), action=action(remedy))
-    kind = _refine(facts, kind)
+    kind = _refine_kind(facts, kind)
     if kind == kinds.DEVICE_BOUND:
-        return _less_work(facts, verdict)
+        return _advise_less_work(facts, verdict)
     rules, fact, remedy = _BY_KIND[kind]
+    if kind == kinds.NO_VERDICT and _has_one_op(facts):
+        fact, remedy = "one_op", "record_step"
     of_rules = [answer for answer in known if {*rules} & {*answer.rules}]
     spoken = max(of_rules, key=lambda answer: answer.cost_ns or 0, default=replace(verdict, headline=headline(fact)))
     if kind == kinds.STALLED and (held_ns := facts.cell_time.stalled_ns) >= facts.notable_ns:
@@ -187,8 +197,8 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
     return replace(spoken, action=action(remedy))
 
 
-def _refine(facts: Facts, kind: str) -> str:
-    """Which kind of verdict the remedy is of: who takes turns, and whether the record itself is to blame."""
+def _refine_kind(facts: Facts, kind: str) -> str:
+    """The kind of verdict that the remedy is for: who takes turns, and whether the record itself is to blame."""
     if kind == kinds.STALLED and len(missing_calls(facts.trace).where):
         return kinds.NO_VERDICT
     judgement = judged_by_path(facts) if kind == kinds.MIXED else None
@@ -200,8 +210,8 @@ def _refine(facts: Facts, kind: str) -> str:
     return kinds.LATENCY_BOUND if judgement.latency_ns > min(judgement.host_ns, on_device_ns) else kind
 
 
-def _less_work(facts: Facts, verdict: Answer) -> Answer:
-    """The operator with most of the device's time; of a simulated device, whose pace is made up, that it had work."""
+def _advise_less_work(facts: Facts, verdict: Answer) -> Answer:
+    """The operator with most of the device's time; for a simulated device, whose pace is set, only that it had work."""
     by_name: dict[str, float] = {}
     if not facts.trace.simulated:
         for row in device_operators(facts.trace, facts.device, facts.comm_names):

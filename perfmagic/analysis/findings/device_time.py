@@ -44,14 +44,15 @@ def device_time(facts: Facts) -> Outcome:
     """
     parts = facts.breakdown
     if facts.trace.simulated:  # how long its ops take depends on its pace, or on the CPU
-        return Silent("the device is simulated: how long its ops take says nothing about a GPU")
+        return Silent(phrase("the device is simulated: how long its ops take says nothing about a GPU"))
     least_ns = BUSY_FRAC * max(1, facts.window_ns)
     if parts.busy_ns < least_ns:
-        return too_short(f"{facts.the_device} was busy for", parts.busy_ns, least_ns, facts.describe_share(BUSY_FRAC))
+        busy = phrase("{device} was busy for", device=facts.the_device)
+        return too_short(busy, parts.busy_ns, least_ns, facts.describe_share(BUSY_FRAC))
     kinds = category_times(facts.trace, facts.device, facts.comm_names)
     ops_ns = sum(kind.total_ns for kind in kinds)
     if not ops_ns:
-        return Silent("no op of the device took any time")
+        return Silent(phrase("no op of the device took any time"))
     named = [kind for i, kind in enumerate(kinds[:NAMED]) if i == 0 or kind.share_frac >= NAMED_FRAC]
     clauses = []
     for i, kind in enumerate(named):

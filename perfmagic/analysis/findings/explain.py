@@ -28,6 +28,7 @@ from perfmagic.analysis.findings.find import (
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent
 from perfmagic.analysis.findings.gains import Gains
 from perfmagic.base.errors import OptionError
+from perfmagic.base.language import chained, phrase, say, translated
 from perfmagic.base.options import did_you_mean
 from perfmagic.base.tables import html_block
 from perfmagic.base.terminal import cut_to_columns, width
@@ -43,7 +44,7 @@ class Explanation(JsonForm):
     """What one rule says about a trace: what it found, or why it is silent.
 
     rule: its name, as in `.findings`.  findings: what it found, without the gain that `t.findings` predicts.
-    silent: where it found nothing, why, a reason for each case that it knows.
+    silent: why it found nothing, with a reason for each case that it knows.
     """
 
     shown: ClassVar[tuple[str, ...]] = ("rule", "sentence")  # in a table of rules
@@ -56,17 +57,17 @@ class Explanation(JsonForm):
 
     @property
     def finding(self) -> Finding | None:
-        """The first of its findings, None where it is silent."""
+        """The first of its findings; None if it is silent."""
         return self.findings[0] if self.findings else None
 
     @property
     def reason(self) -> str:
         """Why it is silent, "" where it found something."""
-        return "; ".join(dict.fromkeys(silent.reason for silent in self.silent))
+        return chained("{a}; {b}", dict.fromkeys(silent.reason for silent in self.silent))
 
     @property
     def value(self) -> float | None:
-        """The first number that is below its threshold, in ns or a count as the reason says; None where none is."""
+        """The first number below its threshold, in ns or a count as the reason says; None if there is none."""
         return next((silent.value for silent in self.silent if silent.value is not None), None)
 
     @property
@@ -77,7 +78,8 @@ class Explanation(JsonForm):
     @property
     def sentence(self) -> str:
         """The sentences of its findings, or "silent: " and the reason."""
-        return " | ".join(finding.sentence for finding in self.findings) or f"silent: {self.reason}"
+        found = chained("{a} | {b}", [finding.sentence for finding in self.findings])
+        return found or phrase("silent: {reason}", reason=self.reason)
 
     @property
     def docs(self) -> str:
@@ -88,16 +90,15 @@ class Explanation(JsonForm):
         """The rule, then a line for each finding or reason, then where it is documented."""
         sentences = [finding.sentence for finding in self.findings]
         lines = sentences or [silent.reason for silent in dict.fromkeys(self.silent)]
-        return "\n".join(
-            [f"{self.rule}: {'found' if sentences else 'silent'}", *(f"  {line}" for line in lines), self.docs]
-        )
+        said = say("{rule}: found", rule=self.rule) if sentences else say("{rule}: silent", rule=self.rule)
+        return "\n".join([said, *(f"  {translated(line)}" for line in lines), self.docs])
 
     def __repr__(self) -> str:
         return self.text()
 
 
 class Explanations(Rows[Explanation]):
-    """What every rule says about a trace, a line for each rule."""
+    """What every rule says about a trace, one line per rule."""
 
     __slots__ = ()
 
@@ -107,7 +108,7 @@ class Explanations(Rows[Explanation]):
     def text(self) -> str:
         """A line for each rule, as wide as the terminal."""
         longest, room = max(len(row.rule) for row in self), width()
-        return "\n".join(cut_to_columns(f"{row.rule:{longest}}  {row.sentence}", room) for row in self)
+        return "\n".join(cut_to_columns(f"{row.rule:{longest}}  {translated(row.sentence)}", room) for row in self)
 
     def __repr__(self) -> str:
         return self.text()
@@ -121,9 +122,9 @@ class Explanations(Rows[Explanation]):
 
 
 def explain(trace: Trace, rule: str, comm_names: str | None = None) -> Explanation:
-    """What one rule says; only what it needs is worked out.
+    """What one rule says; only what it needs is computed.
 
-    comm_names: as in perfmagic.trace.names.op_classes. Raises OptionError where there is no such rule.
+    comm_names: as in perfmagic.trace.names.op_classes. Raises OptionError if there is no such rule.
     """
     check_rule(rule)
     return _explained(Outcomes(Facts(trace, comm_names)), rule)
@@ -136,7 +137,7 @@ def explain_all(trace: Trace, comm_names: str | None = None) -> Explanations:
 
 
 def check_rule(rule: object) -> None:
-    """Raise OptionError with the nearest name where there is no such rule."""
+    """Raise OptionError with the closest name if there is no such rule."""
     if rule not in RULES:
         hint = f"{did_you_mean(str(rule), RULES)}there are {', '.join(RULES)}"
         raise OptionError(f"explain: there is no rule {rule!r}", hint=hint)
@@ -152,7 +153,7 @@ def _explained(outcomes: Outcomes, rule: str) -> Explanation:
 Ask = Callable[[Outcomes], Outcome]
 
 
-# functions that find what has another name; all others are named as their findings
+# functions whose findings have other names; all others are named like their findings
 OTHER_NAMES = {
     **dict.fromkeys(("began_late", "start_up", "went_on_alone"), "alone"),
     "repeated_gap_queued": "repeated_gap",
@@ -161,7 +162,7 @@ OTHER_NAMES = {
 
 
 def _rules() -> dict[str, list[Ask]]:
-    """By the name of the finding, how each function that finds it is asked."""
+    """How to ask each function that finds something, by the finding's name."""
     asks: dict[str, list[Ask]] = defaultdict(list)
     asks["verdict"].append(_verdict)
     asks["waited_for_host"].append(partial(_asked, (), lambda outcomes: all_for_host(outcomes, idle_parts(outcomes))))
@@ -192,7 +193,7 @@ def _asked(chain: Any, ask: Ask, outcomes: Outcomes) -> Outcome:
 def _verdict(outcomes: Outcomes) -> Outcome:
     trace = outcomes.facts.trace
     empty = not len(trace.ops) and not trace.has_host_rows
-    return Silent("neither device nor host was recorded") if empty else [verdict_finding(outcomes)]
+    return Silent(phrase("neither device nor host was recorded")) if empty else [verdict_finding(outcomes)]
 
 
 def _together(outcomes: Outcomes) -> Outcome:

@@ -1,4 +1,4 @@
-"""The analyses that the rules use, each computed once and only on demand."""
+"""The analyses that the rules use, each computed at most once and on demand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from perfmagic.analysis.findings.copy_overlap import HostCopies
-from perfmagic.analysis.findings.finding import Finding, PythonWas, Silent, python_was, too_short
+from perfmagic.analysis.findings.finding import Finding, PythonWas, Silent, of_extent, python_was, too_short
 from perfmagic.analysis.timeline.activity import StreamStat, Syncs, busy_intervals, extent, streams, syncs
 from perfmagic.analysis.timeline.idle import (
     CAUSES,
@@ -43,6 +43,7 @@ from perfmagic.base.numerics.intervals import (
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, copy_direction, is_pageable, op_classes
+from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
 # Where the time of a cell went, with each instant counted once: the parts that the verdict compares.
@@ -63,7 +64,7 @@ class Window(NamedTuple):
 
 
 def judged_window(trace: Trace, device: int) -> Window:
-    """The cell, from its start until every device finished; for a file, which has no cell, the extent of the device.
+    """The cell, from its start until every device finished; for a file, which has no cell, the device's extent.
 
     A cell's window is widened to contain every op. Source: docs/verdict.md, "busy".
     """
@@ -120,7 +121,7 @@ class CellTime:
 
     @property
     def not_busy(self) -> Intervals:
-        """All the time of the window in which the device executed nothing."""
+        """When, within the window, the device executed nothing."""
         return complement(merge(self.working, self.unfed), self.window.start_ns, self.window.end_ns)
 
     @property
@@ -133,7 +134,7 @@ class CellTime:
 
     @property
     def device_ns(self) -> int:
-        """The time that the devices decide: they execute, and Python waits for them or has queued more."""
+        """How long the devices set the pace: they execute, and Python waits for them or has queued more."""
         return total_ns(self.working) + self.waited_ns["other_device"] + total_ns(self.waits_elsewhere)
 
     @property
@@ -142,12 +143,12 @@ class CellTime:
 
     @property
     def host_ns(self) -> int:
-        """The time that Python decides: it works, and no op is queued after the one that executes or starts next."""
+        """How long Python sets the pace: it works, and no op is queued after the one that executes or starts next."""
         return self.waited_for_host_ns + total_ns(self.unfed)
 
     @property
     def latency_ns(self) -> int:
-        """The latency of launches, and between one op and the next."""
+        """How long launches, and pauses between queued ops, take."""
         waited = self.waited_ns
         return waited["launching"] + waited["between_ops"] + waited["blocked"]
 
@@ -165,7 +166,7 @@ class CellTime:
 
 
 def cell_time(trace: Trace, device: int) -> CellTime:
-    """Where did the time of the cell go, for this device? Source: docs/verdict.md."""
+    """Where did the cell's time go, on this device? Source: docs/verdict.md."""
     window = judged_window(trace, device)
     first_ns, last_ns = extent(trace.ops.select(trace.ops.device == device), window.start_ns)
     busy, waits = busy_intervals(trace, device), clip(python_waits(trace), window.start_ns, window.end_ns)
@@ -211,17 +212,17 @@ class Facts:
 
     @property
     def the_device(self) -> str:
-        """The device in a sentence: "the device", by its number where the trace has several."""
+        """The device in a sentence: "the device", or "device 3" if the trace has several."""
         return phrase("device {n}", n=self.device) if len(self.trace.device_ids) > 1 else phrase("the device")
 
     @property
     def on_device(self) -> str:
-        """The device behind a noun: " on device 3" where the trace has several, else nothing."""
+        """The device after a noun: " on device 3" if the trace has several, else nothing."""
         return phrase(" on device {n}", n=self.device) if len(self.trace.device_ids) > 1 else ""
 
     @property
     def the_busiest(self) -> str:
-        """The device as a verdict introduces it: "device 3, the busiest of 8," where the trace has several."""
+        """The device as a verdict introduces it: "device 3, the busiest of 8," if the trace has several."""
         several = len(self.trace.device_ids)
         return (
             phrase("{device}, the busiest of {n},", device=self.the_device, n=several)
@@ -235,24 +236,26 @@ class Facts:
 
     @cached_property
     def first_queued_ns(self) -> int:
-        """When the device's first op was queued, as its launch returned; of ops without a launch when they started."""
+        """When the device's first op was queued: its launch returned. Without launches, when the first op started."""
         ops, calls = self.trace.ops, self.trace.calls
         launches = ops.launch[(ops.device == self.device) & (ops.launch != NONE)]
         return int(calls.end_ns[launches].min(initial=self.breakdown.extent_start_ns))
 
     @property
     def window_ns(self) -> int:
-        """How long the cell took; of a file, which has no cell, the extent of the device's ops."""
+        """How long the cell took; for a file, which has no cell, the extent of the device's ops."""
         return self.cell_time.window.length_ns
 
     @property
     def notable_ns(self) -> int:
-        """What is worth a sentence: a hundredth of the window."""
+        """The shortest time worth a sentence: a hundredth of the window."""
         return max(1, self.window_ns // 100)
 
     def describe_share(self, frac: float) -> str:
         """A share of the window in words: "5 % of the cell", of a file "5 % of the extent"."""
-        return f"{units.percent(frac)} of {self.cell_time.window.name.replace('its', 'the')}"
+        if self.cell_time.window.name == ITS_EXTENT:
+            return of_extent(frac)
+        return phrase("{share} of the cell", share=units.percent(frac))
 
     def finding(self, *, rule: str, cause: str, detail: str, advice: str = "", where: Intervals = EMPTY) -> Finding:
         """A finding about all of the device's extent, without a cost."""
@@ -270,7 +273,7 @@ class Facts:
         )
 
     def below_notable(self, what: str, ns: float) -> Silent:
-        """That a time is not worth a sentence.  what: with its verb."""
+        """Say that a time is not worth a sentence.  what: subject and verb."""
         return too_short(what, ns, self.notable_ns, self.describe_share(0.01))
 
     @cached_property
@@ -282,7 +285,7 @@ class Facts:
         return idle_gaps(self.trace, self.device)
 
     def python_was(self, where: Intervals) -> PythonWas:
-        """What Python was doing in some time within the idle gaps, on the threads that launched what ended them."""
+        """What Python did at times within the idle gaps, on the threads that launched the ops which ended them."""
         trace, gaps = self.trace, self.gaps
         if not len(where) or not len(gaps) or not trace.has_host_rows:
             return PythonWas("", ("", "", ""), frozenset(), ())
@@ -301,12 +304,12 @@ class Facts:
 
     @cached_property
     def pinned_copies(self) -> HostCopies | None:
-        """The copies between host and device that are not of pageable memory; None without any."""
+        """The copies between host and device that use no pageable memory; None if there are none."""
         return self._host_copies(pageable=False)
 
     @cached_property
     def pageable_copies(self) -> HostCopies | None:
-        """The copies between host and device from or to pageable memory; None without any."""
+        """The copies between host and device from or to pageable memory; None if there are none."""
         return self._host_copies(pageable=True)
 
     def _host_copies(self, *, pageable: bool) -> HostCopies | None:
@@ -326,12 +329,12 @@ class Facts:
 
     @cached_property
     def one_by_one(self) -> Rows[LaunchBound]:
-        """The stretches in which the device waited for each launch, Python's time in an eager operator included."""
+        """Stretches in which the device waited for each launch, including Python's time in eager operators."""
         return launch_bound(self.trace, self.device)
 
     @cached_property
     def in_stretches(self) -> Bool:
-        """Which idle gaps lie in those stretches; shape of gaps."""
+        """Which idle gaps lie in the stretches of one_by_one; shape of gaps."""
         stretches = self.one_by_one
         if not stretches:
             return np.zeros(len(self.gaps), bool)
@@ -345,9 +348,9 @@ class Facts:
         return steps(self.trace, self.comm_names)
 
     def in_steps(self, launched_ns: Int64) -> str:
-        """In how many of the training steps something was launched: ", over 3 steps", ", over 2 of 3 steps".
+        """In how many training steps something was launched: ", over 3 steps" or ", over 2 of 3 steps".
 
-        launched_ns: shape (n,). Nothing where the trace has fewer than two steps.
+        launched_ns: shape (n,). "" if the trace has fewer than two steps.
         """
         known = [step for step in self.steps if step.n_ops]
         if len(known) < 2:
@@ -360,6 +363,7 @@ class Facts:
         return phrase(", over {n} of {total} steps", n=n, total=len(known)) if n else ""
 
 
+@once_per_trace
 def uploads(facts: Facts) -> Bool:
     """Which blocking calls are copies from pageable memory to the device."""
     trace, blocking = facts.trace, facts.syncs
@@ -372,9 +376,9 @@ def uploads(facts: Facts) -> Bool:
 
 
 def waits_for_uploads(facts: Facts, upload: Bool | None = None) -> Bool:
-    """Which blocking calls only end such a copy, which is the call before them on their thread.
+    """Which blocking calls only wait for such a copy, made by the call before them on their thread.
 
-    torch waits for the stream after each copy without non_blocking.  upload: the copies asked about, all by default.
+    torch waits for the stream after each copy without non_blocking.  upload: the copies in question, all by default.
     """
     blocking, calls = facts.syncs, facts.trace.calls
     upload = uploads(facts) if upload is None else upload
@@ -388,7 +392,7 @@ def waits_for_uploads(facts: Facts, upload: Bool | None = None) -> Bool:
     return waits
 
 
-# They copy indices and values on the CPU to the device, each time and blocking (torch, ATen/native/
+# They copy CPU indices and values to the device on every call, and block (torch, ATen/native/
 # TensorAdvancedIndexing.cpp): the call has no non_blocking argument
 _INDEXING = frozenset({"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"})
 
@@ -402,12 +406,12 @@ def indexing_calls(facts: Facts, rows: Int64) -> Int64:
     return made
 
 
-FEW_GAPS = 10  # with so few none is exceptional
-EARLY_FRAC = 0.05  # of the ops: a gap behind no more of them belongs to the beginning
+FEW_GAPS = 10  # among fewer none is exceptional
+EARLY_FRAC = 0.05  # of the ops: a gap after no more of them belongs to the beginning
 
 
 class FirstGap(NamedTuple):
-    """A gap near the beginning that is most of the idle time, and how busy the device was after it.
+    """A gap near the beginning that makes up most of the idle time, and how busy the device was after it.
 
     before: how many ops came before the gap.
     """
@@ -418,7 +422,7 @@ class FirstGap(NamedTuple):
 
 
 def first_gap(facts: Facts) -> FirstGap | None:
-    """The gap near the beginning that is most of the idle time; None where there is none."""
+    """The gap near the beginning that makes up most of the idle time; None if there is none."""
     gaps, parts = facts.gaps, facts.breakdown
     if len(gaps) < FEW_GAPS:
         return None

@@ -48,7 +48,7 @@ from perfmagic.trace.once import once_per_trace
 __all__ = ["Finding", "findings"]
 
 
-# A rule that explains time is given the time that no rule before it has explained, and says which part of it it claims.
+# A rule that explains time gets what earlier rules left unexplained, and says which part of that it claims.
 Claim = Callable[[Facts, Intervals], Outcome]
 Rule = Callable[[Facts], Outcome]
 FOR_HOST: tuple[Claim, ...] = (data_loading, in_call, began_late, zero_grad, one_by_one, repeated_gap, many_gaps)
@@ -56,11 +56,11 @@ IDLE: tuple[Claim, ...] = (pageable, sync, repeated_gap_queued, went_on_alone)
 EXPOSED: tuple[Claim, ...] = (exposed_communication, repeated_copy, exposed_copy)
 BUSY: tuple[Rule, ...] = (unaligned_gemm, eager_attention, tensor_cores, low_occupancy, tiny_kernels)
 WITHOUT_TIME: tuple[Rule, ...] = (start_up, step, streams, graph_launch, communication)
-WITHOUT_DURATIONS: tuple[Rule, ...] = (race, queue_full, clocks, incomplete)  # true whatever the ops lasted
+WITHOUT_DURATIONS: tuple[Rule, ...] = (race, queue_full, clocks, incomplete)  # true however long the ops lasted
 
 
 class Outcomes:
-    """What each rule says about a trace that has device ops, worked out when it is asked for."""
+    """What each rule says about a trace that has device ops, computed when asked for."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
@@ -71,23 +71,23 @@ class Outcomes:
         return verdict_of(self.facts)
 
     def outcome(self, rule: Rule) -> Outcome:
-        """What a rule says that claims no time of others."""
+        """What a rule that claims no time says."""
         if rule not in self._known:
             self._known[rule] = rule(self.facts)
         return self._known[rule]
 
     def claimed(self, chain: Sequence[Claim]) -> list[Finding]:
-        """What the rules of a chain say, each about the time that the ones before left."""
+        """What the rules of a chain say, each about the time that earlier rules left."""
         return [finding for rule in chain for finding in self.claim(chain, rule)]
 
     def claim(self, chain: Sequence[Claim], rule: Claim) -> Outcome:
-        """What one rule of a chain says about the time that the ones before left; only these are asked, too."""
+        """What one rule of a chain says about the time that earlier rules left; later ones are not asked."""
         if rule not in self._known:
             self._known[rule] = rule(self.facts, self.left(chain, chain.index(rule)))
         return self._known[rule]
 
     def left(self, chain: Sequence[Claim], n: int | None = None) -> Intervals:
-        """The time of a chain that its first n rules do not explain; None: all of them."""
+        """The time of a chain that its first n rules leave unexplained; None: all of its rules."""
         free = self.offered(chain)
         for rule in chain[:n]:
             for finding in self.claim(chain, rule):
@@ -103,27 +103,27 @@ class Outcomes:
         if chain is FOR_HOST:
             return time.waited_for_host
         rest = subtract(time.not_busy, time.waited_for_host)
-        if len(time.tail) and kind_of(self.facts) == HOST_TAIL:  # the verdict speaks of all of the tail
+        if len(time.tail) and kind_of(self.facts) == HOST_TAIL:  # the verdict covers the whole tail
             return subtract(rest, time.tail)
         return rest
 
     def slower_copies(self) -> Outcome:
-        """What pageable memory costs of the time of exposed copies."""
+        """What pageable memory adds to the time of exposed copies."""
         return slower_copies(self.facts, lambda: self.claim(EXPOSED, exposed_copy))
 
     def lacks(self, chain: Sequence[Claim] | Sequence[Rule] = ()) -> Silent | None:
-        """Why the rules of a chain are not asked; None where they are. No chain: those that need all durations."""
+        """Why the rules of a chain are not asked; None if they are. No chain: the rules that need all durations."""
         if not len(self.facts.trace.ops):
-            return Silent("no device op was recorded")
+            return Silent(phrase("no device op was recorded"))
         if failed(self.facts.trace):
-            return Silent("the code failed before its end, and what it did until then is no advice")
+            return Silent(phrase("the code failed before its end, and what it did until then is no advice"))
         # where ops of graphs are missing, those that are recorded took their time all the same
         asked = chain is WITHOUT_DURATIONS or (chain is BUSY and incomplete_graphs(self.facts.trace))
         why = "" if asked else no_verdict(self.facts)
-        return Silent(f"there is no verdict: {why}") if why else None
+        return Silent(phrase("there is no verdict: {why}", why=why)) if why else None
 
 
-MOSTLY = 0.9  # of the longest gap: a finding that explains this share of it has the gap as its part
+MOSTLY = 0.9  # of the longest gap: if a finding explains this share of it, the gap becomes its part
 
 
 @dataclass(frozen=True)
@@ -145,11 +145,11 @@ class Node:
 
 
 def findings(trace: Trace, comm_names: str | None = None) -> tuple[Finding, ...]:
-    """What is worth knowing about a trace: waits that are missing, the verdict, then what time was lost to, by cost.
+    """What is worth knowing about a trace: missing waits, the verdict, then what cost time, the costliest first.
 
-    Each finding is followed by its parts, one `depth` below it: their time lies within its own. Findings beside each
-    other share no time, so that their costs add up to what could be won at most.
-    Of code that failed there is no advice: only that it has no verdict.
+    Each finding is followed by its parts, one `depth` below it: their time lies within its own. Findings at one depth
+    share no time, so their costs add up to the most that could be saved.
+    Code that failed gets no advice: only that it has no verdict.
     comm_names: as in perfmagic.trace.names.op_classes. Empty only where there is neither a device op nor a host
     operator.
     """
@@ -164,11 +164,12 @@ def findings(trace: Trace, comm_names: str | None = None) -> tuple[Finding, ...]
 
 @once_per_trace
 def known(trace: Trace, comm_names: str | None = None) -> tuple[Outcomes, Gains]:
-    """What the rules found, and what each change gains: for the findings and for the answers."""
+    """What the rules found, and what each change gains: for both findings and answers."""
     outcomes = Outcomes(Facts(trace, comm_names))
     return outcomes, Gains(outcomes.facts)
 
 
+@once_per_trace
 def tree(outcomes: Outcomes, gains: Gains) -> tuple[list[Node], Node]:
     """What is found beside the verdict, in order, and the verdict, each with its parts."""
     kind = outcomes.judged.kind
@@ -180,7 +181,7 @@ def tree(outcomes: Outcomes, gains: Gains) -> tuple[list[Node], Node]:
     exposed = [Node(f, _parts_of_exposed(outcomes, f)) for f in outcomes.claimed(EXPOSED)]
     busy = _busy_nodes(outcomes, gains)
     rest = _by_worth([*idle, *exposed, *_nodes(outcomes, WITHOUT_TIME), *untimed], gains)
-    # what an idle device waited for does not decide where it was busy all the time
+    # if a device was busy all the time, what it waited for while idle does not matter
     return [*busy, *rest] if kind == DEVICE_BOUND else _by_worth([*busy, *rest], gains), head
 
 
@@ -189,20 +190,20 @@ def _nodes(outcomes: Outcomes, rules: Iterable[Rule]) -> list[Node]:
 
 
 def _busy_nodes(outcomes: Outcomes, gains: Gains) -> list[Node]:
-    """Where a busy device's time went, with what makes it slow as its parts; else only these."""
+    """Where a busy device's time went, with the causes of slowness as its parts; else only these causes."""
     slow = _by_worth(_nodes(outcomes, BUSY), gains)
     return [Node(finding, tuple(slow)) for finding in outcomes.outcome(device_time)] or slow
 
 
 def _parts_of_exposed(outcomes: Outcomes, exposed: Finding) -> tuple[Node, ...]:
-    """Waits for another rank; what pageable memory costs of the time of exposed copies."""
+    """Waits for another rank; what pageable memory adds to the time of exposed copies."""
     if exposed.rule == "exposed_communication":
         return tuple(_nodes(outcomes, (waits_for_rank,)))
     return tuple(Node(finding) for finding in outcomes.slower_copies()) if exposed.rule == "exposed_copy" else ()
 
 
 def _flat(nodes: Sequence[Node], verdict: Node, gains: Gains) -> tuple[Finding, ...]:
-    """The verdict first, but for results that are wrong: these are dearer than any time. All together come last."""
+    """Wrong results first: these cost more than any time. Then the verdict. All changes together come last."""
     wrong = [node for node in nodes if node.finding.is_wrong]
     others = [node for node in nodes if not node.finding.is_wrong]
     flat = [finding for node in (*wrong, verdict, *others) for finding in node.flat(gains)]
@@ -216,7 +217,7 @@ def together(nodes: Sequence[Node], verdict: Node, gains: Gains) -> Outcome:
 
 
 def _by_worth(nodes: Sequence[Node], gains: Gains) -> list[Node]:
-    """What gains most first, by its cost where no gain is known; then what has neither, and what wins nothing last."""
+    """The largest gain first, or cost if no gain is known; then what has neither; what gains nothing last."""
 
     def place(node: Node) -> tuple[bool, int, int]:
         worth_ns = gains.worth_ns(node.finding)
@@ -227,9 +228,9 @@ def _by_worth(nodes: Sequence[Node], gains: Gains) -> list[Node]:
 
 @dataclass(frozen=True)
 class IdleParts:
-    """What is found of the time that the device waited for Python, and of its other idle time.
+    """Findings about the time that the device waited for Python, and about its other idle time.
 
-    gap: the longest idle gap, which is a part of one of them or beside them.
+    gap: the longest idle gap, which is a part of one of them, or stands alone.
     """
 
     for_host: list[Node]
@@ -238,7 +239,7 @@ class IdleParts:
 
 
 def idle_parts(outcomes: Outcomes) -> IdleParts:
-    """What an idle device waited for, the longest gap in its place."""
+    """What an idle device waited for, with the longest gap where it belongs."""
     for_host, other = ([Node(f) for f in outcomes.claimed(chain)] for chain in (FOR_HOST, IDLE))
     outcome = outcomes.outcome(longest_gap)
     for gap in outcome:
@@ -253,14 +254,14 @@ def idle_parts(outcomes: Outcomes) -> IdleParts:
 
 
 def all_for_host(outcomes: Outcomes, parts: IdleParts) -> Outcome:
-    """All that the device waited for Python, where that is not the verdict."""
+    """All the time that the device waited for Python, unless that is the verdict."""
     if kind_of(outcomes.facts) == HOST_BOUND:
-        return Silent(f"the verdict, {HOST_BOUND}, speaks of it")
+        return Silent(phrase("the verdict, {kind}, speaks of it", kind=phrase(HOST_BOUND)))
     return waited_for_host(outcomes.facts, [node.finding for node in parts.for_host])
 
 
 def _idle_tree(outcomes: Outcomes, gains: Gains) -> tuple[Node, list[Node]]:
-    """The verdict with what is part of its time, and what else an idle device waited for."""
+    """The verdict with the parts of its time, and what else an idle device waited for."""
     verdict, parts = verdict_finding(outcomes), idle_parts(outcomes)
     host_nodes = tuple(_by_worth(parts.for_host, gains))
     if outcomes.judged.kind == HOST_BOUND:
@@ -272,10 +273,10 @@ def _idle_tree(outcomes: Outcomes, gains: Gains) -> tuple[Node, list[Node]]:
 
 
 def _placed(gap: Finding, time: Intervals, nodes: list[Node], free: Intervals) -> list[Node] | Silent:
-    """The nodes with the longest gap as a part of the one that explains it, else beside them.
+    """The nodes, with the longest gap as a part of the one that explains it, else as one more node.
 
-    Left out where it lies in several, and where a finding is about little else.  time: the time that the nodes and
-    `free` are parts of; only that part of the gap counts.
+    The gap is left out if it lies in several nodes, or if a finding is about little else.  time: the nodes and `free`
+    are parts of it; only this part of the gap counts.
     """
     where = intersect(gap.where, time)
     least_ns = MOSTLY * total_ns(where)
@@ -283,18 +284,21 @@ def _placed(gap: Finding, time: Intervals, nodes: list[Node], free: Intervals) -
         inside = intersect(where, node.finding.where)
         if total_ns(inside) >= least_ns:
             if total_ns(inside) >= MOSTLY * total_ns(node.finding.where):
-                return Silent(f"the finding {node.finding.rule} is about little else than the longest idle gap")
+                of_gap = phrase(
+                    "the finding {rule} is about little else than the longest idle gap", rule=node.finding.rule
+                )
+                return Silent(of_gap)
             cost_ns = min(total_ns(inside), node.finding.cost_ns or 0)  # some of it may be lost whatever one does
             part = Node(replace(gap, where=inside, cost_ns=cost_ns))
             return [*nodes[:i], Node(node.finding, (*node.parts, part)), *nodes[i + 1 :]]
     inside = intersect(where, free)
     if total_ns(inside) < least_ns:
-        return Silent("the longest idle gap lies in the time of several findings")
+        return Silent(phrase("the longest idle gap lies in the time of several findings"))
     return [*nodes, Node(replace(gap, where=inside, cost_ns=total_ns(inside)))]
 
 
 def verdict_finding(outcomes: Outcomes) -> Finding:
-    """The verdict as a finding, without what the critical path says of it."""
+    """The verdict as a finding, without what the critical path says about it."""
     facts, judged = outcomes.facts, outcomes.judged
     parts, where = facts.breakdown, claimed_by_verdict(facts, judged)
     return Finding(

@@ -117,13 +117,24 @@ Outcome = list[Finding] | Silent  # of a rule
 
 def too_short(what: str, ns: float, least_ns: float, share: str) -> Silent:
     """That a time is below its threshold.  what: with its verb.  share: what the threshold is: "5 % of the extent"."""
-    least = f"the threshold of {units.duration(least_ns)} ({share})"
-    return Silent(f"{what} {units.duration(ns)}, less than {least}", ns, least_ns, "ns")
+    words = phrase(
+        "{what} {time}, less than the threshold of {least} ({share})",
+        what=what,
+        time=units.duration(ns),
+        least=units.duration(least_ns),
+        share=share,
+    )
+    return Silent(words, ns, least_ns, "ns")
+
+
+def of_extent(frac: float) -> str:
+    """A share of the extent in words: "5 % of the extent"."""
+    return phrase("{share} of the extent", share=units.percent(frac))
 
 
 def too_few(what: str, n: int, least: float) -> Silent:
     """That a number is below its threshold.  what: with the number and its verb."""
-    return Silent(f"{what}, and the threshold is {least:.4g}", n, least)
+    return Silent(phrase("{what}, and the threshold is {least}", what=what, least=f"{least:.4g}"), n, least)
 
 
 # Where in the user's code something was: the cell's lines, or the innermost line of a function and who called it.
@@ -274,11 +285,14 @@ class PythonWas:
     frames: tuple[FrameTime, ...]
 
 
-def python_was(trace: Trace, thread: Int64, where: Intervals) -> PythonWas:
-    """What Python was doing in some time, each interval on the thread beside it."""
+def python_was(trace: Trace, thread: Int64, where: Intervals, frame_frac: float = MOST_FRAC) -> PythonWas:
+    """What Python was doing in some time, each interval on the thread beside it.
+
+    frame_frac: how much of the time the function ran that is named.
+    """
     time = host_time(trace, thread, where)
     operator, annotation = held_by(time.operators, time.total_ns), held_by(time.annotations, time.total_ns)
-    frame = held_by(time.frames, time.total_ns)
+    frame = held_by(time.frames, time.total_ns, frame_frac)
     clauses: list[str] = []
     if frame:
         how_long = _how_long(frame.inclusive_ns, time.total_ns)

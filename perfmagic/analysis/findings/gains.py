@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -50,6 +50,7 @@ class Gains:
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._known: dict[Finding, Prediction | None] = {}
+        self._replayed: dict[tuple[Hashable, ...], Prediction] = {}
 
     @cached_property
     def readings(self) -> Readings | None:
@@ -64,9 +65,20 @@ class Gains:
         """The run with the change that a finding asks for; None where it cannot be predicted."""
         if finding not in self._known:
             change = change_of(self._facts, finding) if self.readings is not None else None
-            prediction = predict(self.readings, [change]) if change is not None and self.readings is not None else None
-            self._known[finding] = None if prediction is None or prediction.refused else prediction
+            self._known[finding] = self.of_changes([change] if change is not None else [])
         return self._known[finding]
+
+    def of_changes(self, changes: Sequence[Change]) -> Prediction | None:
+        """The run with some changes; None where it cannot be predicted."""
+        prediction = self._replay(self.readings, changes) if self.readings is not None and changes else None
+        return None if prediction is None or prediction.refused else prediction
+
+    def _replay(self, readings: Readings, changes: Sequence[Change]) -> Prediction:
+        """The run with some changes, replayed once for findings and answers."""
+        asked = tuple((c, c.where.tobytes()) if isinstance(c, WithoutPython) else c for c in changes)
+        if asked not in self._replayed:
+            self._replayed[asked] = predict(readings, changes)
+        return self._replayed[asked]
 
     def worth_ns(self, finding: Finding) -> int | None:
         """What findings are sorted by: the gain, or the cost where no gain is known."""
@@ -92,11 +104,14 @@ class Gains:
         """One line for all changes at once, because their gains do not add up."""
         known = [finding for finding in findings if (gain := self.prediction(finding)) is not None and not gain.at_most]
         if len(known) < 2 or self.readings is None:
-            return too_few(f"a replay predicts the gain of {units.plural(len(known), 'finding')}", len(known), 2)
+            predicted = counted(
+                len(known), "a replay predicts the gain of {n} finding", "a replay predicts the gain of {n} findings"
+            )
+            return too_few(predicted, len(known), 2)
         if all(self._small(finding) for finding in known):
-            return Silent(f"fixing any of {units.plural(len(known), 'finding')} alone saves almost nothing")
+            return Silent(phrase("fixing any of {n} findings alone saves almost nothing", n=units.count(len(known))))
         changes = each_once(change_of(self._facts, finding) for finding in known)
-        all_of_them = predict(self.readings, changes)
+        all_of_them = self._replay(self.readings, changes)
         if all_of_them.refused:
             return Silent(all_of_them.refused)
         return [
@@ -245,9 +260,8 @@ _CHANGES: dict[str, Callable[[Facts, Finding], Change | None]] = {
 
 
 def _stretches(facts: Facts) -> list[Int64]:
-    ops = facts.trace.ops
-    here = ops.device == facts.device
-    return [
-        np.flatnonzero(here & (ops.start_ns >= stretch.start_ns) & (ops.start_ns < stretch.end_ns))
-        for stretch in facts.one_by_one
-    ]
+    start_ns, here = facts.trace.ops.start_ns, np.flatnonzero(facts.trace.ops.device == facts.device)
+    here = here[np.argsort(start_ns[here], kind="stable")]
+    spans = np.array([(stretch.start_ns, stretch.end_ns) for stretch in facts.one_by_one], np.int64).reshape(-1, 2)
+    edges = np.searchsorted(start_ns[here], spans)
+    return [np.sort(here[first:last]) for first, last in edges.tolist()]

@@ -27,6 +27,7 @@ from perfmagic.analysis.findings.finding import (
     Outcome,
     PythonWas,
     Silent,
+    of_extent,
     on_time_lines,
     too_few,
     too_short,
@@ -34,7 +35,7 @@ from perfmagic.analysis.findings.finding import (
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
-from perfmagic.base.language import chained, listed, phrase, sentences
+from perfmagic.base.language import chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, clip, covered_ns, intersect, total_ns, union
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 from perfmagic.trace.names import kernel_short_names
@@ -52,7 +53,7 @@ def waited_for_host(facts: Facts, parts: Sequence[Finding]) -> Outcome:
     where = facts.cell_time.waited_for_host
     cost_ns, least_ns = total_ns(where), max(1, LONG_GAP_FRAC * facts.window_ns)
     if not parts and cost_ns < least_ns:
-        waited = f"{facts.the_device} waited for Python for"
+        waited = phrase("{device} waited for Python for", device=facts.the_device)
         return too_short(waited, cost_ns, least_ns, facts.describe_share(LONG_GAP_FRAC))
     of_window = phrase(
         "{share} of {window}{when}",
@@ -109,7 +110,7 @@ def _when(facts: Facts, where: Intervals) -> str:
 # The finding "longest idle gap" and its sentence.
 
 LONG_GAP_FRAC = 0.05  # of the extent
-OF_EXTENT = f"{units.percent(LONG_GAP_FRAC)} of the extent"
+OF_EXTENT = of_extent(LONG_GAP_FRAC)
 
 
 def longest_gap(facts: Facts) -> Outcome:
@@ -117,9 +118,9 @@ def longest_gap(facts: Facts) -> Outcome:
     gaps = facts.gaps
     least_ns = LONG_GAP_FRAC * facts.breakdown.extent_ns
     if not len(gaps):
-        return Silent(f"{facts.the_device} had no idle gap")
+        return Silent(phrase("{device} had no idle gap", device=facts.the_device))
     if int(gaps.length_ns.max()) < least_ns:
-        return too_short("the longest idle gap took", int(gaps.length_ns.max()), least_ns, OF_EXTENT)
+        return too_short(phrase("the longest idle gap took"), int(gaps.length_ns.max()), least_ns, OF_EXTENT)
     row = int(gaps.length_ns.argmax())
     line = int(gaps.line[row])
     where = union(gaps.start_ns[[row]], gaps.end_ns[[row]])
@@ -217,18 +218,20 @@ def _recurring(facts: Facts, free: Intervals, counts: Bool) -> list[tuple[Int64,
     waited = covered_ns(free, gaps.start_ns, gaps.end_ns)
     rows = np.flatnonzero((waited >= REPEATED_GAP_NS) & counts)
     if not len(rows):
-        return Silent(f"other findings explain all gaps of {units.duration(REPEATED_GAP_NS)} or more")
+        least = units.duration(REPEATED_GAP_NS)
+        return Silent(phrase("other findings explain all gaps of {least} or more", least=least))
     groups = _alike(facts, rows, waited)
     near = [group[~_far(waited[group])] for group in groups]
     kept = [group for group in near if len(group) >= REPEATED]
     if not kept:
         most = max(len(group) for group in near)
-        return too_few(f"at most {units.plural(most, 'gap')} {'recurs' if most == 1 else 'recur'}", most, REPEATED)
+        return too_few(counted(most, "at most {n} gap recurs", "at most {n} gaps recur"), most, REPEATED)
     kept.sort(key=lambda group: (-int(waited[group].sum()), int(group[0])))
     least_ns = LONG_GAP_FRAC * facts.breakdown.extent_ns
     long = [group for group in kept if waited[group].sum() >= least_ns]
     if not long:
-        return too_short("the longest group of recurring gaps took", int(waited[kept[0]].sum()), least_ns, OF_EXTENT)
+        longest = phrase("the longest group of recurring gaps took")
+        return too_short(longest, int(waited[kept[0]].sum()), least_ns, OF_EXTENT)
     return [(group, waited[group]) for group in long[:REPEATED_FINDINGS]]
 
 
@@ -429,16 +432,17 @@ def many_gaps(facts: Facts, free: Intervals) -> Outcome:
     waited = covered_ns(free, gaps.start_ns, gaps.end_ns)
     rows = np.flatnonzero((waited > 0) & (gaps.length_ns < LONG_GAP_FRAC * extent_ns))
     if len(rows) < MANY_GAPS:
-        return too_few(
-            f"other findings leave {units.plural(len(rows), 'gap')} waiting for Python", len(rows), MANY_GAPS
+        left = counted(
+            len(rows),
+            "other findings leave {n} gap waiting for Python",
+            "other findings leave {n} gaps waiting for Python",
         )
+        return too_few(left, len(rows), MANY_GAPS)
     where = intersect(free, union(gaps.start_ns[rows], gaps.end_ns[rows]))
     least_ns = MANY_GAPS_FRAC * extent_ns
     if total_ns(where) < least_ns:
-        share = f"{units.percent(MANY_GAPS_FRAC)} of the extent"
-        return too_short(
-            "gaps waiting for Python that no other finding explains took", total_ns(where), least_ns, share
-        )
+        unexplained = phrase("gaps waiting for Python that no other finding explains took")
+        return too_short(unexplained, total_ns(where), least_ns, of_extent(MANY_GAPS_FRAC))
     was, lines = facts.python_was(where), np.unique(gaps.line[rows])[:3]
     time, name, n = units.duration(total_ns(where)), shortest_name(was), units.count(len(rows))
     waited_in_all = phrase(

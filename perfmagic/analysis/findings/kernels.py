@@ -25,7 +25,7 @@ from perfmagic.base.language import counted, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, coded, intersect, merge, subtract, total_ns, union
 from perfmagic.trace.category import Category
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import DeviceInfo, Trace
 from perfmagic.trace.names import OpClass, kernel_short_names, op_classes, uses_tensor_cores
 from perfmagic.trace.once import once_per_trace
 
@@ -75,9 +75,10 @@ def not_notable(facts: Facts, claimed: Claim, kernels: str) -> Silent | None:
     """Why the ops of a finding are too few or too short to report; None where they are not.  kernels: a plural noun."""
     least_ns = NOTABLE_FRAC * max(1, facts.window_ns)
     if not len(claimed.rows):
-        return Silent(f"no {kernels} were recorded")
+        return Silent(phrase("no {kernels} were recorded", kernels=kernels))
     if claimed.ops_ns < least_ns:
-        return too_short(f"{kernels} took", claimed.ops_ns, least_ns, facts.describe_share(NOTABLE_FRAC))
+        took = phrase("{kernels} took", kernels=kernels)
+        return too_short(took, claimed.ops_ns, least_ns, facts.describe_share(NOTABLE_FRAC))
     return None
 
 
@@ -185,7 +186,7 @@ CLAIMS: dict[str, Callable[[Trace, int, str | None], Bool]] = {
 def eager_attention(facts: Facts) -> Outcome:
     """Attention as two batched products with a softmax between, where one fused kernel would do."""
     claimed = claim(facts, "eager_attention")
-    silent = not_notable(facts, claimed, "batched products with a softmax between them")
+    silent = not_notable(facts, claimed, phrase("batched products with a softmax between them"))
     if silent is not None:
         return silent
     ops = facts.trace.ops
@@ -245,8 +246,8 @@ def low_occupancy(facts: Facts) -> Outcome:
     """Long kernels with blocks for less than half of the multiprocessors, while nothing else ran."""
     claimed, n_sms = claim(facts, "low_occupancy"), facts.trace.device_info(facts.device).multiprocessors
     if n_sms is None:
-        return Silent("the record does not say how many multiprocessors the device has")
-    silent = not_notable(facts, claimed, "long kernels with few blocks")
+        return Silent(phrase("the record does not say how many multiprocessors the device has"))
+    silent = not_notable(facts, claimed, phrase("long kernels with few blocks"))
     if silent is not None:
         return silent
     ops = facts.trace.ops
@@ -254,7 +255,7 @@ def low_occupancy(facts: Facts) -> Outcome:
     alone = subtract(claimed.where, union(ops.start_ns[others], ops.end_ns[others]))
     least_ns = NOTABLE_FRAC * max(1, facts.window_ns)
     if total_ns(alone) < least_ns:
-        ran_alone = "long kernels with few blocks ran alone for"
+        ran_alone = phrase("long kernels with few blocks ran alone for")
         return too_short(ran_alone, total_ns(alone), least_ns, facts.describe_share(NOTABLE_FRAC))
     blocks = np.array([np.prod(facts.trace.shapes[row].grid) for row in ops.shape[claimed.rows].tolist()], np.int64)
     idle_ns = sum(
@@ -309,7 +310,7 @@ def _intervals(facts: Facts, rows: Int64) -> Int64:
 # The finding "tensor cores unused" and its sentence.
 
 UNUSED_FRAC = 0.2  # of the summed kernel time
-_WITHOUT = "matrix kernels without tensor cores"
+_WITHOUT = phrase("matrix kernels without tensor cores")
 PART_FRAC = 0.05  # of the time without tensor cores; a smaller part gets no advice
 
 
@@ -318,6 +319,7 @@ _TF32 = re.compile(
     r"\b(?:A(?:10|16|2|30|40|100|800)|H(?:20|100|200|800)|GH200|B(?:100|200|300)|GB\d00|L(?:4|20|40S?)"
     r"|RTX (?:[3-6]0\d0(?!\d)|A\d|PRO|[456]000 Ada))"
 )
+_TF32_MAJOR = 8  # of the compute capability, where the name is another: CUDA C++ Programming Guide, table of features
 _HALF_ONLY = re.compile(r"\b(?:V100|TITAN (?:V|RTX)\b|T4\b|RTX (?:20\d0\b|[45678]000\b(?! Ada)))", re.IGNORECASE)
 
 
@@ -344,15 +346,17 @@ def tensor_cores(facts: Facts) -> Outcome:
     share = tensor_core_share(facts.trace, facts.device, facts.comm_names)
     least_ns = UNUSED_FRAC * max(1, share.kernel_ns)
     if unused_ns < least_ns:
-        return too_short(f"{_WITHOUT} took", unused_ns, least_ns, f"{units.percent(UNUSED_FRAC)} of the kernel time")
+        share_words = phrase("{share} of the kernel time", share=units.percent(UNUSED_FRAC))
+        return too_short(phrase("{kernels} took", kernels=_WITHOUT), unused_ns, least_ns, share_words)
     ops = facts.trace.ops
     length = (ops.end_ns - ops.start_ns)[claimed.rows]
     convolves = categories(facts.trace, facts.comm_names)[claimed.rows] == Category.CONVOLUTION
     convolutions_ns = int(length[convolves].sum())
-    device = facts.trace.device_info(facts.device).label
-    advice = _tensor_core_advice(device, unused_ns - convolutions_ns, convolutions_ns)
-    if not advice:
-        return Silent(f"{device} is not known to have tensor cores")
+    device = facts.trace.device_info(facts.device)
+    tf32 = _takes_tf32(device)
+    if not tf32 and not _HALF_ONLY.search(device.label):
+        return Silent(phrase("{device} is not known to have tensor cores", device=device.label))
+    advice = _tensor_core_advice(unused_ns - convolutions_ns, convolutions_ns, tf32=tf32)
     frac = convolutions_ns / unused_ns
     which = phrase("convolutions") if frac > 1 - PART_FRAC else phrase("matrix kernels")
     both = PART_FRAC <= frac <= 1 - PART_FRAC
@@ -371,16 +375,19 @@ def tensor_cores(facts: Facts) -> Outcome:
         advice=advice,
         where=claimed.where,
     )
-    remedy = "tf32" if _TF32.search(device) else "autocast_half"
+    remedy = "tf32" if tf32 else "autocast_half"
     fact = headline("tensor_cores", time=units.duration(unused_ns), what=which)
     return [replace(finding, headline=fact, action=action("channels_last" if frac > 1 / 2 else remedy))]
 
 
-def _tensor_core_advice(device: str, products_ns: int, convolutions_ns: int) -> str:
-    """How both kinds of matrix kernels use tensor cores, each if it takes long enough; "" for other devices."""
-    tf32, half = _TF32.search(device), _HALF_ONLY.search(device)
-    if not tf32 and not half:
-        return ""
+def _takes_tf32(device: DeviceInfo) -> bool:
+    """Whether a GPU computes float32 on tensor cores, by its name or its compute capability."""
+    of_capability = device.kind == "cuda" and (device.compute_major or 0) >= _TF32_MAJOR
+    return of_capability or _TF32.search(device.label) is not None
+
+
+def _tensor_core_advice(products_ns: int, convolutions_ns: int, *, tf32: bool) -> str:
+    """How both kinds of matrix kernels use tensor cores, each if it takes long enough."""
     least_ns = PART_FRAC * (products_ns + convolutions_ns)
     products = (_PRODUCTS_TF32 if tf32 else _PRODUCTS_HALF) if products_ns >= least_ns else ""
     convolutions = (_CONVOLUTIONS_TF32 if tf32 else _CONVOLUTIONS_HALF) if convolutions_ns >= least_ns else ""
@@ -396,7 +403,7 @@ LIKE_FRAC = 0.5  # of the operations of a call: much smaller products are slower
 def unaligned_gemm(facts: Facts) -> Outcome:
     """Matrix products whose operands are not aligned to the width of the kernels' reads."""
     claimed = claim(facts, "unaligned_gemm")
-    silent = not_notable(facts, claimed, "unaligned matrix products")
+    silent = not_notable(facts, claimed, phrase("unaligned matrix products"))
     if silent is not None:
         return silent
     ops, parts = facts.trace.ops, facts.breakdown
@@ -487,14 +494,15 @@ def tiny_kernels(facts: Facts) -> Outcome:
     claimed, ops = claim(facts, "tiny_kernels"), facts.trace.ops
     kernels = np.flatnonzero((ops.device == facts.device) & (ops.kind == OpKind.KERNEL))
     if facts.trace.simulated:
-        return Silent("the device is simulated: how long its ops take says nothing about a GPU")
-    silent = not_notable(facts, claimed, f"kernels of less than {units.duration(TINY_NS)}")
+        return Silent(phrase("the device is simulated: how long its ops take says nothing about a GPU"))
+    silent = not_notable(facts, claimed, phrase("kernels of less than {time}", time=units.duration(TINY_NS)))
     if silent is not None:
         return silent
     least = max(MANY, MANY_FRAC * len(kernels))
     if len(claimed.rows) < least:
-        short = f"{units.count(len(claimed.rows))} of {units.plural(len(kernels), 'kernel')} took less than"
-        return too_few(f"{short} {units.duration(TINY_NS)}", len(claimed.rows), least)
+        n, of = units.count(len(claimed.rows)), count_things(len(kernels), "kernel")
+        short = phrase("{n} of {kernels} took less than {time}", n=n, kernels=of, time=units.duration(TINY_NS))
+        return too_few(short, len(claimed.rows), least)
     median_ns = float(np.median((ops.end_ns - ops.start_ns)[kernels]))
     took = phrase(
         "{n} of {kernels} took less than {time}, {total} in all; half of all kernels take {median} or less",

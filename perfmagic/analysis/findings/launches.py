@@ -9,7 +9,15 @@ import numpy as np
 from perfmagic.analysis.findings.advice import can_compile, compiled, ddp_remedy, for_gpus, fused
 from perfmagic.analysis.findings.catalogue import Remedy, action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, on_call_lines, on_time_lines, too_short
+from perfmagic.analysis.findings.finding import (
+    Finding,
+    Outcome,
+    Silent,
+    of_extent,
+    on_call_lines,
+    on_time_lines,
+    too_short,
+)
 from perfmagic.analysis.timeline.host_time import fetches, is_loader
 from perfmagic.analysis.timeline.idle import long_calls
 from perfmagic.analysis.timeline.origin import Source, origins
@@ -33,10 +41,10 @@ def one_by_one(facts: Facts, free: Intervals) -> Outcome:
     lost_ns = total_ns(where)
     least_ns = LAUNCH_BOUND_FRAC * facts.breakdown.extent_ns
     if not stretches:
-        return Silent(f"{facts.the_device} never waited for several launches in a row")
+        return Silent(phrase("{device} never waited for several launches in a row", device=facts.the_device))
     if lost_ns < least_ns:
-        share = f"{units.percent(LAUNCH_BOUND_FRAC)} of the extent"
-        return too_short("between ops launched one by one, the device waited", lost_ns, least_ns, share)
+        waited = phrase("between ops launched one by one, the device waited")
+        return too_short(waited, lost_ns, least_ns, of_extent(LAUNCH_BOUND_FRAC))
     n_ops, inside = sum(s.n_ops for s in stretches), _inside(facts, stretches)
     # one long collective would move the mean
     median_ns = float(np.median((facts.trace.ops.end_ns - facts.trace.ops.start_ns)[inside]))
@@ -190,7 +198,8 @@ def in_call(facts: Facts, free: Intervals) -> Outcome:
     where = intersect(facts.cell_time.causes.in_call, free)
     cost_ns = total_ns(where)
     if cost_ns < facts.notable_ns:
-        return facts.below_notable(f"during long calls into the driver, {facts.the_device} waited", cost_ns)
+        waited = phrase("during long calls into the driver, {device} waited", device=facts.the_device)
+        return facts.below_notable(waited, cost_ns)
     rows, blocked_ns = _calls_in(facts, where)
     names, code = np.unique(facts.trace.calls.name[rows], return_inverse=True)
     sums = np.bincount(code, weights=blocked_ns, minlength=len(names)).astype(np.int64)
@@ -279,7 +288,7 @@ def queue_full(facts: Facts) -> Outcome:
     """Launch calls that waited for room in the queue: no time is lost, because the device has work."""
     calls, rows = facts.trace.calls, facts.launches.blocked
     if not len(rows):
-        return Silent("no launch waited for room in the queue")
+        return Silent(phrase("no launch waited for room in the queue"))
     length_ns = int((calls.end_ns - calls.start_ns)[rows].sum())
     lines = np.unique(calls.line[rows])
     blocked = phrase(
@@ -314,13 +323,19 @@ def graph_launch(facts: Facts) -> Outcome:
     here = ops.device == facts.device
     graph = here & (origin.source == Source.GRAPH)
     if not graph.any():
-        return Silent("no graph launch was recorded")
+        return Silent(phrase("no graph launch was recorded"))
     names, n = np.unique(origin.name[graph], return_counts=True)
     rows = np.flatnonzero(graph & (origin.name == names[np.argmax(n)]))
     least = MOST_FRAC * int(here.sum())
     if len(rows) <= least:
-        ran = f"the largest graph ran {units.count(len(rows))} of {units.plural(int(here.sum()), 'device op')}"
-        return Silent(f"{ran}, not more than {units.percent(MOST_FRAC)}", len(rows), least)
+        ops_here = counted(int(here.sum()), "{n} device op", "{n} device ops")
+        ran = phrase(
+            "the largest graph ran {n} of {ops}, not more than {share}",
+            n=units.count(len(rows)),
+            ops=ops_here,
+            share=units.percent(MOST_FRAC),
+        )
+        return Silent(ran, len(rows), least)
     length = ops.end_ns - ops.start_ns
     n_launches = len(np.unique(ops.launch[rows]))
     several = phrase("{n} launches of one graph", n=units.count(n_launches))
@@ -361,18 +376,17 @@ def zero_grad(facts: Facts, free: Intervals) -> Outcome:
     named = np.array([_ZERO_GRAD.match(name) is not None for name in trace.names], bool)
     rows = np.flatnonzero(named[host.name]) if len(host) else np.zeros(0, np.int64)
     if not len(rows):
-        return Silent("no call of an optimizer's zero_grad() was recorded")
+        return Silent(phrase("no call of an optimizer's zero_grad() was recorded"))
     inside = union(host.start_ns[rows], host.end_ns[rows])
     ops, launched = trace.ops, trace.launch_start_ns()
     filled = (ops.device == facts.device) & (ops.launch != NONE) & (covered_ns(inside, launched, launched + 1) > 0)
     where = intersect(free, inside)
     cost_ns, busy_ns = total_ns(where), int((ops.end_ns - ops.start_ns)[filled].sum())
     if not filled.any() or not len(where):
-        return Silent("zero_grad() filled nothing, or the device did not wait for Python meanwhile")
+        return Silent(phrase("zero_grad() filled nothing, or the device did not wait for Python meanwhile"))
     if cost_ns + busy_ns < facts.notable_ns:
-        return facts.below_notable(
-            "filling gradients with zeros, and waiting for Python meanwhile, took", cost_ns + busy_ns
-        )
+        filling = phrase("filling gradients with zeros, and waiting for Python meanwhile, took")
+        return facts.below_notable(filling, cost_ns + busy_ns)
     lines = np.unique(ops.line[filled])
     waited = phrase(
         "{device} waited {time} for Python meanwhile{where}{steps}",
@@ -410,11 +424,12 @@ def data_loading(facts: Facts, free: Intervals) -> Outcome:
     """Device time lost while Python fetched the next batch."""
     host = fetches(facts.trace)
     if not len(host):
-        return Silent("no fetch of a batch was recorded")
+        return Silent(phrase("no fetch of a batch was recorded"))
     where = intersect(union(host.start_ns, host.end_ns), free)
     lost_ns = total_ns(where)
     if lost_ns < facts.notable_ns:
-        return facts.below_notable(f"while Python fetched batches, {facts.the_device} waited", lost_ns)
+        waited = phrase("while Python fetched batches, {device} waited", device=facts.the_device)
+        return facts.below_notable(waited, lost_ns)
     no_workers = all("SingleProcess" in facts.trace.names[n] for n in host.name)
     was = facts.python_was(where)
     python_in = was.sentence if was.names[2] and not is_loader(was.names[2]) else ""

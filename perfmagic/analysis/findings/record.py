@@ -8,6 +8,7 @@ from perfmagic.analysis.findings.advice import shortest_name
 from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import (
+    WHOLE_FRAC,
     Finding,
     Outcome,
     Silent,
@@ -18,7 +19,7 @@ from perfmagic.analysis.findings.finding import (
     too_short,
 )
 from perfmagic.analysis.timeline.host_time import main_thread
-from perfmagic.analysis.timeline.steps import StepOut, outstanding
+from perfmagic.analysis.timeline.steps import StepOut, begins_in_step, outstanding
 from perfmagic.analysis.timeline.trust import trust
 from perfmagic.base import units
 from perfmagic.base.language import counted, listed, phrase, sentences
@@ -33,7 +34,8 @@ def streams(facts: Facts) -> Outcome:
     """Whether the streams of the device ran concurrently."""
     parts, n = facts.breakdown, len(facts.streams)
     if n < 2:
-        return Silent(f"{facts.the_device} ran ops on {units.plural(n, 'stream')}, and the threshold is 2", n, 2)
+        ran = counted(n, "{device} ran ops on {n} stream", "{device} ran ops on {n} streams", device=facts.the_device)
+        return too_few(ran, n, 2)
     concurrent_ns = sum(ns for k, ns in parts.concurrency_ns.items() if k >= 2)
     # whether streams that do not overlap cost time is up to the findings on exposed time
     if not concurrent_ns:
@@ -70,7 +72,8 @@ def race(facts: Facts) -> Outcome:
     """
     trace = facts.trace
     if not trace.meta.races:
-        return Silent("no missing wait was seen" if trace.simulated else "only the simulated device sees missing waits")
+        only = phrase("only the simulated device sees missing waits")
+        return Silent(phrase("no missing wait was seen") if trace.simulated else only)
     row_of = {int(c): row for row, c in enumerate(trace.ops.correlation.tolist()) if c != NONE}
     pairs: dict[tuple[Hazard, tuple[tuple[int, int], ...]], list[tuple[int, int]]] = {}
     for later, earlier, kind in trace.meta.races:
@@ -81,7 +84,7 @@ def race(facts: Facts) -> Outcome:
     findings = [
         _race_finding(facts, kind, ops) for (kind, _), ops in sorted(pairs.items(), key=lambda pair: pair[0][::-1])
     ]
-    return findings or Silent("the ops without a wait lie outside this part of the record")
+    return findings or Silent(phrase("the ops without a wait lie outside this part of the record"))
 
 
 def _race_finding(facts: Facts, kind: Hazard, pairs: list[tuple[int, int]]) -> Finding:
@@ -125,7 +128,8 @@ def step(facts: Facts) -> Outcome:
     out = sorted(outstanding(facts.trace, facts.steps, facts.comm_names), key=lambda step: -step.lap_ns)
     if not out:
         n = sum(bool(step.n_ops) for step in facts.steps)
-        return Silent(f"none of {units.plural(n, 'step')} stands out" if n else "no training step was recorded")
+        none = counted(n, "none of {n} step stands out", "none of {n} steps stands out")
+        return Silent(none if n else phrase("no training step was recorded"))
     numbers = [str(step.number) for step in out[:NAMED]]
     several = len(out) > 1
     more = phrase(" and {n} more", n=units.count(len(out) - NAMED)) if len(out) > NAMED else ""
@@ -174,7 +178,7 @@ def incomplete(facts: Facts) -> Outcome:
     n = count_things(launches, "launch")
     without_record = phrase("{n} of {launches} have no device record", n=units.count(missing), launches=n)
     if not missing:
-        return Silent("every launch has its device record")
+        return Silent(phrase("every launch has its device record"))
     if missing < NOTABLE_FRAC * launches:
         return too_few(without_record, missing, NOTABLE_FRAC * launches)
     detail = phrase(": {detail}", detail=sentences(without_record, phrase("the busy times are too low")))
@@ -192,7 +196,7 @@ def clocks(facts: Facts) -> Outcome:
     ahead = trace.launch_start_ns() - trace.ops.start_ns
     rows = np.flatnonzero(ahead > 0)
     if not len(rows):
-        return Silent("no op starts before its launch")
+        return Silent(phrase("no op starts before its launch"))
     most_ns = int(ahead.max())
     early = counted(
         len(rows),
@@ -218,9 +222,10 @@ def began_late(facts: Facts, free: Intervals) -> Outcome:
     meta, start_ns = facts.trace.meta, facts.breakdown.extent_start_ns
     where = clip(free, meta.start_ns, start_ns)
     if meta.returned_ns is None:
-        return Silent("a file starts with its first record: what came before is not known")
+        return Silent(phrase("a file starts with its first record: what came before is not known"))
     if not len(where) or total_ns(where) < ALONE_FRAC * facts.window_ns:
-        return _too_little(facts, f"before its first op, {facts.the_device} waited", total_ns(where))
+        waited = phrase("before its first op, {device} waited", device=facts.the_device)
+        return _too_little(facts, waited, total_ns(where))
     cause = phrase("{device} started late", device=facts.the_device)
     return [
         _python_alone(facts, cause, phrase("it ran no op for the first {time}", time=_of_cell(facts, where)), where)
@@ -232,7 +237,9 @@ def start_up(facts: Facts) -> Outcome:
     trace, first_ns = facts.trace, facts.first_queued_ns
     calls, begun_ns = trace.calls, trace.meta.start_ns
     if trace.meta.returned_ns is not None or trace.simulated or not len(calls):
-        return Silent("start-up is visible only in files that record a real device and the calls into its runtime")
+        return Silent(
+            phrase("start-up is visible only in files that record a real device and the calls into its runtime")
+        )
     before_ns = np.minimum(calls.end_ns, first_ns) - np.maximum(calls.start_ns, begun_ns)
     before = np.flatnonzero(before_ns > 0)
     in_calls_ns = total_ns(clip(union(calls.start_ns[before], calls.end_ns[before]), begun_ns, first_ns))
@@ -278,14 +285,17 @@ def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
     begun_ns, first_ns = facts.trace.meta.start_ns, facts.first_queued_ns
     passed_ns = first_ns - begun_ns
     if passed_ns < ALONE_FRAC * (facts.trace.meta.end_ns - begun_ns):
-        return _too_little(facts, "calls before the first op took", in_calls_ns)
-    was = python_was(facts.trace, np.array([main_thread(facts.trace)]), np.array([[begun_ns, first_ns]]))
+        return _too_little(facts, phrase("calls before the first op took"), in_calls_ns)
+    # the answer is about all of this time: it names a function that held nearly all of it
+    head = np.array([[begun_ns, first_ns]])
+    was = python_was(facts.trace, np.array([main_thread(facts.trace)]), head, WHOLE_FRAC)
     loads = any("DataLoader" in name for name in was.names)
     name = phrase("the DataLoader") if loads else shortest_name(was)
     operator, _, frame = was.names
     cold = not frame and not loads and _is_cold(facts.trace, operator, first_ns)
     of_cold, of_start = ("cold_in", "start_up_in") if name else ("cold", "start_up")
-    prepare = action("warm_up") if cold else action("prepare")
+    of_each_step = begins_in_step(facts.trace, first_ns)
+    prepare = action("warm_up" if cold else "prepare_ahead" if of_each_step else "prepare")
     return [
         Finding(
             rule="alone",
@@ -329,7 +339,7 @@ def went_on_alone(facts: Facts, free: Intervals) -> Outcome:
     """A cell whose device finished long before Python did; not where the verdict says so already."""
     where = intersect(free, facts.cell_time.tail)
     if not len(where) or total_ns(where) < ALONE_FRAC * facts.window_ns:
-        return _too_little(facts, "after the last op, Python worked for", total_ns(where))
+        return _too_little(facts, phrase("after the last op, Python worked for"), total_ns(where))
     sentence = phrase(
         "{device} had finished its last op, and Python worked for another {time}",
         device=facts.the_device,

@@ -12,6 +12,7 @@ from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.copy_overlap import HostCopies
 from perfmagic.analysis.findings.facts import Facts, indexing_calls, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_frame, on_call_lines, on_sync_lines
+from perfmagic.analysis.timeline.activity import NO_COST_FRAC
 from perfmagic.analysis.timeline.copies import copied_again, pinned_bus
 from perfmagic.analysis.timeline.host_time import is_own_frame
 from perfmagic.analysis.timeline.idle import LAUNCH_LATENCY_NS
@@ -25,7 +26,6 @@ _PROFILER = re.compile(r"(?:^|[\\/])torch[\\/](?:profiler|autograd[\\/]profiler\
 _READS = frozenset({".item()", "bool()", ".to()", ".copy_()"})  # reads of values, which can wait until after a loop
 SEVERAL = 3  # waits at least, before the gaps after them are reported
 QUEUED_FRAC = 0.1  # of a wait; less is ordinary launch latency
-NO_COST_FRAC = 0.95  # with the device busy for this share of the time that Python was blocked, no time was lost
 
 
 def sync(facts: Facts, free: Intervals) -> Outcome:
@@ -59,8 +59,8 @@ def sync(facts: Facts, free: Intervals) -> Outcome:
         result.append(replace(finding, headline=fact, action=remedy))
         free = subtract(free, result[-1].where)
     if not counts.any():
-        return Silent("no call other than pageable copies blocked Python")
-    return result or facts.below_notable("the longest group of calls blocked Python for", longest_ns)
+        return Silent(phrase("no call other than pageable copies blocked Python"))
+    return result or facts.below_notable(phrase("the longest group of calls blocked Python for"), longest_ns)
 
 
 def _answer(facts: Facts, rows: Int64, blocked_ns: int) -> tuple[str, str]:
@@ -229,11 +229,10 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
     blocked_ns = int(syncs.blocked_ns[rows].sum())
     launches_ns = LAUNCH_LATENCY_NS * len(calls)
     if not len(calls):
-        return Silent("no copy from pageable memory blocked Python")
+        return Silent(phrase("no copy from pageable memory blocked Python"))
     if blocked_ns - launches_ns < facts.notable_ns:
-        return facts.below_notable(
-            "apart from a launch each, pageable copies blocked Python for", blocked_ns - launches_ns
-        )
+        apart = phrase("apart from a launch each, pageable copies blocked Python for")
+        return facts.below_notable(apart, blocked_ns - launches_ns)
     copies = _copies(facts, calls)
     waited_ns = blocked_ns - int(syncs.blocked_ns[calls].sum())
     waited = phrase(", {time} of that in the wait for the stream after each", time=units.duration(waited_ns))
@@ -273,9 +272,9 @@ def repeated_copy(facts: Facts, free: Intervals) -> Outcome:
         for rows in (_repeated(facts, 0), _repeated(facts, 1))
     )
     if not tensors:
-        return Silent("no line of the cell copies a tensor again that its loop leaves as it is")
+        return Silent(phrase("no line of the cell copies a tensor again that its loop leaves as it is"))
     if total_ns(again) < facts.notable_ns:
-        return facts.below_notable("copying the same tensors again took", total_ns(again))
+        return facts.below_notable(phrase("copying the same tensors again took"), total_ns(again))
     which = [
         phrase("{name} {times} on line {line}", name=t.name, times=count_things(len(t.rows), "time"), line=t.line)
         for t in tensors
@@ -318,11 +317,11 @@ def slower_copies(facts: Facts, exposed_copy: Callable[[], Outcome]) -> Outcome:
     """
     calls = np.flatnonzero(uploads(facts) & ~facts.syncs.after_cell)
     if not len(calls):
-        return Silent("no pageable copy to the device was recorded")
+        return Silent(phrase("no pageable copy to the device was recorded"))
     copies, bus, ops = _copies(facts, calls), pinned_bus(facts.trace, facts.device), facts.trace.ops
     sized = copies.rows[(ops.size_bytes[copies.rows] != NONE) & ~np.isin(copies.rows, _repeated(facts, 0))]
     if bus is None or not len(sized):
-        return Silent("the size of the pageable copies or the bandwidth of the bus is not known")
+        return Silent(phrase("the size of the pageable copies or the bandwidth of the bus is not known"))
     exposed = exposed_copy()
     if isinstance(exposed, Silent):
         return exposed
@@ -331,7 +330,7 @@ def slower_copies(facts: Facts, exposed_copy: Callable[[], Outcome]) -> Outcome:
     pinned_ns = ops.size_bytes[sized] / bus.bytes_per_s * 1e9
     less_ns = min(int(np.maximum(length_ns - pinned_ns, 0).sum()), total_ns(where))
     if less_ns < facts.notable_ns:
-        return facts.below_notable("pinning would speed up the exposed copies by", less_ns)
+        return facts.below_notable(phrase("pinning would speed up the exposed copies by"), less_ns)
     lines, launches = ops.line[sized], ops.launch[sized]
     return [
         Finding(

@@ -1,4 +1,4 @@
-"""The verdict of a cell and its sentence: who decides how long it takes, Python, the device, or what lies between."""
+"""The verdict of a cell and its sentence: what decides how long it takes, Python, the device, or what lies between."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from perfmagic.analysis.replay.prediction import drawn_path
 from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.timeline.idle import CAUSES
+from perfmagic.analysis.timeline.steps import begins_in_step
 from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.base import units
@@ -24,19 +25,19 @@ from perfmagic.trace.columns import NO_LINE, HostKind, Int64
 from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.model import Trace
 
-# What a record without device ops says of the host: the verdict where there is no device to judge.
+# What a record without device ops says about the host: the verdict when there is no device to judge.
 
-OUTSIDE_FRAC = 0.1  # of what the host recorded; Python between operators takes some of any time
-MOSTLY_FRAC = 0.5  # of the record without an operator: then the operators are not what took the time
-ONE_CALL_FRAC = 0.7  # of an operator's time in one of its calls: that was a wait more likely than work
+OUTSIDE_FRAC = 0.1  # of what the host recorded; Python between operators always takes some time
+MOSTLY_FRAC = 0.5  # of the record without an operator: then the operators did not take the time
+ONE_CALL_FRAC = 0.7  # of an operator's time in one of its calls: more likely a wait than work
 NAMED = 3
 
 
 def host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
     """What the host did, in words, and the lines concerned: none.
 
-    First its outermost operators with the largest sums; where most of the time passed outside of these, first the
-    annotations that it passed in.
+    First its outermost operators with the largest sums. If most of the time passed outside them, annotations come
+    first.
     """
     ops = trace.host_ops
     levels = operator_stack(trace).levels.values()
@@ -46,9 +47,9 @@ def host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
     inside = union(ops.start_ns[rows], ops.end_ns[rows])
     length_ns = int(ops.end_ns.max()) - int(ops.start_ns.min())
     outside_ns = length_ns - total_ns(inside)
-    names = chained("{a}, {b}", _longest(trace, rows))
+    names = chained("{a}, {b}", _say_longest(trace, rows))
     longest = phrase("the host's longest operators, with what they called: {names}", names=names)
-    annotated = _annotated(trace, inside)
+    annotated = _say_annotations(trace, inside)
     if outside_ns < OUTSIDE_FRAC * length_ns:
         return sentences(longest, annotated), ()
     outside = phrase(
@@ -62,8 +63,8 @@ def host_only(trace: Trace) -> tuple[str, tuple[int, ...]]:
     return sentences(outside, annotated, longest), ()
 
 
-def _longest(trace: Trace, rows: Int64) -> list[str]:
-    """The operators with the largest sums, and where one call is most of it, that."""
+def _say_longest(trace: Trace, rows: Int64) -> list[str]:
+    """The operators with the largest sums, and the call that makes up most of one."""
     ops = trace.host_ops
     length_ns = ops.end_ns[rows] - ops.start_ns[rows]
     names, inverse, n_calls = np.unique(ops.name[rows], return_inverse=True, return_counts=True)
@@ -84,10 +85,10 @@ def _longest(trace: Trace, rows: Int64) -> list[str]:
     return operators
 
 
-def _annotated(trace: Trace, inside: Intervals) -> str:
-    """The longest annotations, which say whose time it was where operators are missing; "" where there are none.
+def _say_annotations(trace: Trace, inside: Intervals) -> str:
+    """The longest annotations, which say whose time it was where operators are missing; "" if there are none.
 
-    inside: when an operator ran, on whatever thread.
+    inside: when an operator ran, on any thread.
     """
     host = trace.host_ops
     rows = np.flatnonzero(host.kind == HostKind.ANNOTATION)
@@ -112,34 +113,34 @@ def _annotated(trace: Trace, inside: Intervals) -> str:
     return phrase("the longest annotations: {names}", names=names) if annotations else ""
 
 
-# A verdict turns on a tenth of the time: lengths that the reader had to make up could turn it alone if they are that
-# share of what the device executed
+# a tenth of the time can change a verdict: durations that the reader made up can do so alone if they are that share of
+# what the device executed
 REPAIRED_FRAC = 1 - kinds.DEVICE_BOUND_FRAC
-EXPOSED_FRAC = 0.05  # of the window, as of the longest gap: less is left to its finding
-DECIDES_RATIO = 2  # times as long as anything else, at least: what decides without a path
-STARVED_FRAC = 0.2  # of the cell; a device that waited less for Python is fed well enough not to blame Python
+EXPOSED_FRAC = 0.05  # of the window, as for the longest gap: less is left to its finding
+DECIDES_RATIO = 2  # times as long as anything else: what decides without a path lasts at least so long
+STARVED_FRAC = 0.2  # of the cell; if a device waited less for Python, Python is not to blame
 TURNS_FRAC = 0.1  # of the window in which another device is busy and the busiest is not
 SHORT_CELL_NS = 100_000  # an eager operator takes Python 5–20 µs, a launch 4–10 µs to start, a sync as long to return
 
 
 def verdict(trace: Trace) -> Verdict:
-    """Who decides how long this cell takes? Source: docs/verdict.md."""
+    """What decides how long this cell takes? Source: docs/verdict.md."""
     return verdict_of(Facts(trace))
 
 
 def verdict_of(facts: Facts) -> Verdict:
-    """The verdict, from analyses that are at hand."""
+    """The verdict, from analyses that already exist."""
     if lacks := no_verdict(facts):
         return Verdict(kinds.NO_VERDICT, 0.0, lacks)
     if not len(facts.trace.ops):
         return Verdict(kinds.NO_RECORDS, 0.0, *host_only(facts.trace))
-    judged = _of_times(facts)
+    judged = _judge_times(facts)
     repaired = describe_repairs(facts)
     return replace(judged, detail=sentences(judged.detail, repaired)) if repaired else judged
 
 
 def no_verdict(facts: Facts) -> str:
-    """Why a record has no verdict, "" where it has one."""
+    """Why a record has no verdict; "" if it has one."""
     if failed(facts.trace):
         return phrase("the code failed before its end")
     if not len(facts.trace.ops):
@@ -154,12 +155,12 @@ def no_verdict(facts: Facts) -> str:
 
 
 def failed(trace: Trace) -> bool:
-    """Whether the code raised: what it did until then says little of what it does. What was interrupted did not."""
+    """Whether the code raised, so that its record says little about a whole run. An interrupt is not a failure."""
     return bool(trace.meta.failed) and not trace.meta.failed.startswith("KeyboardInterrupt")
 
 
 def claimed_by_verdict(facts: Facts, judged: Verdict) -> Intervals:
-    """The time that the verdict is about, as far as it could be won: its cost is the sum."""
+    """The time that the verdict is about, as far as it could be saved: its cost is the sum."""
     time = facts.cell_time
     if judged.kind == kinds.HOST_BOUND:
         return time.waited_for_host
@@ -169,17 +170,18 @@ def claimed_by_verdict(facts: Facts, judged: Verdict) -> Intervals:
 
 
 def judged_by_path(facts: Facts) -> Judgement | None:
-    """What the critical path is made of; None where the record has no path."""
+    """What the critical path consists of; None if the record has no path."""
     path = drawn_path(facts.trace, facts.comm_names)
     return judge(path, busy_intervals(facts.trace, facts.device)) if path else None
 
 
 def kind_of(facts: Facts) -> str:
-    """Which kind the verdict is of: by the critical path, by the parts of the time where the record has no path."""
+    """The verdict's kind: by the critical path, or by the parts of the time if the record has no path."""
     judgement = judged_by_path(facts)
     if judgement is None:
         meta, before_ns = facts.trace.meta, facts.first_queued_ns - facts.trace.meta.start_ns
         started_up = meta.returned_ns is None and before_ns >= PART_FRAC * (meta.end_ns - meta.start_ns)
+        started_up &= not begins_in_step(facts.trace, facts.first_queued_ns)
         if started_up:
             return kinds.START_UP
         exposed, least_ns = facts.breakdown, PART_FRAC * facts.window_ns
@@ -190,28 +192,28 @@ def kind_of(facts: Facts) -> str:
         most = max(exposed_ns, key=exposed_ns.__getitem__)
         if exposed_ns[most] >= least_ns:
             return most
-        kind, run_ns = _kind_without_path(facts), meta.end_ns - meta.start_ns
+        kind, run_ns = _judge_parts(facts), meta.end_ns - meta.start_ns
         idle = meta.returned_ns is None and facts.cell_time.busy_ns < DECIDES_FRAC * run_ns
         return kinds.STALLED if idle and kind == kinds.DEVICE_BOUND else kind
     decided = judgement.kind
     return kinds.LATENCY_BOUND if judgement.run_ns < SHORT_CELL_NS and decided != kinds.DEVICE_BOUND else decided
 
 
-def _kind_without_path(facts: Facts) -> str:
+def _judge_parts(facts: Facts) -> str:
     time = facts.cell_time
-    decides = _decides(time)
+    decides = _find_decider(time)
     if time.busy_frac >= kinds.DEVICE_BOUND_FRAC or decides == kinds.DEVICE_BOUND:
         return kinds.DEVICE_BOUND
     if time.window.length_ns < SHORT_CELL_NS:
         return kinds.LATENCY_BOUND
     python_decides = decides == kinds.HOST_BOUND or (decides == kinds.MIXED and _python_never_waits(facts))
-    if python_decides and _starved(time):
+    if python_decides and _is_starved(time):
         return kinds.HOST_BOUND
     return kinds.MIXED if python_decides else decides
 
 
-def _decides(time: CellTime) -> str:
-    """Whose part is more than half of the cell and at least twice as long as any other; kinds.MIXED where none is."""
+def _find_decider(time: CellTime) -> str:
+    """Whose part is more than half of the cell and at least twice as long as any other; kinds.MIXED if none is."""
     shares = {
         kinds.DEVICE_BOUND: time.device_ns,
         kinds.HOST_BOUND: time.host_ns,
@@ -233,25 +235,25 @@ def _python_never_waits(facts: Facts) -> bool:
     return time.python_waits_ns + unseen_ns <= little_ns
 
 
-def _starved(time: CellTime) -> bool:
+def _is_starved(time: CellTime) -> bool:
     """Whether the device waited for Python long enough, and more than for all else, to blame Python."""
     waited_ns, idle_ns = time.waited_for_host_ns, time.window.length_ns - time.busy_ns
     return waited_ns >= STARVED_FRAC * time.window.length_ns and 2 * waited_ns >= idle_ns
 
 
-def _of_times(facts: Facts) -> Verdict:
+def _judge_times(facts: Facts) -> Verdict:
     time = facts.cell_time
     kind = kind_of(facts)
     parts, lines, cost_ns = _DESCRIBED[kind](facts, time)
-    parts += [_first_gap_words(facts), *_exposed_while_busy(facts, time.window.length_ns)]
+    parts += [_say_first_gap(facts), *_say_exposed(facts, time.window.length_ns)]
     return Verdict(kind, time.busy_frac, sentences(*parts), lines, cost_ns)
 
 
 Described = tuple[list[str], tuple[int, ...], int | None]  # the facts one by one, the lines they name, the cost in ns
 
 
-def _device_bound(facts: Facts, time: CellTime) -> Described:
-    parts = [_busy(time, facts.the_busiest), _together(facts, time)]
+def _say_device_bound(facts: Facts, time: CellTime) -> Described:
+    parts = [_say_busy(time, facts.the_busiest), _say_several(facts, time)]
     deepest = max((q.ops_max for q in facts.queues), default=0)
     ahead_ns, at_least = max(((q.run_ahead_max_ns, q.run_ahead_at_least) for q in facts.queues), default=(0, False))
     if deepest:
@@ -262,37 +264,31 @@ def _device_bound(facts: Facts, time: CellTime) -> Described:
         parts.append(phrase("Python blocks until the device finishes"))
     elif waits_for_device(facts):
         parts.append(phrase("the cell blocks until the device finishes"))
-    return [*parts, *_idle(facts, time)], (), None
+    return [*parts, *_say_idle(facts, time)], (), None
 
 
-def _host_bound(facts: Facts, time: CellTime) -> Described:
-    where, lines = _by_line(facts, time.waited_for_host)
+def _say_host_bound(facts: Facts, time: CellTime) -> Described:
+    where, lines = _say_lines(facts, time.waited_for_host)
     waited: str = phrase(
         "{device} waited {for_python}{where}",
         device=facts.the_busiest,
-        for_python=_for_python(facts, time),
+        for_python=_say_wait(facts, time),
         where=where,
     )
     judgement = judged_by_path(facts)
     if judgement is not None and time.waited_for_host_ns < STARVED_FRAC * time.window.length_ns:
-        share = _of_path(judgement.host_ns, judgement, phrase("Python's"))
+        share = _say_share(judgement.host_ns, judgement, phrase("Python's"))
         waited = phrase("{a}: {b}", a=share, b=waited) if time.waited_for_host_ns else share
-    parts = [
-        waited,
-        _unrecorded(facts, time),
-        _busy(time, phrase("it")),
-        *_idle(facts, time, said="python"),
-        _slowed(facts),
-    ]
-    return parts, lines, time.waited_for_host_ns
+    parts = [waited, _say_missing(facts, time), _say_busy(time, phrase("it")), *_say_idle(facts, time, said="python")]
+    return [*parts, _say_slowed(facts)], lines, time.waited_for_host_ns
 
 
-def _of_path(ns: int, judgement: Judgement, what: str) -> str:
+def _say_share(ns: int, judgement: Judgement, what: str) -> str:
     return phrase("{share} of the critical path is {what}", share=units.percent(ns / judgement.run_ns), what=what)
 
 
-def _start_up(facts: Facts, time: CellTime) -> Described:
-    parts, lines, _ = _between(facts, time)
+def _say_start_up(facts: Facts, time: CellTime) -> Described:
+    parts, lines, _ = _say_between(facts, time)
     meta = facts.trace.meta
     before_ns = facts.first_queued_ns - meta.start_ns
     nothing = phrase(
@@ -304,19 +300,19 @@ def _start_up(facts: Facts, time: CellTime) -> Described:
     return [nothing, *parts], lines, None
 
 
-def _transfers(facts: Facts, time: CellTime) -> Described:
-    """The sentence where copies or communication decide."""
-    parts, lines, _ = _between(facts, time)
+def _say_transfers(facts: Facts, time: CellTime) -> Described:
+    """The sentence for when copies or communication decide."""
+    parts, lines, _ = _say_between(facts, time)
     if (judgement := judged_by_path(facts)) is None:
         return parts, lines, None
     by_copies, by_communication = phrase("copies"), phrase("communication")
     copied = judgement.kind == kinds.COPY_BOUND
     ns, what = (judgement.copies_ns, by_copies) if copied else (judgement.communication_ns, by_communication)
-    return [_of_path(ns, judgement, what), *parts], lines, None
+    return [_say_share(ns, judgement, what), *parts], lines, None
 
 
-def _unrecorded(facts: Facts, time: CellTime) -> str:
-    """That for most of the wait the record holds nothing of the host, though calls were made: their ids jump."""
+def _say_missing(facts: Facts, time: CellTime) -> str:
+    """Say that the record lacks the host for most of the wait, though calls were made: their ids jump."""
     missing = missing_calls(facts.trace)
     hole_ns = total_ns(intersect(missing.where, time.waited_for_host))
     if not hole_ns or 2 * hole_ns < time.waited_for_host_ns:
@@ -330,14 +326,14 @@ def _unrecorded(facts: Facts, time: CellTime) -> str:
     )
 
 
-def _slowed(facts: Facts) -> str:
-    """That recording stacks slowed Python itself: torch.profiler's docs, with_stack, "additional overhead"."""
+def _say_slowed(facts: Facts) -> str:
+    """Say that recording stacks slowed Python itself: torch.profiler's docs, with_stack, "additional overhead"."""
     if not len(facts.trace.python_frames):
         return ""
     return phrase("Python's stacks were recorded, which slows Python: without them the device waits less")
 
 
-def _for_python(facts: Facts, time: CellTime) -> str:
+def _say_wait(facts: Facts, time: CellTime) -> str:
     in_call_ns = time.waited_ns["in_call"]
     waited = phrase("{time} for Python", time=units.duration(time.waited_for_host_ns))
     if in_call_ns < facts.notable_ns:
@@ -346,8 +342,8 @@ def _for_python(facts: Facts, time: CellTime) -> str:
     return phrase("{waited}, {time} of it inside calls into the driver", waited=waited, time=inside)
 
 
-def _host_tail(facts: Facts, time: CellTime) -> Described:
-    where, lines = _by_line(facts, time.tail)
+def _say_host_tail(facts: Facts, time: CellTime) -> Described:
+    where, lines = _say_lines(facts, time.tail)
     several = len(facts.trace.device_ids)
     judgement = judged_by_path(facts)
     tail_ns = judgement.tail_ns if judgement is not None else time.tail_ns  # a file's extent ends with that op
@@ -359,14 +355,15 @@ def _host_tail(facts: Facts, time: CellTime) -> Described:
         else facts.the_device,
         where=where,
     )
-    return [worked, _busy(time, facts.the_device), *_idle(facts, time, said="tail")], lines, time.tail_ns or None
+    parts = [worked, _say_busy(time, facts.the_device), *_say_idle(facts, time, said="tail")]
+    return parts, lines, time.tail_ns or None
 
 
-def _between(facts: Facts, time: CellTime) -> Described:
-    """The sentence of what is neither Python's nor the device's alone: latency-bound, stalled, mixed."""
-    parts = [_busy(time, facts.the_busiest), _together(facts, time), *_idle(facts, time)]
+def _say_between(facts: Facts, time: CellTime) -> Described:
+    """The sentence for what neither Python nor the device alone decides: latency-bound, stalled, mixed."""
+    parts = [_say_busy(time, facts.the_busiest), _say_several(facts, time), *_say_idle(facts, time)]
     if time.waited_for_host_ns >= STARVED_FRAC * time.window.length_ns:
-        parts.append(_slowed(facts))
+        parts.append(_say_slowed(facts))
     if time.window.length_ns < SHORT_CELL_NS:
         took = phrase(
             "{window} took {time}, little more than a launch and a sync cost by themselves",
@@ -378,19 +375,19 @@ def _between(facts: Facts, time: CellTime) -> Described:
 
 
 _DESCRIBED: dict[str, Callable[[Facts, CellTime], Described]] = {
-    kinds.DEVICE_BOUND: _device_bound,
-    kinds.COPY_BOUND: _transfers,
-    kinds.COMMUNICATION_BOUND: _transfers,
-    kinds.START_UP: _start_up,
-    kinds.HOST_BOUND: _host_bound,
-    kinds.LATENCY_BOUND: _between,
-    kinds.STALLED: _between,
-    kinds.HOST_TAIL: _host_tail,
-    kinds.MIXED: _between,
+    kinds.DEVICE_BOUND: _say_device_bound,
+    kinds.COPY_BOUND: _say_transfers,
+    kinds.COMMUNICATION_BOUND: _say_transfers,
+    kinds.START_UP: _say_start_up,
+    kinds.HOST_BOUND: _say_host_bound,
+    kinds.LATENCY_BOUND: _say_between,
+    kinds.STALLED: _say_between,
+    kinds.HOST_TAIL: _say_host_tail,
+    kinds.MIXED: _say_between,
 }
 
 
-def _busy(time: CellTime, subject: str) -> str:
+def _say_busy(time: CellTime, subject: str) -> str:
     return phrase(
         "{device} was busy {share} of {window}",
         device=subject,
@@ -399,8 +396,8 @@ def _busy(time: CellTime, subject: str) -> str:
     )
 
 
-def _together(facts: Facts, time: CellTime) -> str:
-    """How busy several devices were together, where one is busy while the busiest is not: do they take turns?"""
+def _say_several(facts: Facts, time: CellTime) -> str:
+    """How busy several devices were together, if another is busy while the busiest is not: do they take turns?"""
     numbers, whole = facts.trace.device_ids, time.window.length_ns
     window = complement(EMPTY, time.window.start_ns, time.window.end_ns)
     any_ns, *of_each = (total_ns(intersect(busy_intervals(facts.trace, device), window)) for device in (None, *numbers))
@@ -413,15 +410,15 @@ def _together(facts: Facts, time: CellTime) -> str:
     return phrase("{any}, both at once {share}", any=any_words, share=both)
 
 
-def _idle(facts: Facts, time: CellTime, said: str = "") -> list[str]:
-    """What the device waited for while it was not busy, the longest first.  said: what is said already."""
+def _say_idle(facts: Facts, time: CellTime, said: str = "") -> list[str]:
+    """What the device waited for while idle, the longest first.  said: what the sentence already says."""
     named: list[tuple[int, str]] = [
         (ns, phrase("{time} {cause}", time=units.duration(ns), cause=phrase(CAUSES[name])))
         for name, ns in time.waited_ns.items()
         if name not in ("in_python", "in_call") and ns >= facts.notable_ns
     ]
     if said != "python" and time.waited_for_host_ns >= facts.notable_ns:
-        named.append((time.waited_for_host_ns, _for_python(facts, time)))
+        named.append((time.waited_for_host_ns, _say_wait(facts, time)))
     waits = [wait for _, wait in sorted(named, reverse=True)]
     parts: list[str] = []
     if waits and said == "python":
@@ -433,7 +430,7 @@ def _idle(facts: Facts, time: CellTime, said: str = "") -> list[str]:
     return parts
 
 
-def _first_gap_words(facts: Facts) -> str:
+def _say_first_gap(facts: Facts) -> str:
     gap = first_gap(facts)
     if gap is None:
         return ""
@@ -448,13 +445,13 @@ def _first_gap_words(facts: Facts) -> str:
     )
 
 
-def _by_line(facts: Facts, where: Intervals) -> tuple[str, tuple[int, ...]]:
-    """On which lines Python was in some time, the two longest: ", 885 µs of it on line 3, 10 µs on line 2"."""
+def _say_lines(facts: Facts, where: Intervals) -> tuple[str, tuple[int, ...]]:
+    """The two lines where Python spent most of some time: ", 885 µs of it on line 3, 10 µs on line 2"."""
     marks, paths = facts.trace.marks, facts.trace.paths
     if paths is not None and len(where):
         ordered, _ = by_place(paths, *time_on_paths(facts.trace, where))
         named = [(name_place(paths, place), ns) for place, ns in ordered[:2] if ns >= facts.notable_ns]
-        parts = [_of_it(ns, place, first=i == 0) for i, (place, ns) in enumerate(named)]
+        parts = [_say_line(ns, place, first=i == 0) for i, (place, ns) in enumerate(named)]
         cell = [n for (f, n), ns in ordered[:2] if paths.functions[f].is_cell and ns >= facts.notable_ns]
         return chained("{a}{b}", parts), tuple(cell)
     if not len(marks) or not len(where):
@@ -463,11 +460,13 @@ def _by_line(facts: Facts, where: Intervals) -> tuple[str, tuple[int, ...]]:
     by_line = np.bincount(marks.line, weights=covered_ns(where, marks.at_ns, ends)).astype(np.int64)
     longest = [line for line in np.argsort(-by_line, kind="stable")[:2].tolist() if line != NO_LINE]
     lines = [line for line in longest if by_line[line] >= facts.notable_ns]
-    parts = [_of_it(int(by_line[line]), phrase("line {line}", line=line), first=i == 0) for i, line in enumerate(lines)]
+    parts = [
+        _say_line(int(by_line[line]), phrase("line {line}", line=line), first=i == 0) for i, line in enumerate(lines)
+    ]
     return chained("{a}{b}", parts), tuple(lines)
 
 
-def _of_it(ns: int, place: str, *, first: bool) -> str:
+def _say_line(ns: int, place: str, *, first: bool) -> str:
     time = units.duration(ns)
     if first:
         return phrase(", {time} of it on {place}", time=time, place=place)
@@ -481,8 +480,8 @@ def waits_for_device(facts: Facts) -> bool:
     return bool((lasted & (2 * blocking.busy_ns > blocking.blocked_ns)).any())
 
 
-def _exposed_while_busy(facts: Facts, window_ns: int) -> list[str]:
-    """Copies and communication that did not overlap with compute, where notable: this time could be saved as well."""
+def _say_exposed(facts: Facts, window_ns: int) -> list[str]:
+    """Copies and communication that did not overlap with compute, if notable: this time could be saved, too."""
     parts = facts.breakdown
     communication, copies = phrase("communication"), phrase("copies")
     both = ((parts.exposed_communication_ns, communication), (parts.exposed_copy_ns, copies))
@@ -496,7 +495,7 @@ def _exposed_while_busy(facts: Facts, window_ns: int) -> list[str]:
 
 
 def describe_repairs(facts: Facts) -> str:
-    """How many durations the verdict rests on the reader repaired; nothing where none were."""
+    """How many of the durations behind the verdict the reader repaired; "" if none."""
     meta = facts.trace.meta
     n_ops, n_calls = len(facts.trace.ops), len(facts.trace.calls)
     ops, calls = counted(n_ops, "{n} device op", "{n} device ops"), counted(n_calls, "{n} call", "{n} calls")
@@ -509,9 +508,9 @@ def describe_repairs(facts: Facts) -> str:
 
 
 def too_much_repaired(facts: Facts) -> bool:
-    """Whether repaired durations of device ops could turn the verdict, by their number or by their time.
+    """Whether repaired durations of device ops could change the verdict, by their number or by their time.
 
-    By number too: a duration that was missing is 0 now, and nobody knows what it was.
+    By number too: a duration that was missing is now 0, and nobody knows what it was.
     """
     meta = facts.trace.meta
     executed_ns = int((facts.trace.ops.end_ns - facts.trace.ops.start_ns).sum())

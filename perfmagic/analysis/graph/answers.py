@@ -63,9 +63,10 @@ class _Answers:
             if work_ns >= CHAIN_FRAC * graph.elapsed_ns:
                 return decides("graph_lane", lane=lane, time=units.duration(work_ns), total=elapsed)
             return decides("graph_both", total=elapsed, time=units.duration(graph.possible_ns))
-        in_order = "graph_stream" if any(row.because == HELD for row in self._late) else "graph_order"
-        key = in_order if self.cause is None else _KEYS[self.cause]
-        return decides(key, total=elapsed, time=units.duration(graph.possible_ns))
+        if self.cause is not None:
+            return decides(_KEYS[self.cause], total=elapsed, time=units.duration(self._delays.ns_of(self.cause)))
+        key = "graph_stream" if any(row.because == HELD for row in self._late) else "graph_order"
+        return decides(key, total=elapsed, time=units.duration(graph.elapsed_ns - graph.possible_ns))
 
     @property
     def cause(self) -> Cause | None:

@@ -13,12 +13,13 @@ from perfmagic.analysis.graph.nodes import GraphNode
 from perfmagic.analysis.replay.device_ops import Queues, heads, stream_waits
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.base import units
+from perfmagic.base.language import Words, chained, phrase
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, union
 from perfmagic.trace.model import Trace
 from perfmagic.trace.rows import Rows
 
 LEAST_SHARE = 0.05  # of the elapsed time: below it a late begin is no news
-HELD = "it was queued in time, and its stream held it"
+HELD = phrase("it was queued in time, and its stream held it")
 _MOST_OF = 0.5  # of a wait: what Python did meanwhile is named where it took so much
 
 
@@ -45,11 +46,24 @@ class LateNode:
     @property
     def sentence(self) -> str:
         """What, where, by how much, and why."""
-        where = f" on line {self.line}" if self.line else ""
-        where += f" of {self.function}" if self.function else ""
-        why = f": {self.because}" if self.because else ""
-        earlier = units.duration(self.earlier_ns)
-        return f"`{self.name}`{where} ({self.lane}) could have begun {earlier} earlier than it did{why}"
+        late = phrase(
+            "{node} could have begun {time} earlier than it did",
+            node=_name(self.name, self.lane, self.line, self.function),
+            time=units.duration(self.earlier_ns),
+        )
+        return chained("{a}: {b}", (late, self.because))
+
+
+def _name(name: str, lane: str, line: int, function: str) -> Words:
+    """A node in a sentence: "`mm` on line 3 of f (sim)"."""
+    if line and function:
+        place = {"line": line, "function": function}
+        return phrase("`{name}` on line {line} of {function} ({lane})", name=name, lane=lane, **place)
+    if function:
+        return phrase("`{name}` of {function} ({lane})", name=name, function=function, lane=lane)
+    if line:
+        return phrase("`{name}` on line {line} ({lane})", name=name, line=line, lane=lane)
+    return phrase("`{name}` ({lane})", name=name, lane=lane)
 
 
 def late_nodes(trace: Trace, graph: Graph) -> Rows[LateNode]:
@@ -113,7 +127,7 @@ def _because(trace: Trace, graph: Graph, node: GraphNode) -> str:
     return (
         _in_operator(graph, node, ready, python_ns)
         or _in_wait(trace, node, ready, python_ns)
-        or "Python called it no sooner"
+        or phrase("Python called it no sooner")
     )
 
 
@@ -126,9 +140,9 @@ def _held_by_stream(trace: Trace, graph: Graph, node: GraphNode, ready_ns: int) 
     if held_ns >= _MOST_OF * node.earlier_ns:
         return HELD
     if source := _waited_for(trace, graph, node):
-        line = f" on line {source.line}" if source.line else ""
-        return f"it was queued in time, and its stream was told to wait for `{source.name}`{line} ({source.lane})"
-    return "it was queued in time, its stream had nothing to run, and nothing in the record says why"
+        other = _name(source.name, source.lane, source.line, "")
+        return phrase("it was queued in time, and its stream was told to wait for {node}", node=other)
+    return phrase("it was queued in time, its stream had nothing to run, and nothing in the record says why")
 
 
 def _waited_for(trace: Trace, graph: Graph, node: GraphNode) -> GraphNode | None:
@@ -153,10 +167,11 @@ def _in_operator(graph: Graph, node: GraphNode, ready_ns: int, python_ns: int) -
     if inside[at] < _MOST_OF * python_ns:
         return ""
     operator = graph.nodes[at]
-    line = f" on line {operator.line}" if operator.line else ""
-    line += f" of {operator.function}" if line and operator.function and operator.function != node.function else ""
-    doing = "waiting in" if operator.n_ops else "busy with"
-    return f"Python was {doing} `{operator.name}`{line} ({operator.lane})"
+    function = operator.function if operator.line and operator.function != node.function else ""
+    called = _name(operator.name, operator.lane, operator.line, function)
+    if operator.n_ops:
+        return phrase("Python was waiting in {node}", node=called)
+    return phrase("Python was busy with {node}", node=called)
 
 
 def _in_wait(trace: Trace, node: GraphNode, ready_ns: int, python_ns: int) -> str:
@@ -166,4 +181,6 @@ def _in_wait(trace: Trace, node: GraphNode, ready_ns: int, python_ns: int) -> st
     if not len(waits) or int(inside.max()) < _MOST_OF * python_ns:
         return ""
     line = int(waits.line[int(inside.argmax())])
-    return "Python was waiting for the device" + (f" on line {line}" if line else "")
+    if line:
+        return phrase("Python was waiting for the device on line {line}", line=line)
+    return phrase("Python was waiting for the device")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,7 +35,22 @@ def conclude(ledger: Ledger, text: Descriptions, changes: Sequence[WhatIf]) -> C
     every = [found.changed(change) for change in remedies.values()]
     every += [*found.held_before(), *found.gradients_before(), *found.checkpoint(), *found.step()]
     worth = [answer for answer in every if _gain_bytes(answer) >= LEAST_SHARE * ledger.peak_bytes]
-    return Conclusion(found.decides, tuple(sorted(worth, key=_gain_bytes, reverse=True)[:MOST_ANSWERS]))
+    first = sorted(worth, key=_gain_bytes, reverse=True)[:MOST_ANSWERS]
+    return Conclusion(found.decides, tuple(_half_batch_instead(first)))
+
+
+def _half_batch_instead(first: list[Proposal]) -> list[Proposal]:
+    """The same answers; half batches that reach what another one does are instead of that, and behind it."""
+    half = next((answer for answer in first if answer.action == action("half_batch")), None)
+    others = [answer for answer in first if answer is not half]
+    alike = [n for n, other in enumerate(others, 1) if half is not None and _peak(other) == _peak(half)]
+    if half is None or not alike:
+        return first
+    return [*others[: alike[-1]], replace(half, action=action("half_batch_instead")), *others[alike[-1] :]]
+
+
+def _peak(answer: Proposal) -> str:
+    return units.size(answer.after_bytes or 0)
 
 
 def _gain_bytes(answer: Proposal) -> int:

@@ -156,9 +156,10 @@ class _Replay:
         most = ledger.replayed({}, np.where(gradients, ledger.blocks.size_bytes, 0))
         peak = ledger.replayed({}, np.where(gradients, 0, size)) + most
         change = phrase("gradients accumulated over two half batches")
-        fact = headline(
-            "grows_with_batch", size=units.size(int(ledger.blocks.size_bytes[ledger.at_peak & ~fixed].sum()))
-        )
+        grows = units.size(int(ledger.blocks.size_bytes[ledger.at_peak & ~fixed].sum()))
+        fact = headline("grows_with_batch", size=grows)
+        if most >= LEAST_SHARE * ledger.peak_bytes:  # which is why less than half of that is gained
+            fact = headline("grows_but_gradients", size=grows, stays=units.size(most))
         yield WhatIf(change, 0, peak, ledger.peak_bytes - peak, True, fact, action("half_batch"))
 
     def _change(self, change: str, line: int, ends: dict[int, float], answer: tuple[str, str]) -> WhatIf:

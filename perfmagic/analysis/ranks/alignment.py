@@ -16,9 +16,9 @@ from perfmagic.base.language import chained, listed, phrase
 from perfmagic.base.numerics.clocks import UNKNOWN, Bounds, joined, no_facts
 from perfmagic.trace.columns import Int64
 
-# What is certain of the clocks of several ranks: one host, pings, and causality.
+# What is certain about the clocks of several ranks: one host, pings, and causality.
 
-# Of many ranks not every collective bounds their clocks: fewer facts leave a wider bound, which is as true
+# with many ranks, not every collective is used: fewer facts leave a wider bound, which still holds
 MOST_STEPS = 200_000_000  # of numpy, a fifth of a second
 LEAST_COLLECTIVES = 32
 
@@ -27,8 +27,8 @@ LEAST_COLLECTIVES = 32
 class Ping:
     """One exchange between two ranks, each by the monotonic clock of its host.
 
-    asked_ns: the first rank before it sent.  answered_ns: the second one before it answered.  back_ns: the first one
-    when it had the answer.  round: exchanges of one moment have one number; clocks may drift from round to round.
+    asked_ns: before the first rank sent.  answered_ns: before the second one answered.  back_ns: when the first one
+    had the answer.  round: exchanges of one moment share a number; clocks may drift from round to round.
     """
 
     first: int
@@ -61,45 +61,45 @@ def clock_facts(
     messages: Iterable[MatchedMessages] = (),
     pings: Sequence[Ping] = (),
 ) -> ClockFacts:
-    """What is certain of the clocks of several ranks.
+    """What is certain about the clocks of several ranks.
 
-    groups: collectives that no rank leaves before all others have come.  A message cannot arrive before it was sent.
-    pings count for ranks whose record has the instant 0 by the monotonic clock. Between two rounds of pings clocks
-    drift: the true offset of any moment lies between those of the rounds.
+    groups: collectives that no rank leaves before all others have arrived.  A message cannot arrive before it is sent.
+    pings count for ranks whose record gives its instant 0 by the monotonic clock. Between two rounds of pings clocks
+    drift: at any moment the true offset lies between those of the rounds.
     """
     ranks = tuple(sorted(summaries))
     place = {rank: i for i, rank in enumerate(ranks)}
     facts = no_facts(len(ranks))
-    one_host = _hosts(summaries, ranks, facts)
-    n_pings = _pings(summaries, pings, place, facts)
+    one_host = _bound_by_host(summaries, ranks, facts)
+    n_pings = _bound_by_pings(summaries, pings, place, facts)
     measured = joined(facts)
     clock = np.array([summaries[rank].meta.base_unix_ns for rank in ranks], np.int64)
     trusted = {rank for rank in ranks if not summaries[rank].meta.repaired_ops}  # repaired times are guesses
     for group in groups:
-        _collectives(group, place, clock, trusted, facts)
+        _bound_by_collectives(group, place, clock, trusted, facts)
     for pair in messages:
         if {pair.source, pair.target} <= trusted:
             i, j = place[pair.source], place[pair.target]
             latest = int((pair.arrived_ns - pair.sent_ns).min() + clock[j] - clock[i])
             facts[j, i] = min(int(facts[j, i]), latest)
     missed_ns = 0 if measured.contradiction else int((-measured.most.T - facts).max(initial=0))
-    # where hosts and pings say how two clocks lie, they say it better than any op: a device's clock is off by itself
+    # hosts and pings know better than any op how two clocks differ: a device's clock has an error of its own
     known = measured.most < UNKNOWN
     facts = np.where(known & known.T, measured.most, facts)
     return ClockFacts(ranks, measured, joined(facts), missed_ns, n_pings, one_host)
 
 
-def _correction_ns(summary: RankSummary) -> int | None:
-    """From unix time as recorded to the host's monotonic clock."""
+def _find_correction_ns(summary: RankSummary) -> int | None:
+    """What to add to the recorded unix time for the host's monotonic clock."""
     base = summary.meta.monotonic_base_ns
     return None if base is None else base - summary.meta.base_unix_ns
 
 
-def _hosts(summaries: Mapping[int, RankSummary], ranks: Sequence[int], facts: Int64) -> bool:
-    """Ranks of one run of one host read one clock."""
+def _bound_by_host(summaries: Mapping[int, RankSummary], ranks: Sequence[int], facts: Int64) -> bool:
+    """Ranks on one host read one clock, until the host reboots."""
     at: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for i, rank in enumerate(ranks):
-        correction = _correction_ns(summaries[rank])
+        correction = _find_correction_ns(summaries[rank])
         if summaries[rank].meta.boot and correction is not None:
             at[summaries[rank].meta.boot].append((i, correction))
     for of_host in at.values():
@@ -108,12 +108,14 @@ def _hosts(summaries: Mapping[int, RankSummary], ranks: Sequence[int], facts: In
     return len(at) == 1 and len(next(iter(at.values()))) == len(ranks)
 
 
-def _pings(summaries: Mapping[int, RankSummary], pings: Sequence[Ping], place: Mapping[int, int], facts: Int64) -> int:
+def _bound_by_pings(
+    summaries: Mapping[int, RankSummary], pings: Sequence[Ping], place: Mapping[int, int], facts: Int64
+) -> int:
     rounds: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(dict)
     n = 0
     for ping in pings:
         ends = (ping.first, ping.second)
-        corrections = [_correction_ns(summaries[rank]) for rank in ends if rank in place]
+        corrections = [_find_correction_ns(summaries[rank]) for rank in ends if rank in place]
         if len(corrections) < len(ends) or None in corrections:
             continue
         n += 1
@@ -128,15 +130,17 @@ def _pings(summaries: Mapping[int, RankSummary], pings: Sequence[Ping], place: M
     return n
 
 
-def _collectives(group: MatchedGroup, place: Mapping[int, int], clock: Int64, trusted: set[int], facts: Int64) -> None:
-    """No rank leaves before every other has come: the least of end less start over all of them counts."""
+def _bound_by_collectives(
+    group: MatchedGroup, place: Mapping[int, int], clock: Int64, trusted: set[int], facts: Int64
+) -> None:
+    """No rank leaves before every other has arrived: the smallest end minus start over all collectives counts."""
     rows = np.array([row for row, rank in enumerate(group.ranks) if rank in trusted], np.int64)
     if not len(rows) or not len(group.kinds):
         return
     at = np.array([place[group.ranks[row]] for row in rows.tolist()], np.int64)
     starts, ends = (times[rows] + clock[at, None] for times in (group.start_ns, group.end_ns))
     most = max(MOST_STEPS // len(rows) ** 2, LEAST_COLLECTIVES)
-    if len(group.kinds) > most:  # those in which all were for the shortest time bound the clocks most
+    if len(group.kinds) > most:  # the shortest ones bound the clocks most
         tight = np.argpartition(ends.max(axis=0) - starts.max(axis=0), most)[:most]
         starts, ends = starts[:, tight], ends[:, tight]
     latest = np.full((len(rows), len(rows)), UNKNOWN, np.int64)
@@ -148,11 +152,11 @@ def _collectives(group: MatchedGroup, place: Mapping[int, int], clock: Int64, tr
 
 
 # Ends of one collective on the ranks of one host differ by microseconds (6 µs on eight V100); clocks of two hosts under
-# NTP by milliseconds. What is not larger is no clock's error.
+# NTP by milliseconds. What is not larger is not a clock error.
 SHARED_CLOCK_NS = 50_000
 _MOST_SHOWN = 8  # ranks that are named one by one
 _FAR = 10  # times the longest record
-# A rank may leave these before the others have what they need; all others end on all ranks together.
+# a rank may leave these before the others have what they need; other collectives end on all ranks together
 _ENDS_APART = re.compile(
     r"broadcast|(?<!all)(?<!all_)reduce(?!_?scatter)|(?<!reduce)(?<!reduce_)scatter|(?<!all)(?<!all_)gather"
 )
@@ -164,15 +168,15 @@ class Alignment:
 
     offset_ns: by rank, to be added to its trace's times; the earliest record of all lies at 0.
     moved_ns: by rank, what was added to its own clock for that; empty where the clocks agree.
-    residual_ns: how far apart the ends of one collective still are, the median and the largest; None where there were
+    residual_ns: how far apart the ends of one collective still are, the median and the largest; None if there are
     none to compare.  unknown: ranks that share no collective with the others: their clocks are as recorded.
     begin_together: nothing tells how the clocks fit together, and as recorded they are far apart: each begins at 0.
-    bound_ns: no two clocks that do not drift are further apart than this on the axis; None where nothing says so.
-    how: what says so: "one host", "pings", "causality": no rank leaves a collective, and no message arrives, before all
-    is there that it needs; "" for nothing.
+    bound_ns: no two clocks that do not drift are further apart than this on the axis; None if nothing says so.
+    how: what says so: "one host", "pings", "causality" (no rank leaves a collective, and no message arrives, before
+    all it needs is there); "" for nothing.
     contradiction: ranks whose facts cannot all hold, and by how much (ns) they miss; the clocks are then as recorded.
-    missed_ns: by how much collectives and messages contradict the pings, which bound_ns holds; 0 where they do not.
-    comparable: clocks tell better what ranks wait than the ends of collectives do: waits are read off the axis.
+    missed_ns: by how much collectives and messages contradict the pings; bound_ns includes it; 0 if they do not.
+    comparable: clocks tell how long ranks wait better than ends of collectives do: waits are read off the axis.
     """
 
     offset_ns: Mapping[int, int]
@@ -265,37 +269,37 @@ def aligned(
 ) -> Alignment:
     """How the clocks of several ranks of one job fit together.
 
-    Ranks of one host share a clock, and pings tell the clocks of several hosts. Else all ranks leave a collective at
-    one time, so the median difference of its ends on two ranks is that of their clocks; not where those ends, as with
-    gloo, lie further apart than causality allows the clocks to. Clocks that agree as they are are not touched. Ranks
-    without a common group are joined through others. The result never contradicts the certain facts.
+    Ranks of one host share a clock; pings compare the clocks of several hosts. Without pings, all ranks leave a
+    collective at one time, so clocks differ by the median difference of its ends. That fails if the ends, as with gloo,
+    lie further apart than causality allows the clocks to. Clocks that already agree are not touched. Ranks without a
+    common group are joined through others. The result never contradicts the certain facts.
     """
     ranks = sorted(summaries)
     clock = {rank: summary.meta.base_unix_ns for rank, summary in summaries.items()}
-    groups = [_of_common_end(group) for group in matching.groups]
+    groups = [_keep_common_ends(group) for group in matching.groups]
     groups = [group for group in groups if group.kinds]
     facts = clock_facts(summaries, groups, messages, pings)
-    off = _clock_errors(ranks, groups, clock)
+    off = _estimate_clock_errors(ranks, groups, clock)
     middles = None if facts.measured.contradiction else facts.measured.middles()
-    raw = _residuals(groups, clock)
+    raw = _measure_residuals(groups, clock)
     moved: dict[int, int] = {}
     by_clocks = middles is not None
     if middles is not None:
-        moved = _moved(middles, ranks)
+        moved = _map_moves(middles, ranks)
     elif not facts.certain.contradiction:
         if len(raw) and int(raw.max()) > SHARED_CLOCK_NS:
             moved = {rank: -error for rank, error in off.items() if error}
-        moved = _allowed(moved, ranks, facts)
-        better = _without_ends(ranks, facts)
-        if better is not None and len(raw) and _residuals(groups, _at(clock, moved)).max() > better[1]:
+        moved = _fit_moves(moved, ranks, facts)
+        better = _move_by_facts(ranks, facts)
+        if better is not None and len(raw) and _measure_residuals(groups, _move_clocks(clock, moved)).max() > better[1]:
             moved, by_clocks = better[0], True
-    at = _at(clock, moved)
-    apart = not len(raw) and not by_clocks and _far_apart(summaries)
+    at = _move_clocks(clock, moved)
+    apart = not len(raw) and not by_clocks and _are_far_apart(summaries)
     if apart:
         at = {rank: -summary.first_ns for rank, summary in summaries.items()}
-    left = _residuals(groups, at)
+    left = _measure_residuals(groups, at)
     first = min((at[rank] + summary.first_ns for rank, summary in summaries.items()), default=0)
-    bound_ns, how, contradiction = _known(facts, ranks, _chosen(moved, ranks), measured=middles is not None)
+    bound_ns, how, contradiction = _find_bound(facts, ranks, _list_moves(moved, ranks), measured=middles is not None)
     missed_ns = facts.missed_ns if facts.missed_ns > SHARED_CLOCK_NS else 0
     if how == "pings" and bound_ns is not None:
         bound_ns += missed_ns
@@ -313,32 +317,32 @@ def aligned(
     )
 
 
-def _at(clock: Mapping[int, int], moved: Mapping[int, int]) -> dict[int, int]:
+def _move_clocks(clock: Mapping[int, int], moved: Mapping[int, int]) -> dict[int, int]:
     return {rank: at + moved.get(rank, 0) for rank, at in clock.items()}
 
 
-def _chosen(moved: Mapping[int, int], ranks: Sequence[int]) -> Int64:
+def _list_moves(moved: Mapping[int, int], ranks: Sequence[int]) -> Int64:
     return np.array([moved.get(rank, 0) for rank in ranks], np.int64)
 
 
-def _moved(offsets: Int64, ranks: Sequence[int]) -> dict[int, int]:
+def _map_moves(offsets: Int64, ranks: Sequence[int]) -> dict[int, int]:
     return {rank: by for rank, by in zip(ranks, offsets.tolist(), strict=True) if by}
 
 
-def _without_ends(ranks: Sequence[int], facts: ClockFacts) -> tuple[dict[int, int], int] | None:
-    """What to add to each clock by certain facts alone, and the bound of that; None where a clock stays unbounded.
+def _move_by_facts(ranks: Sequence[int], facts: ClockFacts) -> tuple[dict[int, int], int] | None:
+    """What to add to each clock by certain facts alone, and its bound; None if a clock stays unbounded.
 
-    Clocks stay as recorded where the facts allow it.
+    Clocks stay as recorded if the facts allow it.
     """
-    moved = _allowed({}, ranks, facts)
-    bound_ns = facts.certain.farthest(_chosen(moved, ranks))
+    moved = _fit_moves({}, ranks, facts)
+    bound_ns = facts.certain.farthest(_list_moves(moved, ranks))
     return None if bound_ns is None else (moved, bound_ns)
 
 
-def _known(
+def _find_bound(
     facts: ClockFacts, ranks: Sequence[int], chosen: Int64, *, measured: bool
 ) -> tuple[int | None, str, tuple[tuple[int, ...], int] | None]:
-    """The bound of all clocks, what gives it, and which ranks contradict each other."""
+    """The bound of all clocks, what sets it, and which ranks contradict each other."""
     wrong = facts.certain
     if facts.measured.contradiction:
         wrong = facts.measured
@@ -350,23 +354,23 @@ def _known(
     return farthest, "" if farthest is None else "causality", None
 
 
-def _allowed(moved: Mapping[int, int], ranks: Sequence[int], facts: ClockFacts) -> dict[int, int]:
-    """What is added to each clock, changed as little as the certain facts need."""
-    wanted = _chosen(moved, ranks)
+def _fit_moves(moved: Mapping[int, int], ranks: Sequence[int], facts: ClockFacts) -> dict[int, int]:
+    """What is added to each clock, changed as little as the certain facts require."""
+    wanted = _list_moves(moved, ranks)
     chosen, middles = facts.certain.nearest(wanted), facts.certain.middles()
     if not moved and middles is not None and (chosen != wanted).any():
-        chosen = middles  # clocks that are wrong as recorded: nothing speaks for the edge of what is certain
-    return _moved(chosen, ranks)
+        chosen = middles  # clocks that are wrong as recorded: nothing favours the edge of what is certain
+    return _map_moves(chosen, ranks)
 
 
-def _far_apart(summaries: Mapping[int, RankSummary]) -> bool:
+def _are_far_apart(summaries: Mapping[int, RankSummary]) -> bool:
     """Whether the clocks as recorded would leave more gaps than records on one axis."""
     starts = [summary.meta.base_unix_ns + summary.first_ns for summary in summaries.values()]
     longest = max(summary.meta.end_ns - summary.meta.start_ns for summary in summaries.values())
     return max(starts) - min(starts) > _FAR * max(longest, 1)
 
 
-def _of_common_end(group: MatchedGroup) -> MatchedGroup:
+def _keep_common_ends(group: MatchedGroup) -> MatchedGroup:
     """The collectives of a group that all ranks leave together."""
     kept = np.array([_ENDS_APART.search(kind.lower()) is None for kind in group.kinds], bool)
     kinds = tuple(kind for kind, keep in zip(group.kinds, kept.tolist(), strict=True) if keep)
@@ -374,8 +378,8 @@ def _of_common_end(group: MatchedGroup) -> MatchedGroup:
     return MatchedGroup(group.name, group.ranks, kinds, *parts)
 
 
-def _clock_errors(ranks: list[int], groups: list[MatchedGroup], clock: Mapping[int, int]) -> dict[int, int]:
-    """By how much each rank's clock is ahead of the first one's, through common groups; unknown ones are left out."""
+def _estimate_clock_errors(ranks: list[int], groups: list[MatchedGroup], clock: Mapping[int, int]) -> dict[int, int]:
+    """How far each rank's clock is ahead of the first one's, through common groups; unknown ones are left out."""
     if not ranks or not groups:
         return {}
     known = {groups[0].ranks[0] if ranks[0] not in groups[0].ranks else ranks[0]: 0}
@@ -394,7 +398,7 @@ def _clock_errors(ranks: list[int], groups: list[MatchedGroup], clock: Mapping[i
     return known
 
 
-def _residuals(groups: list[MatchedGroup], clock: Mapping[int, int]) -> Int64:
+def _measure_residuals(groups: list[MatchedGroup], clock: Mapping[int, int]) -> Int64:
     """How far apart the ends of each collective are; shape (all collectives,)."""
     parts = [np.ptp(group.end_ns + np.array([[clock[rank]] for rank in group.ranks]), axis=0) for group in groups]
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)

@@ -1,8 +1,8 @@
-"""What to do about the ranks of one job: who decides, and at most three answers, replayed on all ranks."""
+"""What to do about the ranks of one job: what decides, and at most three answers, replayed on all ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,25 +31,25 @@ OF_RECORD = (
     "unread", "missing_ranks", "no_communication", "sample", "device_left_alone", "unmatched", "other_steps",
     "waited_for_core",
 )  # fmt: skip
-OF_JOB = frozenset(("exposed_communication", "communication"))  # what a rank says of them, all ranks say better
+OF_JOB = frozenset(("exposed_communication", "communication"))  # all ranks together say more about these than one
 LATE_FRAC = 0.1  # of the job: shorter waits for others do not decide how long it takes
-TURNS_RATIO = 2  # of Python's share to the device's: below it neither decides with less than DECIDES_FRAC
-MOST_RANKS_FRAC = 0.5  # of the ranks: what fewer ask for is theirs alone
+TURNS_RATIO = 2  # between Python's and the device's share: below it, neither decides unless it has DECIDES_FRAC
+MOST_RANKS_FRAC = 0.5  # of the ranks: what fewer ask for concerns only them
 
 
 @dataclass(frozen=True)
 class _Change:
-    """An answer without what it gains.  changes: by rank.  on_time: no rank is late.  fact: without naming ranks."""
+    """An answer without what it gains.  changes: by rank.  late: ranks that are late.  fact: without naming ranks."""
 
     answer: Answer
     changes: Mapping[int, Sequence[Change]]
-    on_time: bool = False
+    late: tuple[int, ...] = ()
     fact: str = ""
 
 
 @once_per_trace
 def find_job_answers(job: Ranks) -> Answers:
-    """What to do about a job: who decides, what late ranks and most ranks ask for, each replayed on all ranks."""
+    """What to do about a job: what decides, and what late ranks and most ranks ask for, replayed on all ranks."""
     findings, total_ns = findings_of(job), _total_ns(job)
     late = _decisive(findings, total_ns)
     decider = _who_decides(job, findings, total_ns)
@@ -59,7 +59,8 @@ def find_job_answers(job: Ranks) -> Answers:
         return Answers(decider, total_ns, warnings=warnings)
     replay = job_replay_in_passing(job)
     asked = [*_of_findings(job, findings, total_ns), *(_of_most_ranks(job, total_ns) if replay else [])]
-    replayed = [_replayed(replay, each.answer, each.changes, on_time=_is_alone(each, asked)) for each in asked]
+    asked = _in_time(job, asked)
+    replayed = [_replayed(replay, each.answer, each.changes, each.late) for each in asked]
     every = [(each, _shorten(answer)) for each, answer in zip(asked, replayed, strict=True)]
     worth = sorted((pair for pair in every if is_worth(pair[1])), key=lambda pair: _place(pair[1], late is not None))
     first = worth[:MOST_ANSWERS]
@@ -67,7 +68,7 @@ def find_job_answers(job: Ranks) -> Answers:
     together = _together(replay, first)
     of_python = decider_key(decider) in ("ranks_host_bound", "ranks_mixed")
     said = {*OF_RECORD, *(["ranks_wait_for_python"] if of_python else [])}
-    if any(each.on_time and (together or answer.after_ns is not None) for each, answer in first):
+    if any(each.late and (together or answer.after_ns is not None) for each, answer in first):
         said |= {"none_late"}
     facts = [f.headline for f in findings if f.headline and not f.action and f.rule not in said]
     seen = dict.fromkeys([each.fact or answer.headline for each, answer in worth[MOST_ANSWERS:]] + facts)
@@ -83,12 +84,12 @@ def find_job_answers(job: Ranks) -> Answers:
 
 
 def _total_ns(job: Ranks) -> int:
-    """From the first record of all ranks to the last."""
+    """From the first record of any rank to the last."""
     rows = [(job.alignment.offset_ns[rank], summary) for rank, summary in job.summaries.items()]
     return max(by + s.last_ns for by, s in rows) - min(by + s.first_ns for by, s in rows)
 
 
-# Who decides how long a job takes: late ranks, else what takes most of the time of the median rank.
+# What decides how long a job takes: late ranks, else what takes most of the median rank's time.
 
 
 def _who_decides(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> str:
@@ -104,7 +105,7 @@ def _who_decides(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
 
 
 def _decisive(findings: Sequence[RankFinding], total_ns: int) -> RankFinding | None:
-    """The finding about late ranks, where these cost enough, and more than waiting for Python."""
+    """The finding about late ranks, if they cost enough, and more than waiting for Python."""
     costs = {finding.rule: finding.cost_ns or 0 for finding in findings}
     late = next((finding for finding in findings if finding.rule in LATE), None)
     least_ns = max(LATE_FRAC * total_ns, costs.get("ranks_wait_for_python", 0))
@@ -120,7 +121,7 @@ def _who_is_late(job: Ranks, late: RankFinding) -> str:
 
 
 def _who_works(job: Ranks, total_ns: int) -> str:
-    """By the medians of the ranks: waiting for Python, communication with data moving, and the rest that is busy."""
+    """By the ranks' medians: waiting for Python, communication that moves data, and other busy time."""
     totals = [job.summaries[row.rank].totals for row in job.table]
     parts = {
         "ranks_host_bound": [each.waited_for_host_ns + each.start_up_ns for each in totals],
@@ -144,13 +145,13 @@ def _on(job: Ranks, n: int) -> str:
     return phrase("{n} of {total} ranks", n=n, total=len(job.ranks))
 
 
-# What is asked for: by the findings on several ranks, and by most of the ranks themselves.
+# What the findings on several ranks ask for, and what most ranks ask for themselves.
 
 
 def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> list[_Change]:
-    """The findings with an action; those with one action are one, for which the dearest speaks.
+    """One change for each action among the findings, with the costliest finding's headline.
 
-    Of a late rank that waited for a core nothing is said against its code.
+    A late rank that waited for a core gets none: its code is not to blame.
     """
     explained = {finding.ranks for finding in findings if finding.rule in LATE and not finding.action}
     groups: dict[str, list[RankFinding]] = {}
@@ -176,12 +177,13 @@ def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
             end_ns=end_ns,
             evidence=tuple(finding.sentence for finding in group),
         )
-        asked.append(_Change(answer, _changes(job, first), first.rule in LATE and not first.line))
+        late = first.ranks if first.rule in LATE and not first.line else ()
+        asked.append(_Change(answer, _changes(job, first), late))
     return asked
 
 
 def _changes(job: Ranks, finding: RankFinding) -> dict[int, list[Change]]:
-    """What a finding asks for, by rank; nothing where no replay has it."""
+    """The changes that a finding asks for, by rank; empty if no replay models them."""
     if finding.rule == "rank_exposed":
         change = Overlapped("communication", (OpClass.COMMUNICATION,))
         return {rank: [change] for rank in job.ranks}
@@ -212,7 +214,7 @@ def _of_most_ranks(job: Ranks, total_ns: int) -> list[_Change]:
 
 
 def _joined(job: Ranks, by_rank: Mapping[int, Asked], total_ns: int) -> _Change:
-    """One answer of what several ranks ask for; the rank of the median cost speaks for all."""
+    """One answer from what several ranks ask for; the rank of median cost gives the headline."""
     order = sorted(by_rank, key=lambda rank: by_rank[rank].answer.cost_ns or 0)
     rank, n = order[len(order) // 2], len(order)
     spoken = by_rank[rank].answer
@@ -233,28 +235,30 @@ def _joined(job: Ranks, by_rank: Mapping[int, Asked], total_ns: int) -> _Change:
 
 
 def _shorten(answer: Answer) -> Answer:
-    """An answer with a headline that is short enough; one that is can still be translated."""
+    """The answer with a short enough headline; one that is short already can still be translated."""
     if columns(answer.headline) <= HEADLINE_CHARS:
         return answer
     return replace(answer, headline=cut_to_columns(answer.headline, HEADLINE_CHARS))
 
 
-# What the job would take then.
+# How long the job would take then.
 
 
-def _is_alone(asked: _Change, every: Iterable[_Change]) -> bool:
-    """Whether it is the only one about late ranks: a replay with none late then says what it gains."""
-    return asked.on_time and sum(1 for each in every if {*LATE} & {*each.answer.rules}) == 1
+def _in_time(job: Ranks, asked: Sequence[_Change]) -> list[_Change]:
+    """The same; one alone about late ranks asks for all to be in time, others for their own ranks."""
+    if len(job.ranks) < FEWEST:
+        return [replace(each, late=()) for each in asked]
+    alone = sum(1 for each in asked if {*LATE} & {*each.answer.rules}) == 1
+    return [replace(each, late=tuple(job.ranks)) if each.late and alone else each for each in asked]
 
 
 def _replayed(
-    replay: JobReplay | None, answer: Answer, changes: Mapping[int, Sequence[Change]], *, on_time: bool
+    replay: JobReplay | None, answer: Answer, changes: Mapping[int, Sequence[Change]], in_time: Collection[int]
 ) -> Answer:
     """An answer with what the job would take; as it is where no replay can say."""
-    on_time = on_time and replay is not None and len(replay.ranks.ranks) >= FEWEST
-    if replay is None or not (changes or on_time):
+    if replay is None or not (changes or in_time):
         return answer
-    prediction = replay.predict_by_rank(changes, with_on_time=on_time)
+    prediction = replay.predict_by_rank(changes, in_time)
     if prediction.refused:
         return answer
     return replace(
@@ -269,12 +273,9 @@ def _replayed(
 
 
 def _together(replay: JobReplay | None, first: Sequence[tuple[_Change, Answer]]) -> Answer | None:
-    """All that are replayed, but bounds, and no rank late where an answer is about late ranks."""
-    on_time = replay is not None and len(replay.ranks.ranks) >= FEWEST
+    """All that are replayed, but bounds."""
     among = [
-        (n, asked)
-        for n, (asked, answer) in enumerate(first, 1)
-        if (answer.after_ns is not None and not answer.at_most) or (asked.on_time and on_time)
+        (n, asked) for n, (asked, answer) in enumerate(first, 1) if answer.after_ns is not None and not answer.at_most
     ]
     if len(among) < 2:
         return None
@@ -291,11 +292,11 @@ def _together(replay: JobReplay | None, first: Sequence[tuple[_Change, Answer]])
         cost_ns=None,
         evidence=tuple(words for answer in answers for words in answer.evidence),
     )
-    together = _replayed(replay, every, changes, on_time=any(asked.on_time for _, asked in among))
+    together = _replayed(replay, every, changes, {rank for _, asked in among for rank in asked.late})
     return None if together.after_ns is None else together
 
 
 def _place(answer: Answer, late_first: bool) -> tuple[bool, bool, int]:
-    """Wrong results first, then late ranks where these decide, then by what is won, or lost where no replay can say."""
+    """Sort key: wrong results first, late ranks if they decide, then the largest gain, or cost without a prediction."""
     worth_ns = answer.cost_ns if answer.gain_ns is None else answer.gain_ns
     return "race" not in answer.rules, not (late_first and {*LATE} & {*answer.rules}), -(worth_ns or 0)

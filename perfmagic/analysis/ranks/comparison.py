@@ -8,7 +8,7 @@ from perfmagic.analysis.ranks.jobs import difference
 from perfmagic.analysis.ranks.meetings import Meeting
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.base import units
-from perfmagic.base.language import phrase, sentences
+from perfmagic.base.language import chained, phrase, sentences
 from perfmagic.trace.model import Trace
 
 ONE_FRAC = 0.9  # of the waiting: then one collective tells the story, and how many others there are does not
@@ -78,23 +78,34 @@ def describe_changes(first: Ranks, second: Ranks, names: tuple[str, str]) -> tup
 
     names: what sentences call the two. A change that the clocks may be wrong by is none.
     """
-    sentences = []
-    pairs = _matched(first, second)
+    said = []
+    pairs, both = _matched(first, second), dict(zip("ab", names, strict=True))
     # the wait of a collective is the longest of its ranks, and both may be wrong
     sure = [row for row in pairs if abs(row[2].waited_ns - row[1].waited_ns) > row[1].bound_ns + row[2].bound_ns]
     if sure:
         number, a, b = max(sure, key=lambda row: abs(row[2].waited_ns - row[1].waited_ns))
-        waits = f"{units.duration(a.waited_ns)} in {names[0]}, {units.duration(b.waited_ns)} in {names[1]}"
-        known = [(name, met.last) for name, met in zip(names, (a, b), strict=True) if met.last is not None]
-        last = f"; last came {', '.join(f'rank {rank} in {name}' for name, rank in known)}" if known else ""
-        by = units.signed(b.waited_ns - a.waited_ns)
-        sentences.append(f"waiting changed most at {a.kind} number {units.count(number + 1)}, by {by}: {waits}{last}")
+        waits = phrase(
+            "waiting changed most at {kind} number {n}, by {diff}: {a_time} in {a}, {b_time} in {b}",
+            kind=a.kind,
+            n=units.count(number + 1),
+            diff=units.signed(b.waited_ns - a.waited_ns),
+            a_time=units.duration(a.waited_ns),
+            b_time=units.duration(b.waited_ns),
+            **both,
+        )
+        known = [
+            phrase("rank {rank} in {name}", rank=met.last, name=name)
+            for name, met in zip(names, (a, b), strict=True)
+            if met.last is not None
+        ]
+        last = phrase("last came {ranks}", ranks=chained("{a}, {b}", known)) if known else ""
+        said.append(chained("{a}; {b}", (waits, last)))
     clocks = [ranks.alignment.words for ranks in (first, second)]
     if clocks[0] != clocks[1]:
-        sentences.append(f"clocks of {names[0]}: {clocks[0]}; of {names[1]}: {clocks[1]}")
+        said.append(phrase("clocks of {a}: {first}; of {b}: {second}", first=clocks[0], second=clocks[1], **both))
     elif pairs:
-        sentences.append(f"clocks of both: {clocks[0]}")
-    return tuple(sentences)
+        said.append(phrase("clocks of both: {clocks}", clocks=clocks[0]))
+    return tuple(said)
 
 
 def _matched(first: Ranks, second: Ranks) -> list[tuple[int, Meeting, Meeting]]:

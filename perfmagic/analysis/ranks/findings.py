@@ -10,17 +10,17 @@ import numpy as np
 
 from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import ITS_EXTENT
-from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.ranks.job_prediction import FEWEST, job_replay_in_passing
 from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs
 from perfmagic.analysis.ranks.late import late
 from perfmagic.analysis.ranks.rank_summary import LEFT_ALONE, Totals
-from perfmagic.analysis.ranks.ranks import Ranks, RankStat, ranks_of
+from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.analysis.ranks.totals import cores, explains_lateness, totals
 from perfmagic.analysis.replay.changes.change import OnTime
 from perfmagic.analysis.replay.prediction import Prediction, if_others
 from perfmagic.base import units
-from perfmagic.base.language import chained, counted, listed, phrase, sentences
+from perfmagic.base.language import Words, chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import subtract, total_ns, union
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.model import Trace
@@ -303,7 +303,9 @@ def _samples(ranks: Ranks) -> tuple[RankFinding, ...]:
     if not samples:
         return ()
     first, *more = samples
-    of_first = phrase("the file of rank {rank} {words}", rank=first, words=samples[first].removeprefix("the file "))
+    said = samples[first]
+    looks = said.values["looks"] if isinstance(said, Words) else said.removeprefix("the file ")
+    of_first = phrase("the file of rank {rank} {looks}", rank=first, looks=looks)
     also = counted(
         len(more),
         "so does that of rank {ranks}",

@@ -70,33 +70,35 @@ class JobReplay:
         why = self.not_predictable or self._not_applicable(of_ranks, on) or (self._too_few if with_on_time else "")
         if why:
             return Prediction(words, recorded_ns, recorded_ns, recorded_ns, recorded_ns, refused=why), None
-        prediction, replay = self._replayed(words, dict.fromkeys(on, of_ranks), with_on_time=with_on_time)
+        in_time = self.ranks.ranks if with_on_time else ()
+        prediction, replay = self._replayed(words, dict.fromkeys(on, of_ranks), in_time)
         return prediction, critical_path(*replay, self.ranks.comm_names)
 
-    def predict_by_rank(self, changes: Mapping[int, Sequence[Change]], *, with_on_time: bool = False) -> Prediction:
-        """What changes of its own on each rank would make of the job.  with_on_time: no rank is late then, either."""
+    def predict_by_rank(self, changes: Mapping[int, Sequence[Change]], in_time: Collection[int] = ()) -> Prediction:
+        """What changes of its own on each rank would make of the job.  in_time: ranks that are not late then."""
         words = tuple(dict.fromkeys(change.description for of_rank in changes.values() for change in of_rank))
         recorded_ns = 0 if self.unreadable else self.path.run_ns
-        if why := self.not_predictable or (self._too_few if with_on_time else ""):
+        if why := self.not_predictable or (self._too_few if in_time else ""):
             return Prediction(words, recorded_ns, recorded_ns, recorded_ns, recorded_ns, refused=why)
-        return self._replayed(words, changes, with_on_time=with_on_time)[0]
+        return self._replayed(words, changes, in_time)[0]
 
     def _replayed(
-        self, words: tuple[str, ...], changes: Mapping[int, Sequence[Change]], *, with_on_time: bool
+        self, words: tuple[str, ...], changes: Mapping[int, Sequence[Change]], in_time: Collection[int]
     ) -> tuple[Prediction, tuple[JobGraph, Int64]]:
         """The job replayed with the changes of each rank, and the replay that is expected."""
         every = [change for of_rank in changes.values() for change in of_rank]
+        places = [self.ranks.ranks.index(rank) for rank in in_time]
         replays: list[tuple[JobGraph, Int64]] = []
         alone_ns = None
         for unseen in (False, True) if any(len(each.each) > 1 for each in self.readings.values()) else (False,):
             for best in (True, False) if any(change.assumes for change in every) else (True,):
                 graphs = self._changed(changes, unseen=unseen, best=best)
                 job = self._joined(graphs, unseen=unseen)
-                job = on_time(job) if with_on_time else job
+                job = on_time(job, places) if in_time else job
                 replays.append((job, job.replayed_ns()))
                 if alone_ns is None and self._has_others:
                     others_stay = self._joined(graphs, unseen=unseen, others_stay=True)
-                    others_stay = on_time(others_stay) if with_on_time else others_stay
+                    others_stay = on_time(others_stay, places) if in_time else others_stay
                     alone_ns = int(others_stay.replayed_ns().max()) - job.begins_ns
         taken_ns = [int(times.max()) - job.begins_ns for job, times in replays]
         prediction = interval(words, self.path.run_ns, taken_ns, bound=any(change.at_most for change in every))
@@ -214,15 +216,16 @@ _MOST_ROUNDS = 8  # what held a rank less may hold it now
 _LEFT_FRAC = 0.01  # of the lateness: a round that takes away less is the last
 
 
-def on_time(job: JobGraph) -> JobGraph:
-    """The job with the time that made ranks late cut until they come with the median of a collective's ranks.
+def on_time(job: JobGraph, places: Collection[int]) -> JobGraph:
+    """The job with the time that made some ranks late cut until they come with the median of a collective's ranks.
 
-    A rank's first collective stays: ranks come to it as their records begin. So does lateness within the clocks' error.
+    places: theirs. A rank's first collective stays: ranks come to it as their records begin. So does lateness within
+    the clocks' error.
     """
     changed, before_ns = job, None
     for _ in range(_MOST_ROUNDS):
         times = changed.replayed_ns()
-        late = list(_late(changed, times))
+        late = list(_late(changed, times, places))
         left_ns = sum(sum(late_ns.values()) for late_ns in late)
         if not left_ns or (before_ns is not None and left_ns > (1 - _LEFT_FRAC) * before_ns):
             break
@@ -233,8 +236,8 @@ def on_time(job: JobGraph) -> JobGraph:
     return changed
 
 
-def _late(job: JobGraph, times: Int64) -> Iterator[dict[int, int]]:
-    """Of each collective, by time, how late each rank is, by the instant at which it begins there; ns."""
+def _late(job: JobGraph, times: Int64, places: Collection[int]) -> Iterator[dict[int, int]]:
+    """Of each collective, by time, how late some ranks are, by the instant at which each begins there; ns."""
     edges = np.flatnonzero(np.diff(job.met_of)) + 1
     several = np.split(job.begins, edges) if len(job.begins) else []
     errs_ns = [job.met[int(number)].errs_ns for number in job.met_of[np.concatenate(([0], edges))]] if several else []
@@ -245,7 +248,8 @@ def _late(job: JobGraph, times: Int64) -> Iterator[dict[int, int]]:
         if first or len(begins) < FEWEST:
             continue
         late_ns = times[begins] - int(np.median(times[begins]))
-        yield dict(zip(begins.tolist(), np.where(late_ns > err_ns, late_ns, 0).tolist(), strict=True))
+        late = (late_ns > err_ns) & np.isin(job.rank[begins], list(places))
+        yield dict(zip(begins.tolist(), np.where(late, late_ns, 0).tolist(), strict=True))
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from perfmagic.base.language import chained, counted, phrase
 from perfmagic.trace.model import Collective, TraceMeta
 
 _TOLERANCE_NS = 60_000_000_000  # hosts' clocks may be off by seconds; ranks of one job are not recorded a minute apart
-_NAMED, _MOST_JOBS = 4, 4  # files and jobs that a sentence lists
+_NAMED, _MOST_JOBS = 4, 4  # files and jobs that a sentence names
 
 
 class OfJob(Protocol):
-    """What tells jobs apart: of a trace, or of the summary of a rank."""
+    """What tells jobs apart, in a trace or in a rank's summary."""
 
     @property
     def meta(self) -> TraceMeta: ...
@@ -29,14 +29,14 @@ class OfJob(Protocol):
 
 @dataclass(frozen=True)
 class Job:
-    """Some traces of one job.  members: their places among those given, by rank; apart: why not those of job 1."""
+    """Some traces of one job.  members: their indices, by rank.  apart: why they are not of the first job."""
 
     members: tuple[int, ...]
     apart: str = ""
 
 
 def jobs(traces: Sequence[OfJob]) -> tuple[Job, ...]:
-    """The jobs that some traces are of, the largest first; a trace whose file names no rank is a job of its own.
+    """The jobs that some traces belong to, the largest first; a trace whose file names no rank is a job by itself.
 
     Ranks of one job have different numbers, one world size, devices of one name (or a process group in common), and
     were recorded at one time. Traces without that information do not contradict it.
@@ -60,7 +60,7 @@ def jobs(traces: Sequence[OfJob]) -> tuple[Job, ...]:
 
 
 class _Members:
-    """The traces of one job, and which of them to compare with another: of like traces one is enough."""
+    """The traces of one job, and which of them to compare with another: one of each kind is enough."""
 
     def __init__(self) -> None:
         self.members: list[int] = []
@@ -72,49 +72,49 @@ class _Members:
     def add(self, i: int, trace: OfJob) -> None:
         self.members.append(i)
         self._by_rank.setdefault(trace.meta.rank, i)
-        self._alike.setdefault(_likeness(trace), i)
-        if _dated(trace):
-            began, ended = _span(trace)
+        self._alike.setdefault(_identify_job(trace), i)
+        if _is_dated(trace):
+            began, ended = _find_span(trace)
             self._latest = max(self._latest or (began, i), (began, i))
             self._earliest = min(self._earliest or (ended, i), (ended, i))
 
     def compared(self, trace: OfJob) -> list[int]:
-        """The members of which one differs from a trace if any does."""
+        """The members to compare a trace with: if any member differs from it, one of these does."""
         edges = {edge[1] for edge in (self._latest, self._earliest) if edge}
         same = {self._by_rank[trace.meta.rank]} if trace.meta.rank in self._by_rank else set()
         return sorted({*self._alike.values(), *edges, *same}, key=self.members.index)
 
 
-def _likeness(trace: OfJob) -> object:
-    """What `difference` looks at, but the rank and the time."""
+def _identify_job(trace: OfJob) -> object:
+    """What `difference` compares, except the rank and the time."""
     names = frozenset(info.name for info in trace.meta.devices)
     groups = frozenset((c.group, c.ranks, c.group_size) for c in trace.collectives)
     return trace.meta.rank is None, trace.meta.world_size, names, groups
 
 
 def difference(first: OfJob, second: OfJob) -> str:
-    """Why two traces are not two ranks of one job; "" where nothing says so."""
+    """Why two traces are not two ranks of one job; "" if nothing says so."""
     a, b = first.meta, second.meta
     if a.rank is None or b.rank is None:
         return phrase("no rank in the file")
     if a.rank == b.rank:
         return phrase("rank {rank} twice", rank=a.rank)
     if a.world_size != b.world_size:
-        return phrase("{a}, not {b}", a=_size(a.world_size), b=_size(b.world_size))
-    groups = _groups(first) & _groups(second)
-    if not groups and _groups(first) and _groups(second) and _both_in_all(first, second):
+        return phrase("{a}, not {b}", a=_describe_size(a.world_size), b=_describe_size(b.world_size))
+    groups = _collect_groups(first) & _collect_groups(second)
+    if not groups and _collect_groups(first) and _collect_groups(second) and _both_span_job(first, second):
         return phrase("other process groups")
     names = [{info.name for info in trace.meta.devices if _is_named(info.name)} for trace in (first, second)]
     if names[0] and names[1] and not names[0] & names[1] and not groups:
-        return phrase("{a}, not {b}", a=_listed(names[0]), b=_listed(names[1]))
-    apart_ns = max(_span(first)[0], _span(second)[0]) - min(_span(first)[1], _span(second)[1])
-    if _dated(first) and _dated(second) and apart_ns > _TOLERANCE_NS:
+        return phrase("{a}, not {b}", a=_list_names(names[0]), b=_list_names(names[1]))
+    apart_ns = max(_find_span(first)[0], _find_span(second)[0]) - min(_find_span(first)[1], _find_span(second)[1])
+    if _is_dated(first) and _is_dated(second) and apart_ns > _TOLERANCE_NS:
         return phrase("recorded {time} apart", time=units.duration(apart_ns))
     return ""
 
 
 def mixed_jobs(traces: Sequence[OfJob]) -> tuple[RankFinding, ...]:
-    """That files are of several jobs and are not compared as ranks; nothing where they are of one job."""
+    """Say that files are of several jobs and are not compared as ranks; nothing if they are of one job."""
     words = describe_jobs(traces, [trace.meta.origin for trace in traces])
     if len(words) < 2:
         return ()
@@ -134,17 +134,17 @@ def mixed_jobs(traces: Sequence[OfJob]) -> tuple[RankFinding, ...]:
 
 
 def describe_jobs(traces: Sequence[OfJob], titles: Sequence[str]) -> tuple[str, ...]:
-    """One sentence a job: which ranks, of how many, on what, from which files, and why not with the first job."""
-    return tuple(_describe(job, traces, titles) for job in jobs(traces))
+    """One sentence per job: which ranks, of how many, on what, from which files, and why not with the first job."""
+    return tuple(_describe_job(job, traces, titles) for job in jobs(traces))
 
 
-def _describe(job: Job, traces: Sequence[OfJob], titles: Sequence[str]) -> str:
+def _describe_job(job: Job, traces: Sequence[OfJob], titles: Sequence[str]) -> str:
     first = traces[job.members[0]].meta
     ranks = [str(rank) for i in job.members if (rank := traces[i].meta.rank) is not None]
     shown = ", ".join(ranks[:_NAMED]) + (", …" if len(ranks) > _NAMED else "")
     named = counted(len(ranks), "rank {ranks}", "ranks {ranks}", ranks=shown)
     of = phrase(" of {total}", total=first.world_size) if first.world_size and ranks else ""
-    devices = _listed({info.name for info in first.devices})
+    devices = _list_names({info.name for info in first.devices})
     who = phrase(
         "{ranks}{total}{devices} ({names})",
         ranks=named if ranks else phrase("a file that names no rank"),
@@ -155,16 +155,16 @@ def _describe(job: Job, traces: Sequence[OfJob], titles: Sequence[str]) -> str:
     return chained("{a}: {b}", (who, job.apart))
 
 
-def _size(world_size: int | None) -> str:
+def _describe_size(world_size: int | None) -> str:
     return phrase("no world size") if world_size is None else counted(world_size, "{n} rank", "{n} ranks")
 
 
-def _groups(trace: OfJob) -> set[tuple[str, tuple[int, ...]]]:
-    """The process groups that the record of the collectives names, with their ranks."""
+def _collect_groups(trace: OfJob) -> set[tuple[str, tuple[int, ...]]]:
+    """The process groups that the collectives' records name, with their ranks."""
     return {(collective.group, collective.ranks) for collective in trace.collectives if collective.group}
 
 
-def _both_in_all(first: OfJob, second: OfJob) -> bool:
+def _both_span_job(first: OfJob, second: OfJob) -> bool:
     """Whether each has a group that spans the whole job: then both would name the same one."""
     sizes = {trace.meta.world_size for trace in (first, second)}
     return all(
@@ -178,18 +178,18 @@ def _is_named(name: str) -> bool:
     return not name.startswith(("device ", "GPU ")) and bool(name)
 
 
-def _listed(names: set[str]) -> str:
+def _list_names(names: set[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _span(trace: OfJob) -> tuple[int, int]:
+def _find_span(trace: OfJob) -> tuple[int, int]:
     base = trace.meta.base_unix_ns
     return base + trace.meta.start_ns, base + trace.meta.end_ns
 
 
-def _dated(trace: OfJob) -> bool:
-    """Whether times count from a known instant: files of some writers begin at 0, or at the host's start."""
-    return _span(trace)[0] > 10**18  # after September 2001
+def _is_dated(trace: OfJob) -> bool:
+    """Whether times count from a known instant: some writers' files begin at 0, or at the host's boot."""
+    return _find_span(trace)[0] > 10**18  # after September 2001
 
 
 # The files of a job: which are missing, and which cannot be read.
@@ -199,7 +199,7 @@ _NAMED_FILES = 2  # files that it names
 
 
 def unread(problems: Sequence[str], n_files: int) -> list[RankFinding]:
-    """That some files cannot be read.  problems: why, a sentence each that names its file."""
+    """Say that some files cannot be read.  problems: one sentence per file, which names it and says why."""
     if not problems:
         return []
     more = phrase("and {n} more", n=len(problems) - _NAMED_FILES) if len(problems) > _NAMED_FILES else ""
@@ -220,7 +220,7 @@ def unread(problems: Sequence[str], n_files: int) -> list[RankFinding]:
 
 
 def missing(ranks: Iterable[int], world_size: int | None) -> list[RankFinding]:
-    """Which ranks of the job have no file; nothing where no file says how many there are."""
+    """Which ranks of the job have no file; nothing if no file says how many there are."""
     known = set(ranks)
     absent = [rank for rank in range(world_size or 0) if rank not in known]
     if not absent:
@@ -244,7 +244,7 @@ def missing(ranks: Iterable[int], world_size: int | None) -> list[RankFinding]:
 
 
 def stretches(ranks: Sequence[int]) -> str:
-    """Rising numbers as people list them: "3, 17–19, 40, …"."""
+    """Ascending numbers as people list them: "3, 17–19, 40, …"."""
     cuts = np.flatnonzero(np.diff(ranks) > 1) + 1
     parts = [part.tolist() for part in np.split(np.asarray(ranks), cuts)]
     words = [str(part[0]) if len(part) == 1 else f"{part[0]}–{part[-1]}" for part in parts]
@@ -252,5 +252,5 @@ def stretches(ranks: Sequence[int]) -> str:
 
 
 def without_match(comm_names: str | None, n_comm: Mapping[int, int]) -> bool:
-    """Whether a rule for communication matched nothing of any rank.  n_comm: communication ops by rank."""
+    """Whether a rule for communication matched nothing on any rank.  n_comm: communication ops by rank."""
     return comm_names is not None and not any(n_comm.values())

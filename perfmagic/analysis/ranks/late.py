@@ -75,7 +75,8 @@ def _straggler(job: Ranks, i: int) -> RankFinding:
             "Look at what rank {rank} did before: data loading, a checkpoint, or a profiler that started later",
             rank=rank,
         )
-        said: str = headline("late_at_first", rank=rank, time=units.duration(later_ns), others=job.others(i))
+        whom = job.others(i) if len(job.ranks) == 2 else phrase("the median rank")
+        said: str = headline("late_at_first", rank=rank, time=units.duration(later_ns), others=job.others(i), whom=whom)
         reason = Reason(why, Remedy(advice, action("late_before", ranks=name_ranks(job, [i]))), said)
     else:
         once = _once(job, i)

@@ -13,8 +13,8 @@ from perfmagic.analysis.timeline.activity import blocking_copies
 from perfmagic.analysis.timeline.host_time import main_thread
 from perfmagic.base.numerics.longest import NO_NODE, ordered_by_time
 from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int64
+from perfmagic.trace.correlate import waits_for_all
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import waits_for_all
 
 _SYNC_NS, _LONGEST_SYNC_NS = 2_000, 20_000
 _STAGING_NS = 15_000  # of a blocking copy's call, beside its wait
@@ -303,10 +303,10 @@ def hand_overs(trace: Trace, points: HostPoints) -> list[tuple[int, int]]:
     middle_ns = (points.time_ns[paused] + before_ns[paused]) // 2
     paused = paused[~_operator_runs(trace, points.thread[paused], middle_ns)]
     by_time = np.argsort(points.time_ns, kind="stable")
-    times, threads = points.time_ns[by_time], points.thread[by_time]
-    pairs = []
     waited = np.concatenate((paused, np.flatnonzero(~follows)))
-    last = np.searchsorted(times, points.time_ns[waited], side="left") - 1
+    last = np.searchsorted(points.time_ns[by_time], points.time_ns[waited], side="left") - 1
+    times, threads = points.time_ns[by_time].tolist(), points.thread[by_time].tolist()  # gone through one by one
+    pairs = []
     for at, latest in zip(waited.tolist(), last.tolist(), strict=True):
         since_ns, k = int(before_ns[at]) if follows[at] else -1, latest
         while k >= 0 and threads[k] == points.thread[at] and times[k] > since_ns:
@@ -363,11 +363,15 @@ def _synchronising(trace: Trace, queues: device_ops.Queues, head: Int64) -> Iter
     rows = np.flatnonzero(calls.kind == CallKind.SYNC)
     recorded = _recorded(trace, queues, rows)
     recent = device_ops.last_before_on_thread(trace, rows, head)
+    last = np.full(len(rows), NONE, np.int64)  # on the stream of the newest
+    for k in range(len(queues)):
+        at = np.flatnonzero((recent != NONE) & (queues.of_op[recent] == k))
+        last[at] = queues.last_launched(k, calls.start_ns[rows[at]])
     marked_ns = np.sort(calls.start_ns[calls.kind == CallKind.RECORD])
-    for call, newest in zip(rows.tolist(), recent.tolist(), strict=True):
+    for call, newest, last_there in zip(rows.tolist(), recent.tolist(), last.tolist(), strict=True):
         ops = recorded.get(call)
         if ops is None:
-            ops = _by_name(trace, queues, call, newest, marked_ns)
+            ops = _by_name(trace, queues, call, (newest, last_there), marked_ns)
         if ops:
             yield HostWait(call, ops, own=False)
 
@@ -395,8 +399,13 @@ def _recorded(trace: Trace, queues: device_ops.Queues, rows: Int64) -> dict[int,
     return {call: tuple(sorted(ops)) for call, ops in waited_for.items()}
 
 
-def _by_name(trace: Trace, queues: device_ops.Queues, call: int, newest: int, marked_ns: Int64) -> tuple[int, ...]:
-    """newest: the op launched last before the call by its thread.  marked_ns: when events were recorded."""
+def _by_name(
+    trace: Trace, queues: device_ops.Queues, call: int, newest: tuple[int, int], marked_ns: Int64
+) -> tuple[int, ...]:
+    """newest: the op launched last before the call by its thread, and on that op's stream.
+
+    marked_ns: when events were recorded.
+    """
     ops, calls = trace.ops, trace.calls
     name = trace.names[calls.name[call]]
     start_ns, end_ns = calls.start_ns[call : call + 1], int(calls.end_ns[call])
@@ -408,9 +417,8 @@ def _by_name(trace: Trace, queues: device_ops.Queues, call: int, newest: int, ma
         lasts = (int(queues.last_launched(k, start_ns)[0]) for k in range(len(queues)))
         return tuple(op for op in lasts if op != NONE)
     of_event = "Event" in name
-    if not of_event and fits(newest):
-        last = int(queues.last_launched(int(queues.of_op[newest]), start_ns)[0])
-        return (last,) if fits(last) else (newest,)
+    if not of_event and fits(newest[0]):
+        return newest[1:] if fits(newest[1]) else newest[:1]
     # which stream, or which event, is not recorded: what was launched last, before some event was recorded, and ended
     before_ns = start_ns
     at = int(np.searchsorted(marked_ns, start_ns[0], side="left")) - 1

@@ -19,6 +19,8 @@ import numpy.typing as npt
 from perfmagic.analysis import verdict
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Links, Node
+from perfmagic.analysis.timeline.steps import begins_in_step
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, total_ns
 from perfmagic.base.numerics.longest import NO_NODE
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, Int8, Int64
@@ -161,8 +163,10 @@ class PathShare:
     def words(self) -> str:
         """The kind, and where: "Python on rank 3"."""
         if self.rank is None:
-            return self.name
-        return f"{self.name} {'of' if self.name == BEFORE else 'on'} rank {self.rank}"
+            return phrase(self.name)
+        if self.name == BEFORE:
+            return phrase("before the record of rank {rank}", rank=self.rank)
+        return phrase("{kind} on rank {rank}", kind=phrase(self.name), rank=self.rank)
 
 
 @dataclass(frozen=True, eq=False)
@@ -446,7 +450,7 @@ _LATENCY = (Held.LAUNCH, Held.STREAM, Held.SYNC)
 class Judgement:
     """What the critical path of a run is made of; times in ns, which add up to run_ns.
 
-    start_up_ns: of the host before the first device op of a file; 0 of a cell, whose Python that is.
+    start_up_ns: of the host before the first device op of a file; 0 of a cell or a later step, whose Python that is.
     tail_ns: of the host after the last op.  python_ns: of the host otherwise.
     device_ns: compute, memsets, and waits for another stream.
     latency_ns: from a launch to its op, between queued ops, and from an op to the return of the call that waits for it.
@@ -500,7 +504,7 @@ def judge(path: CriticalPath, busy: Intervals) -> Judgement:
     on_host = np.isin(path.held, _HOST)
     before, after = on_host & (path.start_ns < first_ns), on_host & (path.end_ns > last_ns)
     start_up_ns = 0
-    if trace.meta.returned_ns is None:
+    if trace.meta.returned_ns is None and not begins_in_step(trace, first_ns):
         start_up_ns = int((np.minimum(path.end_ns, first_ns) - path.start_ns)[before].sum())
     tail_ns = int((path.end_ns - np.maximum(path.start_ns, last_ns))[after].sum())
 

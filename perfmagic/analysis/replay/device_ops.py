@@ -8,6 +8,7 @@ import numpy as np
 
 from perfmagic.analysis.replay.graph import Edge, Latencies, Links
 from perfmagic.analysis.timeline.activity import BLOCKED_NS, FULL_DEPTH, blocking_copies, order_of, orphans
+from perfmagic.base.numerics.intervals import coded
 from perfmagic.base.numerics.longest import NEVER, NO_NODE
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64, OpKind
 from perfmagic.trace.model import Trace
@@ -20,10 +21,11 @@ class Queues:
         ops = trace.ops
         early = orphans(trace)
         launched_ns = np.where(early, NEVER, trace.launch_start_ns())
-        keys, inverse = np.unique(np.column_stack((ops.device, ops.stream)), axis=0, return_inverse=True)
-        self.of_op: Int64 = inverse.reshape(-1)
-        self.number = {(int(device), int(stream)): k for k, (device, stream) in enumerate(keys.tolist())}
-        self.device: list[int] = [int(device) for device, _ in keys.tolist()]
+        (devices, of_device), (streams, of_stream) = coded(ops.device), coded(ops.stream)
+        keys, self.of_op = coded(of_device * len(streams) + of_stream)
+        self.device: list[int] = devices[keys // max(1, len(streams))].tolist()
+        names = streams[keys % max(1, len(streams))].tolist()
+        self.number = {key: k for k, key in enumerate(zip(self.device, names, strict=True))}
         self.rows: list[Int64] = []
         self._launched_ns: list[Int64] = []
         self._ends_ns: list[Int64] = []

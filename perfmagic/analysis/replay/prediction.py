@@ -347,7 +347,7 @@ def _path_or_reason(trace: Trace, comm_names: str | None = None) -> tuple[Critic
         return None, phrase("the record is large: t.critical_path() and t.what_if() give its path and gains")
     graph = graph_of(trace)
     if why := unreadable(graph):
-        return None, phrase("no critical path and no gains: {why}", why=why)
+        return None, phrase("no critical path and no replay: {why}", why=why)
     why = not_predictable(graph)
     return critical_path(graph, graph.time_ns, comm_names), phrase("no gains: {why}", why=why) if why else None
 

@@ -9,9 +9,10 @@ import numpy as np
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, running_max, union, unions
 from perfmagic.trace.columns import NONE, Bool, CallKind, DeviceOps, Int32, Int64
+from perfmagic.trace.correlate import is_blocking_copy, waits_for_all
 from perfmagic.trace.hoststack import host_stack, is_operator
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import is_blocking_copy, is_pageable, waits_for_all
+from perfmagic.trace.names import is_pageable
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows, names_at
 
@@ -287,6 +288,26 @@ def syncs(trace: Trace) -> Syncs:
         at_edge=_at_edge(trace, rows, asker),
         askers=askers,
     )
+
+
+NO_COST_FRAC = 0.95  # with the device busy for this share of the time that Python was blocked, no time was lost
+_REST_FRAC = 1 - NO_COST_FRAC  # of a wait: what Python does after the last one hardly matters then
+
+
+def at_no_cost(trace: Trace) -> Bool:
+    """Which blocking calls cost nothing: the device was busy, no op begins afterwards, and the record ends soon.
+
+    After others the device may wait until Python queues again. Shape of `syncs(trace)`.
+    """
+    blocking, ops = syncs(trace), trace.ops
+    if not len(ops):
+        return np.zeros(len(blocking), bool)
+    busy_ns = covered_ns(busy_intervals(trace), blocking.start_ns, blocking.end_ns)
+    rest_ns = recorded_span(trace)[1] - blocking.end_ns
+    is_last = (blocking.end_ns >= ops.start_ns.max()) & (rest_ns <= _REST_FRAC * blocking.blocked_ns)
+    result: Bool = is_last & (busy_ns >= NO_COST_FRAC * blocking.blocked_ns)
+    same = np.isin(blocking.asker, blocking.asker[result & (blocking.asker != NONE)])  # it queues its copy, then waits
+    return result | (same & (blocking.blocked_ns < BLOCKED_NS))
 
 
 def _at_edge(trace: Trace, rows: Int64, asker: Int64) -> Bool:

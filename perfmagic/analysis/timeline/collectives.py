@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.base import units
+from perfmagic.base.language import counted, phrase, sentences
 from perfmagic.base.numerics.intervals import distinct
 from perfmagic.trace.columns import NONE, Int64, Remark
 from perfmagic.trace.hoststack import COLLECTIVE_NOTE, host_stack
@@ -199,27 +200,44 @@ def missing_metadata(trace: Trace, device: int, comm_names: str | None = None) -
     if not n:
         return None
     total_ns = int((ops.end_ns - ops.start_ns)[rows].sum())
-    which = f"{units.plural(n, 'communication kernel')} ({units.duration(total_ns)})"
-    sentence = f"{which} without collective metadata (size, group): {_why(trace)}"
+    sentence = counted(
+        n,
+        "{n} communication kernel ({time}) without collective metadata (size, group): {why}",
+        "{n} communication kernels ({time}) without collective metadata (size, group): {why}",
+        time=units.duration(total_ns),
+        why=_why(trace),
+    )
     asked = asked_collectives(trace, comm_names)
     sized = sum(int(row) in asked for row in np.flatnonzero(rows))
     if sized:
-        ranks = (
-            f", assuming that {units.every(trace.meta.world_size, 'rank')} took part" if trace.meta.world_size else ""
+        n_ranks, sizes = trace.meta.world_size, units.count(sized)
+        guessed = phrase("sizes of {n} are from the inputs of the operators that asked for them", n=sizes)
+        both = phrase("{sizes}, assuming that both ranks took part", sizes=guessed)
+        ranks = counted(
+            n_ranks or 0,
+            "{sizes}, assuming that the rank took part",
+            "{sizes}, assuming that all {n} ranks took part",
+            sizes=guessed,
         )
-        sentence += f". Sizes of {units.count(sized)} are from the inputs of the operators that asked for them{ranks}"
+        assumed = {0: guessed, 2: both}.get(n_ranks or 0, ranks)
+        return Remark("no_collective_metadata", sentences(sentence, assumed), {"n_ops": n, "total_ns": total_ns})
     return Remark("no_collective_metadata", sentence, {"n_ops": n, "total_ns": total_ns})
 
 
 def _why(trace: Trace) -> str:
     if not trace.has_host_rows:
-        return "no host operator was recorded. Record ProfilerActivity.CPU too: the metadata come from there"
+        return phrase("no host operator was recorded. Record ProfilerActivity.CPU too: the metadata come from there")
     recorded = COLLECTIVE_NOTE in (trace.names[name] for name in distinct(trace.host_ops.name).tolist())
     if not recorded:
-        return f"the host has no {COLLECTIVE_NOTE}: only calls through torch.distributed record metadata"
+        return phrase(
+            "the host has no {name}: only calls through torch.distributed record metadata", name=COLLECTIVE_NOTE
+        )
     if (trace.ops.collective != NONE).any():
-        return "others have it. Coalesced operations, other libraries and launches outside the record have none"
-    return f"the host has {COLLECTIVE_NOTE}, which this PyTorch did not copy to the kernels. Record with a newer one"
+        return phrase("others have it. Coalesced operations, other libraries and launches outside the record have none")
+    return phrase(
+        "the host has {name}, which this PyTorch did not copy to the kernels. Record with a newer one",
+        name=COLLECTIVE_NOTE,
+    )
 
 
 def _kind(collective: Collective) -> Kind:

@@ -13,6 +13,7 @@ from perfmagic.analysis.timeline.kernels import categories
 from perfmagic.analysis.timeline.origin import Places, Source, frames, modules, origins
 from perfmagic.analysis.timeline.peaks import Peaks, peaks_of
 from perfmagic.base.errors import TraceError
+from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.intervals import coded, distinct
 from perfmagic.base.work import Inputs, dtype_words, flop_is_at_most, flop_of, io_bytes_of, shape_words
 from perfmagic.trace.category import Category
@@ -22,7 +23,7 @@ from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
-HOW_TO_RECORD = "record with %%timeline --shapes, or torch.profiler.profile(record_shapes=True)"
+HOW_TO_RECORD = phrase("record with %%timeline --shapes, or torch.profiler.profile(record_shapes=True)")
 
 
 @dataclass(frozen=True)
@@ -190,11 +191,11 @@ def _note(trace: Trace, whole: Achieved) -> str:
     parts = []
     if whole.ops_ns and 2 * whole.unattributed_ns > whole.ops_ns:
         parts.append(
-            "for most of the time no operator was recorded around the launch; kernels stand by their own names"
+            phrase("for most of the time no operator was recorded around the launch; kernels stand by their own names")
         )
     if not trace.input_shapes and whole.unattributed_ns < whole.ops_ns:
-        parts.append(f"shapes were not recorded, so that FLOP and bytes are unknown: {HOW_TO_RECORD}")
-    return "; ".join(parts)
+        parts.append(phrase("shapes were not recorded, so that FLOP and bytes are unknown: {how}", how=HOW_TO_RECORD))
+    return chained("{a}; {b}", parts)
 
 
 @once_per_trace
@@ -303,6 +304,8 @@ def _grouped(keys: list[Int64]) -> Int64:
 
 def _longest(values: npt.NDArray[np.integer[Any]], length_ns: Int64) -> int:
     """The value that has most of the time."""
+    if (values == values[0]).all():  # so it is of most groups
+        return int(values[0])
     known, code = coded(values)
     return int(known[np.argmax(np.bincount(code, weights=length_ns))])
 

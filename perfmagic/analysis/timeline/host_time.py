@@ -198,11 +198,11 @@ def host_time(trace: Trace, thread: Int64, where: Intervals) -> HostTime:
     thread: shape (n,), where: shape (n, 2); intervals of one thread must not overlap.
     """
     host = trace.host_ops
-    step = np.array([name.startswith(STEP_NAME) for name in trace.names], bool)
-    marks = (host.kind == HostKind.ANNOTATION) & ~(step[host.name] if len(host) else np.zeros(0, bool))
+    step = np.array([name.startswith(STEP_NAME) for name in trace.names] or [False], bool)[host.name]
+    marks = (host.kind == HostKind.ANNOTATION) & ~step
     return HostTime(
         total_ns=int((where[:, 1] - where[:, 0]).sum()),
-        operators=Rows(_names(trace, is_operator(trace), thread, where), NameTime),
+        operators=Rows(_names(trace, is_operator(trace) & ~step, thread, where), NameTime),  # marks, in 2021
         annotations=Rows(_names(trace, marks, thread, where), NameTime),
         frames=Rows(_frames(trace, thread, where), FrameTime),
     )
@@ -223,12 +223,12 @@ def main_thread(trace: Trace) -> int:
     return 0
 
 
-def held_by(times: Sequence[TimeT], total_ns: int) -> TimeT | None:
-    """What held Python: of those that ran for half of the time or more, the innermost; None where none did.
+def held_by(times: Sequence[TimeT], total_ns: int, least_frac: float = MOST_FRAC) -> TimeT | None:
+    """What held Python: of those that ran for so much of the time or more, the innermost; None where none did.
 
     Of two that did, the one that ran for less lies inside the other, or began later and ended earlier.
     """
-    long = [time for time in times if total_ns and time.inclusive_ns >= MOST_FRAC * total_ns]
+    long = [time for time in times if total_ns and time.inclusive_ns >= least_frac * total_ns]
     return min(long, key=lambda time: (time.inclusive_ns, -time.share_ns), default=None)
 
 

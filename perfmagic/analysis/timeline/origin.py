@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from perfmagic.base.language import Words, counted, phrase
 from perfmagic.base.numerics.intervals import coded, distinct
-from perfmagic.base.units import plural
 from perfmagic.trace.columns import NONE, Bool, HostOps, Int8, Int32, Int64
 from perfmagic.trace.hoststack import HostStack, launching_operators, nested, operator_stack
 from perfmagic.trace.model import Trace
@@ -194,6 +194,11 @@ def graph_sizes(trace: Trace) -> Int64:
     return sizes
 
 
+def graph_words(size: int) -> Words:
+    """A graph by its size: "graph of 421 ops"."""
+    return counted(size, "graph of {n} op", "graph of {n} ops")
+
+
 def _graph_names(trace: Trace, graph: Bool) -> dict[int, str]:
     """The name of each launch's graph: "graph of 421 ops", numbered where others have as many.  graph: which ops."""
     launch, name = trace.ops.launch[graph], trace.ops.name[graph]
@@ -205,7 +210,7 @@ def _graph_names(trace: Trace, graph: Bool) -> dict[int, str]:
     for content in dict.fromkeys(of_launch.values()):
         alike.setdefault(len(content) // name.itemsize, []).append(content)
     graph_names = {
-        content: f"graph of {plural(size, 'op')}" + (f" ({number})" if len(same) > 1 else "")
+        content: phrase("{graph} ({n})", graph=graph_words(size), n=number) if len(same) > 1 else graph_words(size)
         for size, same in alike.items()
         for number, content in enumerate(same, 1)
     }

@@ -8,6 +8,7 @@ part of one (MIG).
 
 bfloat16 of A100, H100, H200, B200, MI300X, MI325X and MI250X is what torchtitan has (tools/utils.py, get_peak_flops),
 and rates of CDNA 3 are multiprocessors × 2.1 GHz × 256 for float32, 1024, 2048 and 4096 for the shorter types.
+Some drivers name an A100 by its board, PG509 (github.com/facebookincubator/AITemplate/pull/749).
 A GeForce runs above the boost clock that its rates are of, so that a share can exceed 100 %. Its float8 is left out:
 sums that torch calls fast run at twice the printed rate.
 """
@@ -152,7 +153,7 @@ SHEETS: tuple[_Sheet, ...] = (
         "NVIDIA A40 data sheet: images.nvidia.com/content/Solutions/data-center/a40/nvidia-a40-datasheet.pdf",
     ),
     _Sheet("A100 SXM4 40 GB", "A100-SXM4-40GB", 108, 1555, _AMPERE, _A100),
-    _Sheet("A100 SXM4 80 GB", "A100-SXM4-80GB", 108, 2039, _AMPERE, _A100),
+    _Sheet("A100 SXM4 80 GB", r"A100-SXM4-80GB|PG509-2\d\d", 108, 2039, _AMPERE, _A100),
     _Sheet("A100 PCIe 40 GB", "A100-PCIE-40GB", 108, 1555, _AMPERE, _A100),
     _Sheet("A100 PCIe 80 GB", "A100[- ]80GB[- ]PCIe|A100-PCIE-80GB", 108, 1935, _AMPERE, _A100),
     _Sheet(

@@ -13,6 +13,7 @@ import numpy as np
 from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.operators import annotation_launches
 from perfmagic.base import units
+from perfmagic.base.language import capitalised, chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import covered_ns
 from perfmagic.trace.columns import NONE, Bool, HostKind, Int64
 from perfmagic.trace.hoststack import host_stack
@@ -191,21 +192,30 @@ def _note(rows: Sequence[Phase], timed: Sequence[_Timed], on_device: bool) -> st
     """What the times are of where that is not the device, and why a figure is missing."""
     n_cut, n_empty = sum(step.cut for step in timed), sum(not step.whole and not step.cut for step in timed)
     silent = [row.phase for row in rows if row.n_tokens is None and row.phase != "other"]
-    parts = [] if on_device else ["Times are the host's: no op was launched inside the annotations"]
-    parts += [f"Not timed: {units.plural(n_cut, 'step')} that the record holds in part"] if n_cut else []
-    parts += [f"Not timed: {units.plural(n_empty, 'step')} that launched no op"] if n_empty else []
-    parts += [f"Not known from the annotations: the tokens of {' and '.join(silent)} steps"] if silent else []
-    return ". ".join(parts)
+    parts = [] if on_device else [phrase("Times are the host's: no op was launched inside the annotations")]
+    cut = counted(
+        n_cut, "Not timed: {n} step that the record holds in part", "Not timed: {n} steps that the record holds in part"
+    )
+    empty = counted(n_empty, "Not timed: {n} step that launched no op", "Not timed: {n} steps that launched no op")
+    phases = listed([phrase(name) for name in silent])
+    unknown = phrase("Not known from the annotations: the tokens of {phases} steps", phases=phases)
+    parts += [*([cut] if n_cut else []), *([empty] if n_empty else []), *([unknown] if silent else [])]
+    return sentences(*parts)
 
 
 def phase_headline(rows: Sequence[Phase]) -> str:
     """The phases in one sentence, the longest first: "Decode: 12 steps of 8.31 ms, batch 64: 7,700 tokens/s"."""
-    parts = [_phase_words(row) for row in rows if row.phase != "other"]
-    sentence = "; ".join(parts)
-    return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
+    first, *others = [_phase_words(row) for row in rows if row.phase != "other"] or [""]
+    parts = chained("{a}; {b}", (capitalised(first), *others))
+    return phrase("{sentence}.", sentence=parts) if parts else ""
 
 
 def _phase_words(row: Phase) -> str:
-    took = "" if row.step_ns is None else f" of {units.duration(row.step_ns)}"
-    rate = "" if row.tokens_per_s is None else f": {units.tokens_per_s(row.tokens_per_s)}"
-    return f"{row.phase}: {units.plural(row.n_steps, 'step')}{took}, batch {units.count(row.batch_size)}{rate}"
+    steps = counted(row.n_steps, "{n} step", "{n} steps")
+    if row.step_ns is not None:
+        steps = phrase("{steps} of {time}", steps=steps, time=units.duration(row.step_ns))
+    words = phrase(
+        "{phase}: {steps}, batch {batch}", phase=phrase(row.phase), steps=steps, batch=units.count(row.batch_size)
+    )
+    rate = "" if row.tokens_per_s is None else units.tokens_per_s(row.tokens_per_s)
+    return chained("{a}: {b}", (words, rate))

@@ -11,6 +11,7 @@ import numpy as np
 from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.overlap import CLASS_SETS, breakdown
 from perfmagic.base import units
+from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, merge, subtract, union, unions
 from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.model import Trace
@@ -124,6 +125,18 @@ def steps(trace: Trace, comm_names: str | None = None) -> Rows[Step]:
     return Rows(step_rows, Step, note=_note(step_rows))
 
 
+BEGUN_FRAC = 0.9  # of the time before an instant, in steps after the first
+
+
+@once_per_trace
+def begins_in_step(trace: Trace, until_ns: int) -> bool:
+    """Whether a record begins in a step that others came before: what Python does there is done in each step."""
+    number, start, end = _windows(trace)
+    before_ns = until_ns - trace.meta.start_ns
+    held_ns = (np.minimum(end, until_ns) - np.maximum(start, trace.meta.start_ns))[number > 0]
+    return before_ns > 0 and int(np.maximum(held_ns, 0).sum()) >= BEGUN_FRAC * before_ns
+
+
 def outstanding(trace: Trace, rows: Sequence[Step], comm_names: str | None = None) -> list[StepOut]:
     """The steps that took the device much longer than the median one, and by what; rows: from steps()."""
     laps = [(s.last_op_ns - s.lap_ns, s.last_op_ns) for s in rows if s.lap_ns is not None and s.last_op_ns is not None]
@@ -155,26 +168,37 @@ def _lap_parts(trace: Trace, start: Int64, end: Int64, comm_names: str | None) -
 def _note(rows: Sequence[Step]) -> str:
     """The laps in one line, the class of work of which one step has more, and what the records hold only in part."""
     laps = np.array([s.lap_ns for s in rows if s.lap_ns is not None])
-    parts = []
+    parts: list[str] = []
     if len(laps) >= FEWEST_LAPS:
         median, least, most = (units.duration(ns) for ns in (float(np.median(laps)), int(laps.min()), int(laps.max())))
-        spread = f"{median} in the median, {least} to {most}"
         n = int((laps > STANDS_OUT_RATIO * np.median(laps)).sum())
-        out = f"{units.plural(n, 'step')} stand{'s' if n == 1 else ''} out" if n else "no step stands out"
-        parts.append(f"From the last op of a step to that of the next: {spread}; {out}")
+        out = counted(n, "{n} step stands out", "{n} steps stand out") if n else phrase("no step stands out")
+        parts.append(
+            phrase(
+                "From the last op of a step to that of the next: {median} in the median, {least} to {most}; {out}",
+                median=median,
+                least=least,
+                most=most,
+                out=out,
+            )
+        )
         parts += _uneven(rows, float(laps.max()))
     parts += [
-        f"The records hold {units.duration(s.duration_ns - s.unrecorded_ns)} of the {units.duration(s.duration_ns)} "
-        f"of step {s.number}"
+        phrase(
+            "The records hold {time} of the {whole} of step {n}",
+            time=units.duration(s.duration_ns - s.unrecorded_ns),
+            whole=units.duration(s.duration_ns),
+            n=s.number,
+        )
         for s in rows
         if s.unrecorded_ns > CUT_FRAC * s.duration_ns
     ]
-    return ". ".join(parts)
+    return chained("{a}. {b}", parts)
 
 
 def _uneven(rows: Sequence[Step], longest_ns: float) -> list[str]:
     """Of each class of work the step that has much more of it than the median step, whether or not its lap shows it."""
-    parts = []
+    parts: list[str] = []
     for what, ns in (
         ("compute", [s.compute_ns for s in rows]),
         ("communication", [s.communication_ns for s in rows]),
@@ -183,8 +207,13 @@ def _uneven(rows: Sequence[Step], longest_ns: float) -> list[str]:
         i, median = int(np.argmax(ns)), float(np.median(ns))
         if ns[i] > STANDS_OUT_RATIO * median and ns[i] - median > UNEVEN_FRAC * longest_ns:
             parts.append(
-                f"Step {rows[i].number} launched {units.duration(ns[i])} of {what}, the median step "
-                f"{units.duration(median)}"
+                phrase(
+                    "Step {n} launched {time} of {what}, the median step {median}",
+                    n=rows[i].number,
+                    time=units.duration(ns[i]),
+                    what=phrase(what),
+                    median=units.duration(median),
+                )
             )
     return parts
 

@@ -40,8 +40,8 @@ def sample(trace: Trace) -> Remark | None:
     n_launched = int(np.isin(ids, trace.ops.correlation).sum())
     if len(ids) >= MOST_FRAC * n_ids or n_launched < ONLY_LAUNCHES_FRAC * len(ids):
         return None
-    sentence = phrase(
-        "the file looks like a sample of a recording: the numbers of its {n} calls span {span} ({share}; "
+    looks = phrase(
+        "looks like a sample of a recording: the numbers of its {n} calls span {span} ({share}; "
         "whole recordings have more than {most}), and {launched} of them launched an op",
         n=units.count(len(ids)),
         span=units.count(n_ids),
@@ -50,7 +50,7 @@ def sample(trace: Trace) -> Remark | None:
         launched=units.count(n_launched),
     )
     numbers = {"n_calls": len(ids), "n_call_numbers": n_ids, "n_calls_with_op": n_launched}
-    return Remark("sample", sentence, numbers)
+    return Remark("sample", phrase("the file {looks}", looks=looks), numbers)
 
 
 # Counts of a record: what is said of one and of many.

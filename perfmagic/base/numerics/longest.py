@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -73,17 +72,29 @@ def longest(order: Int64, first: Int64, first_lag: Int64, second: Int64, second_
     order: as from ordered.  A node without predecessors is reached at first_lag. Shape of first.
     """
     n = len(order)
-    place = np.empty(n + 1, np.int64)
-    place[order] = np.arange(1, n + 1)
-    place[NO_NODE] = 0  # the origin, at time 0
-    one, two = first[order], second[order]
-    lag_one: Any = np.where((one == NO_NODE) & (two != NO_NODE), NEVER, first_lag[order]).tolist()
-    lag_two: Any = np.where(two != NO_NODE, second_lag[order], NEVER).tolist()
+    # most instants of a host thread only follow the one before them: sums, without a step of the loop
+    chained = (second == NO_NODE) & (first != NO_NODE) & (first == np.arange(n) - 1)
+    head = np.maximum.accumulate(np.where(chained, 0, np.arange(n)))
+    so_far = np.cumsum(np.where(chained, first_lag, 0))
+    behind = so_far - so_far[head]
+    heads = order[~chained[order]]
+    result = np.empty(n, np.int64)
+    result[heads] = _reached(heads, head, behind, (first, first_lag), (second, second_lag))
+    reached: Int64 = result[head] + behind
+    return reached
+
+
+def _reached(heads: Int64, head: Int64, behind: Int64, *sides: tuple[Int64, Int64]) -> list[int]:
+    """When each head of a chain is reached.  head, behind: of each node its chain's head and how long after it."""
+    place = np.zeros(len(head) + 1, np.int64)  # the origin, at time 0, is that of NO_NODE
+    place[heads] = np.arange(1, len(heads) + 1)
+    (one, lag_one), (two, lag_two) = ((node[heads], lag[heads]) for node, lag in sides)
+    lag_one = np.where((one == NO_NODE) & (two != NO_NODE), NEVER, lag_one + np.where(one == NO_NODE, 0, behind[one]))
+    lag_two = np.where(two == NO_NODE, NEVER, lag_two + behind[two])
+    at_one, at_two = (place[np.where(node == NO_NODE, NO_NODE, head[node])] for node in (one, two))
     times = [0]
     reach = times.append
-    for i, a, j, b in zip(place[one].tolist(), lag_one, place[two].tolist(), lag_two, strict=True):
+    for i, a, j, b in zip(at_one.tolist(), lag_one.tolist(), at_two.tolist(), lag_two.tolist(), strict=True):
         u, v = times[i] + a, times[j] + b
         reach(u if u > v else v)  # noqa: FURB136 - max() takes three times as long, and this is the whole replay
-    result = np.empty(n, np.int64)
-    result[order] = times[1:]
-    return result
+    return times[1:]

@@ -1,4 +1,4 @@
-"""A block timed once: when Python came back from it, and when the devices had finished."""
+"""A block timed once: when Python returned from it, and when the devices had finished."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from perfmagic.trace.model import DeviceInfo
 
 
 class Benchmark:
-    """Time a block of code once, and print two times: Python came back, the devices finished.
+    """Time a block of code once, and print two times: when Python returned, and when the devices finished.
 
         with perfmagic.Benchmark("50 products"):
             for _ in range(50):
                 y = x.mm(x)
 
-    prints "50 products: Python returned after 1.02 ms, the device finished after 31.4 ms". Work that was queued before
-    the block is waited for first, so that it is not counted. CUDA does not report whether the block used it: there the
-    words are "the device was idle after 31.4 ms". One run, with whatever happens only the first time in it: %%syncbench
-    repeats a cell and gives confidence intervals.
+    prints "50 products: Python returned after 1.02 ms, the device finished after 31.4 ms". It first waits for work that
+    was queued before the block, so as not to count it. CUDA does not report whether the block used it: then it prints
+    "the device was idle after 31.4 ms". It measures one run, first-time costs included: %%syncbench repeats a cell and
+    gives confidence intervals.
 
-    returned_s, done_s: both times in seconds once the block has ended; done_s is never less.
+    returned_s, done_s: both times in seconds, once the block has ended; done_s is never the smaller.
     """
 
     def __init__(self, label: str = "") -> None:
         self.label = label
         self.returned_s = self.done_s = 0.0
-        self._queued: dict[tuple[str, int], int | None] = {}  # before the block, by device; None: it does not tell
+        self._queued: dict[tuple[str, int], int | None] = {}  # before the block, by device; None: not reported
 
     def __enter__(self) -> Benchmark:  # noqa: PYI034 - Self needs Python 3.11
         backends = active_backends()
@@ -60,7 +60,7 @@ class Benchmark:
         return [self._sentence(backends, worked), *(remark.words for remark in shared_cores(worked))]
 
     def _sentence(self, backends: Sequence[Backend], worked: Sequence[DeviceInfo]) -> str:
-        """What the block took, in words; of devices no more than they report."""
+        """How long the block took, in words; of devices no more than they report."""
         label = f"{self.label}: " if self.label else ""
         returned = f"{label}Python returned after {units.duration_s(self.returned_s)}"
         if not backends:
@@ -73,12 +73,12 @@ class Benchmark:
         return f"{returned}, {_name(worked)} {finished} after {units.duration_s(self.done_s)}"
 
     def _works(self, backend: Backend, index: int) -> bool:
-        """Whether the block queued something there; assumed of a device that does not report what is queued."""
+        """Whether the block queued something on a device; assumed if the device does not report what is queued."""
         after = backend.progress(index)
         return after is None or after != self._queued.get((backend.kind, index), 0)
 
     def _unreported(self, backend: Backend) -> bool:
-        """Whether it stays unknown if the block used the device: it was in use before, and reports nothing."""
+        """Whether nobody knows if the block used a device: it was in use before, and reports nothing."""
         return backend.progress() is None and backend.kind in (kind for kind, _ in self._queued)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from perfmagic.base import units
 from perfmagic.base.clock import virtual_clock
+from perfmagic.base.language import phrase
 from perfmagic.capture.cell import MarkLog
 from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name, torch_if_imported
 from perfmagic.capture.recording.holders import Holder, Holders, held_blocks, most_telling
@@ -124,17 +125,21 @@ def _notes(recorded: Recorded, parts: _Parts) -> list[Remark]:
             "cell_ns": recorded.returned_ns - recorded.start_ns,
         }
         until, whole = map(units.duration, numbers.values())
-        message = f"recorded until {until} of the cell's {whole}: {recorded.limit.reason}"
+        message = phrase(
+            "recorded until {until} of the cell's {whole}: {why}", until=until, whole=whole, why=recorded.limit.reason
+        )
         notes.append(Remark("ended_early", message, numbers))
     elif recorded.marks.inner_dropped:
-        message = "lines inside loops are timed separately in the first marks only; later work counts to the loop"
+        message = phrase(
+            "lines inside loops are timed separately in the first marks only; later work counts to the loop"
+        )
         notes.append(Remark("inner_lines_dropped", message))
     notes += _no_ops_note(parts, recorded.sim)
     notes += pace_remarks(() if recorded.sim is None else paced(recorded.sim.paced))
     worked = [info for info in parts.devices if info.index in parts.device_indices()]
     notes += clock_remarks(parts.devices) + shared_cores(worked)
     if recorded.memory and not any(len(parts.tables.get(key, {}).get("device", ())) for key in ("counters", "blocks")):
-        message = "nothing was allocated, and no name of the notebook leads to a tensor"
+        message = phrase("nothing was allocated, and no name of the notebook leads to a tensor")
         notes.append(Remark("no_memory_record", message))
     return notes
 
@@ -146,12 +151,17 @@ def _of_paths(paths: Paths | None, watch: LineWatch | None) -> list[Remark]:
     remarks = []
     if paths.unfollowed:
         names = ", ".join(f"`{paths.functions[i].name}`" for i in paths.unfollowed)
-        message = (
-            f"lines of {names} are not timed separately: a hot loop of plain Python, lines within 2 µs of each other"
+        message = phrase(
+            "lines of {names} are not timed separately: a hot loop of plain Python, lines within 2 µs of each other",
+            names=names,
         )
         remarks.append(Remark("hot_loop", message, {"n_functions": len(paths.unfollowed)}))
     if paths.until_ns != NONE:
-        message = f"lines of functions were followed for {units.duration(paths.until_ns)}: {watch.ended_because}"
+        message = phrase(
+            "lines of functions were followed for {time}: {why}",
+            time=units.duration(paths.until_ns),
+            why=watch.ended_because,
+        )
         remarks.append(Remark("lines_ended_early", message, {"followed_ns": paths.until_ns}))
     return remarks
 
@@ -332,15 +342,18 @@ def _concatenate_unlike(old: dict[str, Any], new: dict[str, Any]) -> dict[str, A
 def _no_ops_note(parts: _Parts, sim: SimRecords | None) -> list[Remark]:
     n_ops, n_host_ops = (len(parts.tables.get(key, {}).get("start_ns", ())) for key in ("ops", "host_ops"))
     if n_host_ops and not n_ops and any(b.kind in ("cuda", "rocm") for b in active_backends()):
-        message = "CUDA is in use and the profiler gave no device record: nothing ran there, or CUPTI is not at hand"
+        message = phrase(
+            "CUDA is in use and the profiler gave no device record: nothing ran there, or CUPTI is not at hand"
+        )
         return [Remark("no_device_record", message)]
     if n_ops or n_host_ops:
         return []
     if sim is not None:
-        instead = "" if virtual_clock() else "; --device cpu records what the host did"
-        return [Remark("no_device_ops", f"nothing ran on the simulated device{instead}")]
+        instead = phrase("nothing ran on the simulated device; --device cpu records what the host did")
+        message = phrase("nothing ran on the simulated device") if virtual_clock() else instead
+        return [Remark("no_device_ops", message)]
     if torch_if_imported() is None:
-        return [Remark("no_torch", "torch is not imported: only lines of the cell were recorded")]
+        return [Remark("no_torch", phrase("torch is not imported: only lines of the cell were recorded"))]
     return []
 
 

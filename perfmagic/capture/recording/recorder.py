@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from perfmagic.base import units
 from perfmagic.base.clock import reader, unix_offset_ns, virtual_clock
 from perfmagic.base.errors import CaptureError, DeviceError, OptionError
+from perfmagic.base.language import phrase
 from perfmagic.capture.cell import INNER_MARKS_LIMIT, MarkLog
 from perfmagic.capture.devices.backends import active_backends, cuda_available, sim_loaded, torch_if_imported
 from perfmagic.capture.owner import Owner
@@ -160,7 +161,11 @@ class Recorder:
                 notes += self._synchronize(backend) if self._stopped is None else []
             end_ns = self.now_ns()
             if self._stopped is not None:
-                stopped = _STOPPED.format(waited=units.duration(end_ns - returned_ns))
+                stopped = phrase(
+                    "KeyboardInterrupt after waiting {waited} for the devices: "
+                    "what they had not finished may be missing",
+                    waited=units.duration(end_ns - returned_ns),
+                )
                 notes += [Remark("interrupted_wait", stopped)] if failed else []
                 failed = failed or stopped
             sim = self._sim.read() if self._sim is not None else None
@@ -272,7 +277,16 @@ class Recorder:
             self._stopped = stop
         except RuntimeError as error:
             self.late_error = error
-            return [Remark("async_error", f"an asynchronous error came up while waiting for {backend.kind}: {error}")]
+            return [
+                Remark(
+                    "async_error",
+                    phrase(
+                        "an asynchronous error came up while waiting for {device}: {error}",
+                        device=backend.kind,
+                        error=error,
+                    ),
+                )
+            ]
         return []
 
     def _check_device(self) -> None:
@@ -301,9 +315,8 @@ class Recorder:
         return min(limits, key=lambda limit: limit.at_ns, default=None)
 
 
-_STOPPED = "KeyboardInterrupt after waiting {waited} for the devices: what they had not finished may be missing"
-_UNTIMED_LINES = "lines in functions are not followed on a virtual clock"
-_SIM_LATE = "the simulated device was loaded inside the cell and not recorded: run the cell again"
+_UNTIMED_LINES = phrase("lines in functions are not followed on a virtual clock")
+_SIM_LATE = phrase("the simulated device was loaded inside the cell and not recorded: run the cell again")
 
 
 def _less(now_ns: int | None, before_ns: int | None) -> int | None:

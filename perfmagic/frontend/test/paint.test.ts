@@ -61,6 +61,22 @@ describe("a cell with eleven ops in a queue", () => {
     expect(inked(frame, "pile", late, ground)).toBeGreaterThan(inked(frame, "pile", early, ground) + 60);
   });
 
+  test("a wait that nothing comes after is grey, others are red", async () => {
+    const model = await modelOf("queue");
+    const blocked = model.blocked!;
+    for (const [atNoCost, token, ink] of [
+      [1, "ink3", "ink2"],
+      [0, "wait", "wait"],
+    ] as const) {
+      if (atNoCost) expect([...blocked.atNoCost]).toEqual([1]);
+      blocked.atNoCost[0] = atNoCost;
+      const { frame, written } = painted(model);
+      const x = Math.round(frame.scale.x(blocked.end[0])) - 1;
+      expect(inked(frame, "launches", x, frame.palette.pixel(token))).toBeGreaterThan(10);
+      expect(written.find((w) => w.text.startsWith("blocked"))!.colour).toBe(frame.palette.css(ink));
+    }
+  });
+
   test("what blocked Python is said, with its length", async () => {
     const { written } = painted(await modelOf("queue"));
     expect(written.some((w) => /^blocked 33\.\d ms/.test(words(w.text)))).toBe(true);

@@ -1,7 +1,7 @@
-"""Writing a trace as Chrome JSON: Perfetto and chrome://tracing open it, and `read_trace` gives the same trace back.
+"""Write a trace as Chrome JSON: Perfetto and chrome://tracing open it, and `read_trace` returns the same trace.
 
-Left out are host names, users and folders: Python frames keep their file's name only. The cell's text is written as
-it is.
+Host names, users and folders are left out: Python frames keep only their file's name. The cell's text is written
+unchanged.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy as np
 
 from perfmagic.base.files import whole_file
 from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind, Remark
+from perfmagic.trace.correlate import call_kind
 from perfmagic.trace.kineto.header import EXPORT_SCHEMA
 from perfmagic.trace.model import Collective, DeviceInfo, LaunchShape, Trace
-from perfmagic.trace.names import call_kind
 
 HOST_PID = 1 << 20  # devices use their index as pid
 
@@ -36,22 +36,22 @@ _META_KEYS = (
 
 
 def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> Path:
-    """Save a trace as Chrome JSON, gzipped where the name ends in .gz; gives the path.
+    """Save a trace as Chrome JSON, gzipped if the name ends in .gz; returns the path.
 
-    The file appears whole or not at all. Raises OptionError where it cannot be written.
+    The file appears whole or not at all. Raises OptionError if it cannot be written.
     """
     return write_events(path, header(trace), events_of(trace))
 
 
 def write_events(path: str | os.PathLike[str], head: dict[str, Any], events: Iterable[str]) -> Path:
-    """Save a file of Chrome JSON, see write_chrome.  head: what stands beside the events.  events: each as JSON."""
+    """Save a Chrome JSON file, see write_chrome.  head: the keys beside the events.  events: each as JSON."""
     with whole_file(path) as (target, file):
         _write(file, head, events, packed=target.suffix == ".gz")
     return target
 
 
 def without_folders(text: str) -> str:
-    """The text with absolute paths cut to their last part: "/home/ann/train.py(3): step" → "train.py(3): step"."""
+    """The text with absolute paths cut to the file's name: "/home/ann/train.py(3): step" → "train.py(3): step"."""
     return _ABSOLUTE_FOLDER.sub("", text)
 
 
@@ -73,7 +73,7 @@ def _write_text(out: IO[bytes] | gzip.GzipFile, head: dict[str, Any], events: It
 
 
 def header(trace: Trace) -> dict[str, Any]:
-    """What stands beside the events of a file."""
+    """The keys beside the events of a file."""
     return {
         "schemaVersion": 1,
         "displayTimeUnit": "ns",
@@ -154,7 +154,7 @@ def _ops(trace: Trace, names: list[str]) -> Iterator[str]:
 
 
 def op_args(trace: Trace, row: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a device op but its correlation."""
+    """The arguments of a device op, except its correlation."""
     args = {"device": row["device"], "stream": row["stream"]}
     args |= {"bytes": row["size_bytes"]} if row["size_bytes"] != NONE else {}
     args |= _collective_args(trace.collectives[row["collective"]]) if row["collective"] != NONE else {}
@@ -195,7 +195,7 @@ def _calls(trace: Trace, names: list[str]) -> Iterator[str]:
 
 
 def call_args(trace: Trace) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Gives the arguments of a row of calls but its correlation: its line, its kind where the name does not tell."""
+    """A function from a row of calls to its line, and its kind if the name does not imply it; no correlation."""
     named_kinds = [call_kind(name) for name in trace.names]
 
     def args_of(row: dict[str, Any]) -> dict[str, Any]:
@@ -294,7 +294,7 @@ def span(category: str, name: str, pid: int, tid: int, row: dict[str, Any], args
 
 
 def microseconds(ns: int) -> str:
-    """Nanoseconds as microseconds with three decimals, digit by digit: no rounding on the way."""
+    """Nanoseconds as microseconds with three decimals, by integer arithmetic: nothing is rounded."""
     sign, ns = ("-", -ns) if ns < 0 else ("", ns)
     return f"{sign}{ns // 1000}.{ns % 1000:03d}"
 
@@ -316,10 +316,10 @@ class Arrow:
 def write_chrome_ranks(
     traces: Mapping[int, Trace], offset_ns: Mapping[int, int], arrows: Iterable[Arrow], path: str | os.PathLike[str]
 ) -> Path:
-    """Save the ranks of one job on one axis, gzipped where the name ends in .gz; gives the path.
+    """Save the ranks of one job on one axis, gzipped if the name ends in .gz; returns the path.
 
     traces, offset_ns: by rank.  arrows: between ops of two ranks. The file appears whole or not at all. Raises
-    OptionError where it cannot be written.
+    OptionError if it cannot be written.
     """
     head = {"schemaVersion": 1, "displayTimeUnit": "ns", "distributedInfo": {"world_size": len(traces)}}
     return write_events(path, head, _events(traces, offset_ns, arrows))
@@ -338,7 +338,7 @@ def _events(traces: Mapping[int, Trace], offset_ns: Mapping[int, int], arrows: I
 
 
 def _moved(text: str, rank: int, by_ns: int) -> str:
-    """An event of one rank's file as it stands in that of all."""
+    """An event of one rank's file as it appears in the file of all ranks."""
     event: dict[str, Any] = json.loads(text)
     host = event["pid"] == HOST_PID
     event["pid"] = _pid(rank, None if host else event["pid"])
@@ -359,6 +359,6 @@ def _pid(rank: int, device: int | None) -> int:
 
 
 def _text(event: dict[str, Any], numbers: Mapping[str, str]) -> str:
-    """The event as JSON, with some numbers that are JSON text already."""
+    """The event as JSON.  numbers: values that are JSON text already."""
     more = "".join(f', "{key}": {number}' for key, number in numbers.items())
     return json.dumps(event, ensure_ascii=False)[:-1] + more + "}"

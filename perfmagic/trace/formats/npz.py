@@ -1,7 +1,7 @@
 """A trace as columns in one .npz file: a tenth of Chrome JSON, and opened in milliseconds.
 
 Written and read without pickle. The names of the arrays are "table.column"; `about` is JSON with all the rest. Nothing
-is left out, so that paths in names of Python frames stay: to share a trace with others, write Chrome JSON.
+is left out, not even paths in the names of Python frames: to share a trace with others, write Chrome JSON.
 """
 
 from __future__ import annotations
@@ -39,14 +39,10 @@ from perfmagic.trace.frames import apart
 from perfmagic.trace.model import Cell, Trace
 from perfmagic.trace.typed import plain_json, typed
 
-SCHEMA = 6  # 1 had no sequence numbers and ranks of collectives; 2 had repairs and notes as text
-READ = (
-    3,
-    4,
-    5,
-    6,
-)  # 3 had no types and values of operators' inputs, and no sizes of devices; 4 not what a rank's host says;
-# 5 no lines of functions and no forward of a backward
+# 1 and 2 are no longer read. 3 lacks types and values of operators' inputs, and sizes of devices; 4 what a rank's host
+# says; 5 lines of functions, and the forward of a backward
+SCHEMA = 6
+READ = (3, 4, 5, 6)
 NPZ_MAGIC = b"PK\x03\x04"
 
 _TABLES: dict[str, type[Table]] = {
@@ -61,7 +57,7 @@ _OPTIONAL: dict[str, type[Table]] = {
     "blocks": Blocks,
     "host_waits": HostWaits,
 }  # written where there are rows; older files have none
-# columns that files before a schema do not have, and what stands in them then
+# columns that older files lack: the schema that added each, and its value for those files
 _NEWER: dict[tuple[str, str], tuple[int, int]] = {
     ("host_ops", "dtype"): (4, NONE),
     ("host_ops", "value"): (4, NONE),
@@ -69,7 +65,7 @@ _NEWER: dict[tuple[str, str], tuple[int, int]] = {
     ("ops", "forward_thread"): (6, 0),
 }
 _ABOUT = "about"
-# what zipfile and numpy raise for damage; ValueError: what is there does not fit together
+# what zipfile and numpy raise for a damaged file; ValueError: its parts do not fit together
 _DAMAGE = (
     *(OSError, EOFError, KeyError, ValueError, OverflowError, tokenize.TokenError),
     *(RuntimeError, zipfile.BadZipFile, zlib.error),  # RuntimeError: a flag says that a part is encrypted
@@ -82,11 +78,11 @@ class _Schema(msgspec.Struct):
 
 
 def write_npz(trace: Trace, path: str | os.PathLike[str], *, compressed: bool = True) -> Path:
-    """Save every column of a trace; gives the path.
+    """Save every column of a trace; returns the path.
 
-    compressed: False for a file that is read at once: it is written in a third of the time.
+    compressed: False for a file that is soon read: it is written in a third of the time.
 
-    The file appears whole or not at all. Raises OptionError where it cannot be written.
+    The file appears whole or not at all. Raises OptionError if it cannot be written.
     """
     tables = {table: getattr(trace, table) for table in _TABLES} | {"host_ops": trace.whole_host()}
     arrays = {f"{table}.{name}": column for table, rows in tables.items() for name, column in rows.to_dict().items()}
@@ -113,7 +109,7 @@ def write_npz(trace: Trace, path: str | os.PathLike[str], *, compressed: bool = 
 
 
 def is_npz(path: Path) -> bool:
-    """Whether a file is a zip archive with an `about` part, as write_npz makes them."""
+    """Whether a file is a zip archive with an `about` part, as write_npz makes it."""
     try:
         with open_regular(path) as file:
             if file.read(len(NPZ_MAGIC)) != NPZ_MAGIC:
@@ -132,9 +128,9 @@ class NamedFile(Protocol):
 
 
 def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) -> Trace:
-    """The trace that write_npz saved, equal in every column.  path: also an open file.
+    """The trace that write_npz saved, equal in every column.  path: or an open file.
 
-    Raises TraceError where the file is damaged, larger than the limit, or written by another version of this format.
+    Raises TraceError if the file is damaged, larger than the limit, or of another version of this format.
     """
     source: Any = Path(path) if isinstance(path, (str, os.PathLike)) else path
     try:
@@ -148,7 +144,7 @@ def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) 
                     f"{source.name} holds {size(unpacked)} unpacked, more than the limit of {size(max_unpacked_bytes)}",
                     hint="raise the limit with open_trace(path, max_unpacked_bytes=...)",
                 )
-            arrays = {part.filename.removesuffix(".npy"): _array(archive, part) for part in archive.infolist()}
+            arrays = {part.filename.removesuffix(".npy"): _read_array(archive, part) for part in archive.infolist()}
         if len(arrays) < len(archive.infolist()):
             raise ValueError("a part is there twice")
         about = plain_json(arrays.pop(_ABOUT).tobytes())
@@ -156,7 +152,7 @@ def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) 
         if schema not in READ:
             message = f"{source.name} has schema {schema}, this version of perfmagic reads {READ[0]} to {SCHEMA}"
             raise TraceError(message, hint="update perfmagic, or save the trace again as Chrome JSON")
-        return _trace(typed(about, npz_checks.About), arrays, schema)
+        return _build_trace(typed(about, npz_checks.About), arrays, schema)
     except TraceError:
         raise
     except _DAMAGE as error:
@@ -164,8 +160,8 @@ def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) 
         raise TraceError(message, hint="copy the file again") from error
 
 
-def _array(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> Any:
-    """One array, of no more bytes than the archive says it has, whatever its own header says."""
+def _read_array(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> Any:
+    """One array, of no more bytes than the archive says, whatever its own header says."""
     if part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{part.filename} is compressed in a way that numpy does not write")
     with archive.open(part) as file:
@@ -177,11 +173,11 @@ def _array(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> Any:
         return np.frombuffer(file.read(shape[0] * dtype.itemsize), dtype).copy()
 
 
-def _trace(about: npz_checks.About, arrays: dict[str, Any], schema: int) -> Trace:
+def _build_trace(about: npz_checks.About, arrays: dict[str, Any], schema: int) -> Trace:
     tables: dict[str, Any] = {}
     there = {table: kind for table, kind in _OPTIONAL.items() if any(name.startswith(f"{table}.") for name in arrays)}
     for table, kind in (_TABLES | there).items():
-        tables[table] = npz_checks.checked_table(table, kind, _columns(table, kind, arrays, schema))
+        tables[table] = npz_checks.checked_table(table, kind, _read_columns(table, kind, arrays, schema))
     paths = None if about.paths is None else npz_checks.paths_from(about.paths, arrays)
     npz_checks.check_rows(tables, about)
     npz_checks.check_blocks(tables.get("blocks", Blocks.make()), len(about.names))
@@ -202,8 +198,8 @@ def _trace(about: npz_checks.About, arrays: dict[str, Any], schema: int) -> Trac
     )
 
 
-def _columns(table: str, kind: type[Table], arrays: dict[str, Any], schema: int) -> dict[str, Any]:
-    """The columns of a table; NONE in those that an older file did not have."""
+def _read_columns(table: str, kind: type[Table], arrays: dict[str, Any], schema: int) -> dict[str, Any]:
+    """The columns of a table; NONE in those that an older file lacks."""
     newer = {name: default for (of, name), (since, default) in _NEWER.items() if of == table and schema < since}
     columns = {f.name: arrays[f"{table}.{f.name}"] for f in fields(kind) if f.name not in newer}
     n_rows = len(next(iter(columns.values())))

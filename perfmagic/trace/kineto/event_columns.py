@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from perfmagic.trace.columns import HOST_DEVICE, MOST_BYTES, NONE, CallKind, Float64, HostKind, Int64, OpKind
+from perfmagic.trace.correlate import call_kind
 from perfmagic.trace.kineto.decode import (
     COUNTER,
     INSTANT,
@@ -49,7 +50,6 @@ from perfmagic.trace.kineto.gathered import (
     digits_matter,
     to_ns,
 )
-from perfmagic.trace.names import call_kind
 
 # Event arguments: decoded in batches, and read as numbers and ranks however they were written.
 

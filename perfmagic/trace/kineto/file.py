@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 
 from perfmagic.base.errors import TraceError
 from perfmagic.base.files import NotRegularError, open_regular
+from perfmagic.base.language import phrase
 from perfmagic.base.units import count, size
 from perfmagic.trace.columns import Remark
 
@@ -70,7 +71,7 @@ def text_blocks(source: Source, origin: str, limit_bytes: int, repairs: list[Rem
         if first.startswith(magic):
             raise TraceError(f"{origin} is {what}, not a Kineto trace", hint=hint)
     if first[:2] in _UTF16_MARKS:
-        repairs.append(Remark("utf_16", "the file is written in UTF-16 and was read as such"))
+        repairs.append(Remark("utf_16", phrase("the file is written in UTF-16 and was read as such")))
         yield b"".join(_chained(first, raw)).decode("utf-16", "replace").encode()
         return
     yield first.removeprefix(_UTF8_MARK)
@@ -147,7 +148,7 @@ def _gunzipped(source: Source, origin: str, limit_bytes: int, repairs: list[Rema
                 raise _too_dense(origin, unpacked, packed)
             yield text
     except EOFError:
-        words = f"the gzip stream ends too early; {count(unpacked)} bytes were unpacked"
+        words = phrase("the gzip stream ends too early; {n} bytes were unpacked", n=count(unpacked))
         repairs.append(Remark("gzip_cut", words, {"unpacked_bytes": unpacked}))
     except inflate.error as error:  # type: ignore[misc]
         # what was unpacked in the call that failed is lost: once more, in small bites
@@ -156,7 +157,9 @@ def _gunzipped(source: Source, origin: str, limit_bytes: int, repairs: list[Rema
             if unpacked > limit_bytes:
                 raise _too_large(origin, unpacked, limit_bytes) from error
             yield text
-        words = f"the gzip stream is damaged ({error}); {count(unpacked)} bytes were unpacked before that"
+        words = phrase(
+            "the gzip stream is damaged ({error}); {n} bytes were unpacked before that", error=error, n=count(unpacked)
+        )
         repairs.append(Remark("gzip_damaged", words, {"unpacked_bytes": unpacked}))
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from perfmagic.base.units import plural, size
+from perfmagic.base.language import counted
+from perfmagic.base.units import size
 from perfmagic.trace.columns import MOST_BYTES, NONE, Bool, Int64, Remark
 from perfmagic.trace.correlate import forward_rows
 from perfmagic.trace.kineto.gathered import (
@@ -61,7 +62,11 @@ def repair_times(times: Times, pairs: Sequence[PairEnd], repairs: list[Remark]) 
     times.usable &= times.has_start & _near_the_others(times.start_ns, times.has_start)
     lost = int((~times.usable).sum())
     if lost:
-        words = f"{plural(lost, 'record')} without a time, or a day away from all others, left out"
+        words = counted(
+            lost,
+            "{n} record without a time, or a day away from all others, left out",
+            "{n} records without a time, or a day away from all others, left out",
+        )
         repairs.append(Remark("no_time", words, {"n_records": lost}))
     _close_pairs(pairs, times, repairs)
     _repair_durations(times, repairs)
@@ -95,10 +100,18 @@ def _close_pairs(pairs: Sequence[PairEnd], times: Times, repairs: list[Remark]) 
         last_ns = int(times.start_ns[times.usable].max())
         times.dur_ns[left_open], times.has_dur[left_open] = last_ns - times.start_ns[left_open], True
         times.repaired[left_open] = True
-        words = f"{plural(len(left_open), 'begun event')} without an end, ended with the last record"
+        words = counted(
+            len(left_open),
+            "{n} begun event without an end, ended with the last record",
+            "{n} begun events without an end, ended with the last record",
+        )
         repairs.append(Remark("no_end", words, {"n_events": len(left_open)}))
     if unmatched:
-        words = f"{plural(unmatched, 'end event')} without a beginning, left out"
+        words = counted(
+            unmatched,
+            "{n} end event without a beginning, left out",
+            "{n} end events without a beginning, left out",
+        )
         repairs.append(Remark("no_beginning", words, {"n_events": unmatched}))
 
 
@@ -106,8 +119,14 @@ def _repair_durations(times: Times, repairs: list[Remark]) -> None:
     spans, start_ns, dur_ns = times.usable & times.spans, times.start_ns, times.dur_ns
     without, negative, endless = spans & ~times.has_dur, spans & (dur_ns < 0), spans & (dur_ns > DAY_NS)
     times.repaired |= without | negative | endless
-    _set_zero(without, dur_ns, "no_duration", "without a duration", repairs)
-    _set_zero(negative & ~without, dur_ns, "negative_duration", "with a negative duration", repairs)
+    if n := _set_zero(without, dur_ns):
+        words = counted(n, "{n} record without a duration, set to 0", "{n} records without a duration, set to 0")
+        repairs.append(Remark("no_duration", words, {"n_records": n}))
+    if n := _set_zero(negative & ~without, dur_ns):
+        words = counted(
+            n, "{n} record with a negative duration, set to 0", "{n} records with a negative duration, set to 0"
+        )
+        repairs.append(Remark("negative_duration", words, {"n_records": n}))
     endless &= ~without
     dur_ns[~spans] = 0
     if endless.any():
@@ -115,15 +134,18 @@ def _repair_durations(times: Times, repairs: list[Remark]) -> None:
         last_ns = int(max((start_ns + dur_ns)[sane].max(initial=start_ns[endless].max()), start_ns[endless].max()))
         dur_ns[endless] = last_ns - start_ns[endless]
         n = int(endless.sum())
-        words = f"{plural(n, 'duration')} of more than a day, cut at the end of the records"
+        words = counted(
+            n,
+            "{n} duration of more than a day, cut at the end of the records",
+            "{n} durations of more than a day, cut at the end of the records",
+        )
         repairs.append(Remark("endless_duration", words, {"n_records": n}))
 
 
-def _set_zero(rows: Bool, dur_ns: Int64, kind: str, what: str, repairs: list[Remark]) -> None:
-    n_records = int(rows.sum())
+def _set_zero(rows: Bool, dur_ns: Int64) -> int:
+    """How many it set to 0."""
     dur_ns[rows] = 0
-    if n_records:
-        repairs.append(Remark(kind, f"{plural(n_records, 'record')} {what}, set to 0", {"n_records": n_records}))
+    return int(rows.sum())
 
 
 MOST_DEVICES = 2**31 - 1
@@ -192,7 +214,12 @@ def _drop_impossible(tables: dict[int, Columns], lost: int, repairs: list[Remark
         sizes[impossible] = NONE
         lost += int(impossible.sum())
     if lost:
-        words = f"{plural(lost, 'size or count', 'sizes or counts')} beyond {size(MOST_BYTES)}, left out"
+        words = counted(
+            lost,
+            "{n} size or count beyond {most}, left out",
+            "{n} sizes or counts beyond {most}, left out",
+            most=size(MOST_BYTES),
+        )
         repairs.append(Remark("impossible_size", words, {"n": lost}))
     far = 0
     for table, name in (
@@ -208,7 +235,13 @@ def _drop_impossible(tables: dict[int, Columns], lost: int, repairs: list[Remark
             devices[impossible] = NONE
             far += int(impossible.sum())
     if far:
-        words = f"{plural(far, 'device number')} beyond {MOST_DEVICES}, read as {NONE}"
+        words = counted(
+            far,
+            "{n} device number beyond {most}, read as {none}",
+            "{n} device numbers beyond {most}, read as {none}",
+            most=MOST_DEVICES,
+            none=NONE,
+        )
         repairs.append(Remark("impossible_device", words, {"n": far}))
 
 

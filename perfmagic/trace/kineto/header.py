@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from perfmagic.base.language import phrase
 from perfmagic.trace.columns import Remark
 from perfmagic.trace.kineto.decode import Header
 from perfmagic.trace.model import Cell, DeviceInfo, TraceMeta
@@ -61,7 +62,11 @@ def restored(header: Header, repairs: list[Remark]) -> Restored | None:
     try:
         schema = typed(block, _Schema).schema
         if schema != EXPORT_SCHEMA:
-            words = f"the perfmagic part has schema {schema}, this version reads {EXPORT_SCHEMA}; it was left out"
+            words = phrase(
+                "the perfmagic part has schema {schema}, this version reads {known}; it was left out",
+                schema=schema,
+                known=EXPORT_SCHEMA,
+            )
             repairs.append(Remark("own_part_schema", words))
             return None
         # raises ValueError for what does not fit
@@ -75,7 +80,7 @@ def restored(header: Header, repairs: list[Remark]) -> Restored | None:
             {key: getattr(meta, key) for key in known}, own.devices, marks, None if own.cell is None else Cell(own.cell)
         )
     except ValueError as error:
-        words = f"the perfmagic part is damaged ({error}) and was left out"
+        words = phrase("the perfmagic part is damaged ({error}) and was left out", error=error)
         repairs.append(Remark("own_part_damaged", words))
         return None
 

@@ -7,7 +7,6 @@ notebook's kernel is no place for either. Where it cannot be started or is lost,
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import queue
@@ -30,7 +29,8 @@ ALONE_BYTES = 24 << 20  # of text that is read before a helper pays: it takes ab
 _WAITING = 2  # chunks that stand ready for the helper
 _FRAME = struct.Struct("<qq")  # a chunk's number and length
 _GREETING = b"perfmagic"  # before the columns: tells them from what else may print
-_PROGRAM = """import sys
+_PROGRAM = """import gc, sys
+gc.disable()
 sys.path[:] = {path!r}
 from perfmagic.trace.kineto.helper import serve
 from perfmagic.trace.kineto.tables import Tables
@@ -143,7 +143,6 @@ class TakesChunks(Protocol):
 
 def serve(tables: TakesChunks) -> None:
     """The helper's side: chunks from standard input to its end, then columns to standard output."""
-    gc.disable()
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     sys.stdout = sys.stderr  # nothing else may print into the columns
     source = sys.stdin.buffer

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from perfmagic.base.errors import TraceError
-from perfmagic.base.units import count, duration, plural
+from perfmagic.base.language import counted, phrase
+from perfmagic.base.units import count, duration
 from perfmagic.trace.columns import HostKind, Remark
 from perfmagic.trace.kineto.blocks import blocks_of
 from perfmagic.trace.kineto.decode import UNSOUND, Header, SoundFile, decoded
@@ -188,7 +189,13 @@ def _cut_names(names: list[str], repairs: list[Remark]) -> list[str]:
     if longest <= MOST_CHARACTERS:
         return names
     n = sum(len(name) > MOST_CHARACTERS for name in names)
-    words = f"{plural(n, 'name')} of up to {count(longest)} characters cut to {count(MOST_CHARACTERS)}"
+    words = counted(
+        n,
+        "{n} name of up to {longest} characters cut to {most}",
+        "{n} names of up to {longest} characters cut to {most}",
+        longest=count(longest),
+        most=count(MOST_CHARACTERS),
+    )
     repairs.append(Remark("long_name", words, {"n": n, "longest": longest}))
     return [name[:MOST_CHARACTERS] for name in names]
 
@@ -197,12 +204,17 @@ def _notes(tables: Tables, n_ops: int, n_calls: int, n_host_ops: int) -> list[Re
     """What was not recorded, and the overhead of the profiler."""
     notes, gathered = [], tables.gathered
     if n_ops and not n_calls:
-        notes.append(Remark("no_launches", "no launch was recorded: when ops were queued is unknown"))
+        notes.append(Remark("no_launches", phrase("no launch was recorded: when ops were queued is unknown")))
     if n_ops and not n_host_ops:
-        notes.append(Remark("no_host_ops", "no host operator was recorded: what Python did is unknown"))
+        notes.append(Remark("no_host_ops", phrase("no host operator was recorded: what Python did is unknown")))
     if gathered.overheads:
         took_ns, n = round(gathered.overhead_us * 1000), gathered.overheads
-        words = f"profiler overhead: {duration(took_ns)} of host time in {plural(n, 'record')}"
+        words = counted(
+            n,
+            "profiler overhead: {time} of host time in {n} record",
+            "profiler overhead: {time} of host time in {n} records",
+            time=duration(took_ns),
+        )
         notes.append(Remark("profiler_overhead", words, {"host_ns": took_ns, "n_records": n}))
     return notes
 

@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 
 from perfmagic.base.errors import TraceError
-from perfmagic.base.units import count, plural
+from perfmagic.base.language import counted, phrase
+from perfmagic.base.units import count
 from perfmagic.trace.columns import NONE, Remark
 from perfmagic.trace.kineto.decode import EVENT_TYPES, Chunk, CounterArgs, Event, Header, Instant, Loose, Unread
 from perfmagic.trace.typed import all_printable
@@ -90,7 +91,7 @@ class _Repairs:
 
     def remarks(self) -> list[Remark]:
         """Everything that was repaired."""
-        return [*self.once, *(Remark(kind, plural(n, *_WORDS[kind]), {"n": n}) for kind, n in self.counts.items())]
+        return [*self.once, *(Remark(kind, counted(n, *DAMAGE[kind]), {"n": n}) for kind, n in self.counts.items())]
 
     def printable(self, value: Any) -> Any:
         """The value without halves of surrogate pairs, which are counted."""
@@ -100,16 +101,17 @@ class _Repairs:
         return text
 
 
-_WORDS = {
-    "nan": ("event with a bare nan or inf was repaired", "events with a bare nan or inf were repaired"),
-    "quote": ("name with an unescaped quote was repaired", "names with unescaped quotes were repaired"),
-    "comma": ("trailing comma was removed", "trailing commas were removed"),
-    "control": ("event with raw control characters was read", "events with raw control characters were read"),
-    "lost": ("damaged event was left out", "damaged events were left out"),
-    "surrogate": ("text had a lone surrogate, now “\ufffd”", "texts had lone surrogates, now “\ufffd”"),
-    "text": ("number written as text was read", "numbers written as text were read"),
-    "name": ("event without a name is shown as “(no name)”", "events without a name are shown as “(no name)”"),
-    "number": ("field that is no number was ignored", "fields that are no numbers were ignored"),
+# What was repaired: one and many.
+DAMAGE = {
+    "nan": ("{n} event with a bare nan or inf was repaired", "{n} events with a bare nan or inf were repaired"),
+    "quote": ("{n} name with an unescaped quote was repaired", "{n} names with unescaped quotes were repaired"),
+    "comma": ("{n} trailing comma was removed", "{n} trailing commas were removed"),
+    "control": ("{n} event with raw control characters was read", "{n} events with raw control characters were read"),
+    "lost": ("{n} damaged event was left out", "{n} damaged events were left out"),
+    "surrogate": ("{n} text had a lone surrogate, now “\ufffd”", "{n} texts had lone surrogates, now “\ufffd”"),
+    "text": ("{n} number written as text was read", "{n} numbers written as text were read"),
+    "name": ("{n} event without a name is shown as “(no name)”", "{n} events without a name are shown as “(no name)”"),
+    "number": ("{n} field that is no number was ignored", "{n} fields that are no numbers were ignored"),
 }
 
 
@@ -139,9 +141,11 @@ def _as_text(data: bytes, repairs: list[Remark]) -> str:
     except UnicodeDecodeError as error:
         text = data.decode(errors="replace")
         n = text.count(chr(0xFFFD))
-        words = (
-            f"the text is not valid UTF-8 at byte {count(error.start)}; "
-            f"{plural(n, 'character was', 'characters were')} replaced"
+        words = counted(
+            n,
+            "the text is not valid UTF-8 at byte {at}; {n} character was replaced",
+            "the text is not valid UTF-8 at byte {at}; {n} characters were replaced",
+            at=count(error.start),
         )
         repairs.append(Remark("not_utf_8", words, {"first_byte": error.start, "n_characters": n}))
         return text
@@ -170,7 +174,7 @@ def _scan(text: str, at: int, done: _Repairs) -> tuple[list[Any], int]:
     while True:
         at = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # matches the empty text
         if at >= len(text):
-            words = f"the file ends before the list of events is closed; {_whole(rows)}"
+            words = phrase("the file ends before the list of events is closed; {whole}", whole=_whole(rows))
             done.once.append(Remark("list_not_closed", words, {"n_events": len(rows)}))
             return rows, at
         if text[at] == "]":
@@ -182,7 +186,8 @@ def _scan(text: str, at: int, done: _Repairs) -> tuple[list[Any], int]:
             match = _BOUNDARY.search(text, at) or _LAST_END.search(text, at)
             end = match.end() if match else None
             if end is None:
-                words = f"the file ends in the middle of event {count(len(rows) + 1)}; {_whole(rows)}"
+                n = count(len(rows) + 1)
+                words = phrase("the file ends in the middle of event {n}; {whole}", n=n, whole=_whole(rows))
                 done.once.append(Remark("cut_in_event", words, {"n_events": len(rows)}))
                 return rows, len(text)
             row, at = _repaired(text[at:end], done), end
@@ -193,7 +198,7 @@ def _scan(text: str, at: int, done: _Repairs) -> tuple[list[Any], int]:
 
 
 def _whole(rows: list[Any]) -> str:
-    return plural(len(rows), "whole event was read", "whole events were read")
+    return counted(len(rows), "{n} whole event was read", "{n} whole events were read")
 
 
 def _repaired(chunk: str, done: _Repairs) -> Any:
@@ -240,7 +245,11 @@ def _header_part(part: str, where: str, done: _Repairs) -> dict[str, Any]:
         if kind:
             done.counts[kind] += 1
         return done.printable(row) if isinstance(row, dict) else {}
-    done.once.append(Remark("header_damaged", f"the part {where} the events is damaged and was left out"))
+    words = {
+        "before": phrase("the part before the events is damaged and was left out"),
+        "after": phrase("the part after the events is damaged and was left out"),
+    }
+    done.once.append(Remark("header_damaged", words[where]))
     return {}
 
 

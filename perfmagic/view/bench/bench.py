@@ -10,13 +10,14 @@ import numpy as np
 
 from perfmagic.analysis.bench.queue_model import FORMULA, QueueModel
 from perfmagic.analysis.bench.result import Quantity
+from perfmagic.analysis.findings.answer import answer_lines, in_row
 from perfmagic.base import terminal, units
 from perfmagic.base.language import chained, counted, phrase, say, translate_term, translated
 from perfmagic.base.numerics.stats import Float64
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, cut_to_columns, prose_width, wrapped
-from perfmagic.view.bench.doc import BenchDoc, Row, bench_doc
-from perfmagic.view.html import framed, image, paragraphs, short
+from perfmagic.view.bench.doc import BenchDoc, Row, Term, bench_doc, terms
+from perfmagic.view.html import PALE, answer_row, answers_table_html, framed, image, paragraphs, short
 from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, Part, draw_distribution, draw_dots, number, rects
 from perfmagic.view.svg.layouts import Picture, alone, in_bytes
 from perfmagic.view.svg.metrics import fitted, in_lines, ticks, width_px
@@ -112,31 +113,6 @@ AFTER_MODEL_PX = 6  # the room to what follows
 LABEL_GAP_PX = 10
 LEAST_STEP_PX = 2.5  # from one op to the next: closer ones are drawn as one box
 BACK_SHARE = 0.4  # of the launches' grey: Python does nothing but learn that all is done
-
-
-@dataclass(frozen=True)
-class Term:
-    """A term of the formula, and from when to when it lasts, in seconds."""
-
-    words: str
-    start_s: float
-    end_s: float
-
-
-def terms(model: QueueModel) -> list[Term]:
-    """What the predicted time is made of, one after the other."""
-    rest = model.n - 1
-    lengths = [(f"t1 = {units.duration_s(model.t1_s)}", model.t1_s)]
-    if rest:
-        words = f"{units.count(rest)} · max(t1, t2) = {units.count(rest)} · {units.duration_s(model.pace_s)}"
-        lengths.append((words, rest * model.pace_s))
-    lengths += [(f"t2 = {units.duration_s(model.t2_s)}", model.t2_s)]
-    lengths += [(f"t3 = {units.duration_s(model.t3_s)}", model.t3_s)]
-    parts, at_s = [], 0.0
-    for words, length_s in lengths:
-        parts.append(Term(words, at_s, at_s + length_s))
-        at_s += length_s
-    return parts
 
 
 def draw_queue_model(canvas: Canvas, model: QueueModel, y: float, px_per_s: float, plot_px: float) -> float:
@@ -295,10 +271,19 @@ def draw_bench(canvas: Canvas, doc: BenchDoc, *, header: bool) -> float:
         shown = fitted(doc.rest, canvas.width_px - width_px(doc.lead, 14, bold=True) - 8, 13)
         canvas.run(0, 18, Part(doc.lead, size=14, bold=True), Part(shown, "ink2", 13, gap_px=8))
         y = 30.0
+        for words in _below_headline(doc):
+            canvas.text(0, y + 8, fitted(words, canvas.width_px, 12), "ink2", size=12)
+            y += 18
     if doc.returns_s is not None:
         y = _draw_bars(canvas, doc, y)
     y = _draw_table(canvas, doc, y)
     return _draw_method(canvas, doc, y, header=header)
+
+
+def _below_headline(doc: BenchDoc) -> list[str]:
+    """What to do, and what the recorded run says, a line each."""
+    asked = f"→ {doc.answer.action} · {in_row(doc.times)}" if doc.answer is not None else ""
+    return [words for words in (asked, doc.recorded) if words]
 
 
 def _draw_bars(canvas: Canvas, doc: BenchDoc, y: float) -> float:
@@ -519,6 +504,9 @@ def bench_text(doc: BenchDoc) -> str:
     ]
     lines = wrapped(doc.sentence)
     lines += wrapped(doc.failure) if doc.failure else []
+    if doc.answer is not None:
+        lines += answer_lines(1, doc.answer.headline, doc.answer.action, in_row(doc.times))
+    lines += wrapped(doc.recorded)
     lines += ["", *text_lines(Table("", head, rows)), ""] if rows else [""]
     lines.append(one_line(doc.fine_print))
     for warning in doc.warnings:
@@ -547,7 +535,15 @@ def bench_html(doc: BenchDoc) -> str:
     alt = say("Benchmark: {sentence}", sentence=f"{doc.sentence} {_in_words(doc.rows)} {doc.device_label}")
     picture = image(bench_picture(doc), alt) if doc.rows else ""
     below = unfolding(BETWEEN.join(doc.fine_print), doc.details, [f"! {warning}" for warning in doc.warnings])
-    return framed(line + failure + picture + below)
+    return framed(line + failure + _asked_html(doc) + picture + below)
+
+
+def _asked_html(doc: BenchDoc) -> str:
+    """What to do, and what the recorded run says."""
+    answer = doc.answer
+    rows = [answer_row("1", answer.headline, answer.action, doc.times)] if answer is not None else []
+    recorded = f'<div style="font-size:12px;{PALE}">{short(doc.recorded)}</div>' if doc.recorded else ""
+    return answers_table_html(rows) + recorded
 
 
 def _in_words(rows: Sequence[Row]) -> str:

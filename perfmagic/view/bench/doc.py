@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from perfmagic.analysis.bench.quantity import UNCLEAR, unconfirmed
 from perfmagic.analysis.bench.queue_model import QueueModel
 from perfmagic.analysis.bench.result import BenchSummary, Quantity
+from perfmagic.analysis.findings.answer import Answer, Times, times_of
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND
 from perfmagic.base import units
 from perfmagic.base.language import phrase, say, translated
@@ -53,10 +54,36 @@ class Wait:
 
 
 @dataclass(frozen=True)
+class Term:
+    """A term of the formula, and from when to when it lasts, in seconds."""
+
+    words: str
+    start_s: float
+    end_s: float
+
+
+def terms(model: QueueModel) -> list[Term]:
+    """What the predicted time is made of, one after the other."""
+    rest = model.n - 1
+    lengths = [(f"t1 = {units.duration_s(model.t1_s)}", model.t1_s)]
+    if rest:
+        words = f"{units.count(rest)} · max(t1, t2) = {units.count(rest)} · {units.duration_s(model.pace_s)}"
+        lengths.append((words, rest * model.pace_s))
+    lengths += [(f"t2 = {units.duration_s(model.t2_s)}", model.t2_s)]
+    lengths += [(f"t3 = {units.duration_s(model.t3_s)}", model.t3_s)]
+    parts, at_s = [], 0.0
+    for words, length_s in lengths:
+        parts.append(Term(words, at_s, at_s + length_s))
+        at_s += length_s
+    return parts
+
+
+@dataclass(frozen=True)
 class BenchDoc:
     """What a benchmark's picture shows.
 
-    lead, rest: the headline, its first part in bold.  returns_s, done_s, span_s: medians, None where not measured;
+    lead, rest: the headline, its first part in bold.  recorded: what one recorded run says.  answer: what it asks for.
+    returns_s, done_s, span_s: medians, None where not measured;
     span_s also where it leaves out streams.
     python_wait: after the cell's last line until the device was done, None where too short to notice.  device_idle: the
     part of done beyond the device span, likewise.
@@ -66,6 +93,8 @@ class BenchDoc:
 
     lead: str
     rest: str
+    recorded: str
+    answer: Answer | None
     rows: tuple[Row, ...]
     returns_s: float | None
     done_s: float | None
@@ -79,6 +108,14 @@ class BenchDoc:
     details: tuple[str, ...]
     warnings: tuple[str, ...]
     failure: str
+
+    @property
+    def times(self) -> Times:
+        """What the answer makes of the recorded run, in words."""
+        if self.answer is None:
+            return Times("", "", "")
+        before, after, sure = times_of(self.answer)
+        return Times(before, after, say(", ").join(filter(None, (sure, say("in one recorded run")))))
 
     @property
     def sentence(self) -> str:
@@ -104,6 +141,8 @@ def bench_doc(result: BenchSummary) -> BenchDoc:
     return BenchDoc(
         lead=lead,
         rest=rest,
+        recorded=_recorded(result),
+        answer=translated(result.answer),
         rows=rows,
         returns_s=result.returns_s,
         done_s=result.done_s,
@@ -123,7 +162,8 @@ def bench_doc(result: BenchSummary) -> BenchDoc:
 def _python_wait(result: BenchSummary) -> Wait | None:
     """What Python did after the cell's last line.
 
-    Below "host-bound" nobody reads that Python waited for the device: there it waits only for the last ops.
+    Below "host-bound" nobody reads that Python waited for the device: there it waits only for the last ops. Where the
+    device decides, the wait costs nothing.
     """
     waits = result.waits
     if waits is None or not _noticeable(waits.python_s, waits.done_s):
@@ -133,7 +173,7 @@ def _python_wait(result: BenchSummary) -> Wait | None:
     if result.supported_verdict == HOST_BOUND:
         return Wait(waits.python_s, say("the last ops execute"), lost=False)
     words = say("waits {time} for the device", time=units.duration_s(waits.python_s))
-    return Wait(waits.python_s, words, lost=True)
+    return Wait(waits.python_s, words, lost=result.supported_verdict != DEVICE_BOUND)
 
 
 def _device_idle(result: BenchSummary) -> Wait | None:
@@ -203,7 +243,7 @@ def _headline(result: BenchSummary, rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _verdict_headline(result: BenchSummary, words: dict[str, str]) -> tuple[str, str]:
-    """The verdict's kind in bold, the rest of its sentence after it; unclear where the samples contradict it."""
+    """The verdict's kind in bold, the times of the samples after it; unclear where the samples contradict it."""
     assert result.verdict is not None
     returns = words["returns"]
     times = phrase("Python is back after {returns}", returns=returns)
@@ -211,10 +251,14 @@ def _verdict_headline(result: BenchSummary, words: dict[str, str]) -> tuple[str,
         times = phrase("Python is back after {returns}, the device after {done}", returns=returns, done=words["done"])
     if not result.supported_verdict:
         return _kind(UNCLEAR), say("{a}; {b}", a=times, b=unconfirmed(result.verdict.kind))
-    kind, rest = result.verdict.kind, result.verdict.detail
-    return _kind(kind), say("{times}; in the recorded run {rest}", times=times, rest=rest) if rest else translated(
-        times
-    )
+    return _kind(result.verdict.kind), translated(times)
+
+
+def _recorded(result: BenchSummary) -> str:
+    """The sentence of the verdict, apart from the samples, which it was not taken from."""
+    if result.verdict is None or not result.supported_verdict or not result.verdict.detail:
+        return ""
+    return say("One recorded run: {rest}", rest=result.verdict.detail)
 
 
 def _kind(kind: str) -> str:

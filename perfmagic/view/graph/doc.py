@@ -69,5 +69,9 @@ class GraphDoc:
         alike: dict[tuple[str, str, int, str], list[LateNode]] = {}
         for row in self.late:
             alike.setdefault((row.name, row.lane, row.line, row.function), []).append(row)
-        more = [f"; {units.count(len(some) - 1)} more on that line" if some[1:] else "" for some in alike.values()]
-        return [some[0].sentence + words for some, words in zip(alike.values(), more, strict=True)]
+        return [
+            say("{sentence}; {n} more on that line", sentence=first.sentence, n=units.count(len(more)))
+            if more
+            else translated(first.sentence)
+            for first, *more in alike.values()
+        ]

@@ -31,7 +31,7 @@ def memory_text(doc: MemoryDoc, *, details: bool) -> str:
     lines += ["", translate_term(short.title), *text_lines(short, shorten=_cut)]
     if doc.change_table.rows:
         lines += ["", translate_term(doc.change_table.title), *text_lines(doc.change_table, shorten=_cut)]
-        lines += [f"  {doc.what_if.note}"] if doc.what_if.note else []
+        lines += [f"  {translated(doc.what_if.note)}"] if doc.what_if.note else []
     lines += [""] if doc.below() else []
     return "\n".join([*lines, *(line for sentence in doc.below() for line in wrapped(sentence, indent=2))])
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perfmagic.analysis.findings.answer import Answers
-from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import job_replay_in_passing
-from perfmagic.analysis.ranks.ranks import Ranks, RankStat
+from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.analysis.ranks.who_waited import MatchedGroup, MatchedMessages
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase, say, sentences, translated

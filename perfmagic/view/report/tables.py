@@ -9,7 +9,7 @@ from typing import Any
 from perfmagic.analysis.findings.answer import list_rest, name_action
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.base import units
-from perfmagic.base.language import chained, phrase, say, translate_term
+from perfmagic.base.language import chained, counted, phrase, say, translate_term
 from perfmagic.base.tables import Cell, Table, cell, whole_name
 from perfmagic.trace.category import CATEGORY_WORDS, Category
 from perfmagic.trace.short_names import short_names
@@ -190,7 +190,9 @@ def syncs_table(report: Mapping[str, Any]) -> Table:
 
 def _sync_words(sync: Mapping[str, Any]) -> str:
     lines = ", ".join(map(str, sync["lines"]))
-    return say("{call}, line {lines}", call=sync["asked_by"], lines=lines) if lines else str(sync["asked_by"])
+    return (
+        say("{call}, line {lines}", call=sync["asked_by"], lines=lines) if lines else translate_term(sync["asked_by"])
+    )
 
 
 # The tables of a report about what a device worked on: by operator and by category.
@@ -351,10 +353,16 @@ def communication_words(report: Mapping[str, Any]) -> str:
     if report["comm_names"] is None:
         return ""
     names = list(short_names(report["communication_kernels"], RULE_LENGTH).values())
-    more = f" and {units.count(len(names) - RULE_NAMES)} more" if len(names) > RULE_NAMES else ""
+    more = phrase(" and {n} more", n=units.count(len(names) - RULE_NAMES)) if len(names) > RULE_NAMES else ""
     shown = ", ".join(names[:RULE_NAMES])
-    matched = f"{units.plural(len(names), 'kernel name')}: {shown}{more}" if names else "no kernel name"
-    return f"As communication count kernels that match {report['comm_names']!r}: {matched}."
+    n_names = counted(
+        len(names), "{n} kernel name: {names}{more}", "{n} kernel names: {names}{more}", names=shown, more=more
+    )
+    return say(
+        "As communication count kernels that match {pattern}: {names}.",
+        pattern=repr(report["comm_names"]),
+        names=n_names if names else phrase("no kernel name"),
+    )
 
 
 def _time(device: Mapping[str, Any], where: str) -> Table:
@@ -408,7 +416,7 @@ def _collectives(device: Mapping[str, Any], where: str) -> Table:
             ("bus bandwidth", rate_cell, "bus_bytes_per_s"),
         ),
     )
-    note = "; ".join(note["words"] for note in device["notes"])
+    note = chained("{a}; {b}", (note["words"] for note in device["notes"]))
     return named_table(translate_term("Collectives") + where, head, rows, "collective", note)
 
 

@@ -10,7 +10,7 @@ from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.ranks.jobs import mixed_jobs
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.base import units
-from perfmagic.base.language import translated
+from perfmagic.base.language import say, translated
 from perfmagic.base.tables import Table, markdown_table, markdown_text, text_lines
 from perfmagic.base.terminal import escaped, wrapped
 from perfmagic.trace.model import Trace
@@ -46,7 +46,7 @@ class TraceOf(Protocol):
 
 def mixed_words(results: Sequence[TraceOf]) -> str:
     """Which jobs the files are of, where it is more than one; "" else."""
-    return "".join(finding.sentence for finding in mixed_jobs([result.trace for result in results]))
+    return "".join(translated(finding.sentence) for finding in mixed_jobs([result.trace for result in results]))
 
 
 def report_text(doc: TimelineDoc, report: Mapping[str, Any], answers: str = "") -> str:
@@ -87,21 +87,26 @@ def files_text(results: Sequence[TraceOf], of_jobs: Sequence[str] = ()) -> str:
 
 
 def markdown(
-    title: str, header: str, findings: Sequence[Finding], trust: Sequence[str], report: Mapping[str, Any]
+    title: str, header: Sequence[str], findings: Sequence[Finding], trust: Sequence[str], report: Mapping[str, Any]
 ) -> str:
     """One trace as GitHub's Markdown."""
     shown = report["answers"]
-    parts = [f"## {markdown_text(title)}", f"**{markdown_text(shown['decides'])}**", markdown_text(header)]
+    parts = [
+        f"## {markdown_text(title)}",
+        f"**{markdown_text(shown['decides'])}**",
+        markdown_text(" · ".join(map(translated, header))),
+    ]
     said = (report["phase_headline"], windows_words(report), communication_words(report))
     parts += [markdown_text(words) for words in said if words]
     answers = answers_table(report)
     parts += [markdown_table(answers)] if answers.rows or answers.note else []
     parts += [markdown_text(f"! {warning}") for warning in shown["warnings"]]
     if findings:
-        parts.append("\n".join(f"{'   ' * finding.depth}- {markdown_text(finding.sentence)}" for finding in findings))
+        lines = (f"{'   ' * finding.depth}- {markdown_text(translated(finding.sentence))}" for finding in findings)
+        parts.append("\n".join(lines))
     parts += [markdown_table(table) for table in report_tables(report, MARKDOWN_ROWS)]
     if trust:
-        parts.append("**Trust**\n\n" + "\n".join(f"- {markdown_text(sentence)}" for sentence in trust))
+        parts.append(f"**{say('Trust')}**\n\n" + "\n".join(f"- {markdown_text(translated(words))}" for words in trust))
     return "\n\n".join(parts) + "\n"
 
 
@@ -114,10 +119,10 @@ def ranks_markdown(results: Sequence[TraceOf], jobs: Sequence[RanksDoc]) -> str:
     for doc in jobs:
         summary = ranks_summary(doc)
         answers = answers_table({"answers": translated(doc.answers).to_dict()})
-        lines = [f"{i}. {markdown_text(finding.sentence)}" for i, finding in enumerate(doc.findings, 1)]
+        lines = [f"{i}. {markdown_text(translated(finding.sentence))}" for i, finding in enumerate(doc.findings, 1)]
         opened = f"<details><summary>{summary.findings_words}</summary>"
         parts += [
-            "## Ranks",
+            f"## {say('Ranks')}",
             f"**{markdown_text(summary.total)} · {markdown_text(''.join(summary.decider))}**",
             markdown_text(summary.about),
             *([markdown_table(answers)] if answers.rows or answers.note else []),

@@ -207,9 +207,9 @@ class Canvas:
         extra += f";stroke-linecap:{cap}" if cap else ""
         self._elements.append(f'<path class="{self._class("stroke", tone, extra)}" d="{data}"/>')
 
-    def hatch_lost(self, data: str) -> None:
-        """Lost time: red lines falling to the right, over a path."""
-        self._hatch(data, "wait", turn=-45, width=1.0, opacity=0.55)
+    def hatch_lost(self, data: str, token: str = "wait") -> None:
+        """Lost time: red lines falling to the right, over a path.  token: another colour, where none is lost."""
+        self._hatch(data, token, turn=-45, width=1.0, opacity=0.55)
 
     def hatch_waiting(self, data: str, token: str) -> None:
         """Queued and held: lines in the ink of the class, rising to the right, over a path."""

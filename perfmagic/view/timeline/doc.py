@@ -1,4 +1,4 @@
-"""A timeline as a document: all that any renderer draws, immutable and without pixels."""
+"""A timeline as a document: everything that renderers draw, immutable and without pixels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from perfmagic.view.timeline.lanes import CellLane, DeviceGroup, Flag, HostOpsLa
 
 TITLE = "critical path"
 WORDS = 4  # kinds that a line of text names
-# the colour of each kind; what is not here is neither Python's nor a device's: "rule"
+# the colour of each kind; other kinds, neither Python's nor a device's, get "rule"
 _TOKENS = {
     "Python": "host1",
     "launches and calls": "launch",
@@ -47,16 +47,16 @@ _TOKENS = {
 
 
 def critical_path_shares(trace: Trace, comm_names: str | None = None) -> tuple[Share, ...]:
-    """The kinds of the path by length, with their colours; empty where the record does not say."""
+    """The kinds of the path by length, with their colours; empty if the record has no path."""
     return as_shares(path_shares(trace, comm_names))
 
 
 def path_lane(trace: Trace, comm_names: str | None = None) -> PathLane | None:
-    """The path in time, neighbours of one kind on one stream as one part; None where the record does not say."""
+    """The path over time, neighbours of one kind on one stream joined; None if the record has no path."""
     path = drawn_path(trace, comm_names)
     if path is None or not len(path):
         return None
-    # between ops of one stream a part may be another op's: to a reader it is the same part
+    # neighbouring parts may belong to two ops of one stream: to a reader they are one part
     device = np.where(path.op == NONE, NONE, trace.ops.device[path.op])
     stream = np.where(path.op == NONE, NONE, trace.ops.stream[path.op])
     key = np.column_stack((path.share, device, stream))
@@ -89,8 +89,8 @@ class Header:
 
     total_ns: the window drawn.  device_label: what ran; a simulated device says so, and its pace.  n_ops: device ops.
     n_host_ops: operators on the host.  busy_frac: how busy the device was, of several the busiest.  busy_of: what that
-    is a share of, "the cell" or, of a file, "its extent".  whole_frac: the same of all that is drawn.  n_devices: that
-    executed ops.  queue_max: the deepest queue.  memory_peak: the most bytes allocated on one device, 0 where that is
+    is a share of, "the cell" or, for a file, "its extent".  whole_frac: its share of the window drawn.  n_devices:
+    those that executed ops.  queue_max: the deepest queue.  memory_peak: the most bytes allocated on one device, 0 if
     not recorded.  n_steps: marked training steps.
     """
 
@@ -133,7 +133,7 @@ class Header:
 
     @property
     def busy(self) -> str:
-        """How busy, of what: "busy 96 % of the cell"; of a file "busy 50 % of the record, 96 % of its extent"."""
+        """How busy, and of what: "busy 96 % of the cell"; for a file "busy 50 % of the record, 96 % of its extent"."""
         share, whole = units.percent(self.busy_frac), units.percent(self.whole_frac)
         of_file = self.busy_of == ITS_EXTENT
         if of_file and share != whole:
@@ -152,12 +152,12 @@ class Header:
 class TimelineDoc:
     """What was queued and what was executed, ready to be drawn.
 
-    start_ns, end_ns: the window.  names: as they are read, by their number in the trace.  cell: None where there are no
-    line marks.  threads: operators in flame order.  groups: one a device.  trust: how far the record can be believed,
-    in sentences, notes of the capture among them.  failure: "" or how the cell ended.
-    returned_ns: when the cell's last line gave control back, None for files.  path: what the critical path of the whole
-    run consists of, empty where the record does not say.  path_lane: where in time, None where it does not.
-    answers: who decides and what to do, None where nobody asked.
+    start_ns, end_ns: the window.  names: as people read them, by their number in the trace.  cell: None without line
+    marks.  threads: operators in flame order.  groups: one per device.  trust: how far the record can be trusted, in
+    sentences, with notes of the capture.  failure: "" or how the cell ended.
+    returned_ns: when the cell's last line returned, None for files.  path: what the critical path of the whole run
+    consists of, empty if the record has no path.  path_lane: the path over time, or None.
+    answers: what decides and what to do, None if nobody asked.
     """
 
     start_ns: int
@@ -204,23 +204,23 @@ def timeline_doc(
     start_ns, end_ns: the window; the trace's own by default, widened to hold every device op.
     comm_names: a regular expression that says which kernels are communication, None for the default rule.
     """
-    start, end = _window(trace, start_ns, end_ns)
+    start, end = _choose_window(trace, start_ns, end_ns)
     whole = (start_ns, end_ns) == (None, None)
     devices = [d for d in trace.device_ids if device is None or d == device]
     groups = tuple(device_group(trace, d, start, end, comm_names) for d in devices)
     return TimelineDoc(
         start_ns=start,
         end_ns=end,
-        header=_header(trace, groups, start, end),
+        header=_build_header(trace, groups, start, end),
         findings=tuple(f for f in findings if device is None or f.device in (None, NONE, device)),
         names=shown_names(trace),
         cell=cell_lane(trace, start, end),
         threads=host_ops_lanes(trace, start, end),
         launches=launch_lane(trace, syncs(trace), start, end),
         groups=groups,
-        flags=_flags(trace, groups),
+        flags=_find_flags(trace, groups),
         trust=full_trust(trace, comm_names).sentences,
-        failure=_failure(trace),
+        failure=_describe_failure(trace),
         returned_ns=trace.meta.returned_ns,
         origin=trace.meta.origin,
         path=critical_path_shares(trace, comm_names) if whole else (),
@@ -229,24 +229,24 @@ def timeline_doc(
     )
 
 
-def _window(trace: Trace, start_ns: int | None, end_ns: int | None) -> tuple[int, int]:
-    """The window asked for; by default the trace's own, widened to all device ops, at least 1 ns long."""
+def _choose_window(trace: Trace, start_ns: int | None, end_ns: int | None) -> tuple[int, int]:
+    """The requested window; by default the trace's own, widened to all device ops, at least 1 ns long."""
     ops = trace.ops
     start = int(ops.start_ns.min(initial=trace.meta.start_ns)) if start_ns is None else start_ns
-    # a last op without length is inside too: the window is half-open
+    # the window is half-open: it must hold a last op of no length, too
     last = max(int(ops.end_ns.max(initial=trace.meta.end_ns)), int(ops.start_ns.max(initial=start)) + 1)
     end = last if end_ns is None else end_ns
     return start, max(end, start + 1)
 
 
-def _header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns: int) -> Header:
+def _build_header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns: int) -> Header:
     host = trace.host_ops
     seen = (host.end_ns > start_ns) & (host.start_ns < end_ns)
     marks = np.unique(host.name[seen & (host.kind == HostKind.ANNOTATION)])
     busiest = max(groups, key=lambda group: group.busy_ns, default=None)
     return Header(
         total_ns=end_ns - start_ns,
-        device_label=_device_label(trace, groups),
+        device_label=_label_devices(trace, groups),
         n_ops=sum(g.n_ops for g in groups),
         n_host_ops=int(np.count_nonzero(seen & (host.kind == HostKind.OP))),
         busy_frac=busiest.busy_frac if busiest else 0.0,
@@ -260,15 +260,15 @@ def _header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns
     )
 
 
-def _device_label(trace: Trace, groups: tuple[DeviceGroup, ...]) -> str:
+def _label_devices(trace: Trace, groups: tuple[DeviceGroup, ...]) -> str:
     infos = [trace.device_info(group.device) for group in groups] or trace.meta.devices
     none = phrase("no device recorded") if trace.meta.returned_ns is None else phrase("no device")
     label = devices_label(infos) or none
     return phrase("predicted, not recorded: {label}", label=label) if trace.meta.predicted else label
 
 
-def _flags(trace: Trace, groups: tuple[DeviceGroup, ...]) -> tuple[Flag, ...]:
-    """The two moments of a small cell: Python had queued all of it, the device had done all of it."""
+def _find_flags(trace: Trace, groups: tuple[DeviceGroup, ...]) -> tuple[Flag, ...]:
+    """The two moments of a small cell: Python had queued everything, the device had done everything."""
     launched = trace.ops.launch != NONE
     n_ops = sum(g.n_ops for g in groups)
     if trace.meta.returned_ns is None or not launched.any() or not 0 < n_ops <= FEW_OPS:
@@ -278,7 +278,7 @@ def _flags(trace: Trace, groups: tuple[DeviceGroup, ...]) -> tuple[Flag, ...]:
     return Flag(queued_ns, "Python has queued everything"), Flag(finished_ns, "the device has finished")
 
 
-def _failure(trace: Trace) -> str:
+def _describe_failure(trace: Trace) -> str:
     meta = trace.meta
     if not meta.failed:
         return ""
@@ -288,12 +288,12 @@ def _failure(trace: Trace) -> str:
 
 # The sentences of a timeline, put together once for text, HTML and SVG.
 
-AT_ONCE = 6  # findings that are shown; the others open, or are said to be there
-MAX_ALT = 400  # characters; a longer one holds other people's names
+AT_ONCE = 6  # findings that are shown at first; the others unfold, or are counted
+MAX_ALT = 400  # characters; only long names from a file make it longer
 
 
 def alt_text(doc: TimelineDoc) -> str:
-    """The picture in one sentence, for those who cannot see it."""
+    """The picture in one sentence, for people who cannot see it."""
     first, *parts = translated(doc.header.parts)
     if doc.launches is not None and len(doc.launches.blocked_start_ns):
         blocked_ns = int((doc.launches.blocked_end_ns - doc.launches.blocked_start_ns).sum())
@@ -306,7 +306,7 @@ def alt_text(doc: TimelineDoc) -> str:
 
 def shape_words(shape: LaunchShape) -> tuple[str, str]:
     """A launch shape in two parts: "4,096 × 8 blocks" and "of 256 threads, 48 registers, 16.4 kB shared"."""
-    grid, block = _extent(shape.grid), _extent(shape.block)
+    grid, block = _trim_dimensions(shape.grid), _trim_dimensions(shape.block)
     parts = [say("of {n} threads", n=block)]
     parts += [say("{n} registers", n=units.count(shape.registers))] if shape.registers else []
     parts += [say("{size} shared", size=units.size(shape.shared_bytes))] if shape.shared_bytes else []
@@ -314,18 +314,18 @@ def shape_words(shape: LaunchShape) -> tuple[str, str]:
     return blocks, say(", ").join(parts)
 
 
-def _extent(dimensions: tuple[int, int, int]) -> str:
+def _trim_dimensions(dimensions: tuple[int, int, int]) -> str:
     """The dimensions up to the last that is not 1."""
     last = max((i for i, n in enumerate(dimensions) if n > 1), default=0)
     return " × ".join(units.count(n) for n in dimensions[: last + 1])
 
 
 def cost_words(finding: Finding, busy_frac: float) -> str:
-    """The left column of a finding: "race", time that could be won, "no time lost", nothing where it is not known.
+    """The left column of a finding: "race", the time that could be saved, "no time lost", or "" if not known.
 
-    That time is what its change gains where that is predicted, with "≤" where it is a bound; else what it cost.
+    That time is what its change gains, if predicted, with "≤" for a bound; else what it cost.
 
-    Of a verdict with nothing to win, how busy the device is: busy_frac, as the first line has it.
+    A verdict with nothing to save shows how busy the device is: busy_frac, as in the first line.
     """
     if finding.is_wrong:
         return translate_term(ALARM)
@@ -339,25 +339,25 @@ def cost_words(finding: Finding, busy_frac: float) -> str:
 
 
 def trust_words(doc: TimelineDoc) -> tuple[str, tuple[str, ...]]:
-    """The fine print: what stands in its one line, and the sentences behind "more", none where the line has all."""
+    """The fine print: its one line, and the sentences behind "more", none if the line holds all."""
     first, *more = translated(doc.trust) or ("",)
     n_more = counted(len(more), "{n} more note", "{n} more notes")
     return (f"{first} · {translated(n_more)}" if more else first), tuple(more)
 
 
 def rest_words(finding: Finding) -> str:
-    """What follows the cause: the detail, which begins with what joins it, and advice where it is certain."""
+    """What follows the cause: the detail, which begins with its own punctuation, and advice if it is certain."""
     return translated(finding.rest)
 
 
 def only_sentence(first: str, answers: Answers) -> str:
-    """The first finding's sentence where there is neither an answer nor a fact, and no warning says it; else ""."""
+    """The first finding's sentence if there is neither an answer nor a fact, and no warning says it; else ""."""
     cause, _, rest = first.partition(say(": "))
     reason = rest.partition(say(". "))[0]
     warned = any(
         warning.lower().startswith(cause.lower()) or (reason and reason in warning) for warning in answers.warnings
     )
-    known = warned or cause == translate_term(STALLED)  # who decides says that the device stood still
+    known = warned or cause == translate_term(STALLED)  # the decider says that the device stood still
     return "" if known or answers.answers or answers.also_seen else first
 
 
@@ -368,7 +368,7 @@ Window = tuple[int, int]  # ns of the trace
 
 @dataclass(frozen=True)
 class Seen:
-    """One state.  asked: the window Python wants shown.  view, selection: as the views report.  name, line: marked."""
+    """One state.  asked: the window that Python wants shown.  view, selection: as views report.  name, line: marked."""
 
     asked: Window | None = None
     view: Window | None = None
@@ -378,7 +378,7 @@ class Seen:
 
 
 class ViewState:
-    """The current state, and who wants to know of changes that Python makes."""
+    """The current state, and who listens to changes that Python makes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -399,12 +399,12 @@ class ViewState:
         self._change(name=name, line=line)
 
     def report(self, view: Window | None, selection: Window | None) -> None:
-        """A view tells what it shows; nobody is called."""
+        """A view reports what it shows; no listener is called."""
         with self._lock:
             self._seen = replace(self._seen, view=view, selection=selection)
 
     def listen(self, listener: Callable[[Seen], None]) -> Callable[[], None]:
-        """Call on every change Python makes; gives what ends it."""
+        """Call `listener` on every change that Python makes; returns what ends it."""
         with self._lock:
             self._listeners.append(listener)
 

@@ -49,16 +49,17 @@ class _Detail:
 
 def flame_svg(flame: Flame) -> str:
     """The picture, 1000 px wide, light and dark, with the whole name and the times of each box as its tooltip."""
-    return alone(partial(_draw_flame, flame, _Detail(LEAST_PX, titles=True)), flame.sentence).svg
+    return alone(partial(_draw_flame, flame, _Detail(LEAST_PX, titles=True)), translated(flame.sentence)).svg
 
 
 def flame_html(flame: Flame) -> str:
     """The picture as an image; survives sanitisers. Where it would be too large, more boxes are merged."""
-    return framed(image(first_fit(_smaller_and_smaller(flame), MAX_BYTES), flame.sentence))
+    return framed(image(first_fit(_smaller_and_smaller(flame), MAX_BYTES), translated(flame.sentence)))
 
 
 def _smaller_and_smaller(flame: Flame) -> Iterator[Picture]:
     """Wider boxes in narrow layouts first, then fewer of these, then wider boxes: most readers see the widest one."""
+    sentence = translated(flame.sentence)
 
     def draw(canvas: Canvas, least_px: float, narrow_px: float) -> float:
         least_px = least_px if canvas.width_px == WIDTH_PX else narrow_px
@@ -69,9 +70,9 @@ def _smaller_and_smaller(flame: Flame) -> Iterator[Picture]:
         *((widths_px, LEAST_PX, 2.0) for widths_px in (WIDTHS_PX, *FEWER_WIDTHS_PX)),
         *((FEWER_WIDTHS_PX[-1], least_px, 2 * least_px) for least_px in (1.0, 2.0)),
     ):
-        yield laid_out(partial(draw, least_px=least_px, narrow_px=narrow_px), flame.sentence, widths_px)
+        yield laid_out(partial(draw, least_px=least_px, narrow_px=narrow_px), sentence, widths_px)
     for least_px in (1.0, 2.0, 4.0, 8.0, 16.0):
-        yield alone(partial(draw, least_px=least_px, narrow_px=least_px), flame.sentence)
+        yield alone(partial(draw, least_px=least_px, narrow_px=least_px), sentence)
 
 
 def _draw_flame(flame: Flame, detail: _Detail, canvas: Canvas) -> float:
@@ -137,7 +138,7 @@ def _label(box: _Box, max_px: float) -> str:
     """As much as fits of the function, the end of its place, and its time."""
     if box.path is None:
         return fitted(say("{n} more", n=units.count(box.n_paths)), max_px, 10)
-    name, time = box.path.name, units.duration(box.total_ns)
+    name, time = translated(box.path.name), units.duration(box.total_ns)
     if place := _PLACE.match(name):
         name = f"{place['function']} ({place['place']}){name[place.end() :]}"
     bold = box.path.kind == THREAD
@@ -160,7 +161,7 @@ def _tooltip(flame: Flame, box: _Box) -> str:
     if path.kind != THREAD:
         own = units.duration(path.self_ns)
         alone = translated(counted(path.n_calls, "{own} itself · {n} call", "{own} itself · {n} calls", own=own))
-    return f"{path.name}\n{units.duration(path.total_ns)}, {share} · {alone}"
+    return f"{translated(path.name)}\n{units.duration(path.total_ns)}, {share} · {alone}"
 
 
 def _draw_key(canvas: Canvas, flame: Flame, boxes: Sequence[_Box], least_px: float, y: float) -> float:

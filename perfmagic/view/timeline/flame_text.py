@@ -69,4 +69,4 @@ def _chain_words(flame: Flame, first: int, last: int) -> str:
         row = flame.paths[row].parent
         chain.append(flame.paths[row])
     own = next((path for path in chain if path.kind == OWN), chain[-1])
-    return own.name if own is chain[0] else f"{own.name} … {chain[0].name}"
+    return translated(own.name) if own is chain[0] else f"{translated(own.name)} … {translated(chain[0].name)}"

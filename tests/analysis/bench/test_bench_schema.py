@@ -11,6 +11,7 @@ import pytest
 from perfmagic.analysis.bench.compare import CompareSummary, compare
 from perfmagic.analysis.bench.result import BenchSummary, summarise
 from perfmagic.analysis.bench.sweep import sweep_result
+from perfmagic.analysis.findings.answer import Answer
 from perfmagic.trace.samples import ClockRecord
 from tests.analysis.bench.test_result import FULL, VERDICT
 from tests.schema_checks import never_filled, problems
@@ -30,7 +31,8 @@ def benchmark() -> BenchSummary:
     record = replace(
         record, flop=2.0, moved_bytes=8.0, held_bytes=1, peak_bytes=2, settings={"samples": 40, "rel": 0.01}
     )
-    return summarise(replace(record, environment={"python": "3"}), VERDICT)
+    answer = Answer("Fact", "Do this", ("sync",), 4, 3, 2, 3, False, 1, (5,), 0, 4, ("Sentence",))
+    return replace(summarise(replace(record, environment={"python": "3"}), VERDICT), answer=answer)
 
 
 def saved() -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from perfmagic.analysis.verdict import STALLED
 from perfmagic.trace.kineto.reader import read_trace
 from tests.analysis.build import Builder, queued
 from tests.analysis.findings.build import plain
-from tests.trace.recorded import ALL, real, real_trace
+from tests.trace.recorded import ALL, real, real_trace, recorded
 
 
 def answered(name: str) -> Answers:
@@ -42,7 +42,7 @@ def test_answers_of_recorded_traces_gain_and_stand_by_their_gain(name: str) -> N
 def test_one_remedy_is_one_answer_with_every_rule_that_asks_for_it() -> None:
     (first,) = answered("a100_alexnet_cuda_sync").answers
     assert (plain(first.headline), first.action) == (
-        "The record is cold: a warm run would take 1.21 s",
+        "The record is cold: a warm run takes at most 1.21 s",
         "Record a warm run: run the code once before recording",
     )
     assert first.rules == ("in_call", "alone")
@@ -56,7 +56,7 @@ def test_one_lost_launch_and_one_earlier_op_are_said_in_the_singular() -> None:
     b.launch(15)  # no device record
     warnings = " ".join(map(plain, find_answers(b.trace()).warnings))
     assert "1 launch has no device record" in warnings
-    assert "The record begins while earlier work still runs: 1 op" in warnings
+    assert "The record begins while earlier work still runs: 1 op, 30.0 µs" in warnings
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_the_headlines_are_those_of_findings_without_a_time_where_a_gain_is_know
     assert first == "The device waits for Python between ops", "of two findings"
     assert second in known
     (alone,) = (a for a in answered("gp100_gpu_user_annotation").answers if a.rules == ("alone",))
-    assert plain(alone.headline) == "The record is cold: a warm run would take 7.74 ms"
+    assert plain(alone.headline) == "The record is cold: a warm run takes at most 7.74 ms"
 
 
 def test_without_device_work_or_after_a_failure_there_is_nothing_to_do() -> None:
@@ -216,3 +216,12 @@ def test_workers_of_a_loader_gain_at_best_what_the_loads_cost() -> None:
     (answer,) = (a for a in answered("v100_resnet50_workers0").answers if "data_loading" in a.rules)
     assert answer.at_most
     assert (answer.after_ns or 0) < 6 * 126_000_000 < answer.before_ns
+
+
+def test_a_record_without_a_replay_still_bounds_what_tensor_cores_gain() -> None:
+    found = find_answers(recorded("v100_4streams_nccl_step"))
+    first = found.answers[0]
+    assert (first.rules, first.at_most) == (("tensor_cores",), True)
+    # 44.0 ms of kernels, at 15.7 instead of 125 TFLOP/s: data sheet of the V100
+    assert first.gain_ns == pytest.approx(44.0e6 * (1 - 15.7 / 125), rel=0.01)
+    assert any("no replay" in warning for warning in found.warnings)

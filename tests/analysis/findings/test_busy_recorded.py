@@ -8,15 +8,17 @@ from statistics import median
 import pytest
 
 from perfmagic.analysis.findings.answers import find_answers
-from perfmagic.analysis.findings.catalogue import action
+from perfmagic.analysis.findings.catalogue import action, decider_key
 from perfmagic.analysis.findings.communication import describe_traffic
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.gaps import repeated_gap_queued
+from perfmagic.analysis.findings.kernels import claim
 from perfmagic.analysis.timeline.trust import incomplete_graphs
 from perfmagic.base.units import bandwidth, count, duration, percent, size
 from perfmagic.trace.kineto.reader import read_trace
+from tests.analysis.findings.build import first_finding
 from tests.analysis.findings.raw import Raw, length, span
 from tests.trace.recorded import ALL, real, real_trace
 
@@ -219,6 +221,20 @@ def test_attention_has_the_products_around_each_softmax_and_no_other_answer_has_
     actions = [answer.action for answer in find_answers(real_trace("h100_timesformer")).answers]
     assert action("sdpa") in actions
     assert action("pad") not in actions
+    # preprocess() runs in step 6, nearly all the time before its first op: each step pays it
+    assert actions[0] == action("prepare_ahead")
+    assert decider_key(find_answers(real_trace("h100_timesformer")).decides) == "host-bound"
+
+
+def test_a_gpu_under_another_name_takes_tf32_by_its_compute_capability() -> None:
+    raw = Raw.of("a100_segment_anything")
+    products = sum(float(op["dur"]) for op in raw.ops if "sgemm" in op["name"])
+    found = first_finding(real_trace("a100_segment_anything"), "tensor_cores")
+    assert found is not None
+    assert found.action == action("tf32")
+    # some of them are part of attention, which has a finding of its own
+    claimed_us = claim(Facts(real_trace("a100_segment_anything"), None), "tensor_cores").ops_ns / 1e3
+    assert 0.9 * products < claimed_us <= products
 
 
 @pytest.mark.parametrize("name", ALL)

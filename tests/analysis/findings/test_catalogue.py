@@ -87,7 +87,7 @@ def test_a_headline_beside_a_gain_names_no_other_time() -> None:
     assert [text for text in WITHOUT_TIME.values() if "{time}" in text] == []
     fact = headline("data_loading", time="164 ms")
     assert without_time(fact, "718 ms") == "The device waits for data to be loaded"
-    assert without_time(headline("cold", time="3 s"), "1 s") == "The record is cold: a warm run would take 1 s"
+    assert without_time(headline("cold", time="3 s"), "1 s") == "The record is cold: a warm run takes at most 1 s"
     of_ranks = headline("on_ranks", ranks="every rank", fact=fact)
     assert without_time(of_ranks, "718 ms") == "On every rank: The device waits for data to be loaded"
     untimed = headline("race", a=1, b=2)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -11,11 +12,14 @@ from perfmagic import changes
 from perfmagic.analysis.diff.diff import describe_part, trace_diff
 from perfmagic.analysis.findings.answers import find_answers
 from perfmagic.analysis.findings.catalogue import ACTION_CHARS, HEADLINE_CHARS
+from perfmagic.analysis.findings.explain import explain_all
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.ranks.findings import rank_findings
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.report import report
 from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME
+from perfmagic.analysis.timeline.trust import trust
+from perfmagic.api.timelines import open_trace
 from perfmagic.base.language import Words, set_language, translate_term, translated
 from perfmagic.base.terminal import columns, width
 from perfmagic.results import TimelineResult
@@ -97,6 +101,38 @@ def test_no_sentence_of_a_finding_is_left_in_english(name: str) -> None:
     said = [text for f in findings(trace) for text in (f.sentence, f.change)]
     assert english_in(said, trace) == []
     assert all(HAN.search(translated(text)) for text in said if text)
+
+
+@pytest.mark.slow
+@TRACES
+def test_no_reason_why_a_rule_is_silent_is_left_in_english(name: str) -> None:
+    trace = real_trace(name)
+    explained = explain_all(trace)
+    assert english_in([row.sentence for row in explained], trace) == []
+    assert all(HAN.search(row.text()) for row in explained)
+
+
+@pytest.mark.slow
+@TRACES
+def test_no_note_of_a_report_is_left_in_english(name: str) -> None:
+    trace = real_trace(name)
+    said = [*trust(trace).sentences, *(table.note for table in report_tables(report(trace)) if table.note)]
+    assert english_in(said, trace) == []
+    assert all(HAN.search(translated(text)) for text in said)
+
+
+def test_a_damaged_file_says_in_chinese_what_was_repaired(tmp_path: Path) -> None:
+    event = '{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": %d, "dur": -5}'
+    cut = tmp_path / "cut.json"
+    cut.write_text('{"traceEvents": [' + ", ".join(event % at for at in range(3)) + ', {"ph": "X", "ca')
+    said = [plain(translated(words)) for words in trust(open_trace(cut).trace).sentences]
+    assert said[:2] == ["文件在第 4 个事件中间结束；读取了 3 个完整的事件", "3 条时长为负的记录，设为 0"]
+
+
+def test_a_flame_graph_names_its_time_and_its_thread_in_chinese() -> None:
+    lines = plain(TimelineResult(real_trace("a100_nccl_rank0of2")).flame().text()).splitlines()
+    assert lines[0].startswith("整个记录中，主线程上的 Python：441 ms；记录了算子，没有调用栈。")
+    assert any(line.endswith("主线程") for line in lines)
 
 
 @pytest.mark.slow

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from perfmagic.analysis.findings.answers import find_answers
+from perfmagic.analysis.findings.catalogue import action
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.trace.model import DeviceInfo, Trace
@@ -102,3 +104,24 @@ def test_a_stream_that_shares_its_kernels_with_another_one_is_no_library() -> No
     trace = b.trace()
     devices = (DeviceInfo(0, "cuda", "NVIDIA H100"),)
     assert said(replace(trace, meta=replace(trace.meta, devices=devices))) == []
+
+
+def test_many_collectives_that_python_launches_late_are_one_answer_with_its_gain() -> None:
+    b = Builder()
+    for i in range(120):
+        b.op(100 * i + 10, 100 * i + 50, launch=100 * i, name="ncclAllReduce")
+    b.op(12_100, 12_200, launch=12_000, name="gemm")
+    (answer, *_) = (a for a in find_answers(b.trace()).answers if "exposed_communication" in a.rules)
+    assert answer.headline == "120 collectives are launched one by one"
+    assert answer.action == action("one_buffer")
+    # of 100 µs from one launch to the next the op takes 40, and begins while an earlier one runs
+    assert answer.gain_ns == pytest.approx(119 * 60_000, rel=0.01)
+    assert answer.at_most
+
+
+def test_collectives_between_kernels_are_not_asked_to_share_a_buffer() -> None:
+    b = Builder()
+    for i in range(120):
+        b.op(100 * i + 10, 100 * i + 50, launch=100 * i, name="ncclAllReduce")
+        b.op(100 * i + 50, 100 * i + 60, launch=100 * i + 20, name="gemm")
+    assert action("one_buffer") not in {answer.action for answer in find_answers(b.trace()).answers}

@@ -75,7 +75,7 @@ def test_of_a_device_that_stood_still_behind_a_queue_it_says_for_how_long() -> N
     ("name", "action"),
     [
         ("cpu_only_no_device_props", "Record the device, too"),
-        ("a100_triton", "Record again"),
+        ("a100_triton", "Record a whole step"),
         ("sampled_rank0of128", "Record again"),
     ],
 )

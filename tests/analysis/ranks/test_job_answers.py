@@ -12,7 +12,7 @@ from perfmagic.analysis.findings.catalogue import ACTION_CHARS, HEADLINE_CHARS
 from perfmagic.analysis.ranks.answers import find_job_answers
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.ranks import ranks_of
-from perfmagic.api.timelines import open_traces
+from perfmagic.api.opening import open_traces
 from perfmagic.changes import no_python, on_time, overlap_communication
 from perfmagic.results import RanksResult, TimelineResult
 from perfmagic.trace.model import Cell, Trace
@@ -195,8 +195,12 @@ def test_of_eight_recorded_ranks_python_decides_and_what_most_ask_for_comes_firs
     assert {rule for answer in others for rule in answer.rules} == {"straggler", "late_too"}
     assert [plain(answer.headline) for answer in others] == [
         "Ranks 4 and 5 made the others wait: last at 3 of 8 matched collectives",
-        "Rank 7 made the others wait: it began 4.52 ms later",
+        "Rank 7 made the others wait: it began 4.52 ms after the median rank",
     ]
+    after_ns = [answer.after_ns or 0 for answer in others]  # each with its own ranks in time
+    assert answers.together is not None
+    assert (answers.together.after_ns or 0) < min(after_ns)
+    assert after_ns == sorted(set(after_ns))
     assert len(answers.answers) <= MOST_ANSWERS
     assert all((a.gain_ns or a.cost_ns or 0) >= LEAST_FRAC * a.before_ns for a in answers.answers)
     assert first.at_most

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from perfmagic.analysis.findings.answers import find_answers
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.record import step as found_steps
 from perfmagic.analysis.timeline.overlap import breakdown
-from perfmagic.analysis.timeline.steps import outstanding, steps
+from perfmagic.analysis.timeline.steps import begins_in_step, outstanding, steps
 from perfmagic.trace.columns import HostKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
@@ -195,3 +196,14 @@ def test_the_step_of_a_recorded_trace() -> None:
     assert max(step.compute_ns, step.communication_ns, step.copy_ns) <= step.busy_ns
     assert step.window_busy_ns <= step.duration_ns
     assert step.n_ops <= len(trace.ops)
+
+
+@pytest.mark.parametrize(("mark", "expected"), [("ProfilerStep#7", True), ("ProfilerStep#0", False), ("step", False)])
+def test_a_record_that_begins_in_a_later_step_does_not_start_up(mark: str, expected: bool) -> None:
+    b = Builder()
+    b.host_op(1, 1000, mark, kind=MARK)
+    b.op(610, 700, launch=600)
+    b.op(700, 1000, launch=610)
+    trace = b.trace()
+    assert begins_in_step(trace, 600 * US) is expected
+    assert (find_answers(trace).decides.startswith("Start-up")) is not expected

@@ -10,6 +10,7 @@ import pytest
 from perfmagic.analysis.bench.queue_model import QueueModel
 from perfmagic.analysis.bench.result import BenchSummary, Quantity
 from perfmagic.analysis.bench.warnings import BenchWarning
+from perfmagic.analysis.findings.answer import Answer
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.base import units
 from perfmagic.view.bench.bench import Strip, bench_doc, bench_html, bench_picture, bench_svg, bench_text, placed, terms
@@ -55,11 +56,31 @@ def test_the_verdict_comes_first_and_who_waits_is_named() -> None:
     verdict = Verdict("host-bound", 0.2, "the queue was empty")
     doc = bench_doc(result(synced=True, returns=around(9.9), done=around(10.3), span=around(1.74), verdict=verdict))
     assert doc.lead == "host-bound:"
-    assert doc.rest.endswith("the queue was empty")
+    assert "queue" not in doc.sentence  # the samples do not say so, one recorded run does
+    assert doc.recorded == "One recorded run: the queue was empty"
     assert doc.device_idle.seconds == pytest.approx(8.56e-3)
     words = words_of(bench_svg(doc))
     assert re.search(r"idle 8\.56\sms: waits for Python", words)
     assert "device span" in words
+
+
+def test_every_form_says_what_to_do_and_that_one_run_says_so() -> None:
+    answer = Answer("Fact", "Do this", (), 40_000_000, 30_000_000, None, None, True, None, (), 0, 1, ())
+    doc = bench_doc(result(synced=True, verdict=Verdict("mixed", 0.5, "because"), answer=answer))
+    for output in (bench_text(doc), bench_html(doc), words_of(bench_svg(doc))):
+        shown = re.sub(r"<[^>]*>", " ", output).replace("\u00a0", " ")
+        assert re.search(r"→ Do this", shown)
+        assert re.search(r"40\.0 ms → +30\.0 ms", shown)
+        assert "at best, in one recorded run" in shown
+
+
+@pytest.mark.parametrize(("kind", "lost"), [("device-bound", False), ("mixed", True)])
+def test_where_the_device_decides_pythons_wait_is_not_hatched(kind: str, lost: bool) -> None:
+    doc = bench_doc(result(synced=True, span=around(12.1), verdict=Verdict(kind, 0.95, "because")))
+    assert doc.python_wait is not None
+    assert doc.python_wait.lost is lost
+    words = words_of(bench_svg(doc)).replace("\u00a0", " ")
+    assert re.search(r"waits 11\.\d ms for the device", words)
 
 
 def test_a_number_has_the_decimals_its_interval_allows() -> None:

@@ -122,7 +122,7 @@ def test_no_label_overlaps_another_and_no_ideal_line_runs_through_one(name: str)
 
 
 def test_a_page_and_a_folder_keep_everything(sweep: RanksSweep, tmp_path: Path) -> None:
-    from perfmagic.api.timelines import open_traces
+    from perfmagic.api.opening import open_traces
 
     page = sweep.to_html(tmp_path / "sweep.html").read_text("utf-8")
     assert "weak scaling to 4 ranks" in page

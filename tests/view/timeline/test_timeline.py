@@ -67,8 +67,11 @@ def test_the_picture_of_a_simulated_device_says_so_with_its_pace() -> None:
 
 
 def test_the_picture_says_who_blocked_python_and_shows_chinese_code() -> None:
-    words = words_of(timeline_svg(doc_of(queue_of())))
-    assert "Python blocked" in words
+    svg = timeline_svg(doc_of(queue_of()))
+    words = words_of(svg)
+    assert re.search(r"Python blocked 33\.\d\sms: sync", words)
+    assert "Python blocked at no cost" in words  # nothing comes after it: no red, also in the key
+    assert "url(#waitl)" not in svg
     assert "打印(结果.item())" in words
     assert "sim::mm" in words
 

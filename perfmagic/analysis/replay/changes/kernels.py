@@ -157,15 +157,12 @@ class OneGraph(change.Change):
             before_ns, lag_ns = graph.time_ns[graph.first.node[host]], graph.first.lag_ns[host]
             elsewhere_ns = lag_ns - covered_ns(change.time_on_line(trace, self.line), before_ns, graph.time_ns[host])
             left_ns[host] = np.maximum(left_ns[host], elsewhere_ns)
+        stretches = self._stretches(graph)
+        rows = np.concatenate([*stretches, np.zeros(0, np.int64)])
+        of_stretch = np.repeat(np.arange(len(stretches)), [len(stretch) for stretch in stretches])
         host = host[np.argsort(graph.time_ns[host], kind="stable")]
-        threads = {}
-        for thread in np.unique(graph.thread[host]).tolist():
-            of_thread = host[graph.thread[host] == thread]
-            threads[thread] = of_thread, graph.time_ns[of_thread]
-        for rows in self._stretches(graph):
-            for calls in _parts(graph, rows, cuts_ns):
-                _one_call(changed, calls, *threads[int(trace.calls.thread[calls[0]])], left_ns)
-            _close_up(changed, rows)
+        _as_one_call(changed, _parts(graph, rows, of_stretch, cuts_ns), host, left_ns)
+        _close_up(changed, rows, of_stretch)
         return changed
 
 
@@ -180,33 +177,63 @@ def _waits_ns(graph: Graph) -> Int64:
     return np.sort(graph.time_ns[(graph.second.kind == Edge.SYNC) & (graph.node == Node.CALL_END)])
 
 
-def _parts(graph: Graph, rows: Int64, cuts_ns: Int64) -> list[Int64]:
-    """The launch calls of some ops by thread, cut where Python waits for the device; what is one call is left out."""
-    table = graph.trace.calls
-    calls = np.unique(graph.trace.ops.launch[rows])
-    calls = calls[calls != NONE]
-    calls = calls[np.lexsort((table.start_ns[calls], table.thread[calls]))]
-    part = np.column_stack((table.thread[calls], np.searchsorted(cuts_ns, table.start_ns[calls])))
-    edges = np.flatnonzero((np.diff(part, axis=0) != 0).any(axis=1)) + 1
-    return [of_part for of_part in np.split(calls, edges) if len(of_part) > 1]
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Launch calls that become one each, in order.  first: the first call of each part."""
+
+    first: Int64
+    begin_ns: Int64
+    end_ns: Int64
 
 
-def _one_call(changed: Graph, calls: Int64, host: Int64, times_ns: Int64, left_ns: Int64) -> None:
-    """Make all the Python from the first to the last of some launches take as long as one launch. Changes the graph.
+def _parts(graph: Graph, rows: Int64, of_stretch: Int64, cuts_ns: Int64) -> _Parts:
+    """The launch calls of each stretch of ops by thread, cut where Python waits; what is one call is left out."""
+    table, launch = graph.trace.calls, graph.trace.ops.launch[rows]
+    n = len(table) + 1
+    keys = np.unique(of_stretch[launch != NONE] * n + launch[launch != NONE])
+    stretch, calls = keys // n, keys % n
+    order = np.lexsort((table.start_ns[calls], table.thread[calls], stretch))
+    stretch, calls = stretch[order], calls[order]
+    part = np.stack((stretch, table.thread[calls], np.searchsorted(cuts_ns, table.start_ns[calls])))
+    begins = np.flatnonzero(np.concatenate((np.ones(min(1, len(calls)), bool), (np.diff(part) != 0).any(axis=0))))
+    end_ns = np.maximum.reduceat(table.end_ns[calls], begins) if len(calls) else calls
+    several = np.diff(begins, append=len(calls)) > 1
+    first = calls[begins[several]]
+    return _Parts(first, table.start_ns[first], end_ns[several])
 
-    host: instants of their thread, by time.  times_ns: of these.  left_ns: what of Python stays before each instant.
+
+def _as_one_call(changed: Graph, parts: _Parts, host: Int64, left_ns: Int64) -> None:
+    """Make all the Python from the first to the last launch of each part as long as one launch. Changes the graph.
+
+    host: instants of threads, by time.  left_ns: what of Python stays before each instant.
     """
-    table = changed.trace.calls
-    begin_ns, end_ns = int(table.start_ns[calls[0]]), int(table.end_ns[calls].max())
-    inside = host[np.searchsorted(times_ns, begin_ns, side="right") : np.searchsorted(times_ns, end_ns, side="right")]
-    inside = inside[changed.time_ns[changed.first.node[inside]] >= begin_ns]
-    changed.first.lag_ns[inside] = np.minimum(changed.first.lag_ns[inside], left_ns[inside])
-    changed.second.node[inside[changed.second.kind[inside] == Edge.FULL_QUEUE]] = NO_NODE
-    changed.first.lag_ns[change.instants_of(changed.end_of, calls[:1])] = CALL_NS
+    first, second = changed.first, changed.second
+    covered = np.full(len(changed), NONE, np.int64)  # by which part, the last one
+    thread = changed.trace.calls.thread[parts.first]
+    for number in np.unique(thread).tolist():
+        at, of_thread = np.flatnonzero(thread == number), host[changed.thread[host] == number]
+        low, high = (
+            np.searchsorted(changed.time_ns[of_thread], ns[at], side="right") for ns in (parts.begin_ns, parts.end_ns)
+        )
+        n = high - low
+        part = np.repeat(at, n)
+        inside = of_thread[np.arange(len(part)) + np.repeat(low - np.cumsum(n) + n, n)]
+        kept = changed.time_ns[first.node[inside]] >= parts.begin_ns[part]
+        covered[inside[kept]] = part[kept]
+    inside = np.flatnonzero(covered != NONE)
+    first.lag_ns[inside] = np.minimum(first.lag_ns[inside], left_ns[inside])
+    second.node[inside[second.kind[inside] == Edge.FULL_QUEUE]] = NO_NODE
+    ends = changed.end_of[parts.first]
+    launched = np.full(len(changed) + 1, NONE, np.int64)  # the last one stands for NO_NODE
+    launched[ends] = np.arange(len(ends))
+    ends = np.flatnonzero(launched[:-1] != NONE)
+    # another part may begin before the launch of one has returned
+    left = np.where(covered[ends] > launched[ends], np.minimum(CALL_NS, left_ns[ends]), CALL_NS)
+    first.lag_ns[ends] = left
 
 
-def _close_up(changed: Graph, rows: Int64) -> None:
-    """Make ops follow each other as the ops of a CUDA graph do. Changes the graph."""
+def _close_up(changed: Graph, rows: Int64, of_stretch: Int64) -> None:
+    """Make the ops of each stretch follow each other as the ops of a CUDA graph do. Changes the graph."""
     ends, usual = changed.op_node[rows], changed.usual
     first, second, length_ns = changed.first, changed.second, changed.length_ns[ends]
     lag_ns = first.lag_ns[ends] - length_ns
@@ -215,8 +242,10 @@ def _close_up(changed: Graph, rows: Int64) -> None:
     ordinary = (kind == Edge.CALL) | ((kind == Edge.LAUNCH) & (lag_ns <= UNEXPLAINED_NS + launch_ns))
     first.lag_ns[ends] = np.where(ordinary, length_ns + np.minimum(lag_ns, launch_ns), first.lag_ns[ends])
     gap_ns = second.lag_ns[ends] - length_ns
-    inner = np.isin(second.node[ends], ends)
-    ordinary = inner & (second.kind[ends] == Edge.STREAM) & (gap_ns <= UNEXPLAINED_NS)
+    stretch_of = np.full(len(changed) + 1, NONE, np.int64)  # the last one stands for NO_NODE
+    stretch_of[ends] = of_stretch
+    ordinary = (stretch_of[second.node[ends]] == of_stretch) & (second.kind[ends] == Edge.STREAM)
+    ordinary &= gap_ns <= UNEXPLAINED_NS
     least_ns = np.minimum(gap_ns, min(GAP_NS, usual.stream_ns))
     second.lag_ns[ends] = np.where(ordinary, length_ns + least_ns, second.lag_ns[ends])
 

@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME, STEP_NAME, is_own_frame, main_thread
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, coded, covered_ns, distinct, total_ns, union
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, HostKind, HostOps, Int64, PathMarks
 from perfmagic.trace.frames import in_one_table
@@ -180,8 +181,8 @@ def what_was_recorded(paths: Sequence[CallPath]) -> str:
     """What the paths are made of, in words."""
     kinds = {path.kind for path in paths}
     if kinds & {OWN, OTHER}:
-        return "frames recorded"
-    return "lines recorded" if LINE in kinds else "operators recorded, and no frames"
+        return phrase("frames recorded")
+    return phrase("lines recorded") if LINE in kinds else phrase("operators recorded, and no frames")
 
 
 def recorded_threads(trace: Trace) -> tuple[int, ...]:
@@ -247,7 +248,8 @@ def _paths_of(trace: Trace, thread: int, where: Intervals) -> list[CallPath]:
 
 def thread_label(trace: Trace, thread: int) -> tuple[str, str]:
     """The name and the kind of a thread."""
-    return "main thread" if thread == python_thread(trace) else f"thread {thread}", THREAD
+    main = thread == python_thread(trace)
+    return phrase("main thread") if main else phrase("thread {n}", n=thread), THREAD
 
 
 def host_rows(trace: Trace, thread: int) -> tuple[HostOps, tuple[str, ...]]:

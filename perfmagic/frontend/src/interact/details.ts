@@ -162,7 +162,8 @@ function blockedDetails(model: Model, i: number): Details {
     rows.push(row("line", String(blocked.line[i]), model.cell?.texts[String(blocked.line[i])] ?? ""));
   const busy = model.groups.reduce((most, g) => Math.max(most, g.busy.covered(start, end)), 0);
   rows.push(row("meanwhile", duration(busy), "the device was busy"));
-  return { title: blocked.words[i], token: "wait", full: "Python waits for the device", life: [], rows, foot: "" };
+  const token = blocked.atNoCost[i] ? "ink3" : "wait";
+  return { title: blocked.words[i], token, full: "Python waits for the device", life: [], rows, foot: "" };
 }
 
 function lineDetails(model: Model, i: number): Details {

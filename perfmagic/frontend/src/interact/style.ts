@@ -44,7 +44,7 @@ export const STYLE = `
 .pm-all>div{display:flex;gap:0 14px;white-space:nowrap}
 .pm-all .pm-figures{flex-direction:row-reverse}
 .pm button.pm-rest{display:flex;gap:0 14px;min-width:0;color:var(--pm-ink2)}
-.pm-rest span{overflow:hidden;text-overflow:ellipsis}
+.pm-rest span{overflow:hidden;text-overflow:ellipsis}.pm-rest span+span{white-space:normal}
 .pm-all :is(b,span):empty{display:none}
 .pm button.pm-rest[aria-expanded=true]{flex-wrap:wrap;white-space:normal}
 .pm .pm-unfold{flex:none;white-space:pre;color:var(--pm-accent)}

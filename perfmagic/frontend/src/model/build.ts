@@ -170,7 +170,16 @@ function blocked(columns: Columns[string] | undefined, words: string[]): Blocked
   const start = columns?.["start"];
   if (!columns || !start?.length) return null;
   const which = Array.from(columns["words"], (i) => words[i]);
-  return { start, end: columns["end"], line: columns["line"], words: which, union: unionOf(start, columns["end"]) };
+  const { end, line, at_no_cost: atNoCost = new Float64Array(start.length) } = columns;
+  return {
+    start,
+    end,
+    line,
+    words: which,
+    atNoCost,
+    union: unionOf(start, end),
+    lost: unionOf(start, end, (i) => !atNoCost[i]),
+  };
 }
 
 function cellLines(columns: Columns, texts: Record<string, string>): CellLines | null {

@@ -75,7 +75,11 @@ export interface Blocked {
   end: Float64Array;
   line: Float64Array;
   words: string[];
+  /** 1 where nothing came later for it. */
+  atNoCost: Float64Array;
   union: Spans;
+  /** Of those that cost something. */
+  lost: Spans;
 }
 
 export interface StavePart {

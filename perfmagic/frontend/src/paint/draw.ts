@@ -64,16 +64,16 @@ export function hatch(
 const HATCH_PX = 5;
 const LOST_SHARE = 0.09; // the fill under the hatch of lost time
 
-/** Lost time: red hatching that falls to the right, with solid ends. */
-export function lost(f: Frame, x0: number, x1: number, y: number, h: number): void {
-  box(f, x0, y, x1, y + h, f.palette.pixel("wait", LOST_SHARE));
-  const red = f.palette.pixel("wait");
+/** Lost time: red hatching that falls to the right, with solid ends; of another colour where none is lost. */
+export function lost(f: Frame, x0: number, x1: number, y: number, h: number, token = "wait"): void {
+  box(f, x0, y, x1, y + h, f.palette.pixel(token, LOST_SHARE));
+  const ink = f.palette.pixel(token);
   const across = f.dpr / f.columnPx;
   for (let x = Math.max(0, Math.round(x0 * across)); x < Math.min(f.px.columns, x1 * across); x++) {
-    f.px.hatch(x, y * f.dpr, (y + h) * f.dpr, red, 0.5, HATCH_PX * f.dpr, f.dpr, false);
+    f.px.hatch(x, y * f.dpr, (y + h) * f.dpr, ink, 0.5, HATCH_PX * f.dpr, f.dpr, false);
   }
-  box(f, x0, y, x0 + 1, y + h, red);
-  box(f, x1 - 1, y, x1, y + h, red);
+  box(f, x0, y, x0 + 1, y + h, ink);
+  box(f, x1 - 1, y, x1, y + h, ink);
 }
 
 /** The column of an instant, the first or the last for one out of view. */

@@ -2,7 +2,7 @@
 import type { Row } from "../model/layout.ts";
 import { bar, box, type Frame } from "./draw.ts";
 
-/** How much of the whole timeline each class of work took, and above it where Python was blocked. */
+/** How much of the whole timeline each class of work took, and above it where Python was blocked at a cost. */
 export function paintOverview(f: Frame, row: Row): void {
   const n = f.edges.length - 1;
   const { whole, view } = f.state;
@@ -69,7 +69,7 @@ function overviewShares(f: Frame, n: number): OverviewShares {
           t.addShares(edges, out);
           return ["host1", out[0]];
         }) ?? []);
-    found = { work, blocked: f.model.blocked ? f.model.blocked.union.shares(edges) : null };
+    found = { work, blocked: f.model.blocked ? f.model.blocked.lost.shares(edges) : null };
     known.clear();
     known.set(n, found);
   }

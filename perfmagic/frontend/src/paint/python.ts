@@ -108,7 +108,7 @@ export function paintLaunches(f: Frame, row: Row): void {
   for (let i = blockedFrom(f); i < blocked.start.length && blocked.start[i] < f.scale.to; i++) {
     const x0 = f.scale.xIn(blocked.start[i]);
     const x1 = f.scale.xIn(blocked.end[i]);
-    if (x1 - x0 >= LEAST_BLOCKED_PX) lost(f, x0, x1, row.y, row.h);
+    if (x1 - x0 >= LEAST_BLOCKED_PX) lost(f, x0, x1, row.y, row.h, blocked.atNoCost[i] ? "ink3" : "wait");
     else if (x1 > 0 && x0 < f.scale.width && Math.floor(x0) !== tick) {
       tick = Math.floor(x0);
       box(f, tick, row.y, tick + 1, row.y + row.h, f.palette.pixel("wait"));
@@ -125,7 +125,8 @@ export function writeLaunches(f: Frame, row: Row): void {
   ) {
     const x0 = f.scale.xIn(blocked.start[i]);
     const x1 = f.scale.xIn(blocked.end[i]);
-    if (x1 - x0 > 70) inGap(f, blockedWords(f, i, x1 - x0 - 24), x0, x1, row, "wait");
+    const ink = blocked.atNoCost[i] ? "ink2" : "wait";
+    if (x1 - x0 > 70) inGap(f, blockedWords(f, i, x1 - x0 - 24), x0, x1, row, ink);
   }
   if (header.returned === null) return;
   const x = f.scale.x(header.returned);

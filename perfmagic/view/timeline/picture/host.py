@@ -17,7 +17,6 @@ from perfmagic.view.timeline.picture.frame import Frame
 
 CELL_PX, LEVEL_PX, LAUNCH_PX = 18, 11, 14
 MAIN_LEVELS, OTHER_LEVELS, MAX_THREADS = 4, 2, 6
-LOST_TONE = tint("wait", LOST_SHARE, LOST_SHARE)
 LEAST_BLOCKED_PX = 1.2  # narrower calls become a tick of 1 px, never hidden
 
 
@@ -114,15 +113,17 @@ def _draw_blocked(frame: Frame, lane: LaunchLane, y: float) -> None:
     wide = x1 - x0 >= LEAST_BLOCKED_PX
     ticks = np.unique(np.round(x0[~wide])).clip(0, frame.plot_px - 1)
     spans = _spans(np.flatnonzero(wide), x0, x1)
-    boxes = [(a, y, round(b - a, 1), LAUNCH_PX) for _, a, b in spans]
-    frame.canvas.boxes(boxes, LOST_TONE)
-    frame.canvas.hatch_lost(rects(boxes))
-    ends = [(x, y, 1, LAUNCH_PX) for _, a, b in spans for x in (a, round(b - 1, 1))]
-    frame.canvas.boxes([(float(x), y, 1, LAUNCH_PX) for x in ticks] + ends, "wait")
-    for i, a, b in spans:
-        if b - a > 70:
-            blocked_ns = int(lane.blocked_end_ns[i] - lane.blocked_start_ns[i])
-            _write_in_gap(frame, _blocked_words(lane.words[i], blocked_ns, b - a - 24), a, b, y, "wait")
+    frame.canvas.boxes([(float(x), y, 1, LAUNCH_PX) for x in ticks], "wait")
+    for quiet, token, ink in ((True, "ink3", "ink2"), (False, "wait", "wait")):
+        mine = [span for span in spans if bool(lane.at_no_cost[span[0]]) is quiet]
+        boxes = [(a, y, round(b - a, 1), LAUNCH_PX) for _, a, b in mine]
+        frame.canvas.boxes(boxes, tint(token, LOST_SHARE, LOST_SHARE))
+        frame.canvas.hatch_lost(rects(boxes), token)
+        frame.canvas.boxes([(x, y, 1, LAUNCH_PX) for _, a, b in mine for x in (a, round(b - 1, 1))], token)
+        for i, a, b in mine:
+            if b - a > 70:
+                blocked_ns = int(lane.blocked_end_ns[i] - lane.blocked_start_ns[i])
+                _write_in_gap(frame, _blocked_words(lane.words[i], blocked_ns, b - a - 24), a, b, y, ink)
 
 
 def _blocked_words(asked_by: str, blocked_ns: int, max_px: float) -> str:
@@ -160,9 +161,9 @@ def draw_memory(frame: Frame, lane: MemoryCurve, y: float) -> float:
     heights = highest(lane, frame.columns_ns()) / max(1, lane.peak_bytes) * (LANE_PX - HEAD_PX)
     frame.canvas.fill(skyline(frame.columns_px(), quantised(heights, 0.5), y + LANE_PX), "memory")
     frame.label(y + LANE_PX / 2, "memory")
-    frame.number(y + LANE_PX / 2, f"peak {units.size(lane.peak_bytes)}")
+    frame.number(y + LANE_PX / 2, say("peak {size}", size=units.size(lane.peak_bytes)))
     if lane.reserved_max_bytes:
-        frame.number(y + LANE_PX - 6, f"{units.size(lane.reserved_max_bytes)} reserved", "ink2", size=10)
+        frame.number(y + LANE_PX - 6, say("{size} reserved", size=units.size(lane.reserved_max_bytes)), "ink2", size=10)
     return y + LANE_PX + 6
 
 

@@ -1,0 +1,112 @@
+"""The functions behind %trace: open saved traces and snapshots. They load nothing that records."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from perfmagic.api.options import ReadOptions, keywords
+from perfmagic.base.errors import TraceError
+from perfmagic.base.files import local_path
+from perfmagic.results import TimelineResult
+from perfmagic.trace.formats.sources import FileRead, read_each, read_one
+from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
+from perfmagic.trace.model import Trace
+from perfmagic.trace.names import check_matches, checked_pattern
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from perfmagic.results import MemoryResult, Traces
+
+
+@keywords(ReadOptions)
+def open_trace(source: str | os.PathLike[str] | Any, **options: Unpack[ReadOptions]) -> TimelineResult:
+    """The timeline of a saved trace, or of a finished profiler. Files are read without torch.
+
+    source: a file (Kineto's Chrome JSON, gzipped or not, or .npz), a folder that holds one, a URL of either that fsspec
+    opens (s3, gs, abfs, hf, http, …), or a finished torch.profiler.profile.
+    Raises TraceError where a file is no trace, or is damaged beyond repair; CaptureError for a profiler without result;
+    OptionError for a URL without fsspec, and with the nearest names where comm_names match no kernel.
+
+    >>> t = perfmagic.open_trace("step.json.gz")
+    >>> t.verdict.kind
+    'device-bound'
+    >>> print(t.findings[0].sentence.split(". ")[0])
+    device-bound: the device was busy 96 % of its extent
+    """
+    comm_names = options["comm_names"]
+    checked_pattern(comm_names)
+    if callable(getattr(source, "export_chrome_trace", None)):  # torch's, known without torch
+        from perfmagic.capture.recording.interop import profiler_trace  # files need nothing of capture
+
+        trace, title = profiler_trace(source), "profiler"
+    else:
+        trace, title = read_one(source, options["max_unpacked_bytes"], options["storage_options"] or {})
+    check_matches(comm_names, [trace])
+    return TimelineResult(trace, comm_names=comm_names, title=title)
+
+
+def open_snapshot(source: str | os.PathLike[str]) -> MemoryResult:
+    """The memory in a snapshot of CUDA's allocator: torch.cuda.memory._dump_snapshot("snapshot.pickle").
+
+    Of several devices the one with the highest peak; `.trace` has all. The file is read as plain data: a pickle that
+    asks for code is refused. Raises TraceError for other files, OptionError for a URL.
+
+    >>> perfmagic.open_snapshot("snapshot.pickle").at_peak()  # doctest: +SKIP
+    """
+    from perfmagic.results import MemoryResult
+    from perfmagic.trace.formats.snapshot import read_snapshot
+
+    return MemoryResult(read_snapshot(local_path(source)))
+
+
+@keywords(ReadOptions)
+def open_traces(*sources: str | os.PathLike[str], **options: Unpack[ReadOptions]) -> Traces:
+    """The timelines of several saved traces: files, and folders with all trace files in them, ranks in order.
+
+    The result is a tuple of them; `.ranks` has those of one job on one axis.
+
+    A file that cannot be read is left out with a warning of one line; where none can be read, the first TraceError is
+    raised.
+
+    >>> job = perfmagic.open_traces("runs")
+    >>> len(job), [row.rank for row in job.ranks.table]
+    (8, [0, 1, 2, 3, 4, 5, 6, 7])
+    """
+    results: list[TimelineResult] = []
+    errors: list[TraceError] = []
+    for _, opened in open_each(sources, **options):
+        if isinstance(opened, TraceError):
+            errors.append(opened)
+        else:
+            results.append(opened)
+    if errors and not results:
+        raise errors[0]
+    for problem in errors:
+        warnings.warn(problem.message, stacklevel=3)  # the caller's line: documented() adds a frame
+    from perfmagic.results import Traces
+
+    return Traces(results)
+
+
+def open_each(
+    sources: Iterable[str | os.PathLike[str]], **options: Unpack[ReadOptions]
+) -> Iterator[tuple[FileRead, TimelineResult | TraceError]]:
+    """Every file that some paths name, one by one, with its timeline or the reason why it cannot be read.
+
+    After the last one, OptionError where comm_names matched no kernel of any of them.
+    """
+    comm_names = options.get("comm_names")
+    checked_pattern(comm_names)
+    opened: list[Trace] = []
+    limit_bytes = options.get("max_unpacked_bytes", DEFAULT_LIMIT_BYTES)
+    for read in read_each(sources, max_unpacked_bytes=limit_bytes, storage_options=options.get("storage_options")):
+        if read.trace is not None:
+            opened += [read.trace] if comm_names is not None else []
+            yield read, TimelineResult(read.trace, comm_names=comm_names, title=read.path.name)
+        elif read.problem is not None:
+            yield read, read.problem
+    check_matches(comm_names, opened)
