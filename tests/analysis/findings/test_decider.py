@@ -48,13 +48,13 @@ def test_every_kind_of_verdict_has_words() -> None:
 def test_of_a_busy_device_it_names_the_operator_with_most_of_its_time() -> None:
     headline, action = said(busy(simulated=False))
     assert headline == "long_kernel takes 78 % of the device's time"
-    assert action == "Make this work smaller: fewer or smaller inputs, or a lower precision"
+    assert action == "Do less work here: fewer or smaller inputs, or lower precision"
 
 
 def test_of_a_busy_simulated_device_it_says_that_python_may_stay() -> None:
     headline, action = said(busy(simulated=True))
     assert headline == "The device had work nearly all the time"
-    assert action.startswith("Leave Python as it is")
+    assert action.startswith("Leave Python alone")
 
 
 def test_communication_that_decides_is_the_answer_and_no_fact_beside_it() -> None:
@@ -67,7 +67,7 @@ def test_communication_that_decides_is_the_answer_and_no_fact_beside_it() -> Non
 def test_of_a_device_that_stood_still_behind_a_queue_it_says_for_how_long() -> None:
     answers = find_answers(real_trace("mi300_sglang_hipgraph"))
     (answer,) = answers.answers
-    assert plain(answer.headline) == "Ops were queued, and the device ran none for 463 ms"
+    assert plain(answer.headline) == "Ops were queued, yet the device ran none for 463 ms"
     assert [text for text in answers.also_seen if "stood idle" in text] == []
 
 
