@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 
+VIRTUAL_CLOCK = "virtual clock"  # how the pace of a device begins whose times are computed
 NONE = -1  # in launch, bytes, correlation, stream: not known
 
 

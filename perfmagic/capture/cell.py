@@ -34,13 +34,13 @@ from __future__ import annotations
 
 import ast
 import re
-import time
 import tokenize
 from array import array
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from perfmagic.base.clock import reader
 from perfmagic.base.errors import OptionError
 
 # Which line of the cell was running, and when: marks put before its statements.
@@ -111,9 +111,9 @@ def _marked_block(block: list[ast.stmt], top_line: int) -> list[ast.stmt]:
 class MarkLog:
     """Collects marks, one call and no object kept for each."""
 
-    def __init__(self, now_ns: Callable[[], int] = time.perf_counter_ns, inner_limit: int = INNER_MARKS_LIMIT) -> None:
+    def __init__(self, now_ns: Callable[[], int] | None = None, inner_limit: int = INNER_MARKS_LIMIT) -> None:
         self._rows = array("q")
-        self._now_ns = now_ns
+        self._now_ns = now_ns or reader()
         self._inner_left = inner_limit
         self.inner_dropped = False
         self.when_full: Callable[[], None] = lambda: None  # called once, at the first mark that is not kept

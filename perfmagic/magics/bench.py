@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from perfmagic.api.benchmarks import BenchOptions, finish_bench, new_engine
 from perfmagic.api.comparisons import compared
 from perfmagic.api.options import Option
 from perfmagic.api.show import keep_quiet, show
+from perfmagic.base.clock import reader
 from perfmagic.base.errors import CaptureError, OptionError
 from perfmagic.capture.bench.engine import Engine
 from perfmagic.capture.bench.interleave import Interleaved, refuse_runs
@@ -80,7 +80,7 @@ class BenchRun:
         refuse_runs([self._spec(name) for name in self._names])  # and options that no benchmark can use
         self._measured: list[Interleaved] = []  # of each value of the sweep, the variants that are measured together
         self._quiet = Quiet()
-        self._loop = BodyLoop(self._after_first_calls(), time.perf_counter_ns)
+        self._loop = BodyLoop(self._after_first_calls(), reader())
         self.more, self.repetitions = self._loop.more, self._loop.repetitions
         self._begun = 0
         self._result: BenchResult | CompareResult | SweepResult | None = None
@@ -97,7 +97,7 @@ class BenchRun:
         if self._begun > len(self._names):
             raise self._miscounted()
         self._loop.which = which
-        return drive(self._measured[0].first_call(which), time.perf_counter_ns)
+        return drive(self._measured[0].first_call(which), reader())
 
     def _miscounted(self) -> CaptureError:
         return CaptureError(

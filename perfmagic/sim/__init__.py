@@ -1,8 +1,9 @@
 """The simulated device: a real asynchronous accelerator for machines that have none. README.md says how it works.
 
 After load(), torch.randn(..., device="sim") queues real CPU kernels on the threads of streams and returns at once;
-.item() blocks; streams overlap; the launch queue fills. Results are those of the CPU with one thread, bit for bit,
-where no random op runs on the device. Importing this package imports no torch; load() does.
+.item() blocks; streams overlap; the launch queue fills. On a virtual clock (virtual.py) each op runs at once, and its
+time is computed. Results are those of the CPU with one thread, bit for bit, where no random op runs on the device.
+Importing this package imports no torch; load() does.
 
 This module is the only door: nothing outside perfmagic.sim imports another module of it. The package uses ten names:
 
@@ -23,11 +24,12 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from perfmagic.base.clock import virtual_clock
 from perfmagic.base.errors import DeviceError, TorchMissingError
 from perfmagic.base.kinds import CallKind
 from perfmagic.sim import groups
 from perfmagic.sim.log import LOG, SimLog, SimRecords
-from perfmagic.sim.pace import Pace, PaceFunction, PaceLog, as_pace, describe, describe_in_turn
+from perfmagic.sim.pace import Pace, PaceFunction, PaceLog, as_pace, describe, describe_in_turn, on_virtual_clock
 
 if TYPE_CHECKING:
     from perfmagic.sim.device import SimDevice
@@ -43,12 +45,20 @@ _has_devices: list[bool] = []
 _loading = threading.RLock()
 
 
-def load(pace: Pace | str | PaceFunction | None = None, *, devices: int = 1, memory_bytes: int | None = None) -> None:
+def load(
+    pace: Pace | str | PaceFunction | None = None,
+    *,
+    devices: int = 1,
+    memory_bytes: int | None = None,
+    clock: str | None = None,
+) -> None:
     """Load the device "sim" if it is not loaded, and apply what is given.
 
     pace: see set_pace.  devices: the least number of devices.  memory_bytes: of each device; 0 for no limit.
+    clock: "real" or "virtual" from now on; what is queued is waited for before. None: as it is.
 
-    Raises TorchMissingError without torch, DeviceError where this torch cannot take the device.
+    Raises TorchMissingError without torch, DeviceError where this torch cannot take the device or the clock cannot
+    change, and what failed on a device before it changes.
     """
     wanted = as_pace(pace)
     with _loading:
@@ -59,6 +69,8 @@ def load(pace: Pace | str | PaceFunction | None = None, *, devices: int = 1, mem
             create_devices()
             _has_devices.append(True)
     _loaded_device().make_devices(devices)
+    if clock is not None:
+        _keep_clock(clock)
     if wanted is not None:
         set_pace(wanted)
     if memory_bytes is not None:
@@ -168,7 +180,8 @@ class SimRecording:
         launched_ns = records.calls["start_ns"][records.calls["kind"] == CallKind.LAUNCH]
         paces = _paces.used(launched_ns, current_pace())
         pace_json = paces[0].to_json() if len(paces) == 1 and isinstance(paces[0], Pace) else ""
-        return replace(records, pace=describe_in_turn([describe(pace) for pace in paces]), pace_json=pace_json)
+        words = describe_in_turn([describe(pace) for pace in paces])
+        return replace(records, pace=words if virtual_clock() is None else on_virtual_clock(words), pace_json=pace_json)
 
     def give_back(self) -> None:
         LOG.stop(self)
@@ -184,6 +197,27 @@ def rebuild(t: Any, requires_grad: bool, extra: dict[str, Any], index: int) -> A
     if place.type == "sim":
         load(devices=(place.index or 0) + 1)
     return tensor.adopt(t.to(place), requires_grad, extra)
+
+
+def _keep_clock(clock: str) -> None:
+    """Refused while something is recorded, or ranks are connected: their times would be of two clocks."""
+    import torch
+
+    is_virtual = clock == "virtual"
+    if is_virtual == (virtual_clock() is not None):
+        return
+    if LOG.depth:
+        raise DeviceError("the clock cannot change while something is recorded", hint="choose it in a cell before")
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        message = "several processes have no common virtual clock"
+        raise DeviceError(message, hint='perfmagic.device() without clock="virtual" in ranks')
+    synchronize()
+    from perfmagic.sim import virtual
+
+    virtual.keep_time(virtual=is_virtual)
+    _paces.clear()
+    for device in _loaded_device().all_devices():
+        device.take_clock()
 
 
 def _loaded_device() -> Any:

@@ -8,8 +8,6 @@ weak references, whose callbacks are look-ups in dictionaries that make a missin
 from __future__ import annotations
 
 import itertools
-import threading
-import time
 import weakref
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from perfmagic.base.clock import read_ns, reader, thread_reader
 from perfmagic.base.kinds import NONE
 from perfmagic.sim import torch_private
 
@@ -65,16 +64,16 @@ class Block:
 
 
 class BlockLog:
-    """The blocks since it was made, of all devices; times by perf_counter_ns.
+    """The blocks since it was made, of all devices; times by the clock of reader().
 
     main: the thread whose releases happen outside of backward nodes: those of a device run on threads of torch's own.
     """
 
     def __init__(self, limit: int = LIMIT_BLOCKS) -> None:
-        self.main = threading.get_native_id()
+        self.main = thread_reader()()
         self._limit = limit
-        self._freed_ns: defaultdict[Any, int] = defaultdict(time.perf_counter_ns)
-        self._freed_by: defaultdict[Any, int] = defaultdict(threading.get_native_id)
+        self._freed_ns: defaultdict[Any, int] = defaultdict(reader())
+        self._freed_by: defaultdict[Any, int] = defaultdict(thread_reader())
         self._rows: list[Block] = []
         self._orders = itertools.count()
 
@@ -111,7 +110,7 @@ class BlockLog:
     def since(self, mark: int) -> _Rows:
         """Columns of the blocks that lived after a mark, as perfmagic.trace.columns.Blocks has them, and their numbers.
 
-        node, free_node are names, "" for none. Times are perf_counter_ns.
+        node, free_node are names, "" for none. Times are by reader().
         """
         rows = [row for row in list(self._rows) if row.free_order == NONE or row.free_order > mark]
         free_ns, by = zip(*map(self._end_of, rows), strict=True) if rows else ((), ())
@@ -137,7 +136,7 @@ class BlockLog:
     def _watched(self, held: Held, device: int, node: str, sequence: int, newest: int) -> Block:
         at_end, by_end = (weakref.ref(held, ends.__getitem__) for ends in (self._freed_ns, self._freed_by))
         hash(at_end), hash(by_end)  # a dead reference has only the hash that it was asked for while alive
-        now_ns, thread = time.perf_counter_ns(), threading.get_native_id()
+        now_ns, thread = read_ns(), thread_reader()()
         return Block(self, float(held), device, now_ns, thread, node, sequence, newest, at_end, by_end)
 
     def _end_of(self, row: Block) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from perfmagic.base.errors import CommunicationError, DeviceError
+from perfmagic.sim import virtual
 from perfmagic.sim.log import LOG
 from perfmagic.sim.memory import Memory
 from perfmagic.sim.pace import PaceFunction, describe
@@ -33,15 +34,22 @@ class SimDevice:
         self.lanes: dict[int, Lane] = {}
         self.stream_turns = itertools.count()
         self.pace: PaceFunction | None = None
+        self.at_once = virtual.at_once()
         self.errors: deque[tuple[str, BaseException]] = deque()
         self.host_seen: dict[Lane, int] = {}  # up to which launch of a stream the host has waited
         self.closing = threading.Event()
         self.memory = Memory(index)
 
+    def take_clock(self) -> None:
+        """Work by the clock that the process keeps now, when all is done by the one before."""
+        for lane in list(self.lanes.values()):
+            lane.drop_done()
+        self.at_once = virtual.at_once()
+
     @property
     def in_flight(self) -> int:
         """Launches queued or running."""
-        return sum(len(lane.jobs) for lane in list(self.lanes.values()))
+        return sum(lane.unfinished() for lane in list(self.lanes.values()))
 
     @property
     def progress(self) -> int:
@@ -50,8 +58,8 @@ class SimDevice:
 
     @property
     def pace_words(self) -> str:
-        """The pace in words ("paced: matmul ≥ 3 ms, copies 12 GB/s"), empty if there is none."""
-        return describe(self.pace)
+        """The pace in words ("paced: matmul ≥ 3 ms, copies 12 GB/s"), empty if there is none on the real clock."""
+        return describe(self.pace, virtual=self.at_once is not None)
 
     def host_saw(self, lane: Lane, correlation: int) -> None:
         """The host knows that a stream has done everything up to a launch."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from perfmagic.base.clock import now_ns
+from perfmagic.base.clock import VIRTUAL, now_ns
 from perfmagic.base.errors import DeviceError
 from perfmagic.base.kinds import OpKind
 from perfmagic.sim import copies
 from perfmagic.sim.device import NAME, check_usable, current_lane
-from perfmagic.sim.foreign import run_foreign
+from perfmagic.sim.groups.foreign import run_foreign
 from perfmagic.sim.infer import (
     Arguments,
     Leaf,
@@ -48,6 +48,7 @@ from perfmagic.sim.results import (
 )
 from perfmagic.sim.streams import wait_for_job
 from perfmagic.sim.tensor import Buffer, Ref, SimTensor, become
+from perfmagic.sim.virtual import spend
 
 # Operators that do something other than launch one kernel.
 
@@ -197,6 +198,8 @@ def _item(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  
 
 def _view(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
+    if VIRTUAL:
+        spend("view")
     taken = Arguments(op, args, kwargs)
     specs = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key))
     base = taken.refs[0].buffer
@@ -270,6 +273,8 @@ def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     __tracebackhide__ = True
     if is_elsewhere(kwargs):
         return _elsewhere(op, args, kwargs)
+    if VIRTUAL:
+        spend("view")
     taken = Arguments(op, args, kwargs)
     spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
     index = device_index(kwargs, taken)

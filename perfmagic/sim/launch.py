@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmagic.base.clock import now_ns
+from perfmagic.base.clock import VIRTUAL, now_ns
 from perfmagic.base.kinds import CallKind, Hazard, OpKind
 from perfmagic.sim import torch_private
 from perfmagic.sim.device import check_usable, current, current_lane, lane_of, sim_device
@@ -12,6 +12,7 @@ from perfmagic.sim.log import LOG
 from perfmagic.sim.queues import Body, Job, Lane, next_correlation
 from perfmagic.sim.streams import Event, Stream
 from perfmagic.sim.tensor import Buffer, Ref
+from perfmagic.sim.virtual import spend, waited_until
 
 
 def launch_lane(device_index: int, refs: Sequence[Ref]) -> tuple[Lane, bool]:
@@ -55,6 +56,8 @@ def queue_op(
     reads: buffers used, those written in place among them.  least_s: instead of the device's pace.
     start_ns: when the call began, if before now.  hold_s: keep the host in the call until so long after start_ns.
     """
+    if VIRTUAL:
+        spend("operator")
     start_ns = start_ns or now_ns()
     job = Job(lane, name, body, kind)
     job.size_bytes, job.direct = size_bytes, direct
@@ -63,7 +66,7 @@ def queue_op(
     job.least_s = least_s if least_s is not None else (pace(name, kind, size_bytes) if pace else 0.0)
     _order(job, lane, reads, writes)
     lane.commit(job, reads, writes)
-    if hold_s:
+    if hold_s and not waited_until(start_ns + round(hold_s * 1e9)):
         lane.device.closing.wait(max(0.0, hold_s - (now_ns() - start_ns) / 1e9))
     if LOG.recording:
         LOG.add_call(start_ns, now_ns(), CallKind.LAUNCH, call, job.correlation)

@@ -6,13 +6,12 @@ is one step of the interpreter, so that no lock is held where an interrupt could
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfmagic.base.clock import now_ns
+from perfmagic.base.clock import now_ns, thread_reader
 from perfmagic.base.kinds import NONE, CallKind, Hazard, HostKind, OpKind
 
 if TYPE_CHECKING:
@@ -264,21 +263,21 @@ class SimLog:
     def add_node(self, correlation: int, at_ns: int, made: int, running: int) -> None:
         """The autograd nodes of a launch, by their numbers: see ForwardNode."""
         if len(self._nodes) < self._ops_end:
-            self._nodes.append(ForwardNode(correlation, at_ns, threading.get_native_id(), made, running))
+            self._nodes.append(ForwardNode(correlation, at_ns, thread_reader()(), made, running))
 
     def add_call(self, start_ns: int, end_ns: int, kind: CallKind, name: str, correlation: int) -> None:
         """One call of the host into the device, from the thread that made it."""
         if len(self._calls) >= self._calls_end:
             self._dropped.append(start_ns)
             return
-        self._calls.append((start_ns, end_ns, int(kind), name, threading.get_native_id(), correlation))
+        self._calls.append((start_ns, end_ns, int(kind), name, thread_reader()(), correlation))
 
     def add_host_op(self, start_ns: int, end_ns: int, name: str) -> None:
         """One operator, from call to return."""
         if len(self._host_ops) >= self._host_ops_end:
             self._dropped.append(start_ns)
             return
-        self._host_ops.append((start_ns, end_ns, int(HostKind.OP), name, threading.get_native_id()))
+        self._host_ops.append((start_ns, end_ns, int(HostKind.OP), name, thread_reader()()))
 
     def add_wait(
         self,

@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 import torch
 
 from perfmagic.base.errors import DeviceError
-from perfmagic.sim import copies, dispatch, foreign, launch, memory, random, refusals, streams, torch_private
+from perfmagic.sim import copies, dispatch, launch, memory, random, refusals, streams, torch_private
 from perfmagic.sim import device as devices
+from perfmagic.sim.groups import foreign
 from perfmagic.sim.operators import map_tree
 from perfmagic.sim.tensor import install
 

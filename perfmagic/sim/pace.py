@@ -17,7 +17,7 @@ import numpy.typing as npt
 from perfmagic.base import units
 from perfmagic.base.clock import now_ns
 from perfmagic.base.errors import OptionError
-from perfmagic.base.kinds import OpKind
+from perfmagic.base.kinds import VIRTUAL_CLOCK, OpKind
 from perfmagic.base.work import is_counted
 
 # Links that people know by name: what passes each way in a second, and how long a message takes at least.
@@ -392,13 +392,21 @@ def link_s(pace: PaceFunction | None, name: str, link_bytes: float) -> float:
     return 0.0 if pace is None else pace(name, OpKind.KERNEL, int(link_bytes))
 
 
-def describe(pace: PaceFunction | None) -> str:
-    """A pace for people, empty for none."""
+def describe(pace: PaceFunction | None, *, virtual: bool = False) -> str:
+    """A pace for people, empty for none on the real clock.  virtual: by which a virtual clock computes times."""
     if pace is None:
-        return ""
-    if isinstance(pace, Pace):
-        return pace.words
-    return f"paced by {getattr(pace, '__name__', type(pace).__name__)}"
+        words = ""
+    elif isinstance(pace, Pace):
+        words = pace.words
+    else:
+        words = f"paced by {getattr(pace, '__name__', type(pace).__name__)}"
+    return on_virtual_clock(words) if virtual else words
+
+
+def on_virtual_clock(words: str) -> str:
+    """A pace in words, as a virtual clock keeps it: exactly, so that nothing is "at least"."""
+    times = words.removeprefix("paced: ").replace(" ≥ ", " ")
+    return f"{VIRTUAL_CLOCK}: {times}" if words else VIRTUAL_CLOCK
 
 
 # At which paces ops were launched, where code changes the pace while somebody records.
@@ -415,6 +423,10 @@ class PaceLog:
     def changed(self, before: Any) -> None:
         """Note that the pace changes now."""
         self._changes.append((now_ns(), before))
+
+    def clear(self) -> None:
+        """Forget what was noted: the clock is another one now."""
+        self._changes.clear()
 
     def used(self, launched_ns: npt.NDArray[np.int64], now: Any) -> list[Any]:
         """The paces in effect when something was launched, one after the other; the present one where nothing was.

@@ -1,4 +1,4 @@
-"""The queue of jobs behind a stream, and the thread that runs them."""
+"""The queue of jobs behind a stream, and the thread that runs them on the real clock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
-from perfmagic.base.clock import now_ns
+from perfmagic.base.clock import now_ns, virtual_clock
 from perfmagic.base.errors import CommunicationError, DeviceError
 from perfmagic.base.kinds import NONE, Hazard, OpKind
 from perfmagic.sim.log import LOG
@@ -45,6 +45,7 @@ class Owner(Protocol):
 
     index: int
     pace: PaceFunction | None
+    at_once: AtOnce | None
     errors: deque[tuple[str, BaseException]]
     host_seen: dict[Lane, int]
     closing: threading.Event
@@ -52,6 +53,9 @@ class Owner(Protocol):
     def host_saw(self, lane: Lane, correlation: int) -> None: ...
     def host_saw_job(self, job: Job) -> None: ...
     def raise_failure(self) -> None: ...
+
+
+AtOnce = Callable[["Lane", "Job"], None]  # runs a job where it is committed, and says until when it takes
 
 
 class Job:
@@ -63,11 +67,12 @@ class Job:
     skipped_ns: the part of its beginning that does not belong to the op, as its body says.
     meets_ranks: its end depends on other ranks, as that of a collective or message does.
     direct: the caller waits and raises the error itself, so that it is not reported a second time.
+    ended: it was run, or will never be.  until_ns: when it is done by the virtual clock; 0 on the real one.
     """
 
     __slots__ = (
-        "after", "body", "correlation", "direct", "done", "done_ns", "ends_future", "error", "in_backward", "kind",
-        "lane", "least_s", "meets_ranks", "name", "raced", "seen", "size_bytes", "skipped_ns", "waiters",
+        "after", "body", "correlation", "direct", "done_ns", "ended", "ends_future", "error", "in_backward", "kind",
+        "lane", "least_s", "meets_ranks", "name", "raced", "seen", "size_bytes", "skipped_ns", "until_ns", "waiters",
     )  # fmt: skip
 
     def __init__(self, lane: Lane, name: str, body: Body | None, kind: OpKind | None = None) -> None:
@@ -85,25 +90,33 @@ class Job:
         self.in_backward = self.ends_future = False
         self.seen: dict[Lane, int] = {}
         self.error: BaseException | None = None
-        self.done = False
-        self.done_ns = 0
+        self.ended = False
+        self.done_ns = self.until_ns = 0
         self.waiters: list[SimpleQueue[None]] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, by the clock of the process."""
+        return self.ended and (not self.until_ns or self.until_ns <= now_ns())
 
     def wait(self) -> None:
         """Block this thread until the job is done. An interrupt ends the wait and leaves nothing behind."""
-        if self.done:
+        if self.ended:
+            clock = virtual_clock()
+            if clock is not None:
+                clock.wait_until(self.until_ns)
             return
         bell: SimpleQueue[None] = SimpleQueue()
         self.waiters.append(bell)
-        # done is set before the bells are rung, so a bell that came too late for that sees done here
-        if not self.done:
+        # ended is set before the bells are rung, so a bell that came too late for that sees it here
+        if not self.ended:
             self.lane.wake()
             bell.get()
 
     def finish(self) -> None:
         """Wake all who wait. Release what the job held, else each job would keep all before it alive."""
         self.body, self.after = None, ()
-        self.done = True
+        self.ended = True
         for bell in self.waiters:
             bell.put(None)
 
@@ -112,18 +125,23 @@ QUEUE_LAUNCHES = 1024  # launches that wait on a stream before the host blocks (
 
 _readers = attrgetter("readers")
 # runs an iterator to its end inside one call into C: an interrupt strikes before or after, never between its steps
-_at_once = deque[Any](maxlen=0).extend
+_through = deque[Any](maxlen=0).extend
 
 
 class Lane:
-    """The queue of jobs behind a stream, and the thread that runs them. The first job starts the thread."""
+    """The queue of jobs behind a stream, and the thread that runs them. The first job starts the thread.
+
+    On a virtual clock there is no thread: SimDevice.at_once runs each job where it is committed.
+    """
 
     def __init__(self, device: Owner, stream_id: int) -> None:
         self.device = device
         self.stream_id = stream_id
         self.jobs: deque[Job] = deque()  # the running one first
+        self.counted: deque[Job] = deque()  # on a virtual clock, those that were not done when it was last asked
         self.seen: dict[Lane, int] = {}  # of other streams: up to which launch ours is ordered behind them
         self.last_correlation = 0
+        self.tail_ns = 0  # when its last job is done, by the virtual clock
         self.staged: Job | None = None  # the last copy from pageable memory
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._sleeping = False
@@ -136,14 +154,17 @@ class Lane:
 
         An interrupt either comes before the job is queued, and nothing has happened, or finds it queued in full.
         """
-        if self.thread is None:
+        at_once = self.device.at_once
+        if at_once is not None:
+            at_once(self, job)
+        elif self.thread is None:
             self._start()
-        if len(self.jobs) > QUEUE_LAUNCHES:
+        elif len(self.jobs) > QUEUE_LAUNCHES:
             self._wait_for_space()
         job.seen = dict(self.seen)
-        _at_once(
+        _through(
             chain(
-                map(self.jobs.append, (job,)),
+                map((self.jobs if at_once is None else self.counted).append, (job,)),
                 map(dict.__setitem__, map(_readers, reads), repeat(self), repeat(job)),
                 map(setattr, writes, repeat("writer"), repeat(job)),
                 map(setattr, writes, repeat("readers"), map(dict, repeat(()))),
@@ -151,6 +172,16 @@ class Lane:
         )
         self.last_correlation = job.correlation
         self.wake()
+
+    def unfinished(self) -> int:
+        """How many launches are queued or running."""
+        self.drop_done()
+        return len(self.jobs) + len(self.counted)
+
+    def drop_done(self) -> None:
+        """Forget the jobs that are done by now on a virtual clock; a thread takes out its own."""
+        while self.counted and self.counted[0].done:
+            self.counted.popleft()
 
     def wake(self) -> None:
         """Ring the thread if it sleeps. Every wait does so too, for a launch that was interrupted before it could."""
@@ -164,7 +195,7 @@ class Lane:
     def drain(self) -> None:
         """Block this thread until all that is queued now is done."""
         try:
-            last = self.jobs[-1]
+            last = (self.counted or self.jobs)[-1]
         except IndexError:
             return
         last.wait()

@@ -11,6 +11,7 @@ from perfmagic.base.kinds import CallKind
 from perfmagic.sim import device as devices
 from perfmagic.sim.log import LOG
 from perfmagic.sim.queues import Job, Lane, NotComputedError
+from perfmagic.sim.virtual import spend
 
 # The host waits, as calls the log shows.
 
@@ -21,6 +22,7 @@ def wait_for_job(job: Job, call: str) -> None:
     start_ns = now_ns()
     try:
         job.wait()
+        spend("wait")
     finally:
         if LOG.recording:
             LOG.add_call(start_ns, now_ns(), CallKind.SYNC, call, job.correlation)
@@ -58,6 +60,7 @@ def _drain(lanes: tuple[Lane, ...], call: str) -> None:
     try:
         for lane in lanes:
             lane.drain()
+        spend("wait")
     finally:
         if LOG.recording:
             LOG.add_call(start_ns, now_ns(), CallKind.SYNC, call, -1)
@@ -119,7 +122,8 @@ class Stream:
 
     def query(self) -> bool:
         """Whether everything is done."""
-        if self._lane.jobs:
+        spend("event")
+        if self._lane.unfinished():
             return False
         for lane, correlation in (*self._lane.seen.items(), (self._lane, self._lane.last_correlation)):
             lane.device.host_saw(lane, correlation)
@@ -188,9 +192,11 @@ class Event:
         """Whether the device has reached the mark."""
         if self._job is None:
             return True
-        if self._job.done:
+        spend("event")
+        done = self._job.done
+        if done:
             self._job.lane.device.host_saw_job(self._job)
-        return self._job.done
+        return done
 
     def synchronize(self) -> None:
         """Block until the device reaches the mark; raises what failed on the device."""

@@ -159,6 +159,14 @@ def without_torch_function() -> Any:
     return torch._C.DisableTorchFunctionSubclass()
 
 
+def without_modes() -> Any:
+    """A with block in which no __torch_function__ is called, of a subclass or of a mode (torch.set_default_device).
+
+    Uses torch._C.DisableTorchFunction (read in 2.13.0). No fallback.
+    """
+    return torch._C.DisableTorchFunction()
+
+
 def make_wrapper(
     cls: type[torch.Tensor],
     size: tuple[int, ...],

@@ -59,6 +59,17 @@ def pace_remarks(ops: Sequence[Paced]) -> list[Remark]:
     return [Remark("pace_not_reached", said, {"needed_ns": late[0].needed_ns, "asked_ns": late[0].asked_ns})]
 
 
+def clock_remarks(worked: Sequence[DeviceInfo]) -> list[Remark]:
+    """That times are no measurements, where a device that executed something kept a virtual clock."""
+    virtual = any(info.virtual for info in worked)
+    return [Remark("virtual_clock", virtual_clock_words())] if virtual else []
+
+
+def virtual_clock_words() -> str:
+    """The sentence about a virtual clock."""
+    return phrase("virtual clock: times are computed by the pace, not measured; host time is counted")
+
+
 _NAMED = 2  # ops in one sentence
 
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 
+from perfmagic.base.kinds import VIRTUAL_CLOCK
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.intervals import distinct
 from perfmagic.trace.columns import (
@@ -45,6 +46,7 @@ PACES = {
     "paced": "paced: {paces}",
     "pace reached in part": "pace reached in part: {paces}",
     "pace not reached": "pace not reached: {paces}",
+    VIRTUAL_CLOCK: "virtual clock: {paces}",
 }
 OF_WHAT = {
     "other kernels": "other kernels {rate}",
@@ -80,6 +82,11 @@ class DeviceInfo:
         return self.kind == "sim"
 
     @property
+    def virtual(self) -> bool:
+        """Whether its times are computed by its pace, and nothing was measured."""
+        return self.pace.startswith(VIRTUAL_CLOCK)
+
+    @property
     def label(self) -> str:
         """The name as pictures and tables show it; a simulated device always says so."""
         if self.name == f"device {self.index}":
@@ -95,6 +102,8 @@ class DeviceInfo:
 def pace_in_words(pace: str) -> str:
     """The same text with its words known; as it is where it has another form."""
     kind, _, rest = pace.partition(": ")
+    if pace == VIRTUAL_CLOCK:
+        return phrase("virtual clock")
     if kind not in PACES:
         return pace
     in_turn = (chained("{a}, {b}", map(_pace_part, paces.split(", "))) for paces in rest.split("; then "))

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from perfmagic.base.clock import virtual_clock
 from tests.sim_gate import gates
 
 torch = pytest.importorskip("torch", reason="devices are reached through torch")
@@ -19,12 +20,12 @@ HOLD_S = 0.5  # on a GPU nothing can be held until it is released: it sleeps, an
 _TRIAL_CYCLES = 100_000_000
 
 
-@pytest.fixture(params=["sim", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.fixture(params=["sim", "virtual", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device_module(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
-    """torch.sim or torch.cuda; idle, on its first device and default stream, before and after."""
-    if request.param == "sim":
-        _load_sim()
-    module = torch.get_device_module(request.param)
+    """torch.sim on threads or a virtual clock, or torch.cuda; idle, on device and stream 0, before and after."""
+    if request.param != "cuda":
+        _load_sim("virtual" if request.param == "virtual" else "real")
+    module = torch.get_device_module("cuda" if request.param == "cuda" else "sim")
     module.synchronize()
     yield module
     module.set_device(0)
@@ -33,14 +34,16 @@ def device_module(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
         with suppress(RuntimeError):  # what a test provoked and did not collect
             module.synchronize(index)
     module.set_device(0)
+    if request.param == "virtual":
+        _load_sim("real")
 
 
-def _load_sim() -> None:
+def _load_sim(clock: str) -> None:
     from perfmagic import sim
     from perfmagic.base.errors import DeviceError
 
     try:
-        sim.load()
+        sim.load(clock=clock)
     except DeviceError as error:
         pytest.skip(str(error))
     sim.set_pace(None)
@@ -55,6 +58,12 @@ def kind(device_module: ModuleType) -> str:
 @pytest.fixture
 def device(kind: str) -> Any:
     return torch.device(kind, 0)
+
+
+@pytest.fixture
+def late(device_module: ModuleType) -> bool:
+    """Whether ops run after their launch; on a virtual clock they have run, and only the clock says "not yet"."""
+    return virtual_clock() is None
 
 
 @pytest.fixture
@@ -94,14 +103,14 @@ def sleep(kind: str, device_module: ModuleType, cycles_per_s: Callable[[], float
 
 @pytest.fixture
 def hold(kind: str, sleep: Callable[[float], None]) -> Iterator[Callable[[], Callable[[], None]]]:
-    """hold() keeps the current stream busy until what it returned is called (sim), or for HOLD_S (a GPU)."""
-    if kind == "sim":
+    """hold() keeps the current stream busy until what it returned is called (threads of sim), or for HOLD_S."""
+    if kind == "sim" and virtual_clock() is None:
         with gates() as hold_sim:
             yield hold_sim
         return
 
-    def hold_gpu() -> Callable[[], None]:
+    def hold_for_some_time() -> Callable[[], None]:
         sleep(HOLD_S)
         return lambda: None
 
-    yield hold_gpu
+    yield hold_for_some_time

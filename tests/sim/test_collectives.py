@@ -12,7 +12,7 @@ if not dist.is_available():
     pytest.skip("this torch has no torch.distributed", allow_module_level=True)
 
 from perfmagic.base.errors import DeviceError  # noqa: E402
-from perfmagic.sim import foreign  # noqa: E402 - after the skip
+from perfmagic.sim.groups import foreign  # noqa: E402 - after the skip
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 
 from perfmagic.base.errors import DeviceError  # noqa: E402
-from perfmagic.sim import foreign  # noqa: E402 - after the skip
+from perfmagic.sim.groups import foreign  # noqa: E402 - after the skip
 
 D = "sim"
 

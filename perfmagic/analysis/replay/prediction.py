@@ -33,7 +33,7 @@ JITTER_FRAC = 0.2
 
 def not_predictable(graph: Graph) -> str:
     """Why no change of this record can be predicted; "" where it can."""
-    return unreadable(graph) or _unsteady(graph.trace) or (_jitter(graph) if graph.trace.simulated else "")
+    return unreadable(graph) or _unsteady(graph.trace) or _jitter(graph)
 
 
 def unreadable(graph: Graph) -> str:
@@ -94,7 +94,9 @@ def unexplained_frac(graph: Graph) -> float:
 
 
 def _jitter(graph: Graph) -> str:
-    """Ops of the simulated device too short for their lengths to be its own."""
+    """Ops of a simulated device on threads, too short for their lengths to be its own."""
+    if not any(info.simulated and not info.virtual for info in graph.trace.meta.devices):
+        return ""
     ops = graph.trace.ops
     length_ns = ops.end_ns - ops.start_ns
     if int(length_ns[length_ns < JITTER_NS].sum()) <= JITTER_FRAC * graph.run_ns:

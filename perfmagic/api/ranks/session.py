@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from perfmagic.api.options import DEVICES, CellOptions, RanksOptions, keywords
 from perfmagic.api.show import in_notebook, publish, running_shell
 from perfmagic.base import units
-from perfmagic.base.errors import OptionError, RanksError, RanksInterrupt
+from perfmagic.base.clock import virtual_clock
+from perfmagic.base.errors import DeviceError, OptionError, RanksError, RanksInterrupt
 from perfmagic.base.rank_words import span_words
 from perfmagic.base.units import plural
 from perfmagic.capture.ranks.failures import message_of, type_of
@@ -287,6 +288,9 @@ class Ranks:
         return _status(self._session) if self.running else "no ranks run; %%ranks -n 4 starts some"
 
     def _start(self, shown: Outputs | None = None) -> Session:
+        if virtual_clock() is not None:
+            message = "ranks keep real time, and this notebook keeps a virtual clock"
+            raise DeviceError(message, hint='perfmagic.device(clock="real") first')
         settings = self._settings
         if self.cluster:
             return Session(settings, shown or outputs(), driver=cluster_from(self.cluster))

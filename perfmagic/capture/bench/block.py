@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from perfmagic.base import units
+from perfmagic.base.clock import reader, virtual_clock
 from perfmagic.capture.devices.backends import Backend, active_backends
 from perfmagic.trace.host_limits import shared_cores
 from perfmagic.trace.model import DeviceInfo
@@ -38,18 +38,22 @@ class Benchmark:
         self._queued = {
             (backend.kind, info.index): backend.progress(info.index) for backend in backends for info in backend.infos()
         }
-        self._start_s = time.perf_counter()
+        self._read_ns = reader()
+        self._start_ns = self._read_ns()
         return self
 
     def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
-        self.returned_s = time.perf_counter() - self._start_s
+        self.returned_s = self._since_s()
         backends = active_backends()
         for backend in backends:
             backend.synchronize()
-        self.done_s = time.perf_counter() - self._start_s
+        self.done_s = self._since_s()
         if failed is None:
             for line in self._lines(backends):
                 print(line)  # noqa: T201 - its purpose
+
+    def _since_s(self) -> float:
+        return (self._read_ns() - self._start_ns) / 1e9
 
     def _lines(self, backends: Sequence[Backend]) -> list[str]:
         worked = [info for backend in backends for info in backend.infos() if self._works(backend, info.index)]
@@ -84,4 +88,6 @@ def _infos(backends: Sequence[Backend]) -> list[DeviceInfo]:
 
 def _name(infos: Sequence[DeviceInfo]) -> str:
     name = "the device" if len(infos) == 1 else f"{len(infos)} devices"
-    return name + (" (simulated)" if any(info.simulated for info in infos) else "")
+    if not any(info.simulated for info in infos):
+        return name
+    return name + (" (simulated)" if virtual_clock() is None else " (simulated, virtual clock)")

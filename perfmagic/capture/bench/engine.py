@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from perfmagic.base.clock import virtual_clock
 from perfmagic.base.errors import CaptureError
 from perfmagic.base.numerics.stats import relative_half_width
 from perfmagic.base.units import NBSP, duration_s, percent_known, plural
@@ -73,6 +74,8 @@ class Warming:
         """As many calls as are asked for, or until they settle.  again: in a whole run that is not the first."""
         self._settling, self._from_ns = WarmUp(), self._sampler.watch.clock_ns()
         asked = self._plan.spec.warmup
+        if asked is None and virtual_clock() is not None:
+            return  # all calls of a kind take the same there
         if asked is not None:
             for _ in range(asked):
                 yield from self._block(1)
@@ -165,7 +168,7 @@ class Phases:
         self.outcome.begin(round_id)
         self.watchers.interleaved = bool(round_id)
         # devices idle, set-up code run; an older error of a device is not this body's
-        if (load := self.host.load()) > 0:
+        if virtual_clock() is None and (load := self.host.load()) > 0:
             self.notes.note("load", load=load, cores=os.cpu_count() or 1)
         self.use.devices.refresh()
         try:
@@ -178,9 +181,21 @@ class Phases:
         if self.plan.setup is not None:
             self.plan.setup()
         yield from self._time_first_call()
+        self._check_clock()
         work = self.outcome.work = self.plan.spec.asked_work()
         if work.bytes is not None:
             self.sampler.note_what_fits(self.notes, work.bytes, device_works=self.use.works)
+
+    def _check_clock(self) -> None:
+        """Raise CaptureError for work that takes no virtual time; note that the clock is virtual."""
+        if virtual_clock() is None:
+            return
+        if not any(info.virtual for info in self.use.worked):
+            raise CaptureError(
+                "on a virtual clock only the simulated device's work takes time, and this code gave it none",
+                hint='perfmagic.device(clock="real") first, or %timeit',
+            )
+        self.notes.note("virtual clock")
 
     def warm_up(self) -> Phase[None]:
         """Calls until they settle; how many of them make a sample is known then."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Sequence
 
+from perfmagic.base.clock import reader
 from perfmagic.base.errors import OptionError
 from perfmagic.base.numerics.stats import BAND
 from perfmagic.base.options import option
@@ -36,13 +36,13 @@ class Interleaved:
         *,
         band: float = BAND,
         decide_s: float = DECIDE_S,
-        clock_ns: Callable[[], int] = time.perf_counter_ns,
+        clock_ns: Callable[[], int] | None = None,
         quiet: Quiet | None = None,
     ) -> None:
         self.engines = engines
         self._phases = [engine.phases for engine in engines]
         self._quiet = quiet or Quiet()
-        self._band, self._decide_s, self._clock_ns = band, decide_s, clock_ns
+        self._band, self._decide_s, self._clock_ns = band, decide_s, clock_ns or reader()
         self._round_id = secrets.token_hex(6) if len(engines) > 1 else ""
         self._passes = 0
 
@@ -164,7 +164,7 @@ def measure_interleaved(
     *,
     band: float = BAND,
     decide_s: float = DECIDE_S,
-    clock_ns: Callable[[], int] = time.perf_counter_ns,
+    clock_ns: Callable[[], int] | None = None,
     kept: Callable[[list[BenchRecord]], None] | None = None,
 ) -> list[BenchRecord]:
     """The records of some bodies whose samples were interleaved, as many of each (see Interleaved).
@@ -173,6 +173,7 @@ def measure_interleaved(
     exception goes on.
     """
     refuse_runs(specs)
+    clock_ns = clock_ns or reader()
     engines = [Engine(spec, synced=False, host=Host(clock_ns)) for spec in specs]
     together = Interleaved(engines, band=band, decide_s=decide_s, clock_ns=clock_ns)
     loop = BodyLoop(together.whole(), clock_ns)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from operator import index
 from typing import Protocol
 
+from perfmagic.base.clock import reader
 from perfmagic.base.errors import OptionError
 from perfmagic.base.options import documented, option, options
 from perfmagic.capture.bench.clocks import Clocks, clocks_of
@@ -229,7 +230,7 @@ class Host:
     clocks: of the CUDA devices with these indices, None where nothing reports them.
     """
 
-    clock_ns: Callable[[], int] = time.perf_counter_ns
+    clock_ns: Callable[[], int] = field(default_factory=reader)
     backends: Callable[[], tuple[Backend, ...]] = active_backends
     load: Callable[[], float] = _excess_load
     rest: Callable[[float], None] = time.sleep

@@ -284,7 +284,7 @@ def choose_device(kind: str, index: int) -> Any:
     return _of_this_rank[0]
 
 
-def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = None) -> Any:
+def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = None, clock: str | None = None) -> Any:
     """The device to run on: torch.device("cuda") where there is one, else the simulated device.
 
     In a rank of %%ranks it is that rank's own device.
@@ -293,8 +293,10 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
     perfmagic.Pace); a recording keeps the pace it was made at (TimelineResult.pace).
     memory: how much memory a simulated device has, as "2GB", "512 MiB" or bytes; more raises torch.OutOfMemoryError.
     0: as much as the host gives, as at first. A CUDA device has what it has, and memory says nothing of it.
-    Raises TorchMissingError without torch, DeviceError for "cuda" where there is none and for pace or memory in a rank
-    on the CPU, OptionError for another word.
+    clock: "virtual" for a simulated device whose times are computed by the pace, also where a CUDA device is there;
+    "real" for measured ones. The process keeps it until it is given again. See docs/simulated-device.md.
+    Raises TorchMissingError without torch, DeviceError for "cuda" where there is none, for pace or memory in a rank on
+    the CPU, and for a clock in a rank or while something is recorded; OptionError for another word.
 
     >>> device = perfmagic.device("sim", pace="matmul=1ms")
     >>> x = torch.ones(8, 8, device=device)
@@ -303,14 +305,9 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
     """
     torch = require_torch("perfmagic.device()")
     memory_bytes = None if memory is None else bytes_given(memory)
-    if kind not in ("auto", "cuda", "sim", "cpu"):
-        raise OptionError(f"device kind {kind!r} is not known", hint="one of auto, cuda, sim, cpu")
+    kind = _kind_meant(kind, clock)
     if _of_this_rank and kind in ("auto", _of_this_rank[0].type):
-        if _of_this_rank[0].type == "cpu" and not (pace is None and memory is None):
-            raise _no_device_to_slow("memory" if pace is None else "pace")
-        if _of_this_rank[0].type == "sim" and not (pace is None and memory is None):
-            importlib.import_module("perfmagic.sim").load(pace, memory_bytes=memory_bytes)
-        return _of_this_rank[0]
+        return _device_of_this_rank(pace=pace, memory_bytes=memory_bytes, clock=clock)
     if kind == "cpu":
         return torch.device("cpu")
     has_cuda = torch.cuda.is_available()
@@ -318,10 +315,34 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
         message = f"cuda was asked for, but torch {torch.__version__} sees no CUDA device here"
         raise DeviceError(message, hint='perfmagic.device("sim") gives a simulated device that behaves like one')
     if has_cuda and kind != "sim":
+        if clock is not None and sim_loaded():
+            importlib.import_module("perfmagic.sim").load(clock=clock)
         return torch.device("cuda")
-    importlib.import_module("perfmagic.sim").load(pace, memory_bytes=memory_bytes)
+    importlib.import_module("perfmagic.sim").load(pace, memory_bytes=memory_bytes, clock=clock)
     importlib.import_module("perfmagic.sim").groups.register()
     return torch.device("sim", 0)
+
+
+def _kind_meant(kind: str, clock: str | None) -> str:
+    """The kind that is asked for: a virtual clock is the simulated device's. Raises OptionError for other words."""
+    if kind not in ("auto", "cuda", "sim", "cpu"):
+        raise OptionError(f"device kind {kind!r} is not known", hint="one of auto, cuda, sim, cpu")
+    if clock not in (None, "real", "virtual"):
+        raise OptionError(f"clock {clock!r} is not known", hint="real or virtual")
+    if clock == "virtual" and kind in ("cuda", "cpu"):
+        raise OptionError(f"{kind} has no virtual clock", hint='device("sim", clock="virtual")')
+    return "sim" if clock == "virtual" else kind
+
+
+def _device_of_this_rank(**given: Any) -> Any:
+    """The rank's own device, once it has what is given (arguments of perfmagic.sim.load)."""
+    own = _of_this_rank[0]
+    said = next((name for name, value in given.items() if value is not None), "")
+    if said and own.type == "cpu":
+        raise _no_device_to_slow(said.removesuffix("_bytes"))
+    if said and own.type == "sim":
+        importlib.import_module("perfmagic.sim").load(**given)
+    return own
 
 
 def _no_device_to_slow(given: str) -> DeviceError:
@@ -337,10 +358,12 @@ def bytes_given(memory: str | int) -> int:
     return size_bytes
 
 
-def devices(n: int, kind: str = "auto", *, pace: Any = None, memory: str | int | None = None) -> tuple[Any, ...]:
+def devices(
+    n: int, kind: str = "auto", *, pace: Any = None, memory: str | int | None = None, clock: str | None = None
+) -> tuple[Any, ...]:
     """n devices to run on: CUDA devices where there are n, else simulated ones.
 
-    kind, pace, memory: as in device(), memory of each device.
+    kind, pace, memory, clock: as in device(), memory of each device.
     Raises what device() raises, DeviceError for more CUDA devices than there are.
     """
     torch = require_torch("perfmagic.devices()")
@@ -352,7 +375,7 @@ def devices(n: int, kind: str = "auto", *, pace: Any = None, memory: str | int |
         raise DeviceError(message, hint=f"perfmagic.devices({n}) gives simulated devices where there are not enough")
     if kind == "auto" and torch.cuda.device_count() < n:
         kind = "sim"
-    first = device(kind, pace=pace, memory=memory)
+    first = device(kind, pace=pace, memory=memory, clock=clock)
     if first.type == "sim":
         importlib.import_module("perfmagic.sim").load(devices=n)
     return tuple(torch.device(first.type, i) for i in range(n)) if first.type != "cpu" else (first,) * n

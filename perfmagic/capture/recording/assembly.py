@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmagic.base import units
+from perfmagic.base.clock import virtual_clock
 from perfmagic.base.language import phrase
 from perfmagic.capture.cell import MarkLog
 from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name, torch_if_imported
@@ -17,7 +18,7 @@ from perfmagic.capture.recording.host import cores, host_clock
 from perfmagic.capture.watch.watch import LineWatch
 from perfmagic.trace.columns import HOST_DEVICE, NONE, BlockRole, Blocks, HostKind, Remark
 from perfmagic.trace.correlate import forward_rows
-from perfmagic.trace.host_limits import pace_remarks, paced, said_of, shared_cores
+from perfmagic.trace.host_limits import clock_remarks, pace_remarks, paced, said_of, shared_cores
 from perfmagic.trace.model import Cell, Collective, DeviceInfo, Race, Trace, TraceMeta, make_trace
 from perfmagic.trace.paths import Paths
 from perfmagic.trace.window import window
@@ -135,7 +136,8 @@ def _notes(recorded: Recorded, parts: _Parts) -> list[Remark]:
         notes.append(Remark("inner_lines_dropped", message))
     notes += _no_ops_note(parts, recorded.sim)
     notes += pace_remarks(() if recorded.sim is None else paced(recorded.sim.paced))
-    notes += shared_cores([info for info in parts.devices if info.index in parts.device_indices()])
+    worked = [info for info in parts.devices if info.index in parts.device_indices()]
+    notes += clock_remarks(parts.devices) + shared_cores(worked)
     if recorded.memory and not any(len(parts.tables.get(key, {}).get("device", ())) for key in ("counters", "blocks")):
         message = phrase("nothing was allocated, and no name of the notebook leads to a tensor")
         notes.append(Remark("no_memory_record", message))
@@ -347,7 +349,8 @@ def _no_ops_note(parts: _Parts, sim: SimRecords | None) -> list[Remark]:
     if n_ops or n_host_ops:
         return []
     if sim is not None:
-        message = phrase("nothing ran on the simulated device; --device cpu records what the host did")
+        instead = phrase("nothing ran on the simulated device; --device cpu records what the host did")
+        message = phrase("nothing ran on the simulated device") if virtual_clock() else instead
         return [Remark("no_device_ops", message)]
     if torch_if_imported() is None:
         return [Remark("no_torch", phrase("torch is not imported: only lines of the cell were recorded"))]

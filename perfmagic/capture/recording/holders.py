@@ -7,7 +7,6 @@ objects only the type is asked, of containers and the notebook's own classes als
 from __future__ import annotations
 
 import sys
-import time
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from perfmagic.base.clock import read_ns
 from perfmagic.capture.watch.user_code import UserCode
 from perfmagic.trace.columns import HOST_DEVICE, NONE, BlockRole
 
@@ -39,7 +39,7 @@ class Holder:
 class Place:
     """A piece of memory of the host or of a CUDA device, and who held it.
 
-    device: HOST_DEVICE or an index.  at_ns: when it was held, by perf_counter_ns; there may be several times.
+    device: HOST_DEVICE or an index.  at_ns: when it was held, by base.clock.reader(); there may be several times.
     """
 
     device: int
@@ -154,7 +154,7 @@ class _Claims:
             if known is None:
                 known = Place(device, address, storage.nbytes(), Holder(role, name), [])
                 self.holders.places[device, address, role, name] = known
-            known.at_ns.append(time.perf_counter_ns())
+            known.at_ns.append(read_ns())
 
     def parameter(self, name: str, parameter: Any) -> None:
         self.claim(parameter, BlockRole.PARAMETER, name)

@@ -6,15 +6,14 @@ What the numbers mean is worked out when the cell has ended. Allocations and vie
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import get_native_id
 from typing import Any
 
 import torch
 
+from perfmagic.base.clock import reader, thread_reader
 from perfmagic.capture.devices import torch_private
 from perfmagic.trace.columns import SeenOp, SeenOps, Use
 
@@ -85,7 +84,7 @@ class OpLog:
 
 def _noting(rows: list[_Row], pieces: _Note, lost: _Lost) -> Any:
     """The mode that writes a row for each operator."""
-    now_ns, limit = time.perf_counter_ns, LIMIT_OPS
+    now_ns, this_thread, limit = reader(), thread_reader(), LIMIT_OPS
 
     class Noting(torch_private.dispatch_mode()):  # type: ignore[misc]  # the class is made when it is first wanted
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -106,7 +105,7 @@ def _noting(rows: list[_Row], pieces: _Note, lost: _Lost) -> Any:
             except Exception:  # noqa: BLE001 - what a foreign kind of tensor does not tell is no fault of the cell
                 lost.unread += 1
                 return out
-            rows.append((func, used, made, start_ns, end_ns, get_native_id()))
+            rows.append((func, used, made, start_ns, end_ns, this_thread()))
             return out
 
     return Noting()

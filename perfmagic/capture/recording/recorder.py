@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.base import units
-from perfmagic.base.clock import unix_offset_ns
+from perfmagic.base.clock import reader, unix_offset_ns, virtual_clock
 from perfmagic.base.errors import CaptureError, DeviceError, OptionError
 from perfmagic.base.language import phrase
 from perfmagic.capture.cell import INNER_MARKS_LIMIT, MarkLog
@@ -87,6 +87,7 @@ class Recorder:
     _lines_note: Remark | None = None
     _start_ns: int = 0
     _offset_ns: int = 0
+    _read_ns: Callable[[], int] = time.perf_counter_ns
     _waited_ns: int | None = None  # for a core before the recording, of a rank of a job
     _steps: list[tuple[str, int, int]] = field(default_factory=list)
     _pid: int = 0
@@ -101,7 +102,7 @@ class Recorder:
             backend.synchronize()  # what was queued before does not belong to this recording
         self._had_sim = sim_loaded()
         use_sim = self._had_sim and self.device in ("auto", "sim")
-        alone = use_sim and (self.device == "sim" or not cuda_available())
+        alone = use_sim and (self.device == "sim" or not cuda_available() or virtual_clock() is not None)
         try:
             if torch is not None and hasattr(torch, "autograd") and not alone:
                 self._open_session(torch)
@@ -115,13 +116,12 @@ class Recorder:
                 self._open_op_log()
             if self.ready is not None:
                 self.ready()
-            if by_default() if self.lines is None else self.lines:
-                self._open_watch()
+            self._open_watch()
         except BaseException:  # an interrupt too
             self.give_back()
             raise
         self._waited_ns = waited_for_core_ns() if self.rank or is_rank() else None
-        self._offset_ns = self.clock_ns or unix_offset_ns()
+        self._read_ns, self._offset_ns = reader(), self.clock_ns or unix_offset_ns()
         self._start_ns = self.now_ns()
 
     def acquire(self) -> None:
@@ -134,8 +134,8 @@ class Recorder:
             self._owner.close()
 
     def now_ns(self) -> int:
-        """Unix time that never steps: perf_counter plus one offset, taken at the start."""
-        return time.perf_counter_ns() + self._offset_ns
+        """Unix time that never steps: what the host's clock reads, plus one offset, both taken at the start."""
+        return self._read_ns() + self._offset_ns
 
     def step(self, name: str, start_ns: int, end_ns: int) -> None:
         """Note a named stretch of host time (unix ns), as torch's ProfilerStep rows are."""
@@ -229,7 +229,12 @@ class Recorder:
             self._host_log = log
 
     def _open_watch(self) -> None:
-        """Last, and given back first: it shall see the user's code alone."""
+        """Last, and given back first: it shall see the user's code alone. A hot loop is known by real time."""
+        if virtual_clock() is not None:
+            self._lines_note = Remark("lines_not_followed", _UNTIMED_LINES) if self.lines else None
+            return
+        if not (by_default() if self.lines is None else self.lines):
+            return
         watch = LineWatch(self.packages, self.label)
         try:
             self._owner.acquire(watch)
@@ -292,6 +297,9 @@ class Recorder:
                 "cuda was asked for, but torch sees no CUDA device here",
                 hint="leave --device out, or import torch and use perfmagic.device() for a simulated one",
             )
+        if virtual_clock() is not None and self.device in ("cuda", "cpu"):
+            message = f"{self.device} has no virtual time, and this process keeps a virtual clock"
+            raise DeviceError(message, hint='perfmagic.device(clock="real") first')
         if self.device == "sim" and not sim_loaded():
             message = "sim was asked for, but the simulated device is not loaded"
             raise DeviceError(message, hint='load it first: device = perfmagic.device("sim")')
@@ -307,6 +315,7 @@ class Recorder:
         return min(limits, key=lambda limit: limit.at_ns, default=None)
 
 
+_UNTIMED_LINES = phrase("lines in functions are not followed on a virtual clock")
 _SIM_LATE = phrase("the simulated device was loaded inside the cell and not recorded: run the cell again")
 
 

@@ -11,6 +11,7 @@ are queued on a stream of their own and run by gloo on real memory. Those on hos
     posting     an operation on the device goes onto its stream; what torch gets to wait for
     courier     a thread for operations on host tensors
     hosting     an operation on host tensors goes to a courier
+    foreign     operators that are not torch's own: those of groups, of extensions and of users
     functional  torch.ops._c10d_functional: what DTensor and compiled code call
     group       the class torch.distributed sees, and all groups of the process
 

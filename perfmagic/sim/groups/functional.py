@@ -11,7 +11,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from perfmagic.sim import foreign, torch_private
+from perfmagic.sim import torch_private
+from perfmagic.sim.groups import foreign
 from perfmagic.sim.launch import launch_lane
 from perfmagic.sim.refusals import refuse_communication
 from perfmagic.sim.streams import Event, Stream

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from perfmagic.base.clock import virtual_clock
 from perfmagic.base.errors import DeviceError
 from perfmagic.sim.device import all_devices
 from perfmagic.sim.groups import functional
@@ -450,6 +451,9 @@ def forget() -> None:
 
 
 def _made(name: str, store: Any, rank: int, size: int, timeout: timedelta) -> SimGroup:
+    if virtual_clock() is not None:
+        message = "a process group cannot be made on a virtual clock"
+        raise DeviceError(message, hint='perfmagic.device(clock="real") first')
     group = SimGroup(store, rank, size, timeout, name)
     _groups.append(weakref.ref(group))
     return group

@@ -1,0 +1,126 @@
+"""Virtual time: an op runs where it is launched, on the CPU, and arithmetic says when the device would have done it.
+
+No thread works and nothing sleeps. The host's time is counted, so that it comes out the same on every run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from perfmagic.base.clock import keep_virtual_time, virtual_clock
+from perfmagic.sim import torch_private
+from perfmagic.sim.log import LOG
+from perfmagic.sim.queues import QUEUE_LAUNCHES, AtOnce, Body, Job, Lane, NotComputedError
+
+# What the host needs, in ns. An assumption, and no measurement: a fast host, without a profiler. Thirty public records
+# of GPUs have 15 to 107 µs between launches, all with a profiler.
+HOST_NS = {
+    "operator": 2_000,  # of an operator that launches, before the launch
+    "launch": 3_000,
+    "view": 1_200,  # and an allocation
+    "event": 1_500,  # record, wait, query
+    "wait": 8_000,  # of the host, once what it waits for is done
+    "module": 5_000,  # a call of a torch.nn.Module with a tensor of the device
+}
+LATENCY_NS = 500  # from the end of the launch call until the op begins on an idle stream
+OP_NS = 3_000  # an op of which the pace says nothing: fits of the same records give the smallest kernels 1.6 to 3.6 µs
+
+
+def spend(what: str) -> None:
+    """Let the host need its time for something that is counted; on the real clock it takes its own."""
+    clock = virtual_clock()
+    if clock is not None:
+        clock.advance(HOST_NS[what])
+
+
+def waited_until(ns: int) -> bool:
+    """Hold the host until an instant of the virtual clock; False on the real one."""
+    clock = virtual_clock()
+    if clock is not None:
+        clock.wait_until(ns)
+    return clock is not None
+
+
+def at_once() -> AtOnce | None:
+    """What runs the jobs of a device where they are committed; None on the real clock, where threads do."""
+    return None if virtual_clock() is None else _run
+
+
+_hooks: list[Any] = []  # torch's handle of the one that counts calls of modules
+
+
+def keep_time(*, virtual: bool) -> None:
+    """Keep virtual or real time from now on, when nothing is queued."""
+    keep_virtual_time(virtual)
+    while _hooks:
+        _hooks.pop().remove()
+    if virtual:
+        _hooks.append(torch.nn.modules.module.register_module_forward_pre_hook(_count_module))
+
+
+def _count_module(_module: Any, inputs: tuple[Any, ...]) -> None:
+    if any(isinstance(value, torch.Tensor) and value.device.type == "sim" for value in inputs):
+        spend("module")
+
+
+def _run(lane: Lane, job: Job) -> None:
+    """Run a job, and set when it is done.
+
+    It begins after what its stream had before, and after the jobs it waits for. A full queue holds the host.
+    Raises an interrupt, which strikes the line that launched; what else fails is kept for the host's next wait.
+    """
+    __tracebackhide__ = True
+    clock = virtual_clock()
+    assert clock is not None
+    with clock.moving:  # threads that launch together run one op at a time, as a stream would
+        lane.drop_done()
+        while len(lane.counted) > QUEUE_LAUNCHES:
+            lane.counted.popleft().wait()
+        is_op = job.kind is not None
+        launched_ns = clock.advance(HOST_NS["launch" if is_op else "event"])
+        start_ns = max(launched_ns + LATENCY_NS, lane.tail_ns, *(earlier.until_ns for earlier in job.after))
+        takes_ns = (round(job.least_s * 1e9) or OP_NS) if is_op else 0
+        lane.tail_ns = job.until_ns = job.done_ns = start_ns + takes_ns
+        try:
+            _compute(job)
+        finally:
+            job.finish()
+        if job.kind is not None and LOG.recording and (job.error is None or not job.direct):
+            LOG.add_op(
+                start_ns, job.done_ns, job.kind, lane.device.index, lane.stream_id,
+                job.name, job.correlation, job.size_bytes, raced=job.raced,
+            )  # fmt: skip
+
+
+def _compute(job: Job) -> None:
+    """Run the body of a job, and keep what fails."""
+    __tracebackhide__ = True
+    try:
+        if job.body is not None:
+            _as_in_a_stream(job.body)
+    except NotComputedError as failed:
+        job.error = failed.origin
+    except Exception as failed:  # noqa: BLE001 - kept: it is raised where the host waits
+        job.error = failed.with_traceback(None)  # its frames would hold the caller's variables
+        if not job.direct:
+            job.lane.device.errors.append((job.name, failed))
+
+
+def _as_in_a_stream(body: Body) -> None:
+    """Run it as a stream's thread would, so that results are the same bit for bit: one core, no modes, no gradients."""
+    __tracebackhide__ = True
+    threads = torch.get_num_threads()
+    if threads != 1:
+        torch.set_num_threads(1)
+    try:
+        with torch_private.without_modes(), torch.inference_mode():
+            if torch.is_autocast_enabled("cpu"):
+                with torch.autocast("cpu", enabled=False):
+                    body()
+            else:
+                body()
+    finally:
+        if threads != 1:
+            torch.set_num_threads(threads)
