@@ -43,9 +43,9 @@ def test_the_longest_import_chain_keeps_its_budget() -> None:
 def test_the_repository_keeps_its_budgets() -> None:
     contents = [path.read_bytes() for path in kept_files()]
     assert len(contents) > 900
-    assert sum(map(len, contents)) <= 12_200_000
+    assert sum(map(len, contents)) <= 12_330_000
     texts = [content for content in contents if b"\0" not in content[:8000]]  # as git tells texts from other files
-    assert sum(len(text.splitlines()) for text in texts) <= 158_100
+    assert sum(len(text.splitlines()) for text in texts) <= 160_300
 
 
 def kept_files() -> list[Path]:
@@ -74,7 +74,7 @@ def test_jobs_enter_no_more_files_than_agreed() -> None:
     assert measure_job("open_trace(FILE).text()")["files"] <= 76
     assert measure_job("view FILE --html PAGE")["files"] <= 97
     assert measure_job("report FILE --json")["files"] <= 77
-    assert measure_job("explain(TRACE, 'pageable')")["files"] <= 22
+    assert measure_job("explain(TRACE, 'pageable')")["files"] <= 23
 
 
 def test_make_prints_its_targets() -> None:
