@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     _comparing(compare)
     explain = commands.add_parser("explain", help="what each rule of findings says about a trace, or why it is silent")
     _explaining(explain)
-    _flaming(commands.add_parser("flame", help="where Python was: a flame graph of a trace, or of a part of it"))
+    _print_flame(commands.add_parser("flame", help="where Python was: a flame graph of a trace, or of a part of it"))
     join = commands.add_parser("join", help="run a script under torchrun, srun or mpirun: watched, and recorded")
     join.add_argument("--save", metavar="DIR", help="write this rank's trace there, as rank0.npz …")
     for option in (described(DeviceOptions)["device"], *described(MemoryOptions).values()):
@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     sanitize = commands.add_parser("nbval-sanitize", help="print the patterns for nbval --nbval-sanitize-with")
     sanitize.set_defaults(run=_sanitize)
     doctor = commands.add_parser("doctor", help="show versions, devices, and what each of them can measure")
-    doctor.set_defaults(run=_doctor)
+    doctor.set_defaults(run=_print_doctor)
     for command in commands.choices.values():
         command.set_defaults(parser=command)
     return parser
@@ -139,7 +139,7 @@ def _explaining(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_explain)
 
 
-def _flaming(parser: argparse.ArgumentParser) -> None:
+def _print_flame(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a trace file, or a folder with one")
     parser.add_argument("--out", metavar="FILE", help="what to write: .svg, .html, .json or .folded (default: text)")
     part = parser.add_mutually_exclusive_group()
@@ -239,14 +239,14 @@ def _ranks_page(ranks: RanksResult) -> str:
 def _text_report(results: list[TimelineResult]) -> str:
     from perfmagic.results.ranks import grouped
     from perfmagic.view.ranks.text import ranks_answers_text
-    from perfmagic.view.report.writers import mixed_words
+    from perfmagic.view.report.writers import describe_mix
     from perfmagic.view.timeline.text import answers_text
 
     jobs, alone = grouped(results)
     texts = [answers_text(result.doc, result.answers, "--details") for result in alone]
     if not jobs:
         return _of_files(results, texts)
-    words = mixed_words(results)
+    words = describe_mix(results)
     of_jobs = [ranks_answers_text(job.doc, "--details") for job in jobs]
     return "\n\n".join([*([words] if words else []), *of_jobs, *_titled(alone, texts)])
 
@@ -446,7 +446,7 @@ def _join(options: argparse.Namespace) -> int:
     )  # fmt: skip
 
 
-def _doctor(_options: argparse.Namespace) -> int:
+def _print_doctor(_options: argparse.Namespace) -> int:
     from perfmagic.capture.devices.environment import diagnosis
 
     print("\n".join(f"{key:12} {value}" for key, value in diagnosis().items()))

@@ -8,14 +8,14 @@ FIRST_GROUP = "0"  # as torch calls the group that init_process_group() makes
 GIVEN_UP = ", given up"  # follows the name of an operation that other ranks took no part in
 
 
-def ranks_words(ranks: Sequence[int]) -> str:
+def describe_ranks(ranks: Sequence[int]) -> str:
     """`rank 2`, `ranks 0, 2`, `ranks 0–3`."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
-    return f"ranks {span_words(ranks)}"
+    return f"ranks {describe_span(ranks)}"
 
 
-def span_words(ranks: Sequence[int]) -> str:
+def describe_span(ranks: Sequence[int]) -> str:
     """`2`, `0, 2`, `0–3, 6`: three or more in a row are a span."""
     runs: list[list[int]] = []
     for rank in sorted(ranks):
@@ -27,11 +27,11 @@ def span_words(ranks: Sequence[int]) -> str:
     return ", ".join(parts)
 
 
-def group_words(name: str, desc: str, ranks: Sequence[int]) -> str:
+def describe_group(name: str, desc: str, ranks: Sequence[int]) -> str:
     """`the default group`, `group 1 (ranks 0, 2)`; desc: what its maker calls it, "" for nothing."""
     if name == FIRST_GROUP:
         return "the default group"
-    return f"group {desc or name} ({ranks_words(ranks)})"
+    return f"group {desc or name} ({describe_ranks(ranks)})"
 
 
 def nth(number: int) -> str:

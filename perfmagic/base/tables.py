@@ -130,7 +130,7 @@ def table_of_fields(names: Sequence[str], rows: Sequence[object]) -> Table:
     by_column: list[list[Cell]] = []
     for name, heading in zip(names, plain, strict=True):
         values = [getattr(row, name) for row in rows]
-        texts = [in_words(name, value) for value in values]
+        texts = [describe_value(name, value) for value in values]
         if any(text != NOTHING for text in texts):
             numeric = all(value is None or _is_number(value) for value in values)
             head.append(Column(heading if plain.count(heading) == 1 else name, numeric, name))
@@ -141,7 +141,7 @@ def table_of_fields(names: Sequence[str], rows: Sequence[object]) -> Table:
     return Table("", head, list(zip(*by_column, strict=True)))
 
 
-def in_words(name: str, value: Any) -> str:
+def describe_value(name: str, value: Any) -> str:
     """A value with the unit that its name ends in: ("busy_ns", 6_000_000) → "6.00 ms"."""
     if value in (None, "", ()) or (name == "line" and value == 0):
         return NOTHING

@@ -77,12 +77,12 @@ def must(fits: bool) -> None:
         raise ValueError("shapes that do not fit")
 
 
-def dtype_words(dtypes: Sequence[str]) -> str:
+def describe_dtype(dtypes: Sequence[str]) -> str:
     """The types of a call's tensors in words, each once: "bf16", "fp32, int64"; "" where none is known."""
     return ", ".join(dict.fromkeys(DTYPE_WORDS.get(dtype, dtype) for dtype in dtypes if dtype in DTYPE_BYTES))
 
 
-def shape_words(shapes: Sequence[Shape]) -> str:
+def describe_shape(shapes: Sequence[Shape]) -> str:
     """The shapes of a call's tensors: "[64, 128] [128, 32]"."""
     return " ".join(f"[{', '.join(map(str, shape))}]" for shape in shapes if shape)
 

@@ -139,7 +139,7 @@ class Selection:
 
     def _time(self, trace: Trace, answers: Callable[[], Answers]) -> tuple[Intervals, str]:
         if self.window_ns is not None:
-            return _one(*self.window_ns), _window_words(trace, *self.window_ns)
+            return _one(*self.window_ns), _describe_window(trace, *self.window_ns)
         if self.step is not None:
             rows = {row.number: row for row in steps(trace)}
             row = _chosen("step", self.step, rows, "torch.profiler marks steps where its step() is called")
@@ -168,7 +168,7 @@ def _chosen(what: str, asked: int, known: dict[int, ValueT], without: str) -> Va
     return known[asked]
 
 
-def _window_words(trace: Trace, start_ns: int, end_ns: int) -> str:
+def _describe_window(trace: Trace, start_ns: int, end_ns: int) -> str:
     if len(trace.ops) and end_ns <= trace.ops.start_ns[0]:
         return phrase("before the first device op")
     start, end = (units.duration(at_ns - trace.meta.start_ns) for at_ns in (start_ns, end_ns))

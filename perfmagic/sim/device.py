@@ -57,7 +57,7 @@ class SimDevice:
         return sum(lane.last_correlation for lane in list(self.lanes.values()))
 
     @property
-    def pace_words(self) -> str:
+    def describe_pace(self) -> str:
         """The pace in words ("paced: matmul ≥ 3 ms, copies 12 GB/s"), empty if there is none on the real clock."""
         return describe(self.pace, virtual=self.at_once is not None)
 

@@ -36,12 +36,12 @@ def lines_at(marks: LineMarks, at_ns: Int64) -> Int32:
     return _at(marks, marks.line, at_ns)
 
 
-def strata_lines_at(marks: LineMarks, at_ns: Int64) -> Int32:
-    """The line a picture counts each instant to, NO_LINE outside the cell; shape of at_ns. See strata_lines."""
-    return _at(marks, strata_lines(marks), at_ns)
+def layer_lines_at(marks: LineMarks, at_ns: Int64) -> Int32:
+    """The line a picture counts each instant to, NO_LINE outside the cell; shape of at_ns. See layer_lines."""
+    return _at(marks, layer_lines(marks), at_ns)
 
 
-def strata_lines(marks: LineMarks) -> Int32:
+def layer_lines(marks: LineMarks) -> Int32:
     """For each mark the line a picture shows: a statement that passes each of its lines once (a `with`, an `if`) is
     shown line by line, one that comes back to a line (a loop) as a whole: by the one line of its body, as findings and
     the critical path name it, or by its first line where the body has several.

@@ -62,10 +62,10 @@ def pace_remarks(ops: Sequence[Paced]) -> list[Remark]:
 def clock_remarks(worked: Sequence[DeviceInfo]) -> list[Remark]:
     """That times are no measurements, where a device that executed something kept a virtual clock."""
     virtual = any(info.virtual for info in worked)
-    return [Remark("virtual_clock", virtual_clock_words())] if virtual else []
+    return [Remark("virtual_clock", describe_virtual_clock())] if virtual else []
 
 
-def virtual_clock_words() -> str:
+def describe_virtual_clock() -> str:
     """The sentence about a virtual clock."""
     return phrase("virtual clock: times are computed by the pace, not measured; host time is counted")
 
@@ -76,10 +76,10 @@ _NAMED = 2  # ops in one sentence
 def shared_cores(worked: Sequence[DeviceInfo]) -> list[Remark]:
     """That several simulated devices without a pace gain little from each other.  worked: that executed something."""
     n = sum(info.simulated and not info.pace for info in worked)
-    return [Remark("shared_cores", shared_cores_words(n), {"n_devices": n})] if n > 1 else []
+    return [Remark("shared_cores", describe_shared_cores(n), {"n_devices": n})] if n > 1 else []
 
 
-def shared_cores_words(n: int) -> str:
+def describe_shared_cores(n: int) -> str:
     """The sentence about n devices."""
     return phrase(
         "{n} simulated devices without a pace share the cores of this host, so that they gain little from each other: "

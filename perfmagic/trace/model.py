@@ -95,11 +95,11 @@ class DeviceInfo:
             return self.name
         number = f" {self.name}" if ":" in self.name else ""
         if self.pace:
-            return phrase("simulated device{number}, {pace}", number=number, pace=pace_in_words(self.pace))
+            return phrase("simulated device{number}, {pace}", number=number, pace=describe_pace(self.pace))
         return phrase("simulated device{number}", number=number)
 
 
-def pace_in_words(pace: str) -> str:
+def describe_pace(pace: str) -> str:
     """The same text with its words known; as it is where it has another form."""
     kind, _, rest = pace.partition(": ")
     if pace == VIRTUAL_CLOCK:
@@ -129,7 +129,7 @@ def devices_label(infos: Sequence[DeviceInfo]) -> str:
         if len(some) == 1:
             words.append(some[0].label)
         else:
-            pace = phrase(", {pace}", pace=pace_in_words(what)) if what else ""
+            pace = phrase(", {pace}", pace=describe_pace(what)) if what else ""
             sims = phrase("{n} simulated devices{pace}", n=len(some), pace=pace)
             words.append(sims if simulated else f"{len(some)} × {what}")
     return chained("{a}, {b}", words)

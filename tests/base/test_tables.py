@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from perfmagic.base.tables import SORTABLE, in_words
+from perfmagic.base.tables import SORTABLE, describe_value
 from perfmagic.base.terminal import columns
 from perfmagic.results import TimelineResult
 from perfmagic.trace.names import OpClass
@@ -40,7 +40,7 @@ from tests.trace.recorded import recorded
     ],
 )
 def test_a_value_has_the_unit_that_its_name_ends_in(name: str, value: object, words: str) -> None:
-    assert in_words(name, value).replace("\u00a0", " ") == words
+    assert describe_value(name, value).replace("\u00a0", " ") == words
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmagic.base.work import Inputs, dtype_words, flop_is_at_most, flop_of, io_bytes_of, shape_words
+from perfmagic.base.work import Inputs, describe_dtype, describe_shape, flop_is_at_most, flop_of, io_bytes_of
 
 torch = pytest.importorskip("torch")
 from torch.utils.flop_counter import FlopCounterMode, flop_registry  # noqa: E402
@@ -197,6 +197,6 @@ def test_what_does_not_fit_is_not_counted(name: str, shapes: Any, values: Any) -
 
 def test_words_name_types_once_and_leave_plain_numbers_out() -> None:
     found = Inputs.read("[[2, 3], [], [3]]", '["c10::BFloat16", "Scalar", "float"]')
-    assert shape_words(found.shapes) == "[2, 3] [3]"
-    assert dtype_words([d for _, d in found.tensors]) == "bf16, fp32"
+    assert describe_shape(found.shapes) == "[2, 3] [3]"
+    assert describe_dtype([d for _, d in found.tensors]) == "bf16, fp32"
     assert math.prod(found.shapes[0]) == 6

@@ -154,7 +154,7 @@ def test_in_jupyterlab_the_ranks_open_zoom_together_and_are_in_the_colours_of_th
 def test_pointing_at_a_collective_says_what_each_rank_did_in_it(tab: Any, tmp_path: Path) -> None:
     told = opened(tab, result().to_html(tmp_path / "page.html"))
     box = tab.locator(".pm canvas").first.bounding_box()
-    plot = box["width"] - 92 - 104  # layout.ts: without the gutters
+    plot = box["width"] - 92 - 104  # layout.ts: without the column_widths
     comm_px = AXIS_PX + (5 + 14 + 5) / 36 * ROW_PX  # rank_bands.ts: the middle of the communication of the first row
     tab.mouse.move(box["x"] + 92 + plot * 0.15, box["y"] + comm_px)  # 600 µs of 4 ms: rank 0 waits since 320
     tab.wait_for_timeout(300)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmagic.trace.columns import NO_LINE, NONE, CallKind, DeviceOps, HostCalls, LineMarks, OpKind
-from perfmagic.trace.correlate import launch_rows, lines_at, strata_lines
+from perfmagic.trace.correlate import launch_rows, layer_lines, lines_at
 from perfmagic.trace.model import Cell, DeviceInfo, TraceMeta, make_trace
 
 ids = st.lists(st.integers(-1, 6), max_size=12)
@@ -112,11 +112,11 @@ def test_a_block_passed_once_is_shown_line_by_line_and_a_loop_as_one() -> None:
             "top_line": [2, 2, 2, 5, 5, 5, 5, 5, 5, 9, 0],
         }
     )
-    assert strata_lines(marks).tolist() == [2, 3, 4, 5, 5, 5, 5, 5, 5, 9, 0]
-    assert strata_lines(LineMarks.make()).tolist() == []
+    assert layer_lines(marks).tolist() == [2, 3, 4, 5, 5, 5, 5, 5, 5, 9, 0]
+    assert layer_lines(LineMarks.make()).tolist() == []
 
 
 def test_a_loop_of_one_statement_is_shown_by_the_line_that_findings_name() -> None:
     marks = LineMarks.make({"at_ns": list(range(6)), "line": [3, 4, 3, 4, 3, 0], "top_line": [3, 3, 3, 3, 3, 0]})
-    assert strata_lines(marks).tolist() == [4, 4, 4, 4, 4, 0]
+    assert layer_lines(marks).tolist() == [4, 4, 4, 4, 4, 0]
     assert lines_at(marks, np.array([1, 3])).tolist() == [4, 4]

@@ -57,7 +57,7 @@ def _gain_bytes(answer: Proposal) -> int:
     return (answer.before_bytes or 0) - (answer.after_bytes or 0)
 
 
-def _kind_words(kind: Kind, *, of_cell: bool) -> str:
+def _describe_reason(kind: Kind, *, of_cell: bool) -> str:
     """What a part of the peak is, behind "is".  of_cell: the record is a cell's."""
     return {
         Kind.PARAMETERS: phrase("parameters and buffers"),
@@ -103,7 +103,7 @@ class _Answers:
         return decides("peak_and", place=place, part2=units.size(can[1]), what2=self._words(can[0]), **said)
 
     def _words(self, kind: Kind) -> str:
-        return _kind_words(kind, of_cell=self._ledger.trace.cell is not None)
+        return _describe_reason(kind, of_cell=self._ledger.trace.cell is not None)
 
     def _peak_place(self) -> str:
         path = int(self._ledger.path[self._ledger.peak_row])

@@ -270,7 +270,7 @@ def syncs(trace: Trace) -> Syncs:
     pageable = pageable_calls(trace)
     rows = np.flatnonzero((calls.kind == CallKind.SYNC) | blocking_copies(trace))
     start, end = calls.start_ns[rows], calls.end_ns[rows]
-    asker = _askers(trace, rows)
+    asker = _launchers(trace, rows)
     askers, codes = _asker_names(trace, rows, asker)
     device = _devices(trace, rows)
     returned = trace.meta.returned_ns
@@ -361,7 +361,7 @@ def blocked_intervals(blocking: Syncs) -> Intervals:
     return union(blocking.start_ns, blocking.end_ns)
 
 
-def _askers(trace: Trace, rows: Int64) -> Int64:
+def _launchers(trace: Trace, rows: Int64) -> Int64:
     """The outermost aten operator around each call on its thread, else the innermost operator of any other name."""
     thread, start = trace.calls.thread[rows], trace.calls.start_ns[rows]
     ops = trace.host_ops

@@ -15,7 +15,7 @@ from perfmagic.analysis.timeline.origin import Places, Source, frames, modules, 
 from perfmagic.base.errors import TraceError
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.intervals import coded, distinct
-from perfmagic.base.work import Inputs, dtype_words, flop_is_at_most, flop_of, io_bytes_of, shape_words
+from perfmagic.base.work import Inputs, describe_dtype, describe_shape, flop_is_at_most, flop_of, io_bytes_of
 from perfmagic.trace.category import Category
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace
@@ -288,9 +288,9 @@ def _known(trace: Trace, name: str, shape: int, dtype: int, value: int) -> _Know
     dtypes = trace.input_dtypes[dtype] if dtype != NONE else None
     values = trace.input_values[value] if value != NONE else None
     inputs = Inputs.read(trace.input_shapes[shape], dtypes, values)
-    types = dtype_words([dtype_of_tensor for _, dtype_of_tensor in inputs.tensors])
+    types = describe_dtype([dtype_of_tensor for _, dtype_of_tensor in inputs.tensors])
     flop, at_most = flop_of(name, inputs), flop_is_at_most(name, inputs)
-    return _Known(shape_words(inputs.shapes), types, flop, at_most, io_bytes_of(name, inputs))
+    return _Known(describe_shape(inputs.shapes), types, flop, at_most, io_bytes_of(name, inputs))
 
 
 def _grouped(keys: list[Int64]) -> Int64:

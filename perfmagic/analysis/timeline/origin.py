@@ -194,7 +194,7 @@ def graph_sizes(trace: Trace) -> Int64:
     return sizes
 
 
-def graph_words(size: int) -> Words:
+def describe_graph(size: int) -> Words:
     """A graph by its size: "graph of 421 ops"."""
     return counted(size, "graph of {n} op", "graph of {n} ops")
 
@@ -210,7 +210,9 @@ def _graph_names(trace: Trace, graph: Bool) -> dict[int, str]:
     for content in dict.fromkeys(of_launch.values()):
         alike.setdefault(len(content) // name.itemsize, []).append(content)
     graph_names = {
-        content: phrase("{graph} ({n})", graph=graph_words(size), n=number) if len(same) > 1 else graph_words(size)
+        content: phrase("{graph} ({n})", graph=describe_graph(size), n=number)
+        if len(same) > 1
+        else describe_graph(size)
         for size, same in alike.items()
         for number, content in enumerate(same, 1)
     }

@@ -205,12 +205,12 @@ def _note(rows: Sequence[Phase], timed: Sequence[_Timed], on_device: bool) -> st
 
 def phase_headline(rows: Sequence[Phase]) -> str:
     """The phases in one sentence, the longest first: "Decode: 12 steps of 8.31 ms, batch 64: 7,700 tokens/s"."""
-    first, *others = [_phase_words(row) for row in rows if row.phase != "other"] or [""]
+    first, *others = [_describe_phase(row) for row in rows if row.phase != "other"] or [""]
     parts = chained("{a}; {b}", (capitalised(first), *others))
     return phrase("{sentence}.", sentence=parts) if parts else ""
 
 
-def _phase_words(row: Phase) -> str:
+def _describe_phase(row: Phase) -> str:
     steps = counted(row.n_steps, "{n} step", "{n} steps")
     if row.step_ns is not None:
         steps = phrase("{steps} of {time}", steps=steps, time=units.duration(row.step_ns))

@@ -21,7 +21,7 @@ from perfmagic.api.show import in_notebook, publish, running_shell
 from perfmagic.base import units
 from perfmagic.base.clock import virtual_clock
 from perfmagic.base.errors import DeviceError, OptionError, RanksError, RanksInterrupt
-from perfmagic.base.rank_words import span_words
+from perfmagic.base.rank_words import describe_span
 from perfmagic.base.units import plural
 from perfmagic.capture.ranks.failures import message_of, type_of
 from perfmagic.capture.ranks.printed import Outputs
@@ -233,7 +233,7 @@ class Ranks:
             for rank, bundle in sorted(end.values.items()):
                 same.setdefault(str(bundle.get("text/plain", "")), []).append(rank)
             for ranks in same.values():
-                _show_bundle(f"[{span_words(ranks)}] ", end.values[ranks[0]])
+                _show_bundle(f"[{describe_span(ranks)}] ", end.values[ranks[0]])
         return end
 
     def keep_result(self, end: CellEnd) -> RanksResult | None:

@@ -295,7 +295,7 @@ def _devices(phases: Phases) -> tuple[DeviceInfo, ...]:
     return tuple(recorded.get((info.kind, info.index), info) for info in phases.use.worked)
 
 
-def progress_words(phases: Phases) -> str:
+def describe_progress(phases: Phases) -> str:
     """How far the benchmark has come."""
     first_s, sampling = phases.warming.first_s, phases.sampling
     if not first_s:
@@ -325,7 +325,7 @@ class Engine:
         on_sample: Callable[[Callable[[], str]], None] | None = None,
         host: Host | None = None,
     ) -> None:
-        heard = None if on_sample is None else lambda: on_sample(partial(progress_words, self.phases))
+        heard = None if on_sample is None else lambda: on_sample(partial(describe_progress, self.phases))
         self.phases: Phases = Phases(Plan(spec, synced, setup, profile), host or Host(), on_sample=heard)
         self._quiet = Quiet()
         self._running: Phase[None] | None = None

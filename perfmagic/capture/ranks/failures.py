@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfmagic.base.rank_words import ranks_words, span_words
+from perfmagic.base.rank_words import describe_ranks, describe_span
 from perfmagic.capture.ranks.hangs import NOWHERE, Place
 
 # what gloo and the store say where another rank has gone
@@ -82,7 +82,7 @@ def message_of(failures: Sequence[Failure], hang: str = "") -> str:
     for (kind, line, _), same in groups.items():
         text = same[0].text.strip().split("\n")[0]
         text = text if is_mismatch(text) else text[:_HEAD_CHARS]
-        who = ranks_words([failure.rank for failure in same])
+        who = describe_ranks([failure.rank for failure in same])
         head = f"{kind} on {who}{f', line {line}' if line else ''}" + (f": {text}" if text else "")
         parts.append("\n".join([head, same[0].traceback] if same[0].traceback else [head]))
     parts += _interrupted(failures)
@@ -115,7 +115,7 @@ def _interrupted(failures: Sequence[Failure]) -> list[str]:
     for where, same in groups.items():
         many = len(same) > 1
         place_text = where.replace("while it", "while they") if many else where
-        messages.append(f"{ranks_words([f.rank for f in same])} {'were' if many else 'was'} interrupted{place_text}")
+        messages.append(f"{describe_ranks([f.rank for f in same])} {'were' if many else 'was'} interrupted{place_text}")
     return messages
 
 
@@ -181,5 +181,5 @@ class Warned:
         for (where, text), (first, *others) in self._seen.items():
             if others:
                 shown = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
-                tell(f"[{span_words(sorted(others))}] the same as rank {first}, {where}: {shown}")
+                tell(f"[{describe_span(sorted(others))}] the same as rank {first}, {where}: {shown}")
         self._seen.clear()

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from perfmagic.base.rank_words import group_words, nth, ranks_words
+from perfmagic.base.rank_words import describe_group, describe_ranks, nth
 
 SENDS, RECEIVES = ("send", "isend"), ("recv", "irecv")
 MEETING = "init_process_group"  # a rank that is missing here may be started again
@@ -84,7 +84,7 @@ class Place:
     def _of_group(self) -> str:
         if not self.group:
             return ""
-        group = group_words(self.group, self.group_desc, self.ranks)
+        group = describe_group(self.group, self.group_desc, self.ranks)
         if self.is_message or self.number is None:
             return f", in {group}"
         return f", the {nth(self.number)} collective of {group}"
@@ -144,7 +144,7 @@ def open_waits(places: Mapping[int, Place], ended: Collection[int], missing: Col
     if arrived and others:
         alone, n_ranks = len(arrived) == 1, len(arrived) + len(others)
         line = f" on line {places[arrived[0]].line}" if places[arrived[0]].line else ""
-        who = f"{ranks_words(arrived)} {'waits' if alone else 'wait'} in {MEETING}{line}"
+        who = f"{describe_ranks(arrived)} {'waits' if alone else 'wait'} in {MEETING}{line}"
         shown = [f"rank {rank} {_absence(rank, places, ended, missing)}" for rank in others[:_ABSENT_SHOWN]]
         where = ", ".join(shown) + (f" and {len(others) - len(shown)} more" if len(others) > len(shown) else "")
         waits[f"{who}: {len(arrived)} of {n_ranks} ranks {'has' if alone else 'have'} arrived, {where}"] = 0
@@ -223,11 +223,13 @@ def _reason(stuck: list[int], places: Mapping[int, Place], ended: Collection[int
     needed = set().union(*(_needed(rank, waiting[rank], world) for rank in stuck))
     gone = sorted(needed & set(ended))
     if gone:
-        return f"{where}; {ranks_words(gone)} {'has' if len(gone) == 1 else 'have'} finished the cell and will not join"
+        return (
+            f"{where}; {describe_ranks(gone)} {'has' if len(gone) == 1 else 'have'} finished the cell and will not join"
+        )
     away = sorted(needed - places.keys())
     if away:
         verb = "does" if len(away) == 1 else "do"
-        return f"{where}; {ranks_words(away)} {verb} not run this cell and will not join"
+        return f"{where}; {describe_ranks(away)} {verb} not run this cell and will not join"
     groups = {waiting[rank].group for rank in stuck}
     order = "; all ranks have to use their groups in one order" if len(groups) > 1 else ""
     return f"{where}; each waits for another, and none can go on{order}"
@@ -242,7 +244,7 @@ def _mismatch(places: Mapping[int, Place]) -> str:
         if sides:
             size = " on the simulated device" if place.on_device else " on the CPU"
         groups.setdefault(f"in {place.call}{size} (line {place.asked_line or place.line})", []).append(rank)
-    who = (f"{ranks_words(ranks)} {'is' if len(ranks) == 1 else 'are'} {what}" for what, ranks in groups.items())
+    who = (f"{describe_ranks(ranks)} {'is' if len(ranks) == 1 else 'are'} {what}" for what, ranks in groups.items())
     number = next(iter(places.values())).number
     return f"collectives do not match: {', '.join(who)}" + (
         "" if number is None else f", each its {nth(number)} collective"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfmagic.base.errors import CaptureError, OptionError
-from perfmagic.base.rank_words import ranks_words
+from perfmagic.base.rank_words import describe_ranks
 from perfmagic.capture.ranks.drivers import Driver, ForkServer, driver_for
 from perfmagic.capture.ranks.failures import Failure, Warned
 from perfmagic.capture.ranks.hangs import Place
@@ -311,7 +311,7 @@ class Session:
     def _exclusive(self) -> Iterator[Interrupts]:
         """One caller at a time; interrupts are counted, so that none tears a message."""
         if self._busy:
-            raise CaptureError(f"{ranks_words(list(range(self.world)))} run a cell already")
+            raise CaptureError(f"{describe_ranks(list(range(self.world)))} run a cell already")
         with Interrupts() as interrupts:
             self._busy = True
             try:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from perfmagic.base.rank_words import ranks_words
+from perfmagic.base.rank_words import describe_ranks
 from perfmagic.capture.ranks.connection import Message
 from perfmagic.capture.ranks.failures import Failure, first_of
 from perfmagic.capture.ranks.hangs import NOWHERE, Place, find_hang, open_waits, waited_for
@@ -130,7 +130,7 @@ class Watch:
             watched.peer.send({"do": "interrupt", "cell": self.cell})
         if self.interrupted == 2 and left:
             verb = "does" if len(left) == 1 else "do"
-            who = ranks_words([watched.rank for watched in left])
+            who = describe_ranks([watched.rank for watched in left])
             self.notify(f"{who} {verb} not answer; interrupt once more to end {'it' if len(left) == 1 else 'them'}")
             for watched in left:
                 watched.peer.show_stacks()
@@ -180,9 +180,8 @@ class Watch:
             self._notified = True
             left = self.running
             verb = "runs" if len(left) == 1 else "run"
-            self.notify(
-                f"{message}; {ranks_words([watched.rank for watched in left])} still {verb}, interrupt to end the cell"
-            )
+            ranks = describe_ranks([watched.rank for watched in left])
+            self.notify(f"{message}; {ranks} still {verb}, interrupt to end the cell")
 
     def _free(self, ranks: Sequence[Watched], why: str) -> None:
         now_s = time.monotonic()

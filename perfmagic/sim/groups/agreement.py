@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from perfmagic.base.rank_words import nth, ranks_words
+from perfmagic.base.rank_words import describe_ranks, nth
 from perfmagic.sim.groups.gloo import Gloo, Side
 
 # What a rank says of an operation before it begins, and what of it the ranks have to agree on.
@@ -135,7 +135,7 @@ def _describe_all(headers: Sequence[Header], ranks: Sequence[int]) -> str:
         turn = "" if same_turn else f", its {nth(header.number)} collective"
         by_call.setdefault(f"in {header.title}{details(header)}{_at(header)}{turn}", []).append(rank)
     who = ", ".join(
-        f"{ranks_words(callers)} {'is' if len(callers) == 1 else 'are'} {call}" for call, callers in by_call.items()
+        f"{describe_ranks(callers)} {'is' if len(callers) == 1 else 'are'} {call}" for call, callers in by_call.items()
     )
     return who + (f", each its {nth(headers[0].number)} collective" if same_turn else "")
 

@@ -88,7 +88,7 @@ class Strip:
         return np.array([self.y(s, top, height) for s in quantity.samples_s], np.float64)
 
 
-def beyond_in_words(above: tuple[float, ...], below: tuple[float, ...] = ()) -> str:
+def describe_beyond(above: tuple[float, ...], below: tuple[float, ...] = ()) -> str:
     """How many samples a scale leaves out, and how far they go: "3 outliers up to 9.30 ms"; empty without any.
 
     above, below: their times in seconds, sorted.
@@ -332,7 +332,7 @@ def _draw_device(canvas: Canvas, doc: BenchDoc, done_s: float, y: float, px_per_
         _sometime(canvas, done, y)
         return
     if doc.span_s is None:
-        _fading_in(canvas, done, y)
+        _fade_in(canvas, done, y)
         return
     start = round(done - min(done_s, doc.span_s) * px_per_s, 1)
     if doc.device_idle is not None and doc.device_idle.lost:
@@ -351,7 +351,7 @@ def _sometime(canvas: Canvas, done: float, y: float) -> None:
     _in_gap(canvas, say("done by then"), 0.0, done, y, "ink2")
 
 
-def _fading_in(canvas: Canvas, done: float, y: float) -> None:
+def _fade_in(canvas: Canvas, done: float, y: float) -> None:
     fade = min(FADE_PX, done / 2)
     for i in range(FADE_STEPS):
         share = 0.12 + 0.88 * i / FADE_STEPS
@@ -532,7 +532,7 @@ def bench_html(doc: BenchDoc) -> str:
     """The headline, the picture as an image, one line that unfolds, and the warnings; survives sanitisers."""
     failure = f"<div><b>{short(doc.failure)}</b></div>" if doc.failure else ""
     line = f'<div style="margin:4px 0"><b>{short(doc.lead)}</b> {short(doc.rest)}</div>'
-    alt = say("Benchmark: {sentence}", sentence=f"{doc.sentence} {_in_words(doc.rows)} {doc.device_label}")
+    alt = say("Benchmark: {sentence}", sentence=f"{doc.sentence} {_describe_figure(doc.rows)} {doc.device_label}")
     picture = image(bench_picture(doc), alt) if doc.rows else ""
     below = unfolding(BETWEEN.join(doc.fine_print), doc.details, [f"! {warning}" for warning in doc.warnings])
     return framed(line + failure + _asked_html(doc) + picture + below)
@@ -546,5 +546,5 @@ def _asked_html(doc: BenchDoc) -> str:
     return answers_table_html(rows) + recorded
 
 
-def _in_words(rows: Sequence[Row]) -> str:
+def _describe_figure(rows: Sequence[Row]) -> str:
     return " ".join(f"{translate_term(row.name)} {row.median} ({row.interval})." for row in rows)

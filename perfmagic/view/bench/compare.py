@@ -16,7 +16,7 @@ from perfmagic.base.language import chained, phrase, say, translate_term, transl
 from perfmagic.base.tables import Table, text_blocks
 from perfmagic.base.terminal import wrapped
 from perfmagic.base.units import duration_s
-from perfmagic.view.bench.bench import BETWEEN, Strip, beyond_in_words, one_line, unfolding
+from perfmagic.view.bench.bench import BETWEEN, Strip, describe_beyond, one_line, unfolding
 from perfmagic.view.bench.doc import variant_token
 from perfmagic.view.html import framed, headline, image
 from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, draw_distribution, draw_dots, labels_apart, number
@@ -133,7 +133,7 @@ def _draw_ratios(
 def _draw_ratio(
     canvas: Canvas, comparison: Comparison, middle: float, at: Callable[[float], float], axis_px: int
 ) -> None:
-    ratio = f": {comparison.ratio_words}"
+    ratio = f": {comparison.describe_ratio}"
     words = fitted(comparison.name, axis_px - width_px(ratio, 10, bold=True), 10, bold=True) + ratio
     if comparison.ratio <= 0:
         canvas.text(axis_px / 2, middle, words, "ink2", anchor="middle")
@@ -172,7 +172,7 @@ def _draw_samples(canvas: Canvas, result: CompareSummary, columns: Columns, betw
         )  # all of them first: no band may hide another's samples
     for i, quantity in enumerate(quantities):
         _draw_series(canvas, quantity, variant_token(i), y, columns, between)
-    beyond = beyond_in_words(tuple(sorted(s for q in quantities for s in q.samples_s if s > top_s)))
+    beyond = describe_beyond(tuple(sorted(s for q in quantities for s in q.samples_s if s > top_s)))
     words = say("{quantity}, samples in the order taken", quantity=phrase(name))
     words += say("; ") + beyond if beyond else ""
     for line in in_lines(words, canvas.width_px - columns.order_x, 10):
@@ -284,7 +284,7 @@ def _table(result: CompareSummary) -> list[str]:
     head = ("", "median", "times as fast", "verdict")
     first = result.comparisons[0]
     rows = [(first.baseline, duration_s(first.baseline_s), "× 1", "")]
-    rows += [(c.name, duration_s(c.name_s), c.ratio_words, translate_term(c.verdict)) for c in result.comparisons]
+    rows += [(c.name, duration_s(c.name_s), c.describe_ratio, translate_term(c.verdict)) for c in result.comparisons]
     blocks = [[line.rstrip() for line in block] for block in text_blocks(Table("", head, rows))]
     explained = [*blocks[0], *blocks[1]]
     for comparison, block in zip(result.comparisons, blocks[2:], strict=True):

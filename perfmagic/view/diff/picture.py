@@ -30,7 +30,7 @@ from perfmagic.view.svg.metrics import Scale, fitted, in_lines, ticks, width_px
 from perfmagic.view.svg.palette import CLASS_TOKENS, LOST_SHARE, tint
 from perfmagic.view.timeline.device_lanes import device_group, windowed
 from perfmagic.view.timeline.lanes import StreamLane
-from perfmagic.view.timeline.picture.frame import DETAILS, KEY_NAMES, Detail, Frame, gutters, narrow_detail
+from perfmagic.view.timeline.picture.frame import DETAILS, KEY_NAMES, Detail, Frame, column_widths, narrow_detail
 from perfmagic.view.timeline.picture.lanes import draw_lane
 
 MOST_STEPS = 4  # more would be too narrow to compare
@@ -161,7 +161,7 @@ def _window(drawn: Drawn, facts: ComparedTrace, diff: TraceDiff) -> tuple[int, i
 def _draw(bands: Sequence[_Band], detail: Detail, canvas: Canvas) -> float:
     total = max(segment.at_ns + segment.length_ns for band in bands for segment in band.segments)
     total = max(total, sum(map(max, *([segment.length_ns for segment in band.segments] for band in bands))))
-    left_px, right_px = gutters(canvas.width_px)
+    left_px, right_px = column_widths(canvas.width_px)
     scale = Scale(0, total, canvas.width_px - left_px - right_px)
     canvas.shifted(left_px)
     below = canvas.mark()
@@ -222,7 +222,7 @@ def _frame(canvas: Canvas, segment: Segment, scale: Scale, detail: Detail) -> Fr
 def _draw_shares(frame: Frame, segment: Segment, busy: Intervals, y: float, height: float, token: str) -> None:
     share = frame.occupancy(clip(busy, segment.start_ns, segment.end_ns), frame.columns_ns())
     tone = tint("wait", 0.7, 0.7) if token == "wait" else token
-    frame.canvas.fill(frame.skyline(share, y, height), tone)
+    frame.canvas.fill(frame.step_path(share, y, height), tone)
 
 
 def _draw_axis(canvas: Canvas, bands: Sequence[_Band], scale: Scale, lanes_px: Sequence[tuple[float, float]]) -> None:
@@ -412,12 +412,12 @@ def drawn_parts(diff: TraceDiff) -> list[tuple[str, int, str]]:
     drawn = [(translated(describe_part(part)), part.diff_ns, _token(part)) for part in changed[:MOST_PARTS]]
     rest = changed[MOST_PARTS:]
     if rest:
-        words = _rest_words(rest)
+        words = _describe_rest(rest)
         drawn.append((words, sum(part.diff_ns for part in rest), "ink3"))
     return drawn
 
 
-def _rest_words(rest: Sequence[TimeChange]) -> str:
+def _describe_rest(rest: Sequence[TimeChange]) -> str:
     if len(rest) > 1:
         return say("{n} smaller parts", n=units.count(len(rest)))
     return translated(describe_part(rest[0]))

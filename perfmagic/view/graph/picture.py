@@ -296,9 +296,9 @@ class Painter:
         """From one column to the next; over the end of a band, to its edge and on from the next one's."""
         (ax, ay), (bx, by) = self._right(a), self._left(b)
         if self.layout.column[a] // self._per_band == self.layout.column[b] // self._per_band:
-            return _bow(ax, ay, bx, by) + self._through(b)
+            return _arc_path(ax, ay, bx, by) + self._through(b)
         right = self.canvas.width_px - RIGHT_PX
-        return _bow(ax, ay, right, ay) + _bow(self._left_px - 2, by, bx, by) + self._through(b)
+        return _arc_path(ax, ay, right, ay) + _arc_path(self._left_px - 2, by, bx, by) + self._through(b)
 
     def _through(self, item: int) -> str:
         """The straight piece of a line beside the boxes of a column."""
@@ -385,7 +385,7 @@ class Painter:
         return y + 16
 
 
-def _bow(ax: float, ay: float, bx: float, by: float) -> str:
+def _arc_path(ax: float, ay: float, bx: float, by: float) -> str:
     """A line that leaves and arrives level."""
     if ay == by:
         return f"M{number(ax)} {number(ay)}H{number(bx)}"

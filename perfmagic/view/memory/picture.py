@@ -15,7 +15,7 @@ from perfmagic.base import units
 from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.trace.columns import Float64
 from perfmagic.view.memory.doc import MemoryDoc, about, place
-from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, quantised, skyline, step_line
+from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, quantised, step_line, step_path
 from perfmagic.view.svg.layouts import FEWER_WIDTHS_PX, WIDTHS_PX, Picture, alone, first_fit, laid_out
 from perfmagic.view.svg.metrics import fitted, in_lines, width_px
 from perfmagic.view.svg.palette import TOKENS, columns_of
@@ -114,7 +114,7 @@ class _Painter:
         tops = quantised((np.cumsum(size, axis=0) * self._px).astype(np.float64), 0.5)
         for row in reversed(range(len(KINDS))):
             if size[row].any():
-                canvas.fill(skyline(self._edges, tops[row], floor), TOKENS[KINDS[row]])
+                canvas.fill(step_path(self._edges, tops[row], floor), TOKENS[KINDS[row]])
                 canvas.stroke(step_line(self._edges, tops[row], floor, down=False), "ground", 0.5)
         for row, kind in enumerate(KINDS):
             self._name(kind, tops[row - 1] if row else np.zeros(len(self._shown)), tops[row], floor)

@@ -405,6 +405,6 @@ def _last_of(stat: RankStat) -> str:
     return say("{last} of {total}", last=units.count(stat.n_last), total=units.count(stat.n_matched))
 
 
-def cost_words(cost_ns: int | None) -> str:
+def describe_cost(cost_ns: int | None) -> str:
     """The left column of a finding on ranks."""
     return "" if cost_ns is None else units.duration(cost_ns)

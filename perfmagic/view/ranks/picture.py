@@ -15,14 +15,14 @@ from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.base.numerics.intervals import Intervals, occupancy
 from perfmagic.trace.columns import NONE, Float64, Int64
 from perfmagic.view.ranks.doc import Met, RankRow, RanksDoc
-from perfmagic.view.svg.canvas import Canvas, Part, in_row, number, quantised, rects, skyline, stretches
+from perfmagic.view.svg.canvas import Canvas, Part, in_row, number, quantised, rects, step_path, stretches
 from perfmagic.view.svg.layouts import FEWER_WIDTHS_PX, WIDTHS_PX, Picture, alone, first_fit, laid_out
 from perfmagic.view.svg.layouts import MAX_BYTES as LAYOUTS_BYTES
 from perfmagic.view.svg.metrics import Scale, fitted, in_lines, ticks, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, Tone, tint
 from perfmagic.view.timeline.answers import Summary
 from perfmagic.view.timeline.doc import TITLE
-from perfmagic.view.timeline.picture.frame import RIGHT_PX, draw_shares, gutters
+from perfmagic.view.timeline.picture.frame import RIGHT_PX, column_widths, draw_shares
 
 # What joins the rows of the picture of several ranks: a line through each meeting, a dot on the rank that came last,
 # an arrow from each send to its receive.
@@ -178,7 +178,7 @@ def _draw(doc: RanksDoc, column_px: int, most_rows: int, header: bool, canvas: C
     if doc.path:
         y = draw_shares(canvas, doc.path, y, TITLE)
     rows, high = doc.rows[:most_rows], heights(len(doc.rows))
-    left_px, right_px = gutters(canvas.width_px)
+    left_px, right_px = column_widths(canvas.width_px)
     scale = Scale(0, doc.span_ns, canvas.width_px - left_px - right_px)
     canvas.shifted(left_px)
     lowest = y + AXIS_PX + len(rows) * (high.row + high.gap)
@@ -250,23 +250,23 @@ def _draw_row(
 ) -> None:
     middle = round(y + high.row / 2 + 4, 1)
     size = 11 if high.row > 14 else 10
-    left_px, right_px = gutters(canvas.width_px)
+    left_px, right_px = column_widths(canvas.width_px)
     canvas.text(-8, middle, fitted(row.label, left_px - 10, size, bold=bold), size=size, anchor="end", bold=bold)
     if right_px == RIGHT_PX:
         _write_numbers(canvas, row, scale.width_px + 8, middle, size if high.row > 20 else 0)
-    _sky(canvas, row.bands["host"], scale, y, high.host, "host1", column_px)
-    _sky(canvas, row.bands["blocked"], scale, y, high.host, BLOCKED, column_px)
+    _backlog_outline(canvas, row.bands["host"], scale, y, high.host, "host1", column_px)
+    _backlog_outline(canvas, row.bands["blocked"], scale, y, high.host, BLOCKED, column_px)
     y += high.host
-    _sky(canvas, row.bands["compute"], scale, y, high.compute, "comp", column_px)
+    _backlog_outline(canvas, row.bands["compute"], scale, y, high.compute, "comp", column_px)
     y += high.compute
     for waits, beside, moves, height in _comm_bands(row, high.comm):
-        _sky(canvas, beside, scale, y, height, BESIDE, column_px)
+        _backlog_outline(canvas, beside, scale, y, height, BESIDE, column_px)
         _waits(canvas, waits, scale, y, height, column_px)
-        _sky(canvas, moves, scale, y, height, "comm", column_px)
+        _backlog_outline(canvas, moves, scale, y, height, "comm", column_px)
         y += height
-    _sky(canvas, row.bands["copy"], scale, y, high.copy, "htod", column_px)
+    _backlog_outline(canvas, row.bands["copy"], scale, y, high.copy, "htod", column_px)
     y += high.copy
-    _sky(canvas, row.bands["idle"], scale, y, high.idle, "idle", column_px)
+    _backlog_outline(canvas, row.bands["idle"], scale, y, high.idle, "idle", column_px)
     canvas.boxes([(0, round(y + high.idle + high.gap / 2 - 1, 1), scale.width_px, 0.5)], "rule")
 
 
@@ -298,7 +298,7 @@ def _edges(share: Float64, scale: Scale) -> Float64:
     return np.linspace(0.0, scale.width_px, len(share) + 1)
 
 
-def _sky(
+def _backlog_outline(
     canvas: Canvas, spans: Intervals, scale: Scale, y: float, height: int, token: str | Tone, column_px: int
 ) -> None:
     """Columns as high as their share of time, standing on y + height."""
@@ -307,7 +307,7 @@ def _sky(
     share = _columns(spans, scale, column_px)
     edges = _edges(share, scale)
     tone = tint("wait", 0.45, 0.45) if token == "idle" else token
-    canvas.fill(skyline(edges, quantised(share * height, 1.0 if column_px > 1 else 0.5), y + height), tone)
+    canvas.fill(step_path(edges, quantised(share * height, 1.0 if column_px > 1 else 0.5), y + height), tone)
 
 
 def _waits(canvas: Canvas, spans: Intervals, scale: Scale, y: float, height: int, column_px: int) -> None:
@@ -320,7 +320,7 @@ def _waits(canvas: Canvas, spans: Intervals, scale: Scale, y: float, height: int
     canvas.hatch_lost(rects(boxes))
     canvas.boxes([(x, y, 1, height) for x, _, _, _ in boxes], "wait")
     thin = np.where(share >= WAIT_SHARE, 0.0, share)
-    canvas.fill(skyline(edges, quantised(thin * height, 1.0), y + height), "wait")
+    canvas.fill(step_path(edges, quantised(thin * height, 1.0), y + height), "wait")
     for x, _, wide, _ in boxes:
         if height >= 10:
             words = say("waits {time}", time=units.duration(_longest_at(spans, scale, x, wide)))

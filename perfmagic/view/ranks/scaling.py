@@ -188,10 +188,10 @@ def _numbers(canvas: Canvas, x: Sequence[float], rows: Sequence[ScalingStat], fl
         row = rows[i]
         shown = placed.text(x[i], floor + 14, words[i], bold=True)
         if shown and row.crowded and (not many or row is rows[-1]):
-            placed.text(x[i], floor + 26, fitted(_cores_words(row.cores or 0), 90, 10), "ink2")
+            placed.text(x[i], floor + 26, fitted(_describe_cores(row.cores or 0), 90, 10), "ink2")
 
 
-def _cores_words(n: int) -> str:
+def _describe_cores(n: int) -> str:
     return translated(counted(n, "on {n} core", "on {n} cores"))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.base.language import translated
 from perfmagic.base.numerics.intervals import total_ns
-from perfmagic.view.ranks.doc import RanksDoc, cost_words
+from perfmagic.view.ranks.doc import RanksDoc, describe_cost
 from perfmagic.view.timeline.answers import FindingRow, Summary
 
 
@@ -18,7 +18,7 @@ def ranks_summary(doc: RanksDoc) -> Summary:
         start_ns, end_ns = _window(doc, finding)
         cause = translated(finding.cause)
         rest = translated(finding.sentence).removeprefix(cause)
-        cost = cost_words(finding.cost_ns)
+        cost = describe_cost(finding.cost_ns)
         rows.append(FindingRow(finding.rule, cost, finding.cost_ns, cause, rest, start_ns, end_ns))
     return Summary(doc.parts[0], doc.about, translated(doc.answers), tuple(rows))
 

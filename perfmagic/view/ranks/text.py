@@ -6,9 +6,9 @@ from perfmagic.base import terminal
 from perfmagic.base.language import counted, phrase, say, translated
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, wrapped
-from perfmagic.view.ranks.doc import NOTE, RanksDoc, cost_words, rank_table
+from perfmagic.view.ranks.doc import NOTE, RanksDoc, describe_cost, rank_table
 from perfmagic.view.ranks.summary import ranks_summary
-from perfmagic.view.timeline.doc import path_words
+from perfmagic.view.timeline.doc import describe_path
 
 _GUTTER = 10
 # in a narrow terminal these stand in the way of the others
@@ -28,10 +28,10 @@ def ranks_answers_text(doc: RanksDoc, details: str) -> str:
 
 def ranks_text(doc: RanksDoc) -> str:
     """All about several ranks, as wide as the terminal."""
-    lines = [doc.answers.text(doc.about), "", *(wrapped(path_words(doc.path)) if doc.path else [])]
+    lines = [doc.answers.text(doc.about), "", *(wrapped(describe_path(doc.path)) if doc.path else [])]
     for finding in doc.findings:
         lines += wrapped(
-            f"{cost_words(finding.cost_ns):>{_GUTTER}}  {translated(finding.sentence)}", indent=_GUTTER + 2
+            f"{describe_cost(finding.cost_ns):>{_GUTTER}}  {translated(finding.sentence)}", indent=_GUTTER + 2
         )
     return "\n".join([*lines, "", *rank_lines(doc), "", *wrapped(say(NOTE)), *wrapped(translated(doc.clocks))])
 

@@ -177,7 +177,7 @@ def syncs_table(report: Mapping[str, Any]) -> Table:
     """What made Python wait for the device."""
     head, rows = columns_of(
         report["syncs"],
-        _sync_words,
+        _describe_sync,
         (
             ("asked", count_cell, "n_asked"),
             ("calls", count_cell, "n_calls"),
@@ -188,7 +188,7 @@ def syncs_table(report: Mapping[str, Any]) -> Table:
     return named_table("Waits for the device", head, rows, "wait")
 
 
-def _sync_words(sync: Mapping[str, Any]) -> str:
+def _describe_sync(sync: Mapping[str, Any]) -> str:
     lines = ", ".join(map(str, sync["lines"]))
     return (
         say("{call}, line {lines}", call=sync["asked_by"], lines=lines) if lines else translate_term(sync["asked_by"])
@@ -236,7 +236,7 @@ def category_table(device: Mapping[str, Any], where: str) -> Table:
     """Device time by what it was for; adds up to the summed time of all ops."""
     head, rows = columns_of(
         device["categories"],
-        lambda row: cell(_category_words(row), full=_category_words(row)),
+        lambda row: cell(_describe_category(row), full=_describe_category(row)),
         (
             ("ops", count_cell, "n_ops"),
             ("total", time_cell, "total_ns"),
@@ -246,7 +246,7 @@ def category_table(device: Mapping[str, Any], where: str) -> Table:
     return Table(translate_term("Device time by category") + where, head, rows)
 
 
-def _category_words(row: Mapping[str, Any]) -> str:
+def _describe_category(row: Mapping[str, Any]) -> str:
     """What the ops of a category are for; of a custom kernel its name."""
     if row["kernel"]:
         return say("kernel {name}", name=row["kernel"])
@@ -332,7 +332,7 @@ def _devices(report: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
     return [(d, f", {d['label']} {number}" if several else "") for number, d in report["devices"].items()]
 
 
-def windows_words(report: Mapping[str, Any]) -> str:
+def describe_windows(report: Mapping[str, Any]) -> str:
     """Explains the two lengths in a report on a file, of all records and of a device's ops; "" if they are the same."""
     meta, devices = report["meta"], report["devices"]
     extents_ns = sorted(device["extent_ns"] for device in devices.values())
@@ -348,7 +348,7 @@ def windows_words(report: Mapping[str, Any]) -> str:
     )
 
 
-def communication_words(report: Mapping[str, Any]) -> str:
+def describe_communication(report: Mapping[str, Any]) -> str:
     """Which kernels count as communication by an expression of the user's; "" for the built-in rule."""
     if report["comm_names"] is None:
         return ""
@@ -408,7 +408,7 @@ def _idle(device: Mapping[str, Any], where: str) -> Table:
 def _collectives(device: Mapping[str, Any], where: str) -> Table:
     head, rows = columns_of(
         device["collectives"],
-        _collective_words,
+        _describe_collective,
         (
             ("ops", count_cell, "n_ops"),
             ("total", time_cell, "total_ns"),
@@ -420,7 +420,7 @@ def _collectives(device: Mapping[str, Any], where: str) -> Table:
     return named_table(translate_term("Collectives") + where, head, rows, "collective", note)
 
 
-def _collective_words(row: Mapping[str, Any]) -> str:
+def _describe_collective(row: Mapping[str, Any]) -> str:
     name = f"{row['name']} {row['dtype']}".rstrip()
     return say("{name}, group {group}", name=name, group=row["group"]) if row["group"] else name
 

@@ -21,9 +21,9 @@ from perfmagic.view.report.tables import (
     MARKDOWN_ROWS,
     TEXT_ROWS,
     answers_table,
-    communication_words,
+    describe_communication,
+    describe_windows,
     report_tables,
-    windows_words,
 )
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.text import timeline_text
@@ -44,7 +44,7 @@ class TraceOf(Protocol):
     def title(self) -> str: ...
 
 
-def mixed_words(results: Sequence[TraceOf]) -> str:
+def describe_mix(results: Sequence[TraceOf]) -> str:
     """Which jobs the files are of, where it is more than one; "" else."""
     return "".join(translated(finding.sentence) for finding in mixed_jobs([result.trace for result in results]))
 
@@ -57,7 +57,7 @@ def report_text(doc: TimelineDoc, report: Mapping[str, Any], answers: str = "") 
     lines = ["", *wrapped(report["phase_headline"])] if report["phase_headline"] else []
     for table in report_tables(report, TEXT_ROWS, brief=True):
         lines += ["", *table_lines(table)]
-    for words in filter(None, (communication_words(report), windows_words(report))):
+    for words in filter(None, (describe_communication(report), describe_windows(report))):
         lines += ["", *wrapped(words)]
     return timeline_text(doc, below=lines, more_in="", answers=answers)
 
@@ -79,7 +79,7 @@ def files_text(results: Sequence[TraceOf], of_jobs: Sequence[str] = ()) -> str:
     head = ("", "rank", "busy", "extent", "compute", "communication", "exposed")
     shorten = partial(shorten_indented, among=[row[0].removeprefix(INDENT) for row in rows], kernels=False)
     lines = [line.rstrip() for line in text_lines(Table("", head, rows), shorten=shorten)]
-    mixed = wrapped(mixed_words(results)) if mixed_words(results) else []
+    mixed = wrapped(describe_mix(results)) if describe_mix(results) else []
     return "\n\n".join([*(["\n".join(mixed)] if mixed else []), *of_jobs, "\n".join(lines)])
 
 
@@ -96,7 +96,7 @@ def markdown(
         f"**{markdown_text(shown['decides'])}**",
         markdown_text(" · ".join(map(translated, header))),
     ]
-    said = (report["phase_headline"], windows_words(report), communication_words(report))
+    said = (report["phase_headline"], describe_windows(report), describe_communication(report))
     parts += [markdown_text(words) for words in said if words]
     answers = answers_table(report)
     parts += [markdown_table(answers)] if answers.rows or answers.note else []
@@ -115,12 +115,12 @@ def ranks_markdown(results: Sequence[TraceOf], jobs: Sequence[RanksDoc]) -> str:
 
     The findings open with a click.
     """
-    parts = [markdown_text(mixed_words(results))] if mixed_words(results) else []
+    parts = [markdown_text(describe_mix(results))] if describe_mix(results) else []
     for doc in jobs:
         summary = ranks_summary(doc)
         answers = answers_table({"answers": translated(doc.answers).to_dict()})
         lines = [f"{i}. {markdown_text(translated(finding.sentence))}" for i, finding in enumerate(doc.findings, 1)]
-        opened = f"<details><summary>{summary.findings_words}</summary>"
+        opened = f"<details><summary>{summary.describe_findings}</summary>"
         parts += [
             f"## {say('Ranks')}",
             f"**{markdown_text(summary.total)} · {markdown_text(''.join(summary.decider))}**",
@@ -138,7 +138,7 @@ def ranks_markdown(results: Sequence[TraceOf], jobs: Sequence[RanksDoc]) -> str:
 
 def html_tables(report: Mapping[str, Any]) -> str:
     """The tables as HTML for a page."""
-    said = (report["phase_headline"], windows_words(report), communication_words(report))
+    said = (report["phase_headline"], describe_windows(report), describe_communication(report))
     head = "".join(f"<p>{escaped(words)}</p>" for words in said if words)
     answers = answers_table(report)
     tables = [*([answers] if answers.rows or answers.note else []), *report_tables(report)]
@@ -152,7 +152,7 @@ def heading(title: str, results: Sequence[object]) -> str:
 
 def mixed_html(results: Sequence[TraceOf]) -> str:
     """Which jobs the files are of, where it is more than one; nothing else."""
-    words = mixed_words(results)
+    words = describe_mix(results)
     return framed(f"<p>{escaped(words)}</p>") if words else ""
 
 

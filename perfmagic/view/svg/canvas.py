@@ -38,7 +38,7 @@ def quantised(height_px: Float64, step_px: float) -> Float64:
     return np.where(height_px > 0, np.maximum(rounded, 1), 0) * step_px
 
 
-def skyline(edges_px: Float64, height_px: Float64, floor_px: float) -> str:
+def step_path(edges_px: Float64, height_px: Float64, floor_px: float) -> str:
     """A closed shape standing on the floor: between edges i and i + 1 it is height_px[i] high.
 
     Heights should be quantised: only changes are written.

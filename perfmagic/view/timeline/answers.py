@@ -8,7 +8,7 @@ from typing import Any
 from perfmagic.analysis.findings.answer import Answer, Answers, list_rest, name_action, times_of
 from perfmagic.base import units
 from perfmagic.base.language import counted, say, translate_term, translated
-from perfmagic.view.timeline.doc import TimelineDoc, cost_words, only_sentence, rest_words
+from perfmagic.view.timeline.doc import TimelineDoc, describe_cost, describe_rest, only_sentence
 from perfmagic.view.timeline.live_columns import cut
 
 WRONG = "race"  # the rule of a wrong result, which is said in red
@@ -54,7 +54,7 @@ class Summary:
     failure: str = ""
 
     @property
-    def findings_words(self) -> str:
+    def describe_findings(self) -> str:
         """How many findings open; "" for none."""
         return translated(counted(len(self.findings), "{n} finding", "{n} findings")) if self.findings else ""
 
@@ -90,10 +90,10 @@ def summary_of(doc: TimelineDoc) -> Summary:
     rows = (
         FindingRow(
             rule=finding.rule,
-            cost=cost_words(finding, doc.header.busy_frac),
+            cost=describe_cost(finding, doc.header.busy_frac),
             cost_ns=finding.cost_ns,
             cause=translate_term(finding.cause),
-            rest=rest_words(finding),
+            rest=describe_rest(finding),
             start_ns=finding.start_ns - doc.start_ns,
             end_ns=finding.end_ns - doc.start_ns,
             lines=finding.lines,
@@ -114,7 +114,7 @@ def summary_wire(summary: Summary) -> dict[str, Any]:
         "about": cut(summary.about),
         "answers": answers_wire(summary),
         "findings": [_finding_wire(finding) for finding in summary.findings],
-        "findings_words": summary.findings_words,
+        "findings_words": summary.describe_findings,
         "failure": cut(summary.failure),
     }
 

@@ -15,9 +15,9 @@ from perfmagic.analysis.timeline.origin import frames, modules, origins
 from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
 from perfmagic.analysis.timeline.queueing import CountOverTime, count_over_time
 from perfmagic.base.numerics.intervals import coded, subtract
-from perfmagic.base.work import Inputs, dtype_words, shape_words
+from perfmagic.base.work import Inputs, describe_dtype, describe_shape
 from perfmagic.trace.columns import NONE, Bool, Int8, Int64
-from perfmagic.trace.correlate import strata_lines_at
+from perfmagic.trace.correlate import layer_lines_at
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import op_classes
 from perfmagic.view.timeline.lanes import PARTITION_WORDS, DeviceGroup, Share, Stave, StavePart, StreamLane, pack, rank
@@ -128,7 +128,7 @@ def _stream_lane(source: _Source, stream: int, rows: Int64, busy_ns: int) -> Str
         end_ns=ops.end_ns,
         op_class=source.classes[rows],
         name=ops.name,
-        line=strata_lines_at(trace.marks, queued_ns) * known.astype(np.int32),
+        line=layer_lines_at(trace.marks, queued_ns) * known.astype(np.int32),
         inner_line=ops.line,
         orphan=orphan,
         packing=pack(ops.start_ns, ops.end_ns),
@@ -221,7 +221,7 @@ class OriginWords:
     of_op: Int64
 
 
-def origin_words(trace: Trace) -> OriginWords:
+def describe_origin(trace: Trace) -> OriginWords:
     """Who launched each op, with which inputs, in which module and from where in the user's code; each origin once."""
     host, launched_by = trace.host_ops, origins(trace).host_op
     module, frame = modules(trace), frames(trace)
@@ -240,7 +240,7 @@ def origin_words(trace: Trace) -> OriginWords:
             trace.names[columns[0][op]] if known[op] else "",
             _inputs(trace, int(columns[1][op]), int(columns[2][op])),
             module.words[module.row[op]] if module.row[op] != NONE else "",
-            frame_words(frame.words[frame.row[op]]) if frame.row[op] != NONE else "",
+            describe_frame(frame.words[frame.row[op]]) if frame.row[op] != NONE else "",
         )
         for op in first.tolist()
     ]
@@ -254,12 +254,12 @@ def _inputs(trace: Trace, shape: int, dtype: int) -> str:
     if shape == NONE:
         return ""
     inputs = Inputs.read(trace.input_shapes[shape], trace.input_dtypes[dtype] if dtype != NONE else None)
-    types = dtype_words([tensor_dtype for _, tensor_dtype in inputs.tensors])
-    words = " ".join(filter(None, (shape_words(inputs.shapes), types)))
+    types = describe_dtype([tensor_dtype for _, tensor_dtype in inputs.tensors])
+    words = " ".join(filter(None, (describe_shape(inputs.shapes), types)))
     return words if len(words) <= MOST_INPUTS else f"{words[: MOST_INPUTS - 1]}…"
 
 
-def frame_words(frame: str) -> str:
+def describe_frame(frame: str) -> str:
     """A Python frame without the folders: "/home/me/train.py(12): step" → "step, train.py line 12"."""
     match = _FRAME.fullmatch(frame)
     if match is None:

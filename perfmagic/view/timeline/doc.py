@@ -71,7 +71,7 @@ def as_shares(path: Sequence[PathShare]) -> tuple[Share, ...]:
     return tuple(Share(share.words, share.ns, _TOKENS.get(share.name, "rule")) for share in path)
 
 
-def path_words(shares: Sequence[Share]) -> str:
+def describe_path(shares: Sequence[Share]) -> str:
     """The path in a line: "critical path: Python 57 %, other kernels 40 %"; "" without one."""
     run_ns = sum(share.ns for share in shares)
     if not run_ns:
@@ -304,7 +304,7 @@ def alt_text(doc: TimelineDoc) -> str:
     return sentence if len(sentence) <= MAX_ALT else sentence[: MAX_ALT - 1] + "…"
 
 
-def shape_words(shape: LaunchShape) -> tuple[str, str]:
+def describe_shape(shape: LaunchShape) -> tuple[str, str]:
     """A launch shape in two parts: "4,096 × 8 blocks" and "of 256 threads, 48 registers, 16.4 kB shared"."""
     grid, block = _trim_dimensions(shape.grid), _trim_dimensions(shape.block)
     parts = [say("of {n} threads", n=block)]
@@ -320,7 +320,7 @@ def _trim_dimensions(dimensions: tuple[int, int, int]) -> str:
     return " × ".join(units.count(n) for n in dimensions[: last + 1])
 
 
-def cost_words(finding: Finding, busy_frac: float) -> str:
+def describe_cost(finding: Finding, busy_frac: float) -> str:
     """The left column of a finding: "race", the time that could be saved, "no time lost", or "" if not known.
 
     That time is what its change gains, if predicted, with "≤" for a bound; else what it cost.
@@ -338,14 +338,14 @@ def cost_words(finding: Finding, busy_frac: float) -> str:
     return units.duration(finding.cost_ns) if finding.cost_ns else say("no time lost")
 
 
-def trust_words(doc: TimelineDoc) -> tuple[str, tuple[str, ...]]:
+def describe_trust(doc: TimelineDoc) -> tuple[str, tuple[str, ...]]:
     """The fine print: its one line, and the sentences behind "more", none if the line holds all."""
     first, *more = translated(doc.trust) or ("",)
     n_more = counted(len(more), "{n} more note", "{n} more notes")
     return (f"{first} · {translated(n_more)}" if more else first), tuple(more)
 
 
-def rest_words(finding: Finding) -> str:
+def describe_rest(finding: Finding) -> str:
     """What follows the cause: the detail, which begins with its own punctuation, and advice if it is certain."""
     return translated(finding.rest)
 

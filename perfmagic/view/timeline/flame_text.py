@@ -57,11 +57,11 @@ def _line(flame: Flame, first: int, last: int, depth: int) -> str:
     top, end = flame.paths[first], flame.paths[last]
     share = units.percent(top.total_ns / max(1, flame.total_ns))
     itself = units.duration(end.self_ns)
-    words = printable(_chain_words(flame, first, last))
+    words = printable(_describe_chain(flame, first, last))
     return cut_to_columns(f"{units.duration(top.total_ns):>9} {share:>6} {itself:>9}  {'  ' * depth}{words}", width())
 
 
-def _chain_words(flame: Flame, first: int, last: int) -> str:
+def _describe_chain(flame: Flame, first: int, last: int) -> str:
     """The name of the last path of a chain, behind that of the last function of people's own in it."""
     chain: list[CallPath] = [flame.paths[last]]
     row = last

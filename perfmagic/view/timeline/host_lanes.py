@@ -15,7 +15,7 @@ from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME, is_o
 from perfmagic.base import units
 from perfmagic.base.language import say
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, HostOps, Int32, Int64
-from perfmagic.trace.correlate import strata_lines
+from perfmagic.trace.correlate import layer_lines
 from perfmagic.trace.frames import touches
 from perfmagic.trace.hoststack import HostStack, host_stack, nested
 from perfmagic.trace.model import Trace
@@ -29,7 +29,7 @@ def cell_lane(trace: Trace, start_ns: int, end_ns: int) -> CellLane | None:
     marks = trace.marks
     if not len(marks):
         return None
-    shown = strata_lines(marks)
+    shown = layer_lines(marks)
     changes = np.concatenate(([True], shown[1:] != shown[:-1]))
     begin, line = marks.at_ns[changes], shown[changes]
     finish = np.append(begin[1:], max(end_ns, int(begin[-1])))
@@ -147,7 +147,7 @@ def frame_lanes(trace: Trace, start_ns: int, end_ns: int) -> FrameLanes:
     rows_of = ((thread, np.flatnonzero(longest & (table.thread == thread))) for thread in threads.tolist())
     lanes = tuple(_lane(table, thread, rows, level) for thread, rows in rows_of if len(rows))
     used = np.unique(table.name[longest]).tolist()
-    return FrameLanes(lanes, {name: frame_words(trace.names[name]) for name in used}, _note(longest, seen, left_out))
+    return FrameLanes(lanes, {name: describe_frame(trace.names[name]) for name in used}, _note(longest, seen, left_out))
 
 
 def frame_lane_of(finding: Finding, frames: FrameLanes) -> int | None:
@@ -162,7 +162,7 @@ def frame_lane_of(finding: Finding, frames: FrameLanes) -> int | None:
     return int(np.argmax(times)) if max(times, default=0) else None
 
 
-def frame_words(name: str) -> str:
+def describe_frame(name: str) -> str:
     """A frame as it is read in a lane: "/home/me/train.py(12): step" → "step (train.py:12)"."""
     if builtin := BUILTIN_NAME.match(name):
         return builtin["function"]

@@ -24,8 +24,8 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
 from perfmagic.view.svg.palette import TOKENS, columns_of
 from perfmagic.view.timeline.answers import summary_of, summary_wire
-from perfmagic.view.timeline.device_lanes import origin_words
-from perfmagic.view.timeline.doc import TimelineDoc, alt_text, shape_words
+from perfmagic.view.timeline.device_lanes import describe_origin
+from perfmagic.view.timeline.doc import TimelineDoc, alt_text, describe_shape
 from perfmagic.view.timeline.host_lanes import FrameLanes, frame_lane_of, frame_lanes
 from perfmagic.view.timeline.lanes import DeviceGroup, HostOpsLane, Share, StreamLane
 from perfmagic.view.timeline.lines.live_data import LinesWire, lines_wire
@@ -166,7 +166,7 @@ def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
     header["cell_lane"] = _cell(out, doc)
     header["launch_lane"] = _launches(out, names, doc, trace)
     calls = np.zeros(0, np.int64) if doc.launches is None else doc.launches.call
-    origins = origin_words(trace)
+    origins = describe_origin(trace)
     streams = [
         _stream(out, names, lane, i, trace, calls, origins.of_op, doc.start_ns) for i, lane in enumerate(_streams(doc))
     ]
@@ -178,7 +178,7 @@ def timeline_wire(doc: TimelineDoc, trace: Trace) -> Wire:
     if (stack := memory_wire(out, trace)) is not None:
         header["memory_stack"] = stack
     out.text("names", names.table())
-    header["shapes"] = [list(shape_words(shape)) for shape in trace.shapes] if streams else []
+    header["shapes"] = [list(describe_shape(shape)) for shape in trace.shapes] if streams else []
     header["columns"] = out.layout
     n_slices = sum(s["ops"] for s in streams) + sum(len(t) for t in (*doc.threads, *frames.lanes))
     n_slices += out.rows("frames")

@@ -75,7 +75,7 @@ def roofline_svg(data: RooflineData) -> str:
 
 
 def _alt(data: RooflineData) -> str:
-    return say("Roofline: {words}", words=roofline_words(data))
+    return say("Roofline: {words}", words=describe_roofline(data))
 
 
 def _draw_roofline(data: RooflineData, canvas: Canvas) -> float:
@@ -92,7 +92,7 @@ def _draw_roofline(data: RooflineData, canvas: Canvas) -> float:
         _draw_names(canvas, lines, plot.right)
         lines = []
     if canvas.width_px < NARROW_PX:
-        lines += [_roof_words(roof) for roof in data.roofs]
+        lines += [_describe_roof(roof) for roof in data.roofs]
     return _draw_below(canvas, lines, data.label)
 
 
@@ -113,7 +113,7 @@ def _draw_below(canvas: Canvas, lines: Sequence[str], label: str) -> float:
     return y + 10
 
 
-def roofline_words(data: RooflineData) -> str:
+def describe_roofline(data: RooflineData) -> str:
     """What the picture holds, and where its roofs are from."""
     if not data.ops_ns:  # benchmarks, which are no part of a device's time
         words = counted(len(data.operators), "{n} benchmark", "{n} benchmarks")
@@ -136,7 +136,7 @@ def _with_roofs(words: str, data: RooflineData) -> str:
     return say("{words}, roofs from {kind} peaks", words=words, kind=phrase(data.kind))
 
 
-def decides_words(data: RooflineData) -> str:
+def describe_limit(data: RooflineData) -> str:
     """How near to its roof the longest operator is, or of benchmarks the first and the last; which roof it is."""
     if data.ops_ns:
         first = data.operators[0]
@@ -150,7 +150,7 @@ def decides_words(data: RooflineData) -> str:
         return say("{name} takes {share} of the device's time and reaches {roof} of the compute roof", **said)
     placed = sorted((row for row in data.operators if row.roof_frac is not None), key=lambda row: row.roof_frac or 0.0)
     if not placed:
-        return roofline_words(data)
+        return describe_roofline(data)
     near, far = placed[-1], placed[0]
     most = say("{name} reaches {roof} of its roof", name=near.name, roof=units.percent(near.roof_frac or 0.0))
     if near is far:
@@ -207,7 +207,7 @@ def _draw_roofs(canvas: Canvas, data: RooflineData, plot: _Plot) -> None:
         canvas.stroke(f"M{number(round(max(LEFT, corner), 1))} {number(at)}H{number(plot.right)}", "ink2", 1.2)
         below = max([at + 3.5, *(other + LABEL_GAP_PX for other in used)])
         used.append(below)
-        name = _roof_words(roof) if canvas.width_px >= NARROW_PX else roof.compute
+        name = _describe_roof(roof) if canvas.width_px >= NARROW_PX else roof.compute
         canvas.text(plot.right + 6, below, fitted(name, available_px, 10), "ink2")
     if highest is not None:
         for line, words in enumerate(in_lines(translate_term(data.kind), available_px, 10), 1):
@@ -216,7 +216,7 @@ def _draw_roofs(canvas: Canvas, data: RooflineData, plot: _Plot) -> None:
         _draw_slope(canvas, data.bytes_per_s, highest, plot)
 
 
-def _roof_words(roof: Roof) -> str:
+def _describe_roof(roof: Roof) -> str:
     return f"{roof.compute} {units.significant(roof.flop_per_s / 1e12)}{units.NBSP}TFLOP/s"
 
 
@@ -308,8 +308,8 @@ def roofline_text(data: RooflineData) -> str:
     rows = [_row(row) for row in data.operators[:ROWS]]
     below = wrapped(say("peaks: {source}", source=data.source)) if data.source else []
     lines = [
-        *wrapped(decides_words(data)),
-        *wrapped(f"  {data.label}: {roofline_words(data)}", indent=2),
+        *wrapped(describe_limit(data)),
+        *wrapped(f"  {data.label}: {describe_roofline(data)}", indent=2),
         "",
         *text_lines(Table("", HEAD, rows), shorten=_shortened),
         *below,
@@ -319,8 +319,8 @@ def roofline_text(data: RooflineData) -> str:
 
 def roofline_html(data: RooflineData) -> str:
     """The picture as an image, and where its roofs are from; survives sanitisers."""
-    words = roofline_words(data)
-    head = conclusion_html(Conclusion(decides_words(data)), f"{data.label}: {words}")
+    words = describe_roofline(data)
+    head = conclusion_html(Conclusion(describe_limit(data)), f"{data.label}: {words}")
     picture = image(in_bytes(partial(_draw_roofline, data), _alt(data)), _alt(data))
     return framed(head + picture + paragraphs([data.source] if data.source else []))
 

@@ -11,11 +11,11 @@ from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, wrapped
 from perfmagic.view.timeline.doc import (
     TimelineDoc,
-    cost_words,
+    describe_cost,
+    describe_path,
+    describe_rest,
+    describe_trust,
     only_sentence,
-    path_words,
-    rest_words,
-    trust_words,
 )
 from perfmagic.view.timeline.lanes import DeviceGroup
 
@@ -36,7 +36,7 @@ def answers_text(doc: TimelineDoc, answers: Answers, details: str, below: Sequen
     if note and not any(note.lower() in warning.lower() for warning in answers.warnings):
         shown = translated(note)
         lines += wrapped(f"  ! {shown[:1].upper()}{shown[1:]}", indent=4)
-    first = f"{translate_term(doc.findings[0].cause)}{rest_words(doc.findings[0])}" if doc.findings else ""
+    first = f"{translate_term(doc.findings[0].cause)}{describe_rest(doc.findings[0])}" if doc.findings else ""
     if only := only_sentence(first, translated(answers)):
         lines += wrapped(f"  {only}", indent=2)
     n_findings, n_streams = len(doc.findings), sum(map(_n_streams, doc.groups))
@@ -59,15 +59,15 @@ def timeline_text(doc: TimelineDoc, below: Sequence[str] = (), more_in: str = ".
     more_in: where the notes are that it has no room for; "" to give them lines of their own.
     """
     lines = [answers, ""] if answers else wrapped(" · ".join(translated(doc.header.parts)))
-    lines += wrapped(path_words(doc.path)) if doc.path else []
+    lines += wrapped(describe_path(doc.path)) if doc.path else []
     if doc.failure and not answers:
         lines += wrapped(translated(doc.failure))
     for finding in doc.findings:
         part = "  " * (finding.depth - 1) + PART if finding.depth else ""
-        words = cost_words(finding, doc.header.busy_frac)
+        words = describe_cost(finding, doc.header.busy_frac)
         cost = " " * (GUTTER - columns(words)) + f"{words}  "
         lines += wrapped(
-            f"{cost}{part}{translate_term(finding.cause)}{rest_words(finding)}", indent=GUTTER + 2 + len(part)
+            f"{cost}{part}{translate_term(finding.cause)}{describe_rest(finding)}", indent=GUTTER + 2 + len(part)
         )
     for group in doc.groups:
         lines += ["", *_stream_table(group, several=len(doc.groups) > 1)]
@@ -81,7 +81,7 @@ def _fine_print(doc: TimelineDoc, more_in: str) -> list[str]:
     """The first note, and how many more there are where; all of them where nothing else has them."""
     if not more_in:
         return [line for note in translated(doc.trust) for line in wrapped(note)]
-    _, more = trust_words(doc)
+    _, more = describe_trust(doc)
     n_more = counted(len(more), " · {n} more note in {place}", " · {n} more notes in {place}", place=more_in)
     return wrapped(translated(doc.trust[0]) + (translated(n_more) if more else ""))
 
@@ -95,7 +95,7 @@ def _stream_table(group: DeviceGroup, *, several: bool) -> list[str]:
             units.duration(lane.busy_ns),
             units.count(len(lane)),
             units.count(lane.queue_max),
-            _mean_words(lane.queue_mean),
+            _describe_mean(lane.queue_mean),
         )
         for lane in drawn
     ]
@@ -109,5 +109,5 @@ def _stream_table(group: DeviceGroup, *, several: bool) -> list[str]:
     return [*lines, f"  {translated(more)}"] if hidden else lines
 
 
-def _mean_words(mean: float) -> str:
+def _describe_mean(mean: float) -> str:
     return units.count(mean) if mean >= 10 else units.significant(mean, 2) if mean >= 0.01 or not mean else "<0.01"

@@ -15,7 +15,7 @@ from perfmagic.view.html import framed, image, short
 from perfmagic.view.svg.canvas import UNITS_PER_PX, Canvas, Part, Placed
 from perfmagic.view.svg.layouts import alone, in_bytes
 from perfmagic.view.svg.metrics import in_lines, width_px
-from perfmagic.view.timeline.doc import TITLE, as_shares, path_words
+from perfmagic.view.timeline.doc import TITLE, as_shares, describe_path
 from perfmagic.view.timeline.picture.frame import list_shares, share_box
 
 LEFT_PX = 80
@@ -28,7 +28,7 @@ def what_if_text(sentence: str, bars: Bars) -> str:
     lines = wrapped(translated(sentence))
     for name, shares in bars:
         run_ns = sum(share.ns for share in shares)
-        words = {"name": translate_term(name), "time": units.duration(run_ns), "path": path_words(as_shares(shares))}
+        words = {"name": translate_term(name), "time": units.duration(run_ns), "path": describe_path(as_shares(shares))}
         lines += wrapped(say("{name} {time}, {path}", **words))
     return "\n".join(lines)
 

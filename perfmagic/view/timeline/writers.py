@@ -29,7 +29,7 @@ from perfmagic.view.page import FRAME_PX, STATIC_CLASS, data_section, framed_pag
 from perfmagic.view.svg.canvas import WIDTH_PX
 from perfmagic.view.svg.layouts import MAX_BYTES
 from perfmagic.view.timeline.answers import WRONG, FindingRow, Summary, summary_of
-from perfmagic.view.timeline.doc import TimelineDoc, ViewState, alt_text, trust_words
+from perfmagic.view.timeline.doc import TimelineDoc, ViewState, alt_text, describe_trust
 from perfmagic.view.timeline.live_data import Wire, timeline_wire
 from perfmagic.view.timeline.picture.timeline import timeline_picture
 
@@ -53,7 +53,7 @@ def timeline_html(doc: TimelineDoc, below: str = "") -> str:
 
 def _fine_print_html(doc: TimelineDoc) -> str:
     """The trust line; what it has no room for opens behind it, without a script."""
-    line, more = trust_words(doc)
+    line, more = describe_trust(doc)
     if not more:
         return paragraphs(translated(doc.trust))
     return f'<details style="{_SMALL}"><summary>{short(line)}</summary>{paragraphs(more)}</details>'
@@ -101,7 +101,7 @@ def _opened(summary: Summary) -> str:
     hidden = len(summary.findings) - len(rows)
     more = f"<div>and {units.plural(hidden, 'more finding')}</div>" if hidden else ""
     opened = f"{plain_table(rows)}{more}"
-    words = short(summary.findings_words)
+    words = short(summary.describe_findings)
     return f'{above}<details style="{FONT};margin:2px 0 4px 0"><summary>{words}</summary>{opened}</details>'
 
 

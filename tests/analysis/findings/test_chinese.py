@@ -23,7 +23,7 @@ from perfmagic.api.timelines import open_trace
 from perfmagic.base.language import Words, set_language, translate_term, translated
 from perfmagic.base.terminal import columns, width
 from perfmagic.results import TimelineResult
-from perfmagic.trace.model import Trace, pace_in_words
+from perfmagic.trace.model import Trace, describe_pace
 from perfmagic.trace.signatures import function_name
 from perfmagic.view.report.tables import report_tables
 from perfmagic.view.timeline.doc import timeline_doc
@@ -173,8 +173,8 @@ def test_no_prediction_is_left_in_english(made: Callable[..., Change]) -> None:
     ],
 )
 def test_a_pace_is_shown_in_chinese_and_stays_the_same_text(pace: str, shown: str) -> None:
-    assert pace_in_words(pace) == pace
-    assert plain(translated(pace_in_words(pace))) == shown
+    assert describe_pace(pace) == pace
+    assert plain(translated(describe_pace(pace))) == shown
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfmagic.base.rank_words import ranks_words, span_words
+from perfmagic.base.rank_words import describe_ranks, describe_span
 from perfmagic.capture.ranks.hangs import Place, find_hang, open_waits, waited_for
 
 
@@ -110,8 +110,8 @@ def test_the_line_of_the_call_is_named_beside_the_line_of_the_wait() -> None:
 
 
 def test_spans_of_ranks_are_described() -> None:
-    assert [span_words(r) for r in ([2], [0, 1], [0, 1, 2, 3], [0, 2, 3, 4, 7])] == ["2", "0, 1", "0–3", "0, 2–4, 7"]
-    assert (ranks_words([3]), ranks_words([0, 1, 2])) == ("rank 3", "ranks 0–2")
+    assert [describe_span(r) for r in ([2], [0, 1], [0, 1, 2, 3], [0, 2, 3, 4, 7])] == ["2", "0, 1", "0–3", "0, 2–4, 7"]
+    assert (describe_ranks([3]), describe_ranks([0, 1, 2])) == ("rank 3", "ranks 0–2")
 
 
 def test_a_rank_that_needs_an_ended_rank_hangs_though_another_computes() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perfmagic.analysis.findings.catalogue import decides
-from perfmagic.analysis.memory.answers import _kind_words
+from perfmagic.analysis.memory.answers import _describe_reason
 from perfmagic.analysis.memory.ledger import ledger
 from perfmagic.analysis.memory.reasons import reasons
 from perfmagic.analysis.memory.stack import KINDS, Kind, stack
@@ -142,7 +142,7 @@ def test_the_columns_of_a_change_stand_apart() -> None:
 
 def test_the_first_line_of_a_training_step_fits_one_line() -> None:
     """Of the kinds of a step's peak the two with the longest words."""
-    used, kept = (_kind_words(kind, of_cell=True) for kind in (Kind.BACKWARD, Kind.KEPT))
+    used, kept = (_describe_reason(kind, of_cell=True) for kind in (Kind.BACKWARD, Kind.KEPT))
     values = {"size": "22.0 MB", "place": " on line 4 `loss.backward()`", "part": "8.39 MB", "part2": "4.19 MB"}
     assert width_px(decides("peak_and", what=used, what2=kept, **values), 15, bold=True) <= 950
 

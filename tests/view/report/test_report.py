@@ -12,7 +12,7 @@ from perfmagic.base.terminal import columns
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import Counters, HostKind
 from perfmagic.trace.model import DeviceInfo
-from perfmagic.view.report.tables import TEXT_ROWS, report_tables, windows_words
+from perfmagic.view.report.tables import TEXT_ROWS, describe_windows, report_tables
 from perfmagic.view.report.writers import html_tables, markdown, report_text
 from perfmagic.view.timeline.lanes import StreamLane
 from perfmagic.view.timeline.text import MAX_STREAMS, timeline_text
@@ -157,16 +157,16 @@ def test_the_text_on_operators_with_long_names_is_at_most_100_columns_wide() -> 
 
 
 def test_two_lengths_in_one_report_are_explained_and_one_is_not() -> None:
-    words = windows_words(steps().to_dict()).replace("\u00a0", " ")
+    words = describe_windows(steps().to_dict()).replace("\u00a0", " ")
     assert words.startswith("The trace is 200 µs long, from its first operator, call or device op to its last.")
     for form in (text(steps()).replace("\n", " "), html_tables(steps().to_dict()).replace("\u00a0", " ")):
         assert "The extent of a device, 185 µs, runs from its first op to its last" in form
     b = Builder()
     b.op(0, 10, launch=0)
-    assert windows_words(TimelineResult(b.trace()).to_dict()) == ""
+    assert describe_windows(TimelineResult(b.trace()).to_dict()) == ""
     b = Builder()
     b.op(5, 10, launch=0)
-    assert windows_words(TimelineResult(b.trace(returned=8)).to_dict()) == ""  # a cell's window is its own subject
+    assert describe_windows(TimelineResult(b.trace(returned=8)).to_dict()) == ""  # a cell's window is its own subject
 
 
 def test_a_table_that_is_empty_for_a_reason_stands_with_the_reason() -> None:

@@ -13,7 +13,7 @@ from perfmagic.trace.columns import NONE, CallKind, OpKind
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 from perfmagic.view.timeline import host_lanes as module
 from perfmagic.view.timeline.doc import timeline_doc
-from perfmagic.view.timeline.host_lanes import FrameLanes, frame_lane_of, frame_lanes, frame_words
+from perfmagic.view.timeline.host_lanes import FrameLanes, describe_frame, frame_lane_of, frame_lanes
 from perfmagic.view.timeline.live_data import timeline_wire
 from tests.trace.recorded import real_trace, recorded
 
@@ -122,9 +122,9 @@ def test_frames_of_one_level_do_not_overlap() -> None:
 
 
 def test_a_frame_is_named_with_its_file_and_line_and_in_full_on_its_card() -> None:
-    assert frame_words(r"C:\code\train.py(7): <lambda>") == "<lambda> (train.py:7)"
-    assert frame_words("<built-in method copy_ of Tensor object at 0x7f>") == "copy_"
-    assert frame_words("nn.Module: Linear_0") == "nn.Module: Linear_0"
+    assert describe_frame(r"C:\code\train.py(7): <lambda>") == "<lambda> (train.py:7)"
+    assert describe_frame("<built-in method copy_ of Tensor object at 0x7f>") == "copy_"
+    assert describe_frame("nn.Module: Linear_0") == "nn.Module: Linear_0"
 
 
 def test_the_lane_is_sent_with_its_place_and_the_note_is_said_once() -> None:

@@ -7,7 +7,7 @@ import pytest
 from perfmagic.view.svg.canvas import Canvas
 from perfmagic.view.svg.metrics import Scale
 from perfmagic.view.timeline.picture.frame import DETAILS, PLOT_PX, Frame
-from perfmagic.view.timeline.picture.lanes import draw_pile
+from perfmagic.view.timeline.picture.lanes import draw_backlog
 from tests.analysis.build import Builder
 
 from .build import doc_of
@@ -37,7 +37,7 @@ def held(n_ops: int, gap_us: float, busy_us: float = 90) -> list[tuple[float, fl
     trace = b.trace(returned=11)
     canvas, span_us = Hatched(), (trace.meta.end_ns - trace.meta.start_ns) / 1000
     frame = Frame(canvas, Scale(trace.meta.start_ns, trace.meta.end_ns, PLOT_PX), DETAILS[0])
-    draw_pile(frame, doc_of(trace).groups[0].streams[0], 0, 100, in_cell=False)
+    draw_backlog(frame, doc_of(trace).groups[0].streams[0], 0, 100, in_cell=False)
     return [_extent_us(shape, span_us) for shape in canvas.waiting.split("z") if shape]
 
 

@@ -9,7 +9,7 @@ from perfmagic.analysis.findings.find import findings
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.frames import PythonFrames
 from perfmagic.trace.model import Trace
-from perfmagic.view.timeline.device_lanes import MOST_INPUTS, frame_words, origin_words
+from perfmagic.view.timeline.device_lanes import MOST_INPUTS, describe_frame, describe_origin
 from perfmagic.view.timeline.doc import timeline_doc
 from perfmagic.view.timeline.live_data import timeline_wire
 from tests.analysis.build import US, Builder
@@ -50,7 +50,7 @@ def stacked() -> Trace:
 
 
 def said(trace: Trace) -> list[tuple[str, ...] | None]:
-    origins = origin_words(trace)
+    origins = describe_origin(trace)
     return [None if row == NONE else origins.rows[row] for row in origins.of_op.tolist()]
 
 
@@ -67,12 +67,12 @@ def test_without_stacks_shapes_and_operators_nothing_is_said() -> None:
     b.op(100, 110, launch=20, name="gemm")
     b.host_op(0, 90, "a mark", kind=HostKind.ANNOTATION)
     assert said(b.trace()) == [None]
-    assert origin_words(Builder().trace()).rows == ()
+    assert describe_origin(Builder().trace()).rows == ()
 
 
 def test_ops_of_one_origin_share_its_words_on_the_way_to_the_browser() -> None:
     trace = recorded("mi300_sglang_hipgraph")
-    origins = origin_words(trace)
+    origins = describe_origin(trace)
     assert len(set(origins.rows)) == len(origins.rows) < 20
     assert (origins.of_op != NONE).all()
     assert (
@@ -103,4 +103,4 @@ def test_inputs_without_end_are_cut() -> None:
     ],
 )
 def test_a_frame_is_its_function_file_and_line(frame: str, words: str) -> None:
-    assert frame_words(frame) == words
+    assert describe_frame(frame) == words

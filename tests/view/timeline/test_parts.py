@@ -12,10 +12,10 @@ from perfmagic.base import units
 from perfmagic.base.terminal import columns, cut_to_columns, escaped
 from perfmagic.trace.model import LaunchShape
 from perfmagic.view.nbval import sanitize_file
-from perfmagic.view.svg.canvas import Canvas, number, quantised, skyline, step_line, thin_line
+from perfmagic.view.svg.canvas import Canvas, number, quantised, step_line, step_path, thin_line
 from perfmagic.view.svg.metrics import Scale, fitted, ticks, width_px
 from perfmagic.view.svg.palette import TONES, mixed, queued
-from perfmagic.view.timeline.doc import shape_words
+from perfmagic.view.timeline.doc import describe_shape
 from perfmagic.view.timeline.lanes import pack
 from perfmagic.view.timeline.picture.frame import DETAILS, PLOT_PX, Frame
 from perfmagic.view.timeline.picture.timeline import word_sides
@@ -78,7 +78,7 @@ def test_text_cut_for_a_terminal_keeps_to_its_columns(text: str, max_columns: in
     ],
 )
 def test_a_launch_shape_in_words(shape: LaunchShape, words: tuple[str, str]) -> None:
-    assert tuple(part.replace("\u00a0", " ") for part in shape_words(shape)) == words
+    assert tuple(part.replace("\u00a0", " ") for part in describe_shape(shape)) == words
 
 
 def test_ticks_are_round_and_far_enough_apart() -> None:
@@ -112,7 +112,7 @@ def test_a_column_never_disappears_by_rounding() -> None:
 
 def test_a_skyline_writes_only_changes() -> None:
     edges = np.arange(5.0)
-    assert skyline(edges, np.array([0, 3, 3, 1.0]), 10) == "M2 20v-6h4v4h2v2z"
+    assert step_path(edges, np.array([0, 3, 3, 1.0]), 10) == "M2 20v-6h4v4h2v2z"
 
 
 def test_a_step_line_is_interrupted_where_nothing_is() -> None:

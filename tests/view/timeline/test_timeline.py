@@ -40,7 +40,7 @@ def test_a_column_three_percent_busy_is_three_percent_high() -> None:
     share = frame.occupancy(np.array([[5000, 5030]]), frame.columns_ns())
     assert share[5] == pytest.approx(0.03)
     assert share.sum() == pytest.approx(0.03)
-    assert frame.skyline(share, 0, 100) == "M10 200v-6h2v6z"  # 3 px of 100, in half pixels
+    assert frame.step_path(share, 0, 100) == "M10 200v-6h2v6z"  # 3 px of 100, in half pixels
 
 
 def test_a_queue_is_held_with_its_depth_and_mean() -> None:

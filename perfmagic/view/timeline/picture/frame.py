@@ -1,4 +1,4 @@
-"""The frame of a timeline picture: gutters, scale, level of detail, and the ways to write beside a lane."""
+"""The frame of a timeline picture: column_widths, scale, level of detail, and the ways to write beside a lane."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perfmagic.base.language import translate_term
 from perfmagic.base.numerics.intervals import Intervals, covered_before
 from perfmagic.trace.columns import Float64
 from perfmagic.trace.names import OpClass
-from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, Part, in_row, quantised, skyline
+from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, Part, in_row, quantised, step_path
 from perfmagic.view.svg.metrics import Scale, fitted, width_px
 from perfmagic.view.timeline.lanes import Share
 
@@ -20,7 +20,7 @@ LEFT_PX, PLOT_PX = 92, 796
 RIGHT_PX = WIDTH_PX - LEFT_PX - PLOT_PX
 
 
-def gutters(width_px: int) -> tuple[int, int]:
+def column_widths(width_px: int) -> tuple[int, int]:
     """The room left and right of the plot: in narrow pictures lanes have shorter names, and no numbers."""
     return (LEFT_PX, RIGHT_PX) if width_px >= NARROW_PX else (76, 8)
 
@@ -76,11 +76,11 @@ class Frame:
 
     @property
     def left_px(self) -> int:
-        return gutters(self.canvas.width_px)[0]
+        return column_widths(self.canvas.width_px)[0]
 
     @property
     def right_px(self) -> int:
-        return gutters(self.canvas.width_px)[1]
+        return column_widths(self.canvas.width_px)[1]
 
     def columns_ns(self) -> Float64:
         return self.scale.columns_ns(self.detail.column_px)
@@ -94,9 +94,9 @@ class Frame:
         covered = np.diff(covered_before(busy, edges_ns))
         return np.clip(np.divide(covered, width, out=np.zeros(len(width)), where=width > 0), 0.0, 1.0)
 
-    def skyline(self, share: Float64, y: float, height_px: float) -> str:
+    def step_path(self, share: Float64, y: float, height_px: float) -> str:
         """Columns as high as their share, standing on y + height_px."""
-        return skyline(self.columns_px(), quantised(share * height_px, self.detail.small_grain_px), y + height_px)
+        return step_path(self.columns_px(), quantised(share * height_px, self.detail.small_grain_px), y + height_px)
 
     def label(self, y: float, text: str, token: str = "ink", *, size: int = 11) -> None:
         """A lane's name in the left gutter; y is the middle of the lane."""

@@ -9,7 +9,7 @@ from perfmagic.base import units
 from perfmagic.base.language import counted, say, translated
 from perfmagic.base.numerics.intervals import Int64, union
 from perfmagic.trace.columns import Float64
-from perfmagic.view.svg.canvas import number, quantised, rects, skyline
+from perfmagic.view.svg.canvas import number, quantised, rects, step_path
 from perfmagic.view.svg.metrics import fitted, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, tint
 from perfmagic.view.timeline.lanes import CellLane, HostOpsLane, LaunchLane
@@ -69,7 +69,7 @@ def draw_launches(frame: Frame, lane: LaunchLane, returned_x: float | None, y: f
     frame.number(y + LAUNCH_PX / 2, translated(n_launches))
     share = frame.occupancy(union(lane.start_ns, lane.end_ns), frame.columns_ns())
     # a launch too short for its column still shows: one pixel
-    frame.canvas.fill(frame.skyline(np.where(share > 0, np.maximum(share, 1 / LAUNCH_PX), 0), y, LAUNCH_PX), "launch")
+    frame.canvas.fill(frame.step_path(np.where(share > 0, np.maximum(share, 1 / LAUNCH_PX), 0), y, LAUNCH_PX), "launch")
     _draw_blocked(frame, lane, y)
     if returned_x is not None and frame.plot_px - returned_x > 100:
         _draw_returned(frame, returned_x, y)
@@ -93,7 +93,7 @@ def _draw_level(frame: Frame, lane: HostOpsLane, names: tuple[str, ...], level: 
     wide = x1 - x0 >= max(2.5, frame.detail.slice_px)
     tone = ("host1", "host2", "host3")[min(2, level)]
     small = frame.occupancy(union(start[~wide], end[~wide]), frame.columns_ns())
-    frame.canvas.fill(frame.skyline(small, y, LEVEL_PX - 1), tone)
+    frame.canvas.fill(frame.step_path(small, y, LEVEL_PX - 1), tone)
     boxes = [(a, b, int(lane.name[rows[i]])) for i, a, b in _spans(np.flatnonzero(wide), x0, x1)]
     frame.canvas.boxes([(a, y, round(max(0.5, b - a - 0.7), 1), LEVEL_PX - 1) for a, b, _ in boxes], tone)
     for a, b, name in boxes:
@@ -123,10 +123,10 @@ def _draw_blocked(frame: Frame, lane: LaunchLane, y: float) -> None:
         for i, a, b in mine:
             if b - a > 70:
                 blocked_ns = int(lane.blocked_end_ns[i] - lane.blocked_start_ns[i])
-                _write_in_gap(frame, _blocked_words(lane.words[i], blocked_ns, b - a - 24), a, b, y, ink)
+                _write_in_gap(frame, _describe_blocked(lane.words[i], blocked_ns, b - a - 24), a, b, y, ink)
 
 
-def _blocked_words(asked_by: str, blocked_ns: int, max_px: float) -> str:
+def _describe_blocked(asked_by: str, blocked_ns: int, max_px: float) -> str:
     time = units.duration(blocked_ns)
     whole, short = say("Python blocked {time}", time=time), say("blocked {time}", time=time)
     for words in (say("{a}: {b}", a=whole, b=asked_by), whole, short):
@@ -159,7 +159,7 @@ LANE_PX, HEAD_PX = 58, 10
 def draw_memory(frame: Frame, lane: MemoryCurve, y: float) -> float:
     """The curve, scaled to its peak; returns the lower edge."""
     heights = highest(lane, frame.columns_ns()) / max(1, lane.peak_bytes) * (LANE_PX - HEAD_PX)
-    frame.canvas.fill(skyline(frame.columns_px(), quantised(heights, 0.5), y + LANE_PX), "memory")
+    frame.canvas.fill(step_path(frame.columns_px(), quantised(heights, 0.5), y + LANE_PX), "memory")
     frame.label(y + LANE_PX / 2, "memory")
     frame.number(y + LANE_PX / 2, say("peak {size}", size=units.size(lane.peak_bytes)))
     if lane.reserved_max_bytes:

@@ -12,7 +12,7 @@ from perfmagic.base.language import counted, phrase, say, translated
 from perfmagic.base.numerics.intervals import Int64, union
 from perfmagic.trace.columns import NO_LINE, Bool, Float64
 from perfmagic.trace.names import OpClass
-from perfmagic.view.svg.canvas import draw_pill, quantised, skyline, step_line, stretches, thin_line
+from perfmagic.view.svg.canvas import draw_pill, quantised, step_line, step_path, stretches, thin_line
 from perfmagic.view.svg.metrics import fitted, width_px
 from perfmagic.view.svg.palette import CLASS_TOKENS, HIDDEN_SHARE, queued, tint
 from perfmagic.view.timeline.lanes import (
@@ -82,7 +82,7 @@ class Layer:
         return np.where(self.thickness > 0, self.below + self.thickness, 0.0)
 
 
-def draw_pile(frame: Frame, lane: StreamLane, y: float, height_px: float, *, in_cell: bool) -> None:
+def draw_backlog(frame: Frame, lane: StreamLane, y: float, height_px: float, *, in_cell: bool) -> None:
     """The queued ops of a stream, standing on y + height_px.  in_cell: layers have lines of a cell."""
     edges_ns = _edges(frame, lane)
     row_px, exact = height_px / max(1, lane.queue_max), len(edges_ns) <= EXACT_EDGES
@@ -134,7 +134,7 @@ def _draw_layers(frame: Frame, drawn: Drawn, layers: list[Layer]) -> None:
             _layer_token(drawn, layer.run, own), number, orphan=layer.run.key == BEFORE_THE_RECORD and not own
         )
         frame.canvas.fill(
-            skyline(drawn.edges_px, drawn.heights(layer.top, frame.detail.grain_px), drawn.floor_px), tone
+            step_path(drawn.edges_px, drawn.heights(layer.top, frame.detail.grain_px), drawn.floor_px), tone
         )
 
 
@@ -206,7 +206,7 @@ def _draw_held(frame: Frame, drawn: Drawn) -> None:
     busy = frame.occupancy(union(lane.start_ns, lane.end_ns), edges_ns)
     held = _long_enough((depth > 0) & (busy < HELD_BUSY_FRAC), edges_px)
     heights = np.where(held, drawn.heights(depth, frame.detail.grain_px), 0)
-    frame.canvas.hatch_waiting(skyline(edges_px, heights, drawn.floor_px), _ink(lane))
+    frame.canvas.hatch_waiting(step_path(edges_px, heights, drawn.floor_px), _ink(lane))
 
 
 def _long_enough(mask: Bool, edges_px: Float64) -> Bool:
@@ -221,7 +221,7 @@ def _label_layers(frame: Frame, drawn: Drawn, layers: list[Layer], in_cell: bool
     """The line of each layer, in its longest stretch that is thick enough."""
     taken: list[tuple[float, float, float]] = []
     for layer in layers:
-        text = layer_words(layer.run, in_cell)
+        text = describe_layer(layer.run, in_cell)
         thick = stretches(layer.thickness * drawn.row_px >= LABEL_THICKNESS_PX)
         if not text or not thick:
             continue
@@ -236,7 +236,7 @@ def _label_layers(frame: Frame, drawn: Drawn, layers: list[Layer], in_cell: bool
             draw_pill(frame.canvas, (x0 + x1) / 2, y, text)
 
 
-def layer_words(run: Run, in_cell: bool) -> str:
+def describe_layer(run: Run, in_cell: bool) -> str:
     """What a layer is called: the line that launched it, or where it came from."""
     if run.key == BEFORE_THE_RECORD:
         return say("{n} launched before the recording", n=units.count(len(run)))
@@ -276,7 +276,7 @@ def draw_stream(
     """One stream with its backlog; returns the lower edge.  first: the busiest.  tones: of the cell's lines."""
     queue_px = backlog_height(lane.queue_max, open_rows=open_rows)
     if queue_px:
-        draw_pile(frame, lane, y, queue_px, in_cell=bool(tones))
+        draw_backlog(frame, lane, y, queue_px, in_cell=bool(tones))
         _label_queue(frame, lane, y, queue_px)
         y += queue_px
     height = OPEN_LANE_PX if open_rows else BUSY_LANE_PX if first or lane.busy_frac > BUSY_FRAC else CALM_LANE_PX
@@ -305,7 +305,7 @@ def draw_lane(frame: Frame, lane: StreamLane, names: tuple[str, ...], y: float, 
         _write_names(frame, lane, names, rows[(x1 - x0)[rows] >= NAME_FROM_PX], y, height)
 
 
-def draw_staves(frame: Frame, staves: tuple[Stave, ...], y: float) -> float:
+def draw_markers(frame: Frame, staves: tuple[Stave, ...], y: float) -> float:
     """Compute, communication, copy and idle over the whole device; returns the lower edge."""
     for stave in staves:
         frame.label(y + STAVE_PX / 2 + 1, stave.name)
@@ -336,12 +336,12 @@ def _label_queue(frame: Frame, lane: StreamLane, y: float, height: float) -> Non
     if height > 30:
         frame.label(middle - 6, "queued")
         frame.label(middle + 6, deepest, "ink2", size=10)
-        frame.number(middle, say("mean {n} queued", n=_mean_words(lane.queue_mean)), "ink2", size=10)
+        frame.number(middle, say("mean {n} queued", n=_describe_mean(lane.queue_mean)), "ink2", size=10)
     elif height > 12:
         frame.label(middle, say("{n} queued", n=deepest), "ink2", size=10)
 
 
-def _mean_words(mean: float) -> str:
+def _describe_mean(mean: float) -> str:
     return units.count(mean) if mean >= 9.95 else units.significant(mean, 2) if mean >= 0.095 else "<0.1"
 
 
@@ -357,7 +357,7 @@ def _draw_shares(frame: Frame, lane: StreamLane, small: Bool, y: float, height: 
     tops = stacked(shares)
     for op_class, share, top in reversed(list(zip(present, shares, tops, strict=True))):
         heights = np.where(share > 0, quantised(top * height, frame.detail.grain_px), 0)
-        frame.canvas.fill(skyline(frame.columns_px(), heights, y + height), CLASS_TOKENS[op_class])
+        frame.canvas.fill(step_path(frame.columns_px(), heights, y + height), CLASS_TOKENS[op_class])
 
 
 def _slice_box(
@@ -389,7 +389,7 @@ def _draw_strip(frame: Frame, lane: StreamLane, y: float, tones: dict[int, str])
             continue
         tone = tones.get(run.key, "host3")
         frame.canvas.boxes([(round(x0, 1), y, round(max(0.5, x1 - x0 - 0.7), 1), STRIP_PX)], tone)
-        words = say("before this cell") if run.key in (BEFORE_THE_RECORD, NO_LINE) else layer_words(run, True)
+        words = say("before this cell") if run.key in (BEFORE_THE_RECORD, NO_LINE) else describe_layer(run, True)
         text = next((t for t in (words, str(max(run.key, 0))) if width_px(t, 10) <= x1 - x0 - 6), "")
         if text and text != "0":
             frame.canvas.text(round(x0 + 4, 1), y + 9, text, "hostink")
@@ -407,5 +407,5 @@ def _draw_stave(frame: Frame, parts: tuple[StavePart, ...], y: float) -> None:
         tones += [token, tint(token, HIDDEN_SHARE, HIDDEN_SHARE)]
     for share, top, tone in reversed(list(zip(shares, stacked(shares), tones, strict=True))):
         heights = np.where(share > 1e-9, quantised(top * STAVE_PX, frame.detail.small_grain_px), 0)
-        frame.canvas.fill(skyline(frame.columns_px(), heights, y + STAVE_PX), tone)
+        frame.canvas.fill(step_path(frame.columns_px(), heights, y + STAVE_PX), tone)
     frame.canvas.boxes([(0, y + STAVE_PX, frame.plot_px, 0.5)], "rule")

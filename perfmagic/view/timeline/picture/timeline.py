@@ -15,7 +15,15 @@ from perfmagic.view.svg.layouts import MAX_PICTURE_BYTES as MAX_BYTES
 from perfmagic.view.svg.layouts import Draw, Picture, alone, fit_layouts, smallest_fit
 from perfmagic.view.svg.metrics import Scale, fitted, ticks, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, Tone, queued, tint
-from perfmagic.view.timeline.doc import AT_ONCE, TITLE, TimelineDoc, alt_text, cost_words, rest_words, trust_words
+from perfmagic.view.timeline.doc import (
+    AT_ONCE,
+    TITLE,
+    TimelineDoc,
+    alt_text,
+    describe_cost,
+    describe_rest,
+    describe_trust,
+)
 from perfmagic.view.timeline.lanes import DeviceGroup, Flag
 from perfmagic.view.timeline.picture.frame import (
     DETAILS,
@@ -23,12 +31,12 @@ from perfmagic.view.timeline.picture.frame import (
     KEY_NAMES,
     Detail,
     Frame,
+    column_widths,
     draw_shares,
-    gutters,
     narrow_detail,
 )
 from perfmagic.view.timeline.picture.host import draw_cell, draw_launches, draw_memory, draw_threads, line_tones
-from perfmagic.view.timeline.picture.lanes import device_heading, draw_staves, draw_stream
+from perfmagic.view.timeline.picture.lanes import device_heading, draw_markers, draw_stream
 
 AXIS_PX = 15
 FLAG_PX = 28
@@ -61,7 +69,7 @@ def _draw(canvas: Canvas, doc: TimelineDoc, detail: Detail, *, header: bool) -> 
         y = draw_shares(canvas, doc.groups[0].shares, y)
     if doc.path:
         y = draw_shares(canvas, doc.path, y, title=TITLE)
-    left_px, right_px = gutters(canvas.width_px)
+    left_px, right_px = column_widths(canvas.width_px)
     frame = Frame(canvas, Scale(doc.start_ns, doc.end_ns, canvas.width_px - left_px - right_px), detail)
     canvas.shifted(left_px)
     y = _draw_body(frame, doc, y)
@@ -113,7 +121,7 @@ def _draw_group(frame: Frame, doc: TimelineDoc, group: DeviceGroup, y: float) ->
     short = translate_term(group.short_label)
     name = f"{short} {group.device}" if several else short
     _bracket(frame, top, y - 8, name, "comp")
-    y = draw_staves(frame, group.staves, y)
+    y = draw_markers(frame, group.staves, y)
     if group.memory is not None:
         y = draw_memory(frame, group.memory, y + 6)
     return y + (8 if several else 2)
@@ -202,7 +210,7 @@ def draw_header(canvas: Canvas, doc: TimelineDoc) -> float:
         y += FINDING_PX
     for finding in doc.findings[:AT_ONCE]:
         canvas.boxes([(0, y, canvas.width_px, 1)], "rule")
-        _draw_finding(canvas, y + 14.5, finding, cost_words(finding, doc.header.busy_frac))
+        _draw_finding(canvas, y + 14.5, finding, describe_cost(finding, doc.header.busy_frac))
         y += FINDING_PX
     if len(doc.findings) > AT_ONCE:
         more = say("{n} more in .findings", n=units.count(len(doc.findings) - AT_ONCE))
@@ -244,7 +252,7 @@ def draw_key(canvas: Canvas, doc: TimelineDoc, y: float, *, header: bool) -> flo
 def _draw_trust(canvas: Canvas, doc: TimelineDoc, y: float) -> float:
     if not doc.trust:
         return y + 2
-    _, more = trust_words(doc)
+    _, more = describe_trust(doc)
     n_more = counted(
         len(more), " · {n} more note in .trust and in the report", " · {n} more notes in .trust and in the report"
     )
@@ -255,7 +263,11 @@ def _draw_trust(canvas: Canvas, doc: TimelineDoc, y: float) -> float:
 
 def _draw_finding(canvas: Canvas, y: float, finding: Finding, cost: str) -> None:
     """One finding in a line; a part of another is set in."""
-    bold, x, rest = finding.cost_ns != 0 and not finding.depth, GUTTER_PX + PART_PX * finding.depth, rest_words(finding)
+    bold, x, rest = (
+        finding.cost_ns != 0 and not finding.depth,
+        GUTTER_PX + PART_PX * finding.depth,
+        describe_rest(finding),
+    )
     token = "wait" if finding.is_wrong else "ink" if finding.cost_ns != 0 else "ink2"
     words = "wait" if finding.is_wrong else "ink"
     canvas.text(GUTTER_PX - 12, y, cost, token, size=12, anchor="end", bold=bold)
