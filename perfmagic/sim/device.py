@@ -35,6 +35,7 @@ class SimDevice:
         self.stream_turns = itertools.count()
         self.pace: PaceFunction | None = None
         self.at_once = virtual.at_once()
+        self.engines_ns: dict[str, int] = {}  # on a virtual clock: until when an op takes all of one
         self.errors: deque[tuple[str, BaseException]] = deque()
         self.host_seen: dict[Lane, int] = {}  # up to which launch of a stream the host has waited
         self.closing = threading.Event()
@@ -57,7 +58,7 @@ class SimDevice:
         return sum(lane.last_correlation for lane in list(self.lanes.values()))
 
     @property
-    def describe_pace(self) -> str:
+    def pace_description(self) -> str:
         """The pace in words ("paced: matmul ≥ 3 ms, copies 12 GB/s"), empty if there is none on the real clock."""
         return describe(self.pace, virtual=self.at_once is not None)
 

@@ -264,6 +264,10 @@ class Pace:
         """Whether a kernel's time depends on its operations, bytes or type."""
         return bool(self.flop_per_s or self.kernel_bytes_per_s or self.speedup)
 
+    def has_time_of(self, name: str) -> bool:
+        """Whether it gives a kernel a time, and not only a rate."""
+        return self.kernel_s is not None or name in self.by_name or _family(name) in self.by_name
+
     def __call__(self, name: str, kind: OpKind, size_bytes: int, flop: int | None = None, dtype: str = "") -> float:
         """Least seconds of one op.
 

@@ -46,6 +46,7 @@ class Owner(Protocol):
     index: int
     pace: PaceFunction | None
     at_once: AtOnce | None
+    engines_ns: dict[str, int]
     errors: deque[tuple[str, BaseException]]
     host_seen: dict[Lane, int]
     closing: threading.Event

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 
 from perfmagic.base.clock import keep_virtual_time, virtual_clock
+from perfmagic.base.kinds import OpKind
 from perfmagic.sim import torch_private
 from perfmagic.sim.log import LOG
+from perfmagic.sim.pace import Pace, PaceFunction
 from perfmagic.sim.queues import QUEUE_LAUNCHES, AtOnce, Body, Job, Lane, NotComputedError
 
 # What the host needs, in ns. An assumption, and no measurement: a fast host, without a profiler. Thirty public records
@@ -80,9 +82,13 @@ def _run(lane: Lane, job: Job) -> None:
             lane.counted.popleft().wait()
         is_op = job.kind is not None
         launched_ns = clock.advance(HOST_NS["launch" if is_op else "event"])
-        start_ns = max(launched_ns + LATENCY_NS, lane.tail_ns, *(earlier.until_ns for earlier in job.after))
-        takes_ns = (round(job.least_s * 1e9) or OP_NS) if is_op else 0
+        takes_ns, engine = _time_of(job, lane.device.pace) if is_op else (0, "")
+        free_ns = lane.device.engines_ns
+        ready_ns = max(launched_ns + LATENCY_NS, lane.tail_ns, *(earlier.until_ns for earlier in job.after))
+        start_ns = max(ready_ns, free_ns.get(engine, 0))
         lane.tail_ns = job.until_ns = job.done_ns = start_ns + takes_ns
+        if engine:
+            free_ns[engine] = job.done_ns
         try:
             _compute(job)
         finally:
@@ -92,6 +98,21 @@ def _run(lane: Lane, job: Job) -> None:
                 start_ns, job.done_ns, job.kind, lane.device.index, lane.stream_id,
                 job.name, job.correlation, job.size_bytes, raced=job.raced,
             )  # fmt: skip
+
+
+def _time_of(job: Job, pace: PaceFunction | None) -> tuple[int, str]:
+    """How long an op takes, in ns, and of what it takes all meanwhile, "" where ops of other streams run beside it.
+
+    A rate is that of the whole device or link: ops that it times take turns. A time of its own leaves that open, and
+    so does an op too short to fill the device.
+    """
+    needs_ns = round(job.least_s * 1e9)
+    if not isinstance(pace, Pace):
+        return needs_ns or OP_NS, ""
+    direction = next((way for way in ("HtoD", "DtoH") if way in job.name), "") if job.kind == OpKind.MEMCPY else ""
+    if not direction and pace.has_time_of(job.name):
+        return needs_ns, ""
+    return max(needs_ns, OP_NS), direction or ("compute" if needs_ns > OP_NS else "")
 
 
 def _compute(job: Job) -> None:

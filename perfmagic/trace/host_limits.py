@@ -67,7 +67,10 @@ def clock_remarks(worked: Sequence[DeviceInfo]) -> list[Remark]:
 
 def describe_virtual_clock() -> str:
     """The sentence about a virtual clock."""
-    return phrase("virtual clock: times are computed by the pace, not measured; host time is counted")
+    return phrase(
+        "virtual clock: times are computed by the pace, not measured; the host is assumed to take 5 µs an operator, and "
+        "none for other Python"
+    )
 
 
 _NAMED = 2  # ops in one sentence

@@ -173,9 +173,9 @@ def test_a_pace_reads_as_words_and_survives_pickling() -> None:
 def test_a_device_says_its_pace() -> None:
     sim.set_pace(pace := sim.Pace(by_name={"matmul": 0.003}, copy_bytes_per_s=12e9))
     assert pace == sim.Pace.parse("matmul=3ms, copy=12GB/s")
-    assert sim.devices_in_use()[0].describe_pace == pace.words
+    assert sim.devices_in_use()[0].pace_description == pace.words
     sim.set_pace(None)
-    assert sim.devices_in_use()[0].describe_pace == ""
+    assert sim.devices_in_use()[0].pace_description == ""
 
 
 def test_a_pace_gives_each_op_its_least_time() -> None:

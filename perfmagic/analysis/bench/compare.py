@@ -65,7 +65,7 @@ class Comparison(JsonForm):
     @property
     def sentence(self) -> str:
         """Verdict, times, ratio and reason in one line."""
-        first = phrase("{headline}, {ratio}", headline=self.headline, ratio=self.describe_ratio)
+        first = phrase("{headline}, {ratio}", headline=self.headline, ratio=self.ratio_text)
         return chained("{a}; {b}", (first, self.why, self.note))
 
     @property
@@ -97,7 +97,7 @@ class Comparison(JsonForm):
         return phrase("unclear whether {name} is faster than {baseline}", **names)
 
     @property
-    def describe_ratio(self) -> str:
+    def ratio_text(self) -> str:
         """The ratio with its interval, "× 2.51 [2.40, 2.58]"."""
         if self.ratio_low is None or self.ratio_high is None:
             return f"× {self.ratio:.3g}"

@@ -119,10 +119,9 @@ def gpu_named(name: str) -> Gpu:
     >>> gpu_named("h100").name, gpu_named("A100 PCIe 80GB").name
     ('H100 SXM', 'A100 PCIe 80 GB')
     """
-    wanted = _plain(name)
-    names = {_plain(gpu.name): gpu for gpu in GPUS}
-    begun = (gpu for plain, gpu in names.items() if wanted and plain.startswith(wanted))
-    found = names.get(wanted) or next(begun, None)
+    wanted, driver = _words(name), DeviceInfo(0, "cuda", name.strip())
+    model = any(char.isdigit() for word in wanted for char in word)
+    found = next((gpu for gpu in GPUS if gpu.matches(driver) or (model and _is_called(gpu, wanted))), None)
     if found is None:
         known = [gpu.name for gpu in GPUS]
         hint = f"{did_you_mean(name.upper(), known, 0.4)}the table has {'; '.join(known)}"
@@ -130,8 +129,16 @@ def gpu_named(name: str) -> Gpu:
     return found
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"nvidia|geforce|amd|tesla|instinct|gpu|\W", "", name.lower())
+def _is_called(gpu: Gpu, wanted: frozenset[str]) -> bool:
+    """Whether a device has all these words in its name; a GPU of a laptop is another than that of a desktop."""
+    words = _words(gpu.name)
+    return wanted <= words and ("laptop" in wanted) == ("laptop" in words)
+
+
+def _words(name: str) -> frozenset[str]:
+    """What tells devices apart: the words of a name without the maker's, "80 GB" as one."""
+    joined = re.sub(r"(\d) ?gb\b", r"\1gb", name.lower())
+    return frozenset(re.findall(r"\w+", joined)) - {"nvidia", "geforce", "amd", "tesla", "instinct", "gpu"}
 
 
 _V100 = (

@@ -100,12 +100,16 @@ def _turned(medians: Sequence[float]) -> bool:
     return len(medians) == 3 and (medians[1] - medians[0]) * (medians[2] - medians[1]) < 0
 
 
+FEWEST_EQUAL = 3  # the first of a body may allocate what later ones use again
+
+
 class StoppingRule:
     """Says when one body has enough samples, and in words why.
 
     wanted: the exact number of samples, whatever the time. Without it the first of these decides: the 95 % confidence
     interval of every median is within rel; the noise no longer changes; the time is spent; the cap is reached, which
     waives the minimum number of samples. Intervals and noise are looked at every 16 samples, later every n / 16.
+    repeatable: times are computed, so that a few equal samples say what all would.
     """
 
     def __init__(
@@ -116,8 +120,10 @@ class StoppingRule:
         most: int = 10_000,
         rel: float = 0.01,
         time_s: float = 2.0,
+        repeatable: bool = False,
     ) -> None:
         self.reason: str = ""
+        self._repeatable = repeatable
         self._wanted, self._fewest, self._most = wanted, fewest, most
         self._rel, self._time_s, self._cap_s = rel, time_s, max(CAP_S, time_s)
         self._rows: list[tuple[float, ...]] = []
@@ -141,6 +147,8 @@ class StoppingRule:
                 if n >= self._wanted
                 else ""
             )
+        if self._repeatable and n >= FEWEST_EQUAL and len({*self._rows[-FEWEST_EQUAL:]}) == 1:
+            return phrase("stopped as samples are equal on a virtual clock")
         if n >= self._most:
             return counted(
                 n,

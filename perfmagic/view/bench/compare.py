@@ -133,7 +133,7 @@ def _draw_ratios(
 def _draw_ratio(
     canvas: Canvas, comparison: Comparison, middle: float, at: Callable[[float], float], axis_px: int
 ) -> None:
-    ratio = f": {comparison.describe_ratio}"
+    ratio = f": {comparison.ratio_text}"
     words = fitted(comparison.name, axis_px - width_px(ratio, 10, bold=True), 10, bold=True) + ratio
     if comparison.ratio <= 0:
         canvas.text(axis_px / 2, middle, words, "ink2", anchor="middle")
@@ -284,7 +284,7 @@ def _table(result: CompareSummary) -> list[str]:
     head = ("", "median", "times as fast", "verdict")
     first = result.comparisons[0]
     rows = [(first.baseline, duration_s(first.baseline_s), "× 1", "")]
-    rows += [(c.name, duration_s(c.name_s), c.describe_ratio, translate_term(c.verdict)) for c in result.comparisons]
+    rows += [(c.name, duration_s(c.name_s), c.ratio_text, translate_term(c.verdict)) for c in result.comparisons]
     blocks = [[line.rstrip() for line in block] for block in text_blocks(Table("", head, rows))]
     explained = [*blocks[0], *blocks[1]]
     for comparison, block in zip(result.comparisons, blocks[2:], strict=True):

@@ -120,7 +120,7 @@ def ranks_markdown(results: Sequence[TraceOf], jobs: Sequence[RanksDoc]) -> str:
         summary = ranks_summary(doc)
         answers = answers_table({"answers": translated(doc.answers).to_dict()})
         lines = [f"{i}. {markdown_text(translated(finding.sentence))}" for i, finding in enumerate(doc.findings, 1)]
-        opened = f"<details><summary>{summary.describe_findings}</summary>"
+        opened = f"<details><summary>{summary.findings_summary}</summary>"
         parts += [
             f"## {say('Ranks')}",
             f"**{markdown_text(summary.total)} · {markdown_text(''.join(summary.decider))}**",

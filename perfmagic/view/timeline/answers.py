@@ -54,7 +54,7 @@ class Summary:
     failure: str = ""
 
     @property
-    def describe_findings(self) -> str:
+    def findings_summary(self) -> str:
         """How many findings open; "" for none."""
         return translated(counted(len(self.findings), "{n} finding", "{n} findings")) if self.findings else ""
 
@@ -114,7 +114,7 @@ def summary_wire(summary: Summary) -> dict[str, Any]:
         "about": cut(summary.about),
         "answers": answers_wire(summary),
         "findings": [_finding_wire(finding) for finding in summary.findings],
-        "findings_words": summary.describe_findings,
+        "findings_words": summary.findings_summary,
         "failure": cut(summary.failure),
     }
 

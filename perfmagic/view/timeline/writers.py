@@ -101,7 +101,7 @@ def _opened(summary: Summary) -> str:
     hidden = len(summary.findings) - len(rows)
     more = f"<div>and {units.plural(hidden, 'more finding')}</div>" if hidden else ""
     opened = f"{plain_table(rows)}{more}"
-    words = short(summary.describe_findings)
+    words = short(summary.findings_summary)
     return f'{above}<details style="{FONT};margin:2px 0 4px 0"><summary>{words}</summary>{opened}</details>'
 
 

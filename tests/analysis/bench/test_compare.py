@@ -79,7 +79,7 @@ def test_a_ratio_far_from_one_keeps_its_digits() -> None:
     first, second = series(0.0053, n=7, noise=0.3), series(1.0, n=7, noise=0.3, seed=1)
     found = compare(result(first, "a", round_id="1"), result(second, "b", round_id="1"))[0]
     assert found.verdict == "slower"
-    assert re.fullmatch(r"× 0\.00\d+ \[0\.00\d+, 0\.0\d+\]", found.describe_ratio)
+    assert re.fullmatch(r"× 0\.00\d+ \[0\.00\d+, 0\.0\d+\]", found.ratio_text)
 
 
 @pytest.mark.parametrize(("counts", "verdict"), [((3, 3), "unclear"), ((3, 5), "faster"), ((4, 4), "faster")])

@@ -122,7 +122,7 @@ torch.sim.synchronize(); dist.barrier()
 sim.set_pace("kernel=5ms, link=10MB/s, latency=5ms")
 with perfmagic.timeline() as timeline:
     step(ddp, optimizer, *part)
-words = sim.devices_in_use()[0].describe_pace
+words = sim.devices_in_use()[0].pace_description
 sim.set_pace(None)
 trace = timeline.result.trace
 from perfmagic.trace.formats.chrome import write_chrome

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfmagic.analysis.predict.calls import Call, call_of
-from perfmagic.analysis.predict.gpus import GPUS, Gpu, gpu_of
+from perfmagic.analysis.predict.gpus import Gpu, gpu_of
 from perfmagic.analysis.predict.kernels import has_tf32, spread_of, times_ns
 from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.graph import Graph
@@ -66,8 +66,7 @@ class OnGpu(change.Change):
         trace = graph.trace
         unknown = [info.label for info in _devices(trace) if gpu_of(info) is None]
         if unknown:
-            names = "; ".join(gpu.name for gpu in GPUS)
-            return phrase("the record is of {device}; known are whole GPUs: {names}", device=unknown[0], names=names)
+            return phrase("the record is of {device}, and no whole GPU of that name is in the table", device=unknown[0])
         if not trace.input_shapes:
             return phrase("the record has no shapes: record it with {how}", how=WITH_SHAPES)
         share = scaled_frac(trace, self.gpu)
