@@ -68,8 +68,8 @@ def clock_remarks(worked: Sequence[DeviceInfo]) -> list[Remark]:
 def describe_virtual_clock() -> str:
     """The sentence about a virtual clock."""
     return phrase(
-        "virtual clock: times are computed by the pace, not measured; the host is assumed to take 5 µs an operator, and "
-        "none for other Python"
+        "virtual clock: times are computed by the pace, not measured; the host is assumed to take 5 µs an operator, "
+        "and none for other Python"
     )
 
 
