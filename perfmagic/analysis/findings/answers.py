@@ -9,7 +9,6 @@ import numpy as np
 
 from perfmagic.analysis.findings.answer import Answer, Answers
 from perfmagic.analysis.findings.catalogue import OPEN, action, count_things, decider_key, headline, without_time
-from perfmagic.analysis.findings.communication import between_collectives
 from perfmagic.analysis.findings.decider import answer_otherwise, who_decides, whole_ns
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import Node, known, tree
@@ -84,7 +83,7 @@ def _with_gain(answer: Answer) -> Answer:
     """The answer without any time but the predicted one."""
     if answer.after_ns is None:
         return answer
-    return replace(answer, headline=without_time(answer.headline, units.duration(answer.after_ns)))
+    return replace(answer, headline=without_time(answer.headline))
 
 
 @dataclass(frozen=True)
@@ -201,8 +200,6 @@ def _remedy(facts: Facts, finding: Finding) -> Change | None:
         return _without_start_up(facts, finding)
     if rule == "one_by_one" and finding.action not in _GRAPHS:
         return None
-    if finding.action == action("one_buffer"):
-        return WithoutPython(phrase("with one collective for many"), between_collectives(facts), bound=True)
     if rule == "exposed_copy" and finding.action == action("pin"):
         return Pin()
     return change_of(facts, finding)

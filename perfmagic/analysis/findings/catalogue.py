@@ -18,6 +18,7 @@ DECIDES = {
     "host-bound, queue": "Python decides: nothing was queued ahead for {share} of the time",
     "host-bound, path": "Python decides: with its calls, {time} of {total} on the critical path",
     "start-up": "Start-up decides: the device got nothing for {time} of {total}",
+    "start-up, in a step": "Python decides: the device got nothing for {time} of {total}",
     "host tail": "Python decides: it worked on for {time} of {total} after the last op",
     "latency-bound": "Launch latency decides: ops are too short to hide it",
     "stalled": "Open: the record does not say why the device stood still",
@@ -107,7 +108,7 @@ WITHOUT_TIME = {
     "transfer": "Exposed data transfer lengthens the run",
     "waits_for_rank": "Collectives wait for another rank",
 }
-_COLD = "The record is cold: a warm run takes at most {after}"
+_COLD = "The record is cold: it holds what only first calls do"
 WITHOUT_TIME |= dict.fromkeys(("cold", "cold_in", "first_launches", "first_call", "first_calls"), _COLD)
 
 # Where no remedy was found: what limits the run.
@@ -313,14 +314,14 @@ def headline(key: str, /, **values: object) -> Words:
     return phrase(HEADLINES[key], **values)
 
 
-def without_time(fact: str, after: str) -> str:
-    """A headline for an answer with a predicted gain.  after: what the run would take then."""
+def without_time(fact: str) -> str:
+    """A headline for an answer with a predicted gain, which has the times."""
     if not isinstance(fact, Words):
         return fact
     if isinstance(inner := fact.values.get("fact"), str):  # of several ranks
-        return phrase(fact.template, **fact.values | {"fact": without_time(inner, after)})
+        return phrase(fact.template, **fact.values | {"fact": without_time(inner)})
     key = _KEYS.get(fact.template, "")
-    return phrase(WITHOUT_TIME[key], **fact.values, after=after) if key in WITHOUT_TIME else fact
+    return phrase(WITHOUT_TIME[key], **fact.values) if key in WITHOUT_TIME else fact
 
 
 def action(key: str, /, **values: object) -> Words:

@@ -90,7 +90,7 @@ def describe_traffic(facts: Facts) -> str:
     )
 
 
-def describe_pieces(facts: Facts) -> tuple[str, str]:
+def describe_pieces(facts: Facts, *, late: bool = False) -> tuple[str, str]:
     """How many short collectives a step has, and what to do about it; "" twice where they are few or long."""
     rows = communication_rows(facts)
     steps = [step for step in facts.steps if step.n_ops]
@@ -109,6 +109,8 @@ def describe_pieces(facts: Facts) -> tuple[str, str]:
     long_ns, all_ns = int(length_ns[long].sum()), int(length_ns.sum())
     if 2 * long_ns <= all_ns:
         return pieces, _BUCKETS
+    if late:
+        return pieces, ""
     few = phrase(
         "{n} of {ops} take {time} or more and make up {share} of the time, so their size decides",
         n=units.count(int(long.sum())),
@@ -179,12 +181,15 @@ def _exposed(
         rows = np.setdiff1d(rows, np.concatenate([tensor.rows for tensor in again]))
         exposed_ns = total_ns(where)
     most, line, longest_op = _most_exposed(facts, rows, kinds, parts.intervals[rule])
-    directions, advice = "", ""
+    directions, advice, late = "", "", False
+    exposed = headline(rule, time=units.duration(exposed_ns))
     if rule == "exposed_copy":
         directions = _by_direction(facts)
         more = [_why_copies_are_exposed(facts)]
     else:
-        pieces, advice = describe_pieces(facts)
+        late = _late_in_pieces(facts, len(rows))
+        pieces, advice = describe_pieces(facts, late=late)
+        late = late and not advice
         alone = _alone(facts)
         length = units.duration(total_ns(_where(facts, alone)))
         tail = counted(
@@ -194,11 +199,8 @@ def _exposed(
             time=length,
         )
         queued = _nothing_queued(facts, parts.intervals[rule])
+        exposed = headline("many_collectives", n=count_things(len(rows), "collective")) if late else exposed
         more = [queued, tail if len(alone) else "", pieces, describe_traffic(facts)]
-    exposed = headline(rule, time=units.duration(exposed_ns))
-    one_by_one = rule == "exposed_communication" and not advice and _late_in_pieces(facts, len(rows))
-    if one_by_one:
-        exposed = headline("many_collectives", n=count_things(len(rows), "collective"))
     share = phrase(
         "{part}{directions} did not overlap with compute", part=_part(exposed_ns, all_ns), directions=directions
     )
@@ -208,7 +210,7 @@ def _exposed(
             cost_ns=total_ns(where),
             cause=cause,
             headline=_pieces_headline(facts, rows) if advice else exposed,
-            action=action("one_buffer") if one_by_one else _action(facts, rule, bool(advice)),
+            action=action("one_buffer") if late else _action(facts, rule, bool(advice)),
             detail=phrase("{where}: {facts}", where=facts.on_device, facts=sentences(share, longest_op, *more)),
             lines=(line,) if line != NO_LINE else (),
             start_ns=int(facts.trace.ops.start_ns[most]),

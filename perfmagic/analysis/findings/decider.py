@@ -14,6 +14,7 @@ from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, PART_FRAC, J
 from perfmagic.analysis.replay.prediction import in_passing, why_no_path
 from perfmagic.analysis.timeline.activity import busy_intervals, recorded_span
 from perfmagic.analysis.timeline.device_operators import device_operators
+from perfmagic.analysis.timeline.steps import begins_in_step
 from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
 from perfmagic.base import units
 from perfmagic.base.numerics.intervals import total_ns as sum_ns
@@ -56,7 +57,8 @@ def who_decides(facts: Facts, kind: str) -> str:
         )
     times_ns = {kinds.START_UP: before_ns} | _find_times(facts, judgement, is_busy)
     if kind in times_ns:
-        entry = "host-bound, path" if kind == kinds.HOST_BOUND else kind
+        of_each_step = kind == kinds.START_UP and begins_in_step(trace, facts.first_queued_ns)
+        entry = "start-up, in a step" if of_each_step else "host-bound, path" if kind == kinds.HOST_BOUND else kind
         return decides(entry, time=units.duration(times_ns[kind]), total=units.duration(total_ns))
     return decides(kind, share=busy if kind == kinds.DEVICE_BOUND else units.percent(waited))
 

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from perfmagic.analysis.findings.catalogue import action
+from perfmagic.analysis.findings.communication import between_collectives
 from perfmagic.analysis.findings.facts import THE_CELL, Facts, indexing_calls, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few
 from perfmagic.analysis.replay.changes.change import COPIES, Change
@@ -247,9 +248,14 @@ def _keep_indices(facts: Facts) -> Change:
     return Without(phrase("keep index and values on the device"), tuple(copies.tolist()))
 
 
+def _in_one_buffer(facts: Facts) -> Change:
+    return WithoutPython(phrase("with one collective for many"), between_collectives(facts), bound=True)
+
+
 _BY_ACTION: dict[str, Callable[[Facts], Change]] = {
     action("copy_once"): _copy_once,
     action("keep_indices"): _keep_indices,
+    action("one_buffer"): _in_one_buffer,
 }
 _CHANGES: dict[str, Callable[[Facts, Finding], Change | None]] = {
     "sync": _reads,

@@ -15,7 +15,6 @@ from perfmagic.analysis.replay.prediction import drawn_path
 from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.timeline.idle import CAUSES
-from perfmagic.analysis.timeline.steps import begins_in_step
 from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.base import units
@@ -181,7 +180,6 @@ def kind_of(facts: Facts) -> str:
     if judgement is None:
         meta, before_ns = facts.trace.meta, facts.first_queued_ns - facts.trace.meta.start_ns
         started_up = meta.returned_ns is None and before_ns >= PART_FRAC * (meta.end_ns - meta.start_ns)
-        started_up &= not begins_in_step(facts.trace, facts.first_queued_ns)
         if started_up:
             return kinds.START_UP
         exposed, least_ns = facts.breakdown, PART_FRAC * facts.window_ns

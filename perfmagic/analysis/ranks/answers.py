@@ -263,7 +263,7 @@ def _replayed(
         return answer
     return replace(
         answer,
-        headline=without_time(answer.headline, units.duration(prediction.expected_ns)),
+        headline=without_time(answer.headline),
         before_ns=prediction.recorded_ns,
         after_ns=prediction.expected_ns,
         low_ns=prediction.low_ns,

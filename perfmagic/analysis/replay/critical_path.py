@@ -19,7 +19,6 @@ import numpy.typing as npt
 from perfmagic.analysis import verdict
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Links, Node
-from perfmagic.analysis.timeline.steps import begins_in_step
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, total_ns
 from perfmagic.base.numerics.longest import NO_NODE
@@ -450,7 +449,7 @@ _LATENCY = (Held.LAUNCH, Held.STREAM, Held.SYNC)
 class Judgement:
     """What the critical path of a run is made of; times in ns, which add up to run_ns.
 
-    start_up_ns: of the host before the first device op of a file; 0 of a cell or a later step, whose Python that is.
+    start_up_ns: of the host before the first device op of a file; 0 of a cell, whose Python that is.
     tail_ns: of the host after the last op.  python_ns: of the host otherwise.
     device_ns: compute, memsets, and waits for another stream.
     latency_ns: from a launch to its op, between queued ops, and from an op to the return of the call that waits for it.
@@ -504,7 +503,7 @@ def judge(path: CriticalPath, busy: Intervals) -> Judgement:
     on_host = np.isin(path.held, _HOST)
     before, after = on_host & (path.start_ns < first_ns), on_host & (path.end_ns > last_ns)
     start_up_ns = 0
-    if trace.meta.returned_ns is None and not begins_in_step(trace, first_ns):
+    if trace.meta.returned_ns is None:
         start_up_ns = int((np.minimum(path.end_ns, first_ns) - path.start_ns)[before].sum())
     tail_ns = int((path.end_ns - np.maximum(path.start_ns, last_ns))[after].sum())
 

@@ -295,12 +295,12 @@ _REST_FRAC = 1 - NO_COST_FRAC  # of a wait: what Python does after the last one 
 
 
 def at_no_cost(trace: Trace) -> Bool:
-    """Which blocking calls cost nothing: the device was busy, no op begins afterwards, and the record ends soon.
+    """Which blocking calls of a cell cost nothing: the device was busy, no op begins afterwards, the record ends soon.
 
     After others the device may wait until Python queues again. Shape of `syncs(trace)`.
     """
     blocking, ops = syncs(trace), trace.ops
-    if not len(ops):
+    if not len(ops) or trace.meta.returned_ns is None:  # of a file more may follow
         return np.zeros(len(blocking), bool)
     busy_ns = covered_ns(busy_intervals(trace), blocking.start_ns, blocking.end_ns)
     rest_ns = recorded_span(trace)[1] - blocking.end_ns

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfmagic.analysis.findings.answer import Answers
+from perfmagic.analysis.findings.catalogue import HEADLINES
+from perfmagic.analysis.timeline.trust import COUNTS
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, say, translate_term, translated
 from perfmagic.base.tables import Table, text_lines
@@ -33,7 +35,7 @@ def answers_text(doc: TimelineDoc, answers: Answers, details: str, below: Sequen
     lines = [answers.text(doc.header.about)]
     lines += wrapped(translated(doc.failure)) if doc.failure else []
     note = doc.trust[0] if doc.trust else ""
-    if note and not any(note.lower() in warning.lower() for warning in answers.warnings):
+    if note and not any(_says(warning, note) for warning in answers.warnings):
         shown = translated(note)
         lines += wrapped(f"  ! {shown[:1].upper()}{shown[1:]}", indent=4)
     first = f"{translate_term(doc.findings[0].cause)}{describe_rest(doc.findings[0])}" if doc.findings else ""
@@ -46,6 +48,12 @@ def answers_text(doc: TimelineDoc, answers: Answers, details: str, below: Sequen
     lines += ["", *below, ""] if below else []
     listed = say(", ").join(translated(part) for part in parts)
     return "\n".join([*lines, f"  {details}: {listed}"])
+
+
+def _says(warning: str, note: str) -> bool:
+    """Whether a warning has what a note of the record says; earlier work is counted by both."""
+    both_count = getattr(warning, "template", "") == HEADLINES["mid_flight"]
+    return note.lower() in warning.lower() or (both_count and getattr(note, "template", "") in COUNTS["n_orphans"])
 
 
 def _n_streams(group: DeviceGroup) -> int:

@@ -77,19 +77,16 @@ def test_communication_is_no_operator_and_has_the_bandwidth_of_its_recorded_size
     )
 
 
-def test_many_short_all_reduces_are_named_with_the_time_that_the_long_ones_have() -> None:
+def test_many_short_all_reduces_that_python_launches_late_are_named_with_their_gain() -> None:
     raw = Raw.of("v100_fsdp_memory_events")
     nccl = [op for op in raw.ops if "nccl" in op["name"]]
     steps = [e for e in raw.events if e["name"].startswith("ProfilerStep#") and e["cat"] == "user_annotation"]
     sentence = said("v100_fsdp_memory_events", "exposed_communication")
     half = us(median(float(op["dur"]) for op in nccl))
     assert f"{count(len(nccl) / len(steps))} a step, with a median duration of {half}" in sentence
-    lengths = [float(op["dur"]) for op in nccl]
-    long = [one for one in lengths if one >= 30]
-    share = percent(sum(long) / sum(lengths))
-    many = f"{count(len(long))} of {count(len(nccl))} ops take {us(30)} or more"
-    assert f"{many} and make up {share} of the time, so their size decides" in sentence
-    assert "one buffer" not in sentence
+    # Python is late between most of them: their own length says nothing of that
+    assert "so their size decides" not in sentence
+    assert "Fixing this saves at most" in sentence
 
 
 def test_compiled_launches_are_not_advised_to_be_compiled() -> None:
@@ -223,7 +220,7 @@ def test_attention_has_the_products_around_each_softmax_and_no_other_answer_has_
     assert action("pad") not in actions
     # preprocess() runs in step 6, nearly all the time before its first op: each step pays it
     assert actions[0] == action("prepare_ahead")
-    assert decider_key(find_answers(real_trace("h100_timesformer")).decides) == "host-bound"
+    assert decider_key(find_answers(real_trace("h100_timesformer")).decides) == "start-up, in a step"
 
 
 def test_a_gpu_under_another_name_takes_tf32_by_its_compute_capability() -> None:

@@ -86,12 +86,12 @@ def test_a_headline_beside_a_gain_names_no_other_time() -> None:
     assert {*WITHOUT_TIME} <= {*HEADLINES}
     assert [text for text in WITHOUT_TIME.values() if "{time}" in text] == []
     fact = headline("data_loading", time="164 ms")
-    assert without_time(fact, "718 ms") == "The device waits for data to be loaded"
-    assert without_time(headline("cold", time="3 s"), "1 s") == "The record is cold: a warm run takes at most 1 s"
+    assert without_time(fact) == "The device waits for data to be loaded"
+    assert without_time(headline("cold", time="3 s")) == "The record is cold: it holds what only first calls do"
     of_ranks = headline("on_ranks", ranks="every rank", fact=fact)
-    assert without_time(of_ranks, "718 ms") == "On every rank: The device waits for data to be loaded"
+    assert without_time(of_ranks) == "On every rank: The device waits for data to be loaded"
     untimed = headline("race", a=1, b=2)
-    assert without_time(untimed, "1 s") == untimed
+    assert without_time(untimed) == untimed
 
 
 # of a trace and a rule: how the headline begins, and how the action does

@@ -20,4 +20,5 @@ def test_a_last_wait_for_a_busy_device_costs_nothing(first_start_us: int, later:
     build.sync(8, 1001)
     if later:
         build.op(1020, 1220, launch=1010)
-    assert at_no_cost(build.trace(end=end_us)).tolist() == [free]
+    assert at_no_cost(build.trace(end=end_us, returned=end_us)).tolist() == [free]
+    assert at_no_cost(build.trace(end=end_us)).tolist() == [False]  # of a file nobody knows what follows

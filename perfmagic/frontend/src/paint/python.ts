@@ -108,10 +108,11 @@ export function paintLaunches(f: Frame, row: Row): void {
   for (let i = blockedFrom(f); i < blocked.start.length && blocked.start[i] < f.scale.to; i++) {
     const x0 = f.scale.xIn(blocked.start[i]);
     const x1 = f.scale.xIn(blocked.end[i]);
-    if (x1 - x0 >= LEAST_BLOCKED_PX) lost(f, x0, x1, row.y, row.h, blocked.atNoCost[i] ? "ink3" : "wait");
+    const colour = blocked.atNoCost[i] ? "ink3" : "wait";
+    if (x1 - x0 >= LEAST_BLOCKED_PX) lost(f, x0, x1, row.y, row.h, colour);
     else if (x1 > 0 && x0 < f.scale.width && Math.floor(x0) !== tick) {
       tick = Math.floor(x0);
-      box(f, tick, row.y, tick + 1, row.y + row.h, f.palette.pixel("wait"));
+      box(f, tick, row.y, tick + 1, row.y + row.h, f.palette.pixel(colour));
     }
   }
 }

@@ -111,10 +111,10 @@ def _spans(
 def _draw_blocked(frame: Frame, lane: LaunchLane, y: float) -> None:
     x0, x1 = frame.scale.x(lane.blocked_start_ns), frame.scale.x(lane.blocked_end_ns)
     wide = x1 - x0 >= LEAST_BLOCKED_PX
-    ticks = np.unique(np.round(x0[~wide])).clip(0, frame.plot_px - 1)
     spans = _spans(np.flatnonzero(wide), x0, x1)
-    frame.canvas.boxes([(float(x), y, 1, LAUNCH_PX) for x in ticks], "wait")
     for quiet, token, ink in ((True, "ink3", "ink2"), (False, "wait", "wait")):
+        ticks = np.unique(np.round(x0[~wide & (lane.at_no_cost == quiet)])).clip(0, frame.plot_px - 1)
+        frame.canvas.boxes([(float(x), y, 1, LAUNCH_PX) for x in ticks], token)
         mine = [span for span in spans if bool(lane.at_no_cost[span[0]]) is quiet]
         boxes = [(a, y, round(b - a, 1), LAUNCH_PX) for _, a, b in mine]
         frame.canvas.boxes(boxes, tint(token, LOST_SHARE, LOST_SHARE))
