@@ -107,10 +107,8 @@ def describe_pieces(facts: Facts, *, late: bool = False) -> tuple[str, str]:
     pieces = phrase("{number}, with a median duration of {time}", number=number, time=units.duration(median_ns))
     long = length_ns >= SHORT_NS
     long_ns, all_ns = int(length_ns[long].sum()), int(length_ns.sum())
-    if 2 * long_ns <= all_ns:
-        return pieces, _BUCKETS
-    if late:
-        return pieces, ""
+    if late or 2 * long_ns <= all_ns:
+        return pieces, "" if late else _BUCKETS
     few = phrase(
         "{n} of {ops} take {time} or more and make up {share} of the time, so their size decides",
         n=units.count(int(long.sum())),
@@ -189,7 +187,6 @@ def _exposed(
     else:
         late = _late_in_pieces(facts, len(rows))
         pieces, advice = describe_pieces(facts, late=late)
-        late = late and not advice
         alone = _alone(facts)
         length = units.duration(total_ns(_where(facts, alone)))
         tail = counted(
