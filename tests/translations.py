@@ -73,7 +73,7 @@ TERMS = (  # headings and labels, which their writers look up
     "exposed transfer", "rest", "weak", "strong", "All numbers of the ranks",
     "tables",
     # of graphs and memory
-    "Python blocked at no cost",
+    "Python blocked, device busy",
     "as executed", "as the dependencies allow, one op at a time in each lane",
     "this is one run: first calls cost more, so run the cell twice; recording adds 5 to 20 µs of Python per operator",
     "lane", "operators", "work", "share of the time", "at the peak", "bytes", "blocks", "why",

@@ -291,21 +291,16 @@ def syncs(trace: Trace) -> Syncs:
 
 
 NO_COST_FRAC = 0.95  # with the device busy for this share of the time that Python was blocked, no time was lost
-_REST_FRAC = 1 - NO_COST_FRAC  # of a wait: what Python does after the last one hardly matters then
 
 
-def at_no_cost(trace: Trace) -> Bool:
-    """Which blocking calls of a cell cost nothing: the device was busy, no op begins afterwards, the record ends soon.
+def beside_work(trace: Trace) -> Bool:
+    """Which blocking calls had a device busy nearly all the time: the wait itself cost nothing.
 
-    After others the device may wait until Python queues again. Shape of `syncs(trace)`.
+    What it cost is the time that the device is idle afterwards. Shape of `syncs(trace)`.
     """
-    blocking, ops = syncs(trace), trace.ops
-    if not len(ops) or trace.meta.returned_ns is None:  # of a file more may follow
-        return np.zeros(len(blocking), bool)
+    blocking = syncs(trace)
     busy_ns = covered_ns(busy_intervals(trace), blocking.start_ns, blocking.end_ns)
-    rest_ns = recorded_span(trace)[1] - blocking.end_ns
-    is_last = (blocking.end_ns >= ops.start_ns.max()) & (rest_ns <= _REST_FRAC * blocking.blocked_ns)
-    result: Bool = is_last & (busy_ns >= NO_COST_FRAC * blocking.blocked_ns)
+    result: Bool = busy_ns >= NO_COST_FRAC * blocking.blocked_ns
     same = np.isin(blocking.asker, blocking.asker[result & (blocking.asker != NONE)])  # it queues its copy, then waits
     return result | (same & (blocking.blocked_ns < BLOCKED_NS))
 

@@ -61,15 +61,15 @@ describe("a cell with eleven ops in a queue", () => {
     expect(inked(frame, "pile", late, ground)).toBeGreaterThan(inked(frame, "pile", early, ground) + 60);
   });
 
-  test("a wait that nothing comes after is grey, others are red", async () => {
+  test("a wait for a busy device is grey, others are red", async () => {
     const model = await modelOf("queue");
     const blocked = model.blocked!;
-    for (const [atNoCost, token, ink] of [
+    for (const [besideWork, token, ink] of [
       [1, "ink3", "ink2"],
       [0, "wait", "wait"],
     ] as const) {
-      if (atNoCost) expect([...blocked.atNoCost]).toEqual([1]);
-      blocked.atNoCost[0] = atNoCost;
+      if (besideWork) expect([...blocked.besideWork]).toEqual([1]);
+      blocked.besideWork[0] = besideWork;
       const { frame, written } = painted(model);
       const x = Math.round(frame.scale.x(blocked.end[0])) - 1;
       expect(inked(frame, "launches", x, frame.palette.pixel(token))).toBeGreaterThan(10);

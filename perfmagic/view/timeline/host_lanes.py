@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.timeline.activity import Syncs, at_no_cost
+from perfmagic.analysis.timeline.activity import Syncs, beside_work
 from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME, is_own_frame, main_thread
 from perfmagic.base import units
 from perfmagic.base.language import say
@@ -73,7 +73,7 @@ def launch_lane(trace: Trace, blocking: Syncs, start_ns: int, end_ns: int) -> La
         blocked_end_ns=blocking.end_ns[rows],
         blocked_line=blocking.line[rows],
         words=tuple(blocking.asker_name(int(row)) for row in rows),
-        at_no_cost=at_no_cost(trace)[rows],
+        beside_work=beside_work(trace)[rows],
     )
 
 

@@ -231,7 +231,7 @@ class LaunchLane:
     """Calls that queued work, and calls that blocked Python.
 
     start_ns, end_ns: the launches; call: their rows of the trace's calls.  blocked_*: one row a blocking call; words:
-    who asked for it (".item()"); at_no_cost: whether nothing came later for it.
+    who asked for it (".item()"); beside_work: whether a device was busy meanwhile.
     """
 
     start_ns: Int64
@@ -241,7 +241,7 @@ class LaunchLane:
     blocked_end_ns: Int64
     blocked_line: Int32
     words: tuple[str, ...]
-    at_no_cost: Bool
+    beside_work: Bool
 
     @property
     def n_launches(self) -> int:

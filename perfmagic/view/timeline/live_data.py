@@ -360,7 +360,7 @@ def _launches(out: ColumnWriter, names: NameTable, doc: TimelineDoc, trace: Trac
     out.spans("blocked", lane.blocked_start_ns, lane.blocked_end_ns, doc.start_ns)
     out.delta("blocked", "line", lane.blocked_line)
     out.plain("blocked", "words", [words[word] for word in lane.words])
-    out.plain("blocked", "at_no_cost", lane.at_no_cost)
+    out.plain("blocked", "beside_work", lane.beside_work)
     return {"words": [cut(word) for word in words]}
 
 

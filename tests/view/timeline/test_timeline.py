@@ -70,7 +70,7 @@ def test_the_picture_says_who_blocked_python_and_shows_chinese_code() -> None:
     svg = timeline_svg(doc_of(queue_of()))
     words = words_of(svg)
     assert re.search(r"Python blocked 33\.\d\sms: sync", words)
-    assert "Python blocked at no cost" in words  # nothing comes after it: no red, also in the key
+    assert "Python blocked, device busy" in words  # no red, also in the key
     assert "url(#waitl)" not in svg
     assert "打印(结果.item())" in words
     assert "sim::mm" in words

@@ -162,7 +162,7 @@ function blockedDetails(model: Model, i: number): Details {
     rows.push(row("line", String(blocked.line[i]), model.cell?.texts[String(blocked.line[i])] ?? ""));
   const busy = model.groups.reduce((most, g) => Math.max(most, g.busy.covered(start, end)), 0);
   rows.push(row("meanwhile", duration(busy), "the device was busy"));
-  const token = blocked.atNoCost[i] ? "ink3" : "wait";
+  const token = blocked.besideWork[i] ? "ink3" : "wait";
   return { title: blocked.words[i], token, full: "Python waits for the device", life: [], rows, foot: "" };
 }
 

@@ -134,7 +134,8 @@ export function colourKey(model: Model, act: (action: Action) => void, signal: A
     node.append(el("span", "", own ? el("i", `pm-swatch pm-${token}`) : swatch(token), words));
   }
   if (model.blocked?.lost.start.length) node.append(el("span", "", swatch("wait"), "Python blocked"));
-  if (model.blocked?.atNoCost.some(Boolean)) node.append(el("span", "", swatch("ink3"), "Python blocked at no cost"));
+  if (model.blocked?.besideWork.some(Boolean))
+    node.append(el("span", "", swatch("ink3"), "Python blocked, device busy"));
   if (!several && model.streams.length) node.append(el("span", "", swatch("idle"), "device idle"));
   const keys = el("span", "pm-hints");
   node.append(keys);

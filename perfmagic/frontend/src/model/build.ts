@@ -170,15 +170,15 @@ function blocked(columns: Columns[string] | undefined, words: string[]): Blocked
   const start = columns?.["start"];
   if (!columns || !start?.length) return null;
   const which = Array.from(columns["words"], (i) => words[i]);
-  const { end, line, at_no_cost: atNoCost = new Float64Array(start.length) } = columns;
+  const { end, line, beside_work: besideWork = new Float64Array(start.length) } = columns;
   return {
     start,
     end,
     line,
     words: which,
-    atNoCost,
+    besideWork,
     union: unionOf(start, end),
-    lost: unionOf(start, end, (i) => !atNoCost[i]),
+    lost: unionOf(start, end, (i) => !besideWork[i]),
   };
 }
 

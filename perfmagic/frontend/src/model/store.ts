@@ -76,7 +76,7 @@ export interface Blocked {
   line: Float64Array;
   words: string[];
   /** 1 where nothing came later for it. */
-  atNoCost: Float64Array;
+  besideWork: Float64Array;
   union: Spans;
   /** Of those that cost something. */
   lost: Spans;

@@ -108,7 +108,7 @@ export function paintLaunches(f: Frame, row: Row): void {
   for (let i = blockedFrom(f); i < blocked.start.length && blocked.start[i] < f.scale.to; i++) {
     const x0 = f.scale.xIn(blocked.start[i]);
     const x1 = f.scale.xIn(blocked.end[i]);
-    const colour = blocked.atNoCost[i] ? "ink3" : "wait";
+    const colour = blocked.besideWork[i] ? "ink3" : "wait";
     if (x1 - x0 >= LEAST_BLOCKED_PX) lost(f, x0, x1, row.y, row.h, colour);
     else if (x1 > 0 && x0 < f.scale.width && Math.floor(x0) !== tick) {
       tick = Math.floor(x0);
@@ -126,7 +126,7 @@ export function writeLaunches(f: Frame, row: Row): void {
   ) {
     const x0 = f.scale.xIn(blocked.start[i]);
     const x1 = f.scale.xIn(blocked.end[i]);
-    const ink = blocked.atNoCost[i] ? "ink2" : "wait";
+    const ink = blocked.besideWork[i] ? "ink2" : "wait";
     if (x1 - x0 > 70) inGap(f, blockedWords(f, i, x1 - x0 - 24), x0, x1, row, ink);
   }
   if (header.returned === null) return;

@@ -113,9 +113,9 @@ def _draw_blocked(frame: Frame, lane: LaunchLane, y: float) -> None:
     wide = x1 - x0 >= LEAST_BLOCKED_PX
     spans = _spans(np.flatnonzero(wide), x0, x1)
     for quiet, token, ink in ((True, "ink3", "ink2"), (False, "wait", "wait")):
-        ticks = np.unique(np.round(x0[~wide & (lane.at_no_cost == quiet)])).clip(0, frame.plot_px - 1)
+        ticks = np.unique(np.round(x0[~wide & (lane.beside_work == quiet)])).clip(0, frame.plot_px - 1)
         frame.canvas.boxes([(float(x), y, 1, LAUNCH_PX) for x in ticks], token)
-        mine = [span for span in spans if bool(lane.at_no_cost[span[0]]) is quiet]
+        mine = [span for span in spans if bool(lane.beside_work[span[0]]) is quiet]
         boxes = [(a, y, round(b - a, 1), LAUNCH_PX) for _, a, b in mine]
         frame.canvas.boxes(boxes, tint(token, LOST_SHARE, LOST_SHARE))
         frame.canvas.hatch_lost(rects(boxes), token)

@@ -193,7 +193,7 @@ def _bracket(frame: Frame, top: float, bottom: float, name: str, token: str) -> 
 # The first line and the findings above the lanes, the key below them.
 
 FINDING_PX = 21
-HELD, BLOCKED, AT_NO_COST = "queued, stream idle", "Python blocked", "Python blocked at no cost"
+HELD, BLOCKED, BESIDE_WORK = "queued, stream idle", "Python blocked", "Python blocked, device busy"
 PART_PX = 18  # how far a part of a finding is set in
 
 
@@ -226,8 +226,8 @@ def draw_key(canvas: Canvas, doc: TimelineDoc, y: float, *, header: bool) -> flo
     entries: list[tuple[str, str | Tone]] = [*_classes(doc)]
     if any(s.queue_max for g in doc.groups for s in g.streams):
         entries += [("queued", queued("comp", 1)), (HELD, queued("comp", 0))]
-    for english, token, quiet in ((BLOCKED, "wait", False), (AT_NO_COST, "ink3", True)):
-        if doc.launches is not None and (doc.launches.at_no_cost == quiet).any():
+    for english, token, quiet in ((BLOCKED, "wait", False), (BESIDE_WORK, "ink3", True)):
+        if doc.launches is not None and (doc.launches.beside_work == quiet).any():
             entries.append((english, tint(token, LOST_SHARE, LOST_SHARE)))
     if any(share.token == "idle" for group in doc.groups for share in group.shares):
         entries.append(("device idle", "idle"))
@@ -239,7 +239,7 @@ def draw_key(canvas: Canvas, doc: TimelineDoc, y: float, *, header: bool) -> flo
         canvas.boxes([box], tone)
         if english == HELD:
             canvas.hatch_waiting(rects([box]), "matrix")
-        elif english in (BLOCKED, AT_NO_COST):
+        elif english in (BLOCKED, BESIDE_WORK):
             canvas.hatch_lost(rects([box]), "wait" if english == BLOCKED else "ink3")
         canvas.text(round(x + 14, 1), y + 10.5, text, "ink2")
         x += 14 + width_px(text, 10) + 14
