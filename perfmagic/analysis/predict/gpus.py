@@ -4,7 +4,8 @@ Rates are dense, without structured sparsity: where a data sheet prints the rate
 fp32 is ordinary arithmetic (AMD: the matrix cores, which take float32 as it is), all else is tensor or matrix cores
 where the device has them. fp16 holds for bfloat16 too, but where bf16 has its own number. Sums in float32, as torch's
 products have them, where a sheet also prints a faster kind. A GPU that is not here has no peak, and neither has a
-part of one (MIG).
+part of one (MIG). Where a sheet prints no float64, it is the share of float32 that the architecture's white paper gives:
+1/32 of Turing, 1/64 of GA10x, Ada and RTX Blackwell.
 
 bfloat16 of A100, H100, H200, B200, MI300X, MI325X and MI250X is what torchtitan has (tools/utils.py, get_peak_flops),
 and rates of CDNA 3 are multiprocessors × 2.1 GHz × 256 for float32, 1024, 2048 and 4096 for the shorter types.
@@ -189,15 +190,15 @@ GPUS: tuple[Gpu, ...] = (
     Gpu("V100 PCIe", r"V100-PCIE-(?:16|32)GB", "volta", 80, 900, {"fp64": 7, "fp32": 14, "fp16": 112}, _V100),
     Gpu("V100S PCIe", "V100S-PCIE-32GB", "volta", 80, 1134, {"fp64": 8.2, "fp32": 16.4, "fp16": 130}, _V100),
     Gpu(
-        "T4", "T4", "turing", 40, 320, {"fp32": 8.1, "fp16": 65, "int8": 130},
+        "T4", "T4", "turing", 40, 320, {"fp64": 0.253, "fp32": 8.1, "fp16": 65, "int8": 130},
         "NVIDIA T4 data sheet: nvidia.com/en-us/data-center/tesla-t4; bandwidth: product brief PB-09256-001",
     ),
     Gpu(
-        "A10", "A10", "ampere", 72, 600, {"fp32": 31.2, "tf32": 62.5, "fp16": 125, "int8": 250},
+        "A10", "A10", "ampere", 72, 600, {"fp64": 0.488, "fp32": 31.2, "tf32": 62.5, "fp16": 125, "int8": 250},
         "NVIDIA A10 data sheet: nvidia.com/content/dam/en-zz/Solutions/Data-Center/a10/pdf/a10-datasheet.pdf",
     ),
     Gpu(
-        "A10G", "A10G", "ampere", 80, 600, {"fp32": 35, "tf32": 35, "fp16": 70, "int8": 140},
+        "A10G", "A10G", "ampere", 80, 600, {"fp64": 0.547, "fp32": 35, "tf32": 35, "fp16": 70, "int8": 140},
         "NVIDIA A10G data sheet, 2022: "
         "d1.awsstatic.com/product-marketing/ec2/NVIDIA_AWS_A10G_DataSheet_FINAL_02_17_2022.pdf",
     ),
@@ -207,7 +208,7 @@ GPUS: tuple[Gpu, ...] = (
         "nvidia.com/content/dam/en-zz/Solutions/data-center/products/a30-gpu/pdf/a30-datasheet.pdf",
     ),
     Gpu(
-        "A40", "A40", "ampere", 84, 696, {"fp32": 37.4, "tf32": 74.8, "fp16": 149.7, "int8": 299.3},
+        "A40", "A40", "ampere", 84, 696, {"fp64": 0.584, "fp32": 37.4, "tf32": 74.8, "fp16": 149.7, "int8": 299.3},
         "NVIDIA A40 data sheet: images.nvidia.com/content/Solutions/data-center/a40/nvidia-a40-datasheet.pdf",
     ),
     Gpu("A100 SXM4 80 GB", r"A100-SXM4-80GB|PG509-2\d\d", "ampere", 108, 2039, _AMPERE, _A100),
@@ -215,34 +216,34 @@ GPUS: tuple[Gpu, ...] = (
     Gpu("A100 PCIe 40 GB", "A100-PCIE-40GB", "ampere", 108, 1555, _AMPERE, _A100),
     Gpu("A100 PCIe 80 GB", "A100[- ]80GB[- ]PCIe|A100-PCIE-80GB", "ampere", 108, 1935, _AMPERE, _A100),
     Gpu(
-        "L4", "L4", "ada", 58, 300, {"fp32": 30.3, "tf32": 60, "fp16": 121, "fp8": 242.5, "int8": 242.5},
+        "L4", "L4", "ada", 58, 300, {"fp64": 0.473, "fp32": 30.3, "tf32": 60, "fp16": 121, "fp8": 242.5, "int8": 242.5},
         _ADA.format("L4", "l4"),
     ),
     Gpu(
-        "L40", "L40", "ada", 142, 864, {"fp32": 90.5, "tf32": 90.5, "fp16": 181.05, "fp8": 362, "int8": 362},
+        "L40", "L40", "ada", 142, 864, {"fp64": 1.414, "fp32": 90.5, "tf32": 90.5, "fp16": 181.05, "fp8": 362, "int8": 362},
         _ADA.format("L40", "l40"),
     ),
     Gpu(
-        "L40S", "L40S", "ada", 142, 864, {"fp32": 91.6, "tf32": 183, "fp16": 362.05, "fp8": 733, "int8": 733},
+        "L40S", "L40S", "ada", 142, 864, {"fp64": 1.431, "fp32": 91.6, "tf32": 183, "fp16": 362.05, "fp8": 733, "int8": 733},
         _ADA.format("L40S", "l40s"),
     ),
     Gpu(
-        "RTX 3090", "GeForce RTX 3090", "ampere", 82, 936, {"fp32": 35.6, "tf32": 35.6, "fp16": 71.2, "int8": 284.7},
+        "RTX 3090", "GeForce RTX 3090", "ampere", 82, 936, {"fp64": 0.556, "fp32": 35.6, "tf32": 35.6, "fp16": 71.2, "int8": 284.7},
         _RTX.format("Ampere GA102", "RTX 3090"),
     ),
     Gpu(
         "RTX 4090", "GeForce RTX 4090", "ada", 128, 1008,
-        {"fp32": 82.6, "tf32": 82.6, "fp16": 165.2, "int8": 660.6},
+        {"fp64": 1.291, "fp32": 82.6, "tf32": 82.6, "fp16": 165.2, "int8": 660.6},
         _RTX.format("Ada", "RTX 4090"),
     ),
     Gpu(
         "RTX 4060 Laptop", "GeForce RTX 4060 Laptop GPU", "ada", 24, 256,
-        {"fp32": 14.6, "tf32": 14.6, "fp16": 29.1, "int8": 116.5},
+        {"fp64": 0.228, "fp32": 14.6, "tf32": 14.6, "fp16": 29.1, "int8": 116.5},
         "NVIDIA GeForce laptops, 3072 cores at up to 2370 MHz: nvidia.com/en-us/geforce/laptops/compare; a clock: Ada",
     ),
     Gpu(
         "RTX 5090", "GeForce RTX 5090", "blackwell", 170, 1792,
-        {"fp32": 104.8, "tf32": 104.8, "fp16": 209.5, "int8": 838},
+        {"fp64": 1.638, "fp32": 104.8, "tf32": 104.8, "fp16": 209.5, "int8": 838},
         _RTX.format("RTX Blackwell", "RTX 5090"),
     ),
     Gpu("H100 SXM", "H100 80GB HBM3", "hopper", 132, 3350, _HOPPER, _H100),

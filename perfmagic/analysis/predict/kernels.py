@@ -74,6 +74,11 @@ def has_tf32(gpu: Gpu) -> bool:
     return not gpu.is_amd and gpu.generation not in _OLD
 
 
+def can_compute(call: Call, gpu: Gpu) -> bool:
+    """Whether a GPU has a known rate for a call's arithmetic: without float8 a program would be another one."""
+    return not call.flop or call.dtype != "fp8" or "fp8" in gpu.tflops
+
+
 def flop_per_s(gpu: Gpu, dtype: str) -> float:
     """The peak of arithmetic on a type as torch does it: without TF32 or bf16 it is float32."""
     if (dtype == "tf32" and not has_tf32(gpu)) or (dtype == "bf16" and gpu.generation in _OLD):

@@ -114,3 +114,10 @@ def test_the_float8_of_a_geforce_has_no_peak() -> None:
     for name in ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090"):
         peaks = peaks_of(DeviceInfo(0, "cuda", name))
         assert peaks.of("fp8") is None
+
+
+def test_every_gpu_has_a_rate_of_doubles() -> None:
+    assert [gpu.name for gpu in GPUS if "fp64" not in gpu.tflops] == []
+    for generation, share in (("turing", 32), ("ada", 64)):
+        rates = [gpu.tflops for gpu in GPUS if gpu.generation == generation]
+        assert [rate["fp64"] for rate in rates] == pytest.approx([rate["fp32"] / share for rate in rates], rel=2e-3)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from perfmagic.analysis.predict.calls import Call, call_of
 from perfmagic.analysis.predict.gpus import Gpu, gpu_of
-from perfmagic.analysis.predict.kernels import has_tf32, spread_of, times_ns
+from perfmagic.analysis.predict.kernels import can_compute, has_tf32, spread_of, times_ns
 from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.graph import Graph
 from perfmagic.analysis.timeline.copies import pcie_bytes_per_s
@@ -131,11 +131,13 @@ def _of_operators(trace: Trace, rows: Int64, source: Gpu, target: Gpu) -> Float6
     """The ratio of some ops of one device, by the operator that launched each."""
     inputs, group = operator_inputs(trace, rows)
     calls = [one.call for one in inputs]
-    known = [call for call in calls if call is not None]
-    left = np.full(len(calls), np.nan)
+    known = {
+        at: call for at, call in enumerate(calls) if call and can_compute(call, source) and can_compute(call, target)
+    }
+    left = np.full(len(inputs), np.nan)
     if known:
-        there = times_ns([_on(call, source, target) for call in known], target)
-        left[[call is not None for call in calls]] = there / times_ns(known, source)
+        there = times_ns([_on(call, source, target) for call in known.values()], target)
+        left[list(known)] = there / times_ns([*known.values()], source)
     return np.asarray(left[group])
 
 
