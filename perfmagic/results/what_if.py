@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from perfmagic import changes as changes_module
 from perfmagic.analysis.replay.build import graph_of
 from perfmagic.analysis.replay.changes.change import Change
+from perfmagic.analysis.replay.changes.gpu import OnGpu
 from perfmagic.analysis.replay.critical_path import PathShare, critical_path
 from perfmagic.analysis.replay.predicted_trace import predicted_trace
 from perfmagic.analysis.replay.prediction import IF_OTHERS, CurvePoint, Prediction, Readings, path_shares, unreadable
@@ -230,7 +231,7 @@ class PredictionCheck(Result):
 
 
 def checked_changes(what: str, changes: Sequence[object]) -> None:
-    """Raise OptionError without a change, or where one is none of perfmagic.changes.  what: the method."""
+    """Raise OptionError without a change, for two GPUs, or for what is none of perfmagic.changes.  what: the method."""
     for change in changes:
         if not isinstance(change, Change):
             name = getattr(change, "__name__", "")
@@ -239,6 +240,11 @@ def checked_changes(what: str, changes: Sequence[object]) -> None:
             given = "line=4" if name == "no_python" else ""
             hint = f"call it: {name}({given})" if made else "from perfmagic.changes import pin, no_item"
             raise OptionError(f"{what}: {said} is no change", hint=hint)
+    gpus = [change.gpu.name for change in changes if isinstance(change, OnGpu)]
+    if len(gpus) > 1:
+        raise OptionError(
+            f"{what}: a run is on one GPU, not on {' and '.join(gpus)}", hint='a call of its own for each on("…")'
+        )
     if not changes:
         raise OptionError(f"{what}: no change is given", hint=f"{what}(pin(), no_item(line=4))")
 

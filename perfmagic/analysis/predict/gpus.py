@@ -4,8 +4,8 @@ Rates are dense, without structured sparsity: where a data sheet prints the rate
 fp32 is ordinary arithmetic (AMD: the matrix cores, which take float32 as it is), all else is tensor or matrix cores
 where the device has them. fp16 holds for bfloat16 too, but where bf16 has its own number. Sums in float32, as torch's
 products have them, where a sheet also prints a faster kind. A GPU that is not here has no peak, and neither has a
-part of one (MIG). Where a sheet prints no float64, it is the share of float32 that the architecture's white paper gives:
-1/32 of Turing, 1/64 of GA10x, Ada and RTX Blackwell.
+part of one (MIG). Where a sheet prints no float64, it is the white paper's share of float32: 1/32 on Turing, 1/64 on
+GA10x, Ada and RTX Blackwell.
 
 bfloat16 of A100, H100, H200, B200, MI300X, MI325X and MI250X is what torchtitan has (tools/utils.py, get_peak_flops),
 and rates of CDNA 3 are multiprocessors × 2.1 GHz × 256 for float32, 1024, 2048 and 4096 for the shorter types.
@@ -220,15 +220,18 @@ GPUS: tuple[Gpu, ...] = (
         _ADA.format("L4", "l4"),
     ),
     Gpu(
-        "L40", "L40", "ada", 142, 864, {"fp64": 1.414, "fp32": 90.5, "tf32": 90.5, "fp16": 181.05, "fp8": 362, "int8": 362},
+        "L40", "L40", "ada", 142, 864,
+        {"fp64": 1.414, "fp32": 90.5, "tf32": 90.5, "fp16": 181.05, "fp8": 362, "int8": 362},
         _ADA.format("L40", "l40"),
     ),
     Gpu(
-        "L40S", "L40S", "ada", 142, 864, {"fp64": 1.431, "fp32": 91.6, "tf32": 183, "fp16": 362.05, "fp8": 733, "int8": 733},
+        "L40S", "L40S", "ada", 142, 864,
+        {"fp64": 1.431, "fp32": 91.6, "tf32": 183, "fp16": 362.05, "fp8": 733, "int8": 733},
         _ADA.format("L40S", "l40s"),
     ),
     Gpu(
-        "RTX 3090", "GeForce RTX 3090", "ampere", 82, 936, {"fp64": 0.556, "fp32": 35.6, "tf32": 35.6, "fp16": 71.2, "int8": 284.7},
+        "RTX 3090", "GeForce RTX 3090", "ampere", 82, 936,
+        {"fp64": 0.556, "fp32": 35.6, "tf32": 35.6, "fp16": 71.2, "int8": 284.7},
         _RTX.format("Ampere GA102", "RTX 3090"),
     ),
     Gpu(

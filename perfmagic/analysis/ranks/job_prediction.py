@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from perfmagic.analysis.replay.prediction import (
     MOST_INSTANTS,
     Prediction,
     Readings,
+    ends_of,
     interval,
     not_earlier,
     not_predictable,
@@ -89,22 +91,23 @@ class JobReplay:
         """The job replayed with the changes of each rank, and the replay that is expected."""
         every = [change for of_rank in changes.values() for change in of_rank]
         places = [self.ranks.ranks.index(rank) for rank in in_time]
+        spread = max((c.spread(self.readings[rank].stays) for rank, of in changes.items() for c in of), default=1.0)
         replays: list[tuple[JobGraph, Int64]] = []
         alone_ns = None
-        for unseen in (False, True) if any(len(each.each) > 1 for each in self.readings.values()) else (False,):
-            for best in (True, False) if any(change.assumes for change in every) else (True,):
-                graphs = self._changed(changes, unseen=unseen, best=best)
-                job = self._joined(graphs, unseen=unseen)
-                job = on_time(job, places) if in_time else job
-                replays.append((job, job.replayed_ns()))
-                if alone_ns is None and self._has_others:
-                    others_stay = self._joined(graphs, unseen=unseen, others_stay=True)
-                    others_stay = on_time(others_stay, places) if in_time else others_stay
-                    alone_ns = int(others_stay.replayed_ns().max()) - job.begins_ns
+        both_readings = (False, True) if any(len(each.each) > 1 for each in self.readings.values()) else (False,)
+        bests = (True, False) if any(change.assumes for change in every) else (True,)
+        for end, unseen, best in product(ends_of(changes, spread), both_readings, bests):
+            graphs = self._changed(end, unseen=unseen, best=best)
+            job = self._joined(graphs, unseen=unseen)
+            job = on_time(job, places) if in_time else job
+            replays.append((job, job.replayed_ns()))
+            if alone_ns is None and self._has_others:
+                others_stay = self._joined(graphs, unseen=unseen, others_stay=True)
+                others_stay = on_time(others_stay, places) if in_time else others_stay
+                alone_ns = round(spread * (int(others_stay.replayed_ns().max()) - job.begins_ns))
         taken_ns = [int(times.max()) - job.begins_ns for job, times in replays]
-        spreads = (c.spread(self.readings[rank].stays) for rank, of_rank in changes.items() for c in of_rank)
         bound = any(change.at_most for change in every)
-        prediction = interval(words, self.path.run_ns, taken_ns, bound=bound, spread=max(spreads, default=1.0))
+        prediction = interval(words, self.path.run_ns, taken_ns, bound=bound, spread=spread)
         return replace(prediction, alone_ns=alone_ns), replays[0]
 
     def _graphs(self, *, unseen: bool) -> dict[int, Graph]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -186,7 +187,7 @@ class Prediction:
 
     changes: in words.  recorded_ns: the run as it is.  low_ns, high_ns: between these it would take.  expected_ns: with
     the better end of each assumption; of a bound the least of all.
-    at_most: a change removes what none can remove better: the gain is a bound.
+    at_most: a change removes what none can remove better: the gain is a bound, but not on another GPU.
     refused: why nothing is predicted, "" where something is; the times are then the recorded one.
     spread: the factor by which the model of another GPU may be off, which the interval has; 1 for all else.
     alone_ns: what it would take at most where the other ranks, which are not in the record, do not change; None where
@@ -241,18 +242,33 @@ def predict(readings: Readings, changes: Sequence[Change]) -> Prediction:
     words = tuple(change.description if why else change.described(readings.stays) for change in changes)
     if why or not changes:
         return Prediction(words, recorded_ns, recorded_ns, recorded_ns, recorded_ns, refused=why)
-    replays: list[tuple[Graph, Int64]] = []
-    for graph in readings.each:
-        for best in (True, False) if any(change.assumes for change in changes) else (True,):
-            changed = applied(graph, changes, best=best)
-            replays.append((changed, changed.replayed_ns()))
-    taken = [int(times.max()) - readings.stays.begins_ns for _, times in replays]
     spread = max(change.spread(readings.stays) for change in changes)
-    prediction = interval(words, recorded_ns, taken, bound=any(change.at_most for change in changes), spread=spread)
+    bound = any(change.at_most for change in changes)
+    replays: list[tuple[Graph, Int64]] = []
+    bests = (True, False) if any(change.assumes for change in changes) else (True,)
+    for end, graph, best in product(ends_of({0: changes}, spread), readings.each, bests):
+        changed = applied(graph, end[0], best=best)
+        replays.append((changed, changed.replayed_ns()))
+    taken = [int(times.max()) - readings.stays.begins_ns for _, times in replays]
+    prediction = interval(words, recorded_ns, taken, bound=bound, spread=spread)
     changed, times_ns = replays[0]
     others = with_others(readings.stays.trace)
-    alone_ns = int(not_earlier(changed, others).replayed_ns().max()) - readings.stays.begins_ns if len(others) else None
+    alone_ns = None
+    if len(others):
+        alone_ns = round(spread * (int(not_earlier(changed, others).replayed_ns().max()) - readings.stays.begins_ns))
     return replace(prediction, graph=changed, times_ns=times_ns, alone_ns=alone_ns)
+
+
+def ends_of(changes: Mapping[int, Sequence[Change]], spread: float) -> list[dict[int, list[Change]]]:
+    """The changes of each rank as expected, then what else they may come to.  spread: as of a prediction.
+
+    An interval that a model's error makes has no bound in it: it reaches to the run without the change that is one.
+    """
+    ends = [{rank: list(of_rank) for rank, of_rank in changes.items()}]
+    ends.append({rank: [change.otherwise() for change in of_rank] for rank, of_rank in changes.items()})
+    if spread > 1:
+        ends += [{rank: [c for c in of_rank if not c.at_most] for rank, of_rank in end.items()} for end in ends]
+    return [end for at, end in enumerate(ends) if end not in ends[:at]]
 
 
 def interval(
@@ -261,8 +277,9 @@ def interval(
     """What is predicted where a run would take one of several times, of which the first is the expected one.
 
     words: of the changes.  bound: a change removes what none can remove better.  spread: as of a prediction; it was
-    measured on whole records, so that no margin of the replay is added.
+    measured on whole records, so that no margin of the replay is added, and a run may be shorter than a bound.
     """
+    bound = bound and spread == 1
     margin_ns = 0 if bound or spread > 1 else int(MARGIN_FRAC * float(np.mean(taken_ns)))
     return Prediction(
         words,

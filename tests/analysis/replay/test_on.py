@@ -11,7 +11,7 @@ from perfmagic.analysis.predict.gpus import gpu_named
 from perfmagic.analysis.predict.kernels import SPREAD, SPREAD_UNSEEN
 from perfmagic.analysis.replay.changes.gpu import ratios, scaled_frac
 from perfmagic.base.errors import OptionError
-from perfmagic.changes import faster, on
+from perfmagic.changes import faster, on, overlap_communication
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import DeviceInfo, Trace
 from tests.analysis.shaped import BF16, Shaped
@@ -113,6 +113,46 @@ def test_float8_has_no_model_where_a_gpu_has_none() -> None:
     trace = _as(shaped.trace(), "NVIDIA H100 80GB HBM3", 132)
     assert scaled_frac(trace, gpu_named("A100")) == pytest.approx(0.5)
     assert scaled_frac(trace, gpu_named("L4")) == 1
+
+
+def test_the_interval_holds_whether_the_kernels_without_a_model_change_or_stay() -> None:
+    trace = products(custom_us=15_000)
+    found = TimelineResult(trace).what_if(on("H100"))
+    left = ratios(trace, gpu_named("H100"))[0]
+    others_ns = found.prediction.recorded_ns - 35e6
+    stay_ns, change_ns = (others_ns + 20e6 * left + 15e6 * other for other in (1, left))
+    assert found.predicted_ns == pytest.approx(stay_ns, rel=1e-3)
+    assert found.interval_ns == pytest.approx((change_ns / SPREAD, stay_ns * SPREAD), rel=1e-3)
+
+
+def with_communication() -> TimelineResult:
+    """Products and collectives of an A100, one after the other."""
+    shaped = Shaped()
+    for _ in range(20):
+        shaped.op("aten::mm", [[8192, 8192], [8192, 8192]], BF16, (("gemm", 1000.0),))
+        shaped.bare((("ncclDevKernel_AllReduce_Sum", 500.0),))
+    return TimelineResult(shaped.trace())
+
+
+def test_with_another_gpu_a_bound_is_an_interval_up_to_the_run_without_it() -> None:
+    t = with_communication()
+    assert t.what_if(overlap_communication()).prediction.at_most
+    plain, both = t.what_if(on("T4")), t.what_if(on("T4"), overlap_communication())
+    assert not both.prediction.at_most
+    assert ": about " in both.sentence
+    assert plain.predicted_ns - both.predicted_ns == pytest.approx(20 * 500e3, rel=0.01)
+    assert both.interval_ns == (round(both.predicted_ns / SPREAD), plain.interval_ns[1])
+
+
+def test_a_run_whose_other_ranks_stay_has_the_error_of_the_model_too() -> None:
+    predicted = with_communication().what_if(on("H100")).prediction
+    assert predicted.if_others
+    assert predicted.alone_ns == pytest.approx(SPREAD * predicted.recorded_ns, rel=0.01)
+
+
+def test_a_run_is_on_one_gpu() -> None:
+    with pytest.raises(OptionError, match="a run is on one GPU, not on L4 and T4"):
+        TimelineResult(products()).what_if(on("L4"), on("T4"))
 
 
 def test_the_host_stays_as_recorded() -> None:

@@ -57,6 +57,10 @@ class Change(ABC):
         """The description, with what is known of it for this graph."""
         return self.description
 
+    def otherwise(self) -> Change:
+        """The change with what its model leaves open taken the other way; itself where nothing is."""
+        return self
+
     def spread(self, graph: Graph) -> float:
         """The factor by which the whole run may be shorter or longer than predicted, for a model's own error."""
         return 1.0

@@ -37,9 +37,11 @@ class OnGpu(change.Change):
 
     Copies between host and device change with the generation of PCIe, where both are known and memory is pinned. All
     that has no model stays as recorded: communication, compiled and custom kernels.
+    alike: these kernels change as those with a model do together, the other end of what is not known of them.
     """
 
     gpu: Gpu
+    alike: bool = False
     stage = change.Stage.LENGTHS
 
     @property
@@ -57,6 +59,9 @@ class OnGpu(change.Change):
             share=units.percent(share),
             **words,
         )
+
+    def otherwise(self) -> OnGpu:
+        return replace(self, alike=True)
 
     def spread(self, graph: Graph) -> float:
         others = [gpu for gpu in map(gpu_of, _devices(graph.trace)) if gpu and gpu != self.gpu]
@@ -78,7 +83,8 @@ class OnGpu(change.Change):
         return ""
 
     def apply(self, graph: Graph, *, best: bool) -> Graph:
-        changed, left = replace(graph.copy(), gpu=self.gpu), ratios(graph.trace, self.gpu)
+        changed = replace(graph.copy(), gpu=self.gpu)
+        left = (ratios_alike if self.alike else ratios)(graph.trace, self.gpu)
         rows = np.flatnonzero(~np.isnan(left))
         length_ns = changed.length_ns[graph.op_node[rows]]
         change.set_lengths(changed, rows, np.rint(length_ns * left[rows]).astype(np.int64))
@@ -113,6 +119,16 @@ def ratios(trace: Trace, gpu: Gpu) -> Float64:
         if now and then and now != then:
             left[copies] = now / then
     left.flags.writeable = False
+    return left
+
+
+def ratios_alike(trace: Trace, gpu: Gpu) -> Float64:
+    """The same with the kernels that have no model by the ratio of all that have one; communication stays."""
+    left, length_ns = ratios(trace, gpu).copy(), trace.ops.end_ns - trace.ops.start_ns
+    kernels = ~np.isin(op_classes(trace), _WITH_HOST)
+    known = kernels & ~np.isnan(left)
+    others = kernels & np.isnan(left) & (op_classes(trace) != OpClass.COMMUNICATION)
+    left[others] = float(length_ns[known] @ left[known]) / max(1, int(length_ns[known].sum()))
     return left
 
 
