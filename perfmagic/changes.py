@@ -57,8 +57,9 @@ def on(gpu: str) -> Change:
     """The same run on another GPU, predicted.  gpu: its name, such as "H100", "MI300X" or "RTX 4090".
 
     Kernels change by operator, shapes and types: the record needs record_shapes=True. The host stays as recorded, and
-    so do kernels without a model. Pinned copies change with the generation of PCIe. Four of five predictions of device
-    time are within a factor of 1.4, or 1.5 where no such GPU was fitted. Of one operator they are rough.
+    so do kernels without a model; the interval includes that they change as the others do. Pinned copies change with
+    the generation of PCIe. Four of five predictions of device time are within a factor of 1.4, or 1.5 where no such GPU
+    was fitted. Of one operator they are rough.
     """
     if not isinstance(gpu, str):
         raise OptionError(f"on: {gpu!r} is no name of a GPU", hint='on("H100")')

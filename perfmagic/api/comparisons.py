@@ -37,6 +37,7 @@ from perfmagic.results import (
     TraceComparison,
 )
 from perfmagic.results.ranks import grouped, is_saved, is_sweep
+from perfmagic.results.what_if import Predicted
 from perfmagic.trace.samples import BenchRecord
 
 if TYPE_CHECKING:
@@ -331,6 +332,8 @@ def _timelines(
     if n < len(given):
         other = next(source for source in given if not _is_timeline(source))
         message = f"compare: {plural(n, 'timeline')} and {_describe_kind(other)}"
+        if isinstance(other, Predicted):
+            raise OptionError(message, hint="predicted.check(t) sets a prediction beside a recording")
         raise OptionError(message, hint="give two timelines or trace files, or only benchmarks, or only functions")
     if n != 2:
         raise OptionError(f"compare: {plural(n, 'timeline')}, two are compared", hint="%compare before after")

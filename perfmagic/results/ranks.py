@@ -480,7 +480,8 @@ class RanksWhatIf(Predicted):
         return None if job.unreadable else job.path.run_ns
 
     def _bars(self) -> Bars:
-        return (("recorded", job_replay(self.ranks).path.shares), ("predicted", self.path)) if self.path else ()
+        recorded = ("recorded", job_replay(self.ranks).path.shares, units.duration)
+        return (recorded, ("predicted", self.path, self.prediction.shown)) if self.path else ()
 
     def __repr__(self) -> str:
         return f"RanksWhatIf: {self.sentence}"

@@ -23,7 +23,8 @@ from perfmagic.trace.rows import Rows
 
 # A prediction as a result: its sentence, its numbers, and its check against the run that came after.
 
-Bars = tuple[tuple[str, tuple[PathShare, ...]], ...]  # critical paths by name
+# critical paths: name, shares, how their time is written
+Bars = tuple[tuple[str, tuple[PathShare, ...], Callable[[float], str]], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +58,10 @@ class Predicted(Result):
 
     @property
     def gain_ns(self) -> tuple[int, int]:
-        """The least and the most that the changes gain. Raises TraceError where nothing is predicted."""
+        """The least and the most that the changes gain; below 0 where the run may take longer.
+
+        Raises TraceError where nothing is predicted.
+        """
         self._check()
         return self.prediction.gain_ns
 
@@ -67,7 +71,7 @@ class Predicted(Result):
         predicted, changes = self.prediction, chained("{a}; {b}", self.prediction.changes)
         if predicted.refused:
             return phrase("no prediction: {why}", why=predicted.refused)
-        shown = units.duration if predicted.spread == 1 else units.rough_duration
+        shown = predicted.shown
         alone = shown(predicted.alone_ns or 0)
         others = (
             phrase("{if_others}; else up to {time}", if_others=IF_OTHERS, time=alone) if predicted.if_others else ""
@@ -187,7 +191,7 @@ class PredictionCheck(Result):
             below = phrase("below the bound: the change did more than was replayed")
             return phrase(
                 "at best {time} predicted, {measured} measured: {verdict}",
-                time=units.duration(predicted.expected_ns),
+                time=predicted.shown(predicted.expected_ns),
                 measured=measured,
                 verdict=phrase("as the bound says") if self.within else below,
             )
@@ -199,9 +203,9 @@ class PredictionCheck(Result):
             verdict = phrase("outside of it. The prediction was {share} too long", share=off)
         return phrase(
             "{time} predicted ({low} to {high}), {measured} measured: {verdict}",
-            time=units.duration(predicted.expected_ns),
-            low=units.duration(predicted.low_ns),
-            high=units.duration(predicted.high_ns),
+            time=predicted.shown(predicted.expected_ns),
+            low=predicted.shown(predicted.low_ns),
+            high=predicted.shown(predicted.high_ns),
             measured=measured,
             verdict=verdict,
         )
@@ -286,8 +290,9 @@ class WhatIfResult(Predicted):
     def _bars(self) -> Bars:
         # a record that is too large for a path in passing is asked here
         recorded = path_shares(self.trace, self.comm_names) or self._of_large()
-        both = (("recorded", recorded), ("predicted", self.path))
-        return both if recorded and self.path else ()
+        if not recorded or not self.path:
+            return ()
+        return ("recorded", recorded, units.duration), ("predicted", self.path, self.prediction.shown)
 
     def _of_large(self) -> tuple[PathShare, ...]:
         graph = graph_of(self.trace)

@@ -38,6 +38,7 @@ from perfmagic.analysis.findings.record import (
 )
 from perfmagic.analysis.findings.sync import pageable, repeated_copy, slower_copies, sync
 from perfmagic.analysis.findings.verdict import claimed_by_verdict, failed, kind_of, no_verdict, verdict_of
+from perfmagic.analysis.predict.gpus import PREDICTED
 from perfmagic.analysis.timeline.trust import incomplete_graphs
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, Verdict
 from perfmagic.base.language import phrase
@@ -54,6 +55,7 @@ Rule = Callable[[Facts], Outcome]
 FOR_HOST: tuple[Claim, ...] = (data_loading, in_call, began_late, zero_grad, one_by_one, repeated_gap, many_gaps)
 IDLE: tuple[Claim, ...] = (pageable, sync, repeated_gap_queued, went_on_alone)
 EXPOSED: tuple[Claim, ...] = (exposed_communication, repeated_copy, exposed_copy)
+BY_RECORDED_KERNELS: tuple[Rule, ...] = (unaligned_gemm, tensor_cores, low_occupancy)
 BUSY: tuple[Rule, ...] = (unaligned_gemm, eager_attention, tensor_cores, low_occupancy, tiny_kernels)
 WITHOUT_TIME: tuple[Rule, ...] = (start_up, step, streams, graph_launch, communication)
 WITHOUT_DURATIONS: tuple[Rule, ...] = (race, queue_full, clocks, incomplete)  # true however long the ops lasted
@@ -73,7 +75,8 @@ class Outcomes:
     def outcome(self, rule: Rule) -> Outcome:
         """What a rule that claims no time says."""
         if rule not in self._known:
-            self._known[rule] = rule(self.facts)
+            silent = _other_kernels(self.facts) if rule in BY_RECORDED_KERNELS else None
+            self._known[rule] = rule(self.facts) if silent is None else silent
         return self._known[rule]
 
     def claimed(self, chain: Sequence[Claim]) -> list[Finding]:
@@ -121,6 +124,13 @@ class Outcomes:
         asked = chain is WITHOUT_DURATIONS or (chain is BUSY and incomplete_graphs(self.facts.trace))
         why = "" if asked else no_verdict(self.facts)
         return Silent(phrase("there is no verdict: {why}", why=why)) if why else None
+
+
+def _other_kernels(facts: Facts) -> Silent | None:
+    """That a record was replayed on another GPU, where libraries choose other kernels; None where it was not."""
+    if facts.trace.device_info(facts.device).name.endswith(PREDICTED):
+        return Silent(phrase("kernel names and grids are those of the recorded GPU"))
+    return None
 
 
 MOSTLY = 0.9  # of the longest gap: if a finding explains this share of it, the gap becomes its part

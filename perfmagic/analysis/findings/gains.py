@@ -45,6 +45,12 @@ LEAST_FRAC = 0.01  # of the run: a smaller gain is not given as a number
 _HIDDEN = {"exposed_communication": ("communication", (OpClass.COMMUNICATION,)), "exposed_copy": ("copies", COPIES)}
 
 
+def _gain_ns(prediction: Prediction) -> tuple[int, int]:
+    """The least and the most that advice gains, never below 0: nobody has to follow it."""
+    least_ns, most_ns = prediction.gain_ns
+    return max(0, least_ns), max(0, most_ns)
+
+
 class Gains:
     """The predictions for a trace's findings, each worked out once."""
 
@@ -94,7 +100,7 @@ class Gains:
         no_gain = prediction.small and finding.cost_ns == 0
         return replace(
             finding,
-            gain_ns=prediction.gain_ns,
+            gain_ns=_gain_ns(prediction),
             won_ns=prediction.won_ns,
             at_most=prediction.at_most,
             change=prediction.changes[0],
@@ -125,7 +131,7 @@ class Gains:
                 start_ns=self._facts.breakdown.extent_start_ns,
                 end_ns=self._facts.breakdown.extent_end_ns,
                 device=self._facts.device,
-                gain_ns=all_of_them.gain_ns,
+                gain_ns=_gain_ns(all_of_them),
                 won_ns=all_of_them.won_ns,
                 change=chained("{a}, {b}", dict.fromkeys(all_of_them.changes)),
                 gain_text=describe_time(all_of_them, self._run),

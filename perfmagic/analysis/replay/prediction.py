@@ -214,9 +214,13 @@ class Prediction:
 
     @property
     def gain_ns(self) -> tuple[int, int]:
-        """The least and the most that the changes gain; never below 0."""
-        least = 0 if self.at_most else max(0, self.recorded_ns - self.high_ns)
-        return least, max(0, self.recorded_ns - self.low_ns)
+        """The least and the most that the changes gain; below 0 where the run may take longer, but not of a bound."""
+        return 0 if self.at_most else self.recorded_ns - self.high_ns, self.recorded_ns - self.low_ns
+
+    @property
+    def shown(self) -> Callable[[float], str]:
+        """How its times are written: with two digits where a model's error is in them."""
+        return units.duration if self.spread == 1 else units.rough_duration
 
     @property
     def won_ns(self) -> int:

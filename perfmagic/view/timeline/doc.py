@@ -11,6 +11,7 @@ import numpy as np
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.facts import ITS_EXTENT, THE_CELL
 from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.predict.gpus import PREDICTED
 from perfmagic.analysis.replay.critical_path import PathShare
 from perfmagic.analysis.replay.prediction import drawn_path, full_trust, path_shares
 from perfmagic.analysis.timeline.activity import syncs
@@ -264,7 +265,9 @@ def _label_devices(trace: Trace, groups: tuple[DeviceGroup, ...]) -> str:
     infos = [trace.device_info(group.device) for group in groups] or trace.meta.devices
     none = phrase("no device recorded") if trace.meta.returned_ns is None else phrase("no device")
     label = devices_label(infos) or none
-    return phrase("predicted, not recorded: {label}", label=label) if trace.meta.predicted else label
+    if not trace.meta.predicted:
+        return label
+    return phrase("predicted, not recorded: {label}", label=label.replace(PREDICTED, ""))
 
 
 def _find_flags(trace: Trace, groups: tuple[DeviceGroup, ...]) -> tuple[Flag, ...]:

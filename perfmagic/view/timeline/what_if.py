@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from perfmagic.analysis.replay.critical_path import PathShare
@@ -20,15 +20,15 @@ from perfmagic.view.timeline.picture.frame import list_shares, share_box
 
 LEFT_PX = 80
 
-Bars = Sequence[tuple[str, Sequence[PathShare]]]
+Bars = Sequence[tuple[str, Sequence[PathShare], Callable[[float], str]]]  # a path's name, and how its time is written
 
 
 def what_if_text(sentence: str, bars: Bars) -> str:
     """The sentence, then a line for each bar."""
     lines = wrapped(translated(sentence))
-    for name, shares in bars:
+    for name, shares, shown in bars:
         run_ns = sum(share.ns for share in shares)
-        words = {"name": translate_term(name), "time": units.duration(run_ns), "path": describe_path(as_shares(shares))}
+        words = {"name": translate_term(name), "time": shown(run_ns), "path": describe_path(as_shares(shares))}
         lines += wrapped(say("{name} {time}, {path}", **words))
     return "\n".join(lines)
 
@@ -46,9 +46,9 @@ def what_if_html(sentence: str, bars: Bars) -> str:
 def _draw_bars(bars: Bars, canvas: Canvas) -> float:
     """A bar a run, as long as the run; returns the height."""
     y = 4.0
-    longest_ns = max(sum(share.ns for share in shares) for _, shares in bars)
-    for name, shares in bars:
-        words = units.duration(sum(share.ns for share in shares))
+    longest_ns = max(sum(share.ns for share in shares) for _, shares, _ in bars)
+    for name, shares, shown in bars:
+        words = shown(sum(share.ns for share in shares))
         canvas.text(LEFT_PX - 10, y + 12, translate_term(name), anchor="end", size=12)
         x, longest_px = float(LEFT_PX), canvas.width_px - LEFT_PX - width_px(words, 12, bold=True) - 8
         for share in as_shares(shares):

@@ -14,7 +14,7 @@ from perfmagic.base.errors import OptionError
 from perfmagic.changes import faster, on, overlap_communication
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import DeviceInfo, Trace
-from tests.analysis.shaped import BF16, Shaped
+from tests.analysis.shaped import BF16, FLOAT, Shaped
 from tests.trace.recorded import real, real_trace, recorded
 
 NOT_IN_TABLE = "no whole GPU of that name is in the table"
@@ -50,6 +50,45 @@ def test_the_words_say_that_it_is_predicted_with_two_digits() -> None:
     assert text.endswith("instead of 21.0 ms")
     rough, low, high = (f"{ns / 1e6:.2g}" for ns in (found.predicted_ns, *found.interval_ns))
     assert f"about {rough} ms ({low} ms to {high} ms)" in text
+
+
+def test_a_time_is_one_number_of_two_digits_wherever_it_stands() -> None:
+    t = TimelineResult(products())
+    found = t.what_if(on("H100"))
+    rough = f"{found.predicted_ns / 1e6:.2g} ms"
+    assert f"about {rough} " in found.sentence.replace("\xa0", " ")
+    assert f"\npredicted {rough}, critical path" in found.text().replace("\xa0", " ")
+    assert found.check(t).sentence.replace("\xa0", " ").startswith(f"{rough} predicted (")
+
+
+def test_a_slower_gpu_gains_less_than_nothing() -> None:
+    found = TimelineResult(products()).what_if(on("T4"))
+    low_ns, high_ns = found.interval_ns
+    recorded_ns = found.prediction.recorded_ns
+    assert found.gain_ns == (recorded_ns - high_ns, recorded_ns - low_ns)
+    assert found.gain_ns[1] < 0
+
+
+def test_a_prediction_is_checked_and_not_compared() -> None:
+    t = TimelineResult(products())
+    with pytest.raises(OptionError) as error:
+        perfmagic.compare(t, t.what_if(on("T4")))
+    assert ".check(t)" in str(error.value.hint)
+
+
+def test_rules_about_names_of_kernels_are_silent_on_another_gpu() -> None:
+    shaped = Shaped()
+    for _ in range(20):
+        shaped.op("aten::mm", [[8192, 8192], [8192, 8192]], FLOAT, (("ampere_sgemm_128x64_nn", 1000.0),))
+    t = TimelineResult(shaped.trace())
+    assert perfmagic.explain(t.trace, "tensor_cores").findings
+    drawn = t.what_if(on("H100")).timeline()
+    said = perfmagic.explain(drawn.trace, "tensor_cores")
+    assert not said.findings
+    assert said.reason == "kernel names and grids are those of the recorded GPU"
+    assert "predicted, not recorded: H100 SXM ·" in drawn.text().replace("\xa0", " ")
+    slower = t.what_if(faster(k=0.5)).timeline()
+    assert perfmagic.explain(slower.trace, "tensor_cores").findings
 
 
 def test_a_difference_within_the_interval_leaves_open_which_is_faster() -> None:
