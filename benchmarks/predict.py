@@ -1,6 +1,6 @@
 """How well kernels are predicted on GPUs, and the parameters of that prediction.
 
-    python benchmarks/predict.py                     left-out records of tests/data/kernel_rows.json.gz
+    python benchmarks/predict.py                     left-out records of tests/data/kernel_rows.json.xz
     python benchmarks/predict.py --folder FOLDER     t.what_if(on(…)) for each trace with shapes beside its twin
     python benchmarks/predict.py --fit ROWS          write perfmagic/analysis/predict/parameters.json
     python benchmarks/predict.py --collect FOLDER --rows ROWS     rows from traces named DEVICE_MODEL.json.gz
@@ -10,8 +10,8 @@ scales the recorded time of each kernel by the ratio of two predictions, with ne
 """
 
 import argparse
-import gzip
 import json
+import lzma
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +38,7 @@ from perfmagic.trace.columns import Int64
 from perfmagic.trace.model import DeviceInfo, Trace
 
 ROOT = Path(__file__).resolve().parents[1]
-ROWS = ROOT / "tests/data/kernel_rows.json.gz"
+ROWS = ROOT / "tests/data/kernel_rows.json.xz"
 PARAMETERS = Path(kernels.__file__).with_name("parameters.json")
 SOURCE = "26 public recordings: tests/data/traces/PROVENANCE.md, kernel_rows"
 # The prior's strength in squared logarithms, of parameters and of a family's factors; above which logarithm of an error
@@ -79,7 +79,7 @@ class Record:
 def read(path: Path) -> list[Record]:
     """The records of a file of rows."""
     records = []
-    for record in json.loads(gzip.decompress(path.read_bytes())):
+    for record in json.loads(lzma.decompress(path.read_bytes())):
         rows = []
         for operator, shapes, dtypes, values, kernel, n, ns in record["rows"]:
             call = call_of(operator, Inputs.read(shapes, dtypes, values), kernel)
@@ -307,7 +307,7 @@ def main() -> None:
 
 def write_rows(path: Path, records: list[dict[str, object]]) -> None:
     """Write rows so that equal ones make an equal file."""
-    path.write_bytes(gzip.compress(json.dumps(records, separators=(",", ":")).encode(), 9, mtime=0))
+    path.write_bytes(lzma.compress(json.dumps(records, separators=(",", ":")).encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
 if __name__ == "__main__":
