@@ -119,18 +119,6 @@ def describe_pieces(facts: Facts, *, late: bool = False) -> tuple[str, str]:
     return chained("{a}; {b}", (pieces, few)), ""
 
 
-def between_collectives(facts: Facts) -> Intervals:
-    """When the device waited for Python from one collective's launch to the next, and only copies lay between them."""
-    ops, launched_ns = facts.trace.ops, facts.trace.launch_start_ns()
-    kinds = op_classes(facts.trace, facts.comm_names)
-    here = (ops.device == facts.device) & (ops.launch != NONE)
-    collective = np.sort(launched_ns[here & (kinds == OpClass.COMMUNICATION)])
-    others = np.sort(launched_ns[here & (ops.kind == OpKind.KERNEL) & (kinds != OpClass.COMMUNICATION)])
-    next_to = np.diff(np.searchsorted(others, collective)) == 0
-    between = union(collective[:-1][next_to], collective[1:][next_to])
-    return intersect(between, facts.cell_time.waited_for_host)
-
-
 # The findings "exposed communication" and "exposed copies", and their sentences.
 
 KNOWN_FRAC = 0.9  # of compute kernels: with fewer known launches, whether any was queued is not known
@@ -222,7 +210,7 @@ def _exposed(
 def _late_in_pieces(facts: Facts, n_collectives: int) -> bool:
     """Whether each step has many collectives, and the device waits long for Python to launch one after the other."""
     many = n_collectives >= MANY * max(1, sum(step.n_ops > 0 for step in facts.steps))
-    return many and total_ns(between_collectives(facts)) >= EXPOSED_FRAC * facts.breakdown.extent_ns
+    return many and total_ns(facts.between_collectives) >= EXPOSED_FRAC * facts.breakdown.extent_ns
 
 
 def _pieces_headline(facts: Facts, rows: Int64) -> str:

@@ -40,7 +40,7 @@ from perfmagic.base.numerics.intervals import (
     total_ns,
     union,
 )
-from perfmagic.trace.columns import NONE, Bool, Int64
+from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, copy_direction, is_pageable, op_classes
 from perfmagic.trace.once import once_per_trace
@@ -293,6 +293,18 @@ class Facts:
         launch = trace.ops.launch[gaps.op[gap]]
         known = launch != NONE
         return python_was(trace, trace.calls.thread[launch[known]], where[known])
+
+    @cached_property
+    def between_collectives(self) -> Intervals:
+        """When the device waited for Python from one collective's launch to the next, with only copies between them."""
+        ops, launched_ns = self.trace.ops, self.trace.launch_start_ns()
+        kinds = op_classes(self.trace, self.comm_names)
+        here = (ops.device == self.device) & (ops.launch != NONE)
+        collective = np.sort(launched_ns[here & (kinds == OpClass.COMMUNICATION)])
+        others = np.sort(launched_ns[here & (ops.kind == OpKind.KERNEL) & (kinds != OpClass.COMMUNICATION)])
+        next_to = np.diff(np.searchsorted(others, collective)) == 0
+        between = union(collective[:-1][next_to], collective[1:][next_to])
+        return intersect(between, self.cell_time.waited_for_host)
 
     @cached_property
     def streams(self) -> Rows[StreamStat]:

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from perfmagic.analysis.findings.catalogue import action
-from perfmagic.analysis.findings.communication import between_collectives
 from perfmagic.analysis.findings.facts import THE_CELL, Facts, indexing_calls, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few
 from perfmagic.analysis.replay.changes.change import COPIES, Change
@@ -255,7 +254,7 @@ def _keep_indices(facts: Facts) -> Change:
 
 
 def _in_one_buffer(facts: Facts) -> Change:
-    return WithoutPython(phrase("with one collective for many"), between_collectives(facts), bound=True)
+    return WithoutPython(phrase("with one collective for many"), facts.between_collectives, bound=True)
 
 
 _BY_ACTION: dict[str, Callable[[Facts], Change]] = {
