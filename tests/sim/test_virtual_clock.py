@@ -385,6 +385,18 @@ def test_a_benchmark_reads_the_clock_of_the_device() -> None:
         perfmagic.bench(lambda: sum(range(100)))
 
 
+@pytest.mark.parametrize("measure", [perfmagic.bench, perfmagic.syncbench])
+def test_the_clock_may_not_change_during_a_measurement(measure: Any) -> None:
+    a = torch.ones(8, 8, device="sim")
+    for clock, other in (("virtual", "real"), ("real", "virtual")):
+        sim.load(clock=clock)
+        with pytest.raises(CaptureError, match="the clock changed"):
+            measure(lambda other=other: (perfmagic.device(clock=other), a @ a))
+        sim.load(clock=clock)
+        with pytest.raises(CaptureError, match="the clock changed"), perfmagic.Benchmark():
+            perfmagic.device("cpu" if other == "real" else "sim", clock=other)
+
+
 def test_what_has_no_virtual_time_is_refused() -> None:
     with pytest.raises(OptionError, match="clock 'fast' is not known"):
         perfmagic.device("sim", clock="fast")
