@@ -268,6 +268,11 @@ def test_threads_that_launch_together_lose_nothing() -> None:
     assert total.item() == 600
 
 
+def test_the_cpu_is_asked_for_on_the_real_clock() -> None:
+    assert perfmagic.device("cpu", clock="real").type == "cpu"
+    assert virtual_clock() is None
+
+
 def test_memory_runs_out_as_on_threads() -> None:
     sim.load(memory_bytes=2**20)
     try:
