@@ -273,6 +273,16 @@ def test_the_cpu_is_asked_for_on_the_real_clock() -> None:
     assert virtual_clock() is None
 
 
+def test_events_of_two_clocks_have_no_time_between_them() -> None:
+    first, last = (torch.sim.Event(enable_timing=True) for _ in range(2))
+    first.record()
+    sim.load(clock="real")
+    last.record()
+    last.synchronize()
+    with pytest.raises(DeviceError, match="real clock, the other of the virtual"):
+        first.elapsed_time(last)
+
+
 def test_memory_runs_out_as_on_threads() -> None:
     sim.load(memory_bytes=2**20)
     try:
