@@ -32,7 +32,7 @@ def unix_offset_ns() -> int:
 class HostClock:
     """Virtual host time in unix ns: it stands still unless somebody moves it on, from any thread.
 
-    moving: held by the thread that moves it.
+    moving: held by the thread that moves it, and by one that launches or changes the clock of the process.
     read_ns: a function in C, as interrupts in Python code that ends an object are swallowed (perfmagic.sim.blocks).
     """
 
@@ -54,7 +54,7 @@ class HostClock:
 
 
 START_NS = 946_684_800 * 10**9  # 2000-01-01, so that nobody takes a virtual time for the time of day
-_host = HostClock(START_NS)
+HOST = HostClock(START_NS)
 VIRTUAL: list[HostClock] = []  # the clock, while the process keeps virtual time; a look at it is no call
 
 
@@ -65,7 +65,7 @@ def virtual_clock() -> HostClock | None:
 
 def keep_virtual_time(wanted: bool) -> None:
     """Keep virtual or real time from now on. Virtual time goes on where it stopped."""
-    VIRTUAL[:] = [_host] if wanted else []
+    VIRTUAL[:] = [HOST] if wanted else []
 
 
 def reader() -> Callable[[], int]:
@@ -99,6 +99,11 @@ def thread_reader() -> Callable[[], int]:
 OFFSET_NS = unix_offset_ns()
 
 
+def real_ns() -> int:
+    """Unix time in ns that never steps back: perf_counter_ns plus an offset taken once."""
+    return time.perf_counter_ns() + OFFSET_NS
+
+
 def now_ns() -> int:
-    """Unix time in ns that never steps back: perf_counter_ns plus an offset taken once, or virtual time."""
-    return VIRTUAL[0].read_ns() if VIRTUAL else time.perf_counter_ns() + OFFSET_NS
+    """The time of real_ns(), or virtual time."""
+    return VIRTUAL[0].read_ns() if VIRTUAL else real_ns()

@@ -24,7 +24,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from perfmagic.base.clock import virtual_clock
+from perfmagic.base.clock import HOST, virtual_clock
 from perfmagic.base.errors import DeviceError, TorchMissingError
 from perfmagic.base.kinds import CallKind
 from perfmagic.sim import groups
@@ -200,24 +200,27 @@ def rebuild(t: Any, requires_grad: bool, extra: dict[str, Any], index: int) -> A
 
 
 def _keep_clock(clock: str) -> None:
-    """Refused while something is recorded, or ranks are connected: their times would be of two clocks."""
-    import torch
+    """Keep "real" or "virtual" time from now on, when all that is queued is done."""
+    from perfmagic.sim import virtual
 
     is_virtual = clock == "virtual"
-    if is_virtual == (virtual_clock() is not None):
-        return
+    with HOST.moving:  # nobody launches meanwhile
+        if is_virtual != (virtual_clock() is not None):
+            _check_clock_may_change()
+            synchronize()
+            _paces.clear()
+        virtual.keep_time(virtual=is_virtual)
+
+
+def _check_clock_may_change() -> None:
+    """Raises DeviceError while something is recorded, or ranks are connected: their times would be of two clocks."""
+    import torch
+
     if LOG.depth:
         raise DeviceError("the clock cannot change while something is recorded", hint="choose it in a cell before")
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         message = "several processes have no common virtual clock"
         raise DeviceError(message, hint='perfmagic.device() without clock="virtual" in ranks')
-    synchronize()
-    from perfmagic.sim import virtual
-
-    virtual.keep_time(virtual=is_virtual)
-    _paces.clear()
-    for device in _loaded_device().all_devices():
-        device.take_clock()
 
 
 def _loaded_device() -> Any:

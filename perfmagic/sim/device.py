@@ -12,12 +12,13 @@ from typing import Any
 
 import torch
 
+from perfmagic.base.clock import virtual_clock
 from perfmagic.base.errors import CommunicationError, DeviceError
 from perfmagic.sim import virtual
 from perfmagic.sim.log import LOG
 from perfmagic.sim.memory import Memory
 from perfmagic.sim.pace import PaceFunction, describe
-from perfmagic.sim.queues import Job, Lane, first_line
+from perfmagic.sim.queues import AtOnce, Job, Lane, first_line
 
 NAME = "sim"
 FIRST_DEVICES = 2  # what two devices at once need; perfmagic.devices(n) makes more
@@ -34,18 +35,12 @@ class SimDevice:
         self.lanes: dict[int, Lane] = {}
         self.stream_turns = itertools.count()
         self.pace: PaceFunction | None = None
-        self.at_once = virtual.at_once()
+        self.at_once: AtOnce = virtual.run
         self.engines_ns: dict[str, int] = {}  # on a virtual clock: until when an op takes all of one
         self.errors: deque[tuple[str, BaseException]] = deque()
         self.host_seen: dict[Lane, int] = {}  # up to which launch of a stream the host has waited
         self.closing = threading.Event()
         self.memory = Memory(index)
-
-    def take_clock(self) -> None:
-        """Work by the clock that the process keeps now, when all is done by the one before."""
-        for lane in list(self.lanes.values()):
-            lane.drop_done()
-        self.at_once = virtual.at_once()
 
     @property
     def in_flight(self) -> int:
@@ -60,7 +55,7 @@ class SimDevice:
     @property
     def pace_description(self) -> str:
         """The pace in words ("paced: matmul ≥ 3 ms, copies 12 GB/s"), empty if there is none on the real clock."""
-        return describe(self.pace, virtual=self.at_once is not None)
+        return describe(self.pace, virtual=virtual_clock() is not None)
 
     def host_saw(self, lane: Lane, correlation: int) -> None:
         """The host knows that a stream has done everything up to a launch."""

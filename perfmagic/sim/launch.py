@@ -12,7 +12,7 @@ from perfmagic.sim.log import LOG
 from perfmagic.sim.queues import Body, Job, Lane, next_correlation
 from perfmagic.sim.streams import Event, Stream
 from perfmagic.sim.tensor import Buffer, Ref
-from perfmagic.sim.virtual import spend, waited_until
+from perfmagic.sim.virtual import spend, waited
 
 
 def launch_lane(device_index: int, refs: Sequence[Ref]) -> tuple[Lane, bool]:
@@ -66,8 +66,12 @@ def queue_op(
     job.least_s = least_s if least_s is not None else (pace(name, kind, size_bytes) if pace else 0.0)
     _order(job, lane, reads, writes)
     lane.commit(job, reads, writes)
-    if hold_s and not waited_until(start_ns + round(hold_s * 1e9)):
-        lane.device.closing.wait(max(0.0, hold_s - (now_ns() - start_ns) / 1e9))
+    if hold_s:
+        hold_ns = round(hold_s * 1e9)
+        # no longer than that also where the clock has changed since the call began
+        rest_ns = min(hold_ns, max(0, start_ns + hold_ns - now_ns()))
+        if not waited(rest_ns):
+            lane.device.closing.wait(rest_ns / 1e9)
     if LOG.recording:
         LOG.add_call(start_ns, now_ns(), CallKind.LAUNCH, call, job.correlation)
         LOG.add_node(job.correlation, start_ns, *torch_private.autograd_numbers())

@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import chain, repeat
 from operator import attrgetter
 from queue import SimpleQueue
@@ -13,7 +14,7 @@ from typing import Any, Protocol
 
 import torch
 
-from perfmagic.base.clock import now_ns, virtual_clock
+from perfmagic.base.clock import HOST, VIRTUAL, now_ns, real_ns, virtual_clock
 from perfmagic.base.errors import CommunicationError, DeviceError
 from perfmagic.base.kinds import NONE, Hazard, OpKind
 from perfmagic.sim.log import LOG
@@ -45,7 +46,7 @@ class Owner(Protocol):
 
     index: int
     pace: PaceFunction | None
-    at_once: AtOnce | None
+    at_once: AtOnce
     engines_ns: dict[str, int]
     errors: deque[tuple[str, BaseException]]
     host_seen: dict[Lane, int]
@@ -155,23 +156,23 @@ class Lane:
 
         An interrupt either comes before the job is queued, and nothing has happened, or finds it queued in full.
         """
-        at_once = self.device.at_once
-        if at_once is not None:
-            at_once(self, job)
-        elif self.thread is None:
-            self._start()
-        elif len(self.jobs) > QUEUE_LAUNCHES:
+        if not VIRTUAL and len(self.jobs) > QUEUE_LAUNCHES:
             self._wait_for_space()
-        job.seen = dict(self.seen)
-        _through(
-            chain(
-                map((self.jobs if at_once is None else self.counted).append, (job,)),
-                map(dict.__setitem__, map(_readers, reads), repeat(self), repeat(job)),
-                map(setattr, writes, repeat("writer"), repeat(job)),
-                map(setattr, writes, repeat("readers"), map(dict, repeat(()))),
+        with HOST.moving:  # the clock changes before a launch or after it
+            if VIRTUAL:
+                self.device.at_once(self, job)
+            elif self.thread is None:
+                self._start()
+            job.seen = dict(self.seen)
+            _through(
+                chain(
+                    map((self.counted if VIRTUAL else self.jobs).append, (job,)),
+                    map(dict.__setitem__, map(_readers, reads), repeat(self), repeat(job)),
+                    map(setattr, writes, repeat("writer"), repeat(job)),
+                    map(setattr, writes, repeat("readers"), map(dict, repeat(()))),
+                )
             )
-        )
-        self.last_correlation = job.correlation
+            self.last_correlation = job.correlation
         self.wake()
 
     def unfinished(self) -> int:
@@ -181,8 +182,11 @@ class Lane:
 
     def drop_done(self) -> None:
         """Forget the jobs that are done by now on a virtual clock; a thread takes out its own."""
-        while self.counted and self.counted[0].done:
-            self.counted.popleft()
+        if not self.counted:
+            return
+        with HOST.moving:
+            while self.counted and self.counted[0].done:
+                self.counted.popleft()
 
     def wake(self) -> None:
         """Ring the thread if it sleeps. Every wait does so too, for a launch that was interrupted before it could."""
@@ -195,11 +199,9 @@ class Lane:
 
     def drain(self) -> None:
         """Block this thread until all that is queued now is done."""
-        try:
-            last = (self.counted or self.jobs)[-1]
-        except IndexError:
-            return
-        last.wait()
+        for jobs in (self.counted, self.jobs):
+            with suppress(IndexError):
+                jobs[-1].wait()
 
     def _wait_for_space(self) -> None:
         while len(self.jobs) > QUEUE_LAUNCHES:
@@ -262,15 +264,15 @@ class Lane:
 
     def _run(self, job: Job) -> None:
         __tracebackhide__ = True
-        start_ns = now_ns()
+        start_ns = real_ns()
         executed = not job.direct
         try:
             if job.body is not None:
                 job.body()
             executed = True
             if job.least_s and LOG.recording:
-                LOG.add_paced(job.name, round(job.least_s * 1e9), now_ns() - start_ns)
-            rest_s = job.least_s - (now_ns() - start_ns) / 1e9
+                LOG.add_paced(job.name, round(job.least_s * 1e9), real_ns() - start_ns)
+            rest_s = job.least_s - (real_ns() - start_ns) / 1e9
             if rest_s > 0:
                 self.device.closing.wait(rest_s)
         except CommunicationError:
@@ -278,7 +280,7 @@ class Lane:
             LOG.give_up(job.correlation)
             raise
         finally:
-            job.done_ns = now_ns()
+            job.done_ns = real_ns()
             # what only found out that its arguments do not fit would not have been launched on a real device
             if job.kind is not None and executed and LOG.recording:
                 LOG.add_op(

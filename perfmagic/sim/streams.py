@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from perfmagic.base.clock import now_ns
+from perfmagic.base.errors import DeviceError
 from perfmagic.base.kinds import CallKind
 from perfmagic.sim import device as devices
 from perfmagic.sim.log import LOG
@@ -213,6 +214,8 @@ class Event:
             raise RuntimeError("elapsed_time needs two events that were recorded")
         if not (first.done and last.done):
             raise RuntimeError("the device has not reached both events yet; synchronize() first")
+        if bool(first.until_ns) != bool(last.until_ns):
+            raise DeviceError("one of the two events is of the real clock, the other of the virtual one")
         return (last.done_ns - first.done_ns) / 1e6
 
     def __repr__(self) -> str:

@@ -5,16 +5,17 @@ No thread works and nothing sleeps. The host's time is counted, so that it comes
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
 
-from perfmagic.base.clock import keep_virtual_time, virtual_clock
+from perfmagic.base.clock import HOST, keep_virtual_time, virtual_clock
 from perfmagic.base.kinds import OpKind
 from perfmagic.sim import torch_private
 from perfmagic.sim.log import LOG
 from perfmagic.sim.pace import Pace, PaceFunction
-from perfmagic.sim.queues import QUEUE_LAUNCHES, AtOnce, Body, Job, Lane, NotComputedError
+from perfmagic.sim.queues import QUEUE_LAUNCHES, Body, Job, Lane, NotComputedError
 
 # What the host needs, in ns. An assumption, and no measurement: a fast host, without a profiler. Thirty public records
 # of GPUs have 15 to 107 µs between launches, all with a profiler.
@@ -37,29 +38,26 @@ def spend(what: str) -> None:
         clock.advance(HOST_NS[what])
 
 
-def waited_until(ns: int) -> bool:
-    """Hold the host until an instant of the virtual clock; False on the real one."""
+def waited(ns: int) -> bool:
+    """Hold the host for so long on the virtual clock; False on the real one."""
     clock = virtual_clock()
     if clock is not None:
-        clock.wait_until(ns)
+        clock.advance(ns)
     return clock is not None
-
-
-def at_once() -> AtOnce | None:
-    """What runs the jobs of a device where they are committed; None on the real clock, where threads do."""
-    return None if virtual_clock() is None else _run
 
 
 _hooks: list[Any] = []  # torch's handle of the one that counts calls of modules
 
 
 def keep_time(*, virtual: bool) -> None:
-    """Keep virtual or real time from now on, when nothing is queued."""
-    keep_virtual_time(virtual)
+    """Keep virtual or real time from now on, when nothing is queued. Mends what an interrupt left behind."""
+    _set_threads_back()
     while _hooks:
-        _hooks.pop().remove()
+        _hooks[-1].remove()
+        _hooks.pop()
     if virtual:
         _hooks.append(torch.nn.modules.module.register_module_forward_pre_hook(_count_module))
+    keep_virtual_time(virtual)
 
 
 def _count_module(_module: Any, inputs: tuple[Any, ...]) -> None:
@@ -67,37 +65,34 @@ def _count_module(_module: Any, inputs: tuple[Any, ...]) -> None:
         spend("module")
 
 
-def _run(lane: Lane, job: Job) -> None:
-    """Run a job, and set when it is done.
+def run(lane: Lane, job: Job) -> None:
+    """Run a job, and set when it is done; the caller holds HOST.moving, so that threads run one op at a time.
 
     It begins after what its stream had before, and after the jobs it waits for. A full queue holds the host.
     Raises an interrupt, which strikes the line that launched; what else fails is kept for the host's next wait.
     """
     __tracebackhide__ = True
-    clock = virtual_clock()
-    assert clock is not None
-    with clock.moving:  # threads that launch together run one op at a time, as a stream would
-        lane.drop_done()
-        while len(lane.counted) > QUEUE_LAUNCHES:
-            lane.counted.popleft().wait()
-        is_op = job.kind is not None
-        launched_ns = clock.advance(HOST_NS["launch" if is_op else "event"])
-        takes_ns, engine = _time_of(job, lane.device.pace) if is_op else (0, "")
-        free_ns = lane.device.engines_ns
-        ready_ns = max(launched_ns + LATENCY_NS, lane.tail_ns, *(earlier.until_ns for earlier in job.after))
-        start_ns = max(ready_ns, free_ns.get(engine, 0))
-        lane.tail_ns = job.until_ns = job.done_ns = start_ns + takes_ns
-        if engine:
-            free_ns[engine] = job.done_ns
-        try:
-            _compute(job)
-        finally:
-            job.finish()
-        if job.kind is not None and LOG.recording and (job.error is None or not job.direct):
-            LOG.add_op(
-                start_ns, job.done_ns, job.kind, lane.device.index, lane.stream_id,
-                job.name, job.correlation, job.size_bytes, raced=job.raced,
-            )  # fmt: skip
+    lane.drop_done()
+    while len(lane.counted) > QUEUE_LAUNCHES:
+        lane.counted.popleft().wait()
+    is_op = job.kind is not None
+    launched_ns = HOST.advance(HOST_NS["launch" if is_op else "event"])
+    takes_ns, engine = _time_of(job, lane.device.pace) if is_op else (0, "")
+    free_ns = lane.device.engines_ns
+    ready_ns = max(launched_ns + LATENCY_NS, lane.tail_ns, *(earlier.until_ns for earlier in job.after))
+    start_ns = max(ready_ns, free_ns.get(engine, 0))
+    lane.tail_ns = job.until_ns = job.done_ns = start_ns + takes_ns
+    if engine:
+        free_ns[engine] = job.done_ns
+    try:
+        _compute(job)
+    finally:
+        job.finish()
+    if job.kind is not None and LOG.recording and (job.error is None or not job.direct):
+        LOG.add_op(
+            start_ns, job.done_ns, job.kind, lane.device.index, lane.stream_id,
+            job.name, job.correlation, job.size_bytes, raced=job.raced,
+        )  # fmt: skip
 
 
 def _time_of(job: Job, pace: PaceFunction | None) -> tuple[int, str]:
@@ -132,10 +127,12 @@ def _compute(job: Job) -> None:
 def _as_in_a_stream(body: Body) -> None:
     """Run it as a stream's thread would, so that results are the same bit for bit: one core, no modes, no gradients."""
     __tracebackhide__ = True
+    _set_threads_back()
     threads = torch.get_num_threads()
-    if threads != 1:
-        torch.set_num_threads(1)
     try:
+        if threads != 1:
+            _threads.before = threads
+            torch.set_num_threads(1)
         with torch_private.without_modes(), torch.inference_mode():
             if torch.is_autocast_enabled("cpu"):
                 with torch.autocast("cpu", enabled=False):
@@ -143,5 +140,19 @@ def _as_in_a_stream(body: Body) -> None:
             else:
                 body()
     finally:
-        if threads != 1:
-            torch.set_num_threads(threads)
+        _set_threads_back()
+
+
+class _Threads(threading.local):
+    """How many threads torch had before an op set 1; 0 while no op runs, unless one was interrupted."""
+
+    before = 0
+
+
+_threads = _Threads()
+
+
+def _set_threads_back() -> None:
+    if _threads.before:
+        torch.set_num_threads(_threads.before)
+        _threads.before = 0

@@ -14,9 +14,10 @@ torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 
 import perfmagic  # noqa: E402 - after the skip
 from perfmagic import sim  # noqa: E402
-from perfmagic.base.clock import now_ns, virtual_clock  # noqa: E402
+from perfmagic.base.clock import START_NS, now_ns, virtual_clock  # noqa: E402
 from perfmagic.base.errors import CaptureError, DeviceError, OptionError  # noqa: E402
 from perfmagic.changes import faster  # noqa: E402
+from perfmagic.sim import virtual  # noqa: E402
 from perfmagic.sim.queues import QUEUE_LAUNCHES  # noqa: E402
 from perfmagic.sim.virtual import HOST_NS, LATENCY_NS, OP_NS  # noqa: E402
 from tests.sim_gate import in_flight  # noqa: E402
@@ -95,7 +96,7 @@ def test_item_waits_for_what_it_reads() -> None:
     a.fill_(3)
     assert now_ns() - begin_ns == OPERATOR_NS
     assert a.item() == 3
-    assert now_ns() - begin_ns == OPERATOR_NS + LATENCY_NS + 5_000 * US + 8 + HOST_NS["wait"]
+    assert now_ns() - begin_ns == OPERATOR_NS + LATENCY_NS + 5_000 * US + OP_NS + HOST_NS["wait"]
 
 
 def test_streams_overlap_and_events_order_them() -> None:
@@ -128,6 +129,52 @@ def test_an_op_waits_for_memory_of_another_stream_and_the_race_is_noted() -> Non
     (_, first_ns), (second_ns, _) = ops_of(trace)
     assert second_ns == first_ns
     assert len(trace.meta.races) == 1
+
+
+def _span_ns(launches: Any) -> int:
+    """From the beginning of the first op until the end of the last."""
+    ops = ops_of(recorded(launches))
+    return max(end for _, end in ops) - min(start for start, _ in ops)
+
+
+@pytest.mark.parametrize(("pace", "turns"), [("matmul=1GFLOP/s", 8), ("kernels=1GB/s", 8), ("matmul=1ms", 1)])
+def test_ops_timed_by_a_rate_take_turns_on_the_device_and_others_overlap(pace: str, turns: int) -> None:
+    a = torch.ones(80, 80, device="sim")
+    streams = [torch.sim.Stream() for _ in range(8)]
+
+    def products(streams: list[Any]) -> None:
+        for stream in streams:
+            with torch.sim.stream(stream):
+                a @ a
+
+    sim.set_pace(pace)
+    one_ns = _span_ns(lambda: products(streams[:1]))
+    in_turn_ns = _span_ns(lambda: products(streams[:1] * 8))
+    # of ops that overlap, the last begins seven launches after the first
+    assert _span_ns(lambda: products(streams)) == (in_turn_ns if turns == 8 else one_ns + 7 * OPERATOR_NS)
+    assert turns == 1 or in_turn_ns == 8 * one_ns
+
+
+def test_copies_of_one_direction_take_turns_on_the_link() -> None:
+    sim.set_pace("copies=1GB/s")
+    host, back = (torch.ones(250_000).pin_memory() for _ in range(2))  # 1 ms each
+    there = [torch.ones(250_000, device="sim") for _ in range(2)]
+
+    def copies(ways: str) -> None:
+        for i, way in enumerate(ways):
+            with torch.sim.stream(torch.sim.Stream()):
+                target, source = (there[i], host) if way == "h" else (back, there[i])
+                target.copy_(source, non_blocking=True)
+
+    sim.synchronize()
+    assert _span_ns(lambda: copies("hh")) == 2_000 * US
+    assert _span_ns(lambda: copies("hd")) == 1_000 * US + OPERATOR_NS
+
+
+def test_a_rate_makes_no_op_shorter_than_the_smallest_kernel() -> None:
+    sim.set_pace("kernels=2TB/s")
+    a = torch.ones(200, device="sim")
+    assert _span_ns(lambda: a + 1) == OP_NS
 
 
 @pytest.mark.parametrize("pinned", [True, False])
@@ -268,6 +315,83 @@ def test_threads_that_launch_together_lose_nothing() -> None:
     assert total.item() == 600
 
 
+@pytest.mark.slow
+def test_the_clock_changes_under_a_thread_that_launches() -> None:
+    sim.set_pace("kernels=100us")
+    x, sums, over = torch.ones(8, 8, device="sim"), [], threading.Event()
+
+    def launch() -> None:
+        while not over.is_set():
+            sums.append((x @ x.T).sum().item())
+
+    thread = threading.Thread(target=launch, daemon=True)
+    thread.start()
+    for _ in range(100):
+        for clock in ("real", "virtual"):
+            sim.load(clock=clock)
+    over.set()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert set(sums) == {512.0}
+    assert now_ns() < START_NS + 3_600 * 10**9  # virtual time took over nothing of real time
+
+
+def test_an_interrupt_leaves_no_op_to_one_thread_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.set_num_threads(2)
+    a = torch.ones(4, device="sim")
+    set_threads, given = torch.set_num_threads, []
+
+    def interrupted(n: int) -> None:
+        given.append(n)
+        if len(given) == 2:  # the op is over, and the number is to be set back
+            raise KeyboardInterrupt
+        set_threads(n)
+
+    monkeypatch.setattr(torch, "set_num_threads", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        a + 1
+    assert torch.get_num_threads() == 1
+    a + 1
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("struck", ["keep_virtual_time", "_set_threads_back"])
+def test_a_change_of_the_clock_that_was_interrupted_is_made_by_the_next_call(
+    struck: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity, a = torch.nn.Identity(), torch.ones(2, device="sim")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for clock in ("real", "virtual"):
+        with monkeypatch.context() as patched:
+            patched.setattr(virtual, struck, interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                sim.load(clock=clock)
+        assert (a + 1).sum().item() == 4
+        sim.load(clock=clock)
+        assert (virtual_clock() is None) == (clock == "real")
+    begin_ns = now_ns()
+    identity(a)
+    assert now_ns() - begin_ns == HOST_NS["module"]
+
+
+def test_the_cpu_is_asked_for_on_the_real_clock() -> None:
+    assert perfmagic.device("cpu", clock="real").type == "cpu"
+    assert virtual_clock() is None
+
+
+def test_events_of_two_clocks_have_no_time_between_them() -> None:
+    first, last = (torch.sim.Event(enable_timing=True) for _ in range(2))
+    first.record()
+    sim.load(clock="real")
+    last.record()
+    last.synchronize()
+    with pytest.raises(DeviceError, match="real clock, the other of the virtual"):
+        first.elapsed_time(last)
+
+
 def test_memory_runs_out_as_on_threads() -> None:
     sim.load(memory_bytes=2**20)
     try:
@@ -383,6 +507,18 @@ def test_a_benchmark_reads_the_clock_of_the_device() -> None:
     assert "virtual clock" in result.text()
     with pytest.raises(CaptureError, match="only the simulated device's work takes time"):
         perfmagic.bench(lambda: sum(range(100)))
+
+
+@pytest.mark.parametrize("measure", [perfmagic.bench, perfmagic.syncbench])
+def test_the_clock_may_not_change_during_a_measurement(measure: Any) -> None:
+    a = torch.ones(8, 8, device="sim")
+    for clock, other in (("virtual", "real"), ("real", "virtual")):
+        sim.load(clock=clock)
+        with pytest.raises(CaptureError, match="the clock changed"):
+            measure(lambda other=other: (perfmagic.device(clock=other), a @ a))
+        sim.load(clock=clock)
+        with pytest.raises(CaptureError, match="the clock changed"), perfmagic.Benchmark():
+            perfmagic.device("cpu" if other == "real" else "sim", clock=other)
 
 
 def test_what_has_no_virtual_time_is_refused() -> None:

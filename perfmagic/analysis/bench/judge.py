@@ -7,6 +7,7 @@ reason names what is missing and what would help. Source: docs/measuring.md, "Co
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -225,7 +226,9 @@ def _of_interleaved(baseline: BenchSummary, other: BenchSummary, quantity: str) 
     else:
         verdict, why = _interleaved_verdict(baseline, samples, interval)
     note = ""
-    if interval and second.median_s and not interval[0] <= first.median_s / second.median_s <= interval[1]:
+    near = 1 + 1e-9  # where all samples are equal the interval is a point, off by what floats round
+    low, high = (interval[0] / near, interval[1] * near) if interval else (0.0, math.inf)
+    if second.median_s and not low <= first.median_s / second.median_s <= high:
         note = phrase(
             "both changed during the run: the ratio comes from neighbouring samples, not from the two medians"
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from perfmagic.base import units
 from perfmagic.base.clock import reader, virtual_clock
+from perfmagic.base.errors import CaptureError
 from perfmagic.capture.devices.backends import Backend, active_backends
 from perfmagic.trace.host_limits import shared_cores
 from perfmagic.trace.model import DeviceInfo
@@ -49,6 +50,7 @@ class Benchmark:
             backend.synchronize()
         self.done_s = self._since_s()
         if failed is None:
+            refuse_changed_clock(self._read_ns)
             for line in self._lines(backends):
                 print(line)  # noqa: T201 - its purpose
 
@@ -80,6 +82,13 @@ class Benchmark:
     def _unreported(self, backend: Backend) -> bool:
         """Whether nobody knows if the block used a device: it was in use before, and reports nothing."""
         return backend.progress() is None and backend.kind in (kind for kind, _ in self._queued)
+
+
+def refuse_changed_clock(begun: Callable[[], int]) -> None:
+    """Raise CaptureError where the clock is no longer the one that a measurement began with.  begun: its reader()."""
+    if reader() != begun:
+        message = "the clock changed between real and virtual time during the measurement"
+        raise CaptureError(message, hint="call perfmagic.device(clock=…) before it")
 
 
 def _infos(backends: Sequence[Backend]) -> list[DeviceInfo]:

@@ -27,10 +27,11 @@ from typing import Any
 
 import numpy as np
 
-from perfmagic.base.clock import virtual_clock
+from perfmagic.base.clock import reader, virtual_clock
 from perfmagic.base.errors import CaptureError
 from perfmagic.base.numerics.stats import relative_half_width
 from perfmagic.base.units import NBSP, duration_s, percent_known, plural
+from perfmagic.capture.bench.block import refuse_changed_clock
 from perfmagic.capture.bench.device_passes import DevicePasses
 from perfmagic.capture.bench.device_use import Devices, DeviceUse
 from perfmagic.capture.bench.quiet import Quiet
@@ -146,6 +147,7 @@ class Phases:
 
     def __init__(self, plan: Plan, host: Host, *, on_sample: Callable[[], None] | None = None) -> None:
         self.plan, self.host = plan, host
+        self._reader = reader()  # that of the host, unless a test brings its own
         self.notes, self.outcome = Notes(), Outcome()
         self.use = DeviceUse(Devices(host.backends))
         watch = Stopwatch(host.clock_ns, self.use.devices)
@@ -187,7 +189,8 @@ class Phases:
             self.sampler.note_what_fits(self.notes, work.bytes, device_works=self.use.works)
 
     def _check_clock(self) -> None:
-        """Raise CaptureError for work that takes no virtual time; note that the clock is virtual."""
+        """Raise CaptureError for a body that changed the clock, or that takes no virtual time; note a virtual clock."""
+        refuse_changed_clock(self._reader)
         if virtual_clock() is None:
             return
         if not any(info.virtual for info in self.use.worked):
@@ -206,6 +209,7 @@ class Phases:
 
     def end_samples(self, stopped_by: str = "") -> None:
         """Note what is odd about the samples of a run.  stopped_by: what ended them, where it was not their rule."""
+        refuse_changed_clock(self._reader)
         sampling = self.sampling
         sampling.stopped_by = stopped_by or sampling.stopped_by
         if self.plan.synced and self.use.idle:

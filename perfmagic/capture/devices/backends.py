@@ -308,16 +308,14 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
     kind = _kind_meant(kind, clock)
     if _of_this_rank and kind in ("auto", _of_this_rank[0].type):
         return _device_of_this_rank(pace=pace, memory_bytes=memory_bytes, clock=clock)
-    if kind == "cpu":
-        return torch.device("cpu")
     has_cuda = torch.cuda.is_available()
     if kind == "cuda" and not has_cuda:
         message = f"cuda was asked for, but torch {torch.__version__} sees no CUDA device here"
         raise DeviceError(message, hint='perfmagic.device("sim") gives a simulated device that behaves like one')
-    if has_cuda and kind != "sim":
+    if kind == "cpu" or (has_cuda and kind != "sim"):
         if clock is not None and sim_loaded():
             importlib.import_module("perfmagic.sim").load(clock=clock)
-        return torch.device("cuda")
+        return torch.device("cpu" if kind == "cpu" else "cuda")
     importlib.import_module("perfmagic.sim").load(pace, memory_bytes=memory_bytes, clock=clock)
     importlib.import_module("perfmagic.sim").groups.register()
     return torch.device("sim", 0)

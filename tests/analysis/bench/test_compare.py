@@ -134,6 +134,12 @@ def test_a_change_of_three_percent_counts_as_the_same_between_separate_runs() ->
     assert compare(here, saved)[0].band_frac == BAND_SEPARATE
 
 
+def test_equal_samples_are_not_said_to_have_changed_during_the_run() -> None:
+    for first, second in ((3.1e-5, 7e-6), (1.1e-5, 1.3e-5), (2.3e-4, 1.7e-4)):
+        found = compare(*(result(np.full(20, s), str(s), round_id="1") for s in (first, second)))[0]
+        assert (found.note, found.ratio) == ("", pytest.approx(first / second))
+
+
 def test_bodies_are_interleaved_forth_and_back_until_the_verdict_is_clear() -> None:
     clock = Clock()
     specs = [BenchSpec(name="a", warmup=0), BenchSpec(name="b", warmup=0)]
