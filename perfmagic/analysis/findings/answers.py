@@ -112,6 +112,13 @@ def asked_of(trace: Trace, comm_names: str | None = None) -> list[Asked]:
     return [each for each in asked if each.answer.action not in ("", action("open_ranks"))]
 
 
+def _is_best_case(prediction: Prediction) -> bool:
+    """Whether a prediction is a bound, or less than half of what it wins is certain."""
+    # a replay's margin lies on both sides
+    unsure_ns = prediction.high_ns + prediction.low_ns - 2 * prediction.expected_ns
+    return prediction.at_most or 2 * unsure_ns > prediction.recorded_ns - prediction.expected_ns
+
+
 def _with_headline(nodes: Iterable[Node], above: Finding | None = None) -> Iterable[Finding]:
     """The findings that may become answers. The longest gap does not if the finding above it has a remedy."""
     for node in nodes:
@@ -170,7 +177,7 @@ def _as_answer(
         after_ns=prediction.expected_ns if prediction else None,
         low_ns=prediction.low_ns if prediction else None,
         high_ns=prediction.high_ns if prediction else None,
-        at_most=prediction is not None and prediction.at_most,
+        at_most=prediction is not None and _is_best_case(prediction),
         cost_ns=sum(costs) if costs else None,
         lines=tuple(lines),
         start_ns=min(finding.start_ns for finding in findings),

@@ -210,7 +210,8 @@ def _exposed(
 def _late_in_pieces(facts: Facts, n_collectives: int) -> bool:
     """Whether each step has many collectives, and the device waits long for Python to launch one after the other."""
     many = n_collectives >= MANY * max(1, sum(step.n_ops > 0 for step in facts.steps))
-    return many and total_ns(facts.between_collectives) >= EXPOSED_FRAC * facts.breakdown.extent_ns
+    waited = intersect(facts.between_collectives, facts.cell_time.waited_for_host)
+    return many and total_ns(waited) >= EXPOSED_FRAC * facts.breakdown.extent_ns
 
 
 def _pieces_headline(facts: Facts, rows: Int64) -> str:

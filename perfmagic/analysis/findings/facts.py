@@ -296,15 +296,14 @@ class Facts:
 
     @cached_property
     def between_collectives(self) -> Intervals:
-        """When the device waited for Python from one collective's launch to the next, with only copies between them."""
+        """From one collective's launch to that of the next, with only copies launched between them."""
         ops, launched_ns = self.trace.ops, self.trace.launch_start_ns()
         kinds = op_classes(self.trace, self.comm_names)
         here = (ops.device == self.device) & (ops.launch != NONE)
         collective = np.sort(launched_ns[here & (kinds == OpClass.COMMUNICATION)])
         others = np.sort(launched_ns[here & (ops.kind == OpKind.KERNEL) & (kinds != OpClass.COMMUNICATION)])
         next_to = np.diff(np.searchsorted(others, collective)) == 0
-        between = union(collective[:-1][next_to], collective[1:][next_to])
-        return intersect(between, self.cell_time.waited_for_host)
+        return union(collective[:-1][next_to], collective[1:][next_to])
 
     @cached_property
     def streams(self) -> Rows[StreamStat]:

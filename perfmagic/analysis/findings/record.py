@@ -8,7 +8,6 @@ from perfmagic.analysis.findings.advice import shortest_name
 from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import (
-    WHOLE_FRAC,
     Finding,
     Outcome,
     Silent,
@@ -280,6 +279,9 @@ def start_up(facts: Facts) -> Outcome:
     ]
 
 
+NEARLY_ALL_FRAC = 0.9  # of the time before the first op, in the function that an answer about all of it names
+
+
 def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
     """What Python did before the first op of a file, where that was not in calls into the driver."""
     begun_ns, first_ns = facts.trace.meta.start_ns, facts.first_queued_ns
@@ -288,7 +290,7 @@ def _prepared(facts: Facts, in_calls_ns: int) -> Outcome:
         return _too_little(facts, phrase("calls before the first op took"), in_calls_ns)
     # the answer is about all of this time: it names a function that held nearly all of it
     head = np.array([[begun_ns, first_ns]])
-    was = python_was(facts.trace, np.array([main_thread(facts.trace)]), head, WHOLE_FRAC)
+    was = python_was(facts.trace, np.array([main_thread(facts.trace)]), head, NEARLY_ALL_FRAC)
     loads = any("DataLoader" in name for name in was.names)
     name = phrase("the DataLoader") if loads else shortest_name(was)
     operator, _, frame = was.names
