@@ -26,10 +26,11 @@ export function button(
   return node;
 }
 
-/** A patch of colour. second: that of its lower half.  lost: hatched in red. */
+/** A patch of colour; of a wait hatched, in grey where the device is busy. second: that of its lower half. */
 export function swatch(token: string, cls = "pm-swatch", second = ""): HTMLElement {
   const node = el("i", cls);
   if (token === "wait") node.classList.add("pm-lost");
+  else if (token === "ink3") node.classList.add("pm-lost", "pm-grey");
   else
     node.style.background = second
       ? `linear-gradient(var(--pm-${token}) 50%, var(--pm-${second}) 50%)`

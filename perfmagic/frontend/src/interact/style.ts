@@ -95,6 +95,7 @@ export const STYLE = `
 .pm-key button{display:inline-flex;align-items:center}
 .pm-key button.pm-off{opacity:.45;text-decoration:line-through}
 .pm-swatch{display:inline-block;width:12px;height:9px;margin-right:5px;flex:none}
+.pm-grey{--pm-wait:var(--pm-ink3)}
 .pm-held{background:repeating-linear-gradient(135deg,var(--pm-matrix) 0 1px,transparent 1px 3.5px),color-mix(in srgb,var(--pm-comp) 22%,var(--pm-ground))}
 .pm-blocked{background:color-mix(in srgb,var(--pm-wait) 28%,var(--pm-ground))}
 .pm-beside{background:color-mix(in srgb,var(--pm-wait) 18%,var(--pm-ground))}
