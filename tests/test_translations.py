@@ -8,9 +8,22 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import read_mo
 
 from perfmagic.analysis.findings.catalogue import ACTION_CHARS, ACTIONS, DECIDES, HEADLINE_CHARS, HEADLINES
-from perfmagic.base.language import LOCALE
+from perfmagic.base.language import LOCALE, VARIABLE
 from perfmagic.base.terminal import columns
-from tests.translations import CODE, TERMS, TRANSLATED, po_file, read, templates, updated, written
+from perfmagic.view.timeline.answers import words_wire
+from tests.translations import (
+    CODE,
+    LIVE,
+    TERMS,
+    TRANSLATED,
+    live_templates,
+    live_words,
+    po_file,
+    read,
+    templates,
+    updated,
+    written,
+)
 
 # names that engineers do not translate; code is known by its marks
 NAMES = {
@@ -28,6 +41,11 @@ NAMES = {
         "nan",
         "inf",
         "timeline",
+        "PNG",
+        "Enter",
+        "Esc",
+        "F",
+        "N",
     ),
 }
 
@@ -86,3 +104,17 @@ def test_headlines_and_actions_are_as_short_as_in_english(language: str) -> None
             longest = re.sub(r"\{(?:time|total|n|share|host|device)\}", "999,999 ms", form)
             longest = re.sub(r"\{(?:name|call|what)\}", "x" * 16, longest)
             assert columns(longest) <= most, form
+
+
+def test_the_live_view_gets_each_of_its_labels(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert LIVE.read_text("utf-8") == live_words(), "python -m tests.translations"
+    known = texts(read(language))
+    monkeypatch.setenv(VARIABLE, language)
+    sent = words_wire()["words"]
+    for template in live_templates():
+        keys = (template,) if isinstance(template, str) else template
+        assert {sent[key] for key in keys} == {known[template][0]}
+    assert sent["device idle"] != "device idle"
+    assert sent["{n} ops"] != "{n} ops"
+    monkeypatch.setenv(VARIABLE, "en")
+    assert words_wire() == {}

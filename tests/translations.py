@@ -8,6 +8,7 @@ goes.
 
 import ast
 import io
+import json
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -37,6 +38,17 @@ from perfmagic.view.ranks.scaling import NOTE as CHANGE_NOTE
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
 from perfmagic.view.timeline.picture.frame import KEY_NAMES
 
+FRONTEND = LOCALE.parent / "frontend" / "src"
+LIVE = LOCALE.parent / "view" / "timeline" / "live_words.py"
+_TEXT = r'"((?:[^"\\]|\\.)+)"'
+# templates of the live view: alone, and of what is counted as one and as many
+SAID = re.compile(rf"\b(?:say|term|row|heading)\(\s*{_TEXT}")
+PLURAL = re.compile(rf'\bplural\([^"]*?, {_TEXT}(?:, {_TEXT})?\)')
+
+LIVE_HEAD = """\"\"\"What the live view says: python -m tests.translations lists it from perfmagic/frontend/src.\"\"\"
+# ruff: noqa: E501
+
+TEMPLATES: tuple[str | tuple[str, str], ...] = ("""
 CALLS = {"phrase": (0,), "say": (0,), "chained": (0,), "counted": (1, 2)}  # which arguments are templates
 DOOR = "from perfmagic.base.language import"  # a file without it has no such call
 TERMS = (  # headings and labels, which their writers look up
@@ -92,7 +104,7 @@ TERMS = (  # headings and labels, which their writers look up
 TRANSLATED = LANGUAGES[1:]
 # in a translation, what stays as it is
 CODE = re.compile(
-    r"[A-Za-z][\w.]*[_.(=\[]\S*|nvidia-smi -\w+|--device cpu|--\w+|\"sim\"|%%\w+|\(no name\)|with (?=torch)"
+    r"[A-Za-z][\w.]*[_.(=\[]\S*|nvidia-smi -\w+|--device cpu|--[\w-]+|\"sim\"|%%\w+|\(no name\)|with (?=torch)"
     r"|\.[a-z]+|</?b>"
 )
 Id = str | tuple[str, str]
@@ -116,7 +128,27 @@ def templates() -> tuple[Id, ...]:
         *OF_WHAT.values(),
         *map(without_number, list(DECIDES.values())[: list(DECIDES).index("failed")]),
     )
-    return tuple(dict.fromkeys((*tables, *called, *filter(None, TERMS))))
+    return tuple(dict.fromkeys((*tables, *called, *filter(None, TERMS), *live_templates())))
+
+
+@cache
+def live_templates() -> tuple[Id, ...]:
+    """What the live view says."""
+    texts = [path.read_text("utf-8") for path in sorted(FRONTEND.rglob("*.ts")) if path.parent.name != "lab"]
+    said = [template for text in texts for template in SAID.findall(text)]
+    plural = [(one, many or f"{one}s") for text in texts for one, many in PLURAL.findall(text)]
+    return (*sorted(set(said)), *sorted({(f"{{n}} {one}", f"{{n}} {many}") for one, many in plural}))
+
+
+def live_words() -> str:
+    """The source of the module that lists them."""
+    rows = [
+        f"    {json.dumps(one, ensure_ascii=False)},"
+        if isinstance(one, str)
+        else f"    ({', '.join(json.dumps(form, ensure_ascii=False) for form in one)}),"
+        for one in live_templates()
+    ]
+    return "\n".join((LIVE_HEAD, *rows, ")", ""))
 
 
 def _called(source: str) -> Iterator[Id]:
@@ -163,6 +195,7 @@ def written(catalog: Catalog) -> tuple[bytes, bytes]:
 
 def main() -> None:
     """Write all of them."""
+    LIVE.write_text(live_words(), "utf-8")
     for language in TRANSLATED:
         source, compiled = written(updated(language))
         po_file(language).write_bytes(source)

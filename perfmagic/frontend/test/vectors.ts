@@ -14,8 +14,12 @@ export function json(name: string): any {
   return JSON.parse(readFileSync(path(name), "utf8"));
 }
 
+export function payloadOf(name: string): Uint8Array {
+  return new Uint8Array(readFileSync(path(`${name}.payload.zlib`)));
+}
+
 export async function modelOf(name: string): Promise<Model> {
   const header = parseHeader(readFileSync(path(`${name}.header.json`), "utf8"));
-  const bytes = await inflate(new Uint8Array(readFileSync(path(`${name}.payload.zlib`))));
+  const bytes = await inflate(payloadOf(name));
   return buildModel(header, decode(bytes, header.columns));
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 from perfmagic.view.ranks.doc import RankRow, RanksDoc, met_columns
 from perfmagic.view.ranks.summary import ranks_summary
-from perfmagic.view.timeline.answers import summary_wire
+from perfmagic.view.timeline.answers import summary_wire, words_wire
 from perfmagic.view.timeline.live_columns import ColumnWriter, cut
 from perfmagic.view.timeline.live_data import MOST_PATH_PARTS, SCHEMA, Wire, shares_wire
 
@@ -32,7 +32,7 @@ def ranks_wire(doc: RanksDoc, parts: Mapping[int, Wire]) -> Wire:
     for row in doc.rows:
         wire = parts.get(row.rank)
         fits = wire is not None and at + len(wire.payload) <= MOST_BYTES
-        placed.append({"at": at, "bytes": len(wire.payload), "header": wire.header} if wire and fits else None)
+        placed.append({"at": at, "bytes": len(wire.payload), "header": _part(wire)} if wire and fits else None)
         if wire and fits:
             payloads.append(wire.payload)
             at += len(wire.payload)
@@ -44,6 +44,11 @@ def ranks_wire(doc: RanksDoc, parts: Mapping[int, Wire]) -> Wire:
     }
     n_slices = sum(wire.n_slices for wire in parts.values())
     return Wire(header, b"".join(payloads), n_slices)
+
+
+def _part(wire: Wire) -> dict[str, Any]:
+    """A part's header; the words stand in that of all ranks."""
+    return {key: value for key, value in wire.header.items() if key != "words"}
 
 
 def _path(out: ColumnWriter, doc: RanksDoc) -> None:
@@ -82,6 +87,7 @@ def _header(doc: RanksDoc) -> dict[str, Any]:
         "memory_lanes": [],
         "lines": None,
         "shapes": [],
+        **words_wire(),
     }
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from perfmagic.analysis.findings.answer import Answer, Answers, list_rest, name_action, times_of
 from perfmagic.base import units
-from perfmagic.base.language import counted, say, translate_term, translated
+from perfmagic.base.language import counted, language, say, translate_term, translated
 from perfmagic.view.timeline.doc import TimelineDoc, describe_cost, describe_rest, only_sentence
 from perfmagic.view.timeline.live_columns import cut
+from perfmagic.view.timeline.live_words import TEMPLATES
 
 WRONG = "race"  # the rule of a wrong result, which is said in red
 MOST_SENTENCES = 6  # of an answer's evidence that no finding in the list has
@@ -171,3 +172,16 @@ def _answer_wire(summary: Summary, answer: Answer) -> dict[str, Any]:
             *([f"and {units.plural(more, 'more finding')}"] if more > 0 else []),
         ],
     }
+
+
+def words_wire() -> dict[str, Any]:
+    """The labels of a live view in the language in force, by their English; nothing where that is the language."""
+    if language() == "en":
+        return {}
+    words: dict[str, str] = {}
+    for template in TEMPLATES:
+        if isinstance(template, str):
+            words[template] = translate_term(template)
+        else:
+            words |= {form: translated(counted(n, *template, n="{n}")) for n, form in enumerate(template, 1)}
+    return {"words": words}

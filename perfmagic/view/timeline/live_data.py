@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from perfmagic.analysis.memory.ledger import Ledger, ledger
-from perfmagic.analysis.memory.peak import held
+from perfmagic.analysis.memory.peak import HeldBytes, held
 from perfmagic.analysis.memory.reasons import Descriptions, reasons
 from perfmagic.analysis.memory.stack import KINDS, Kind, bytes_by_layer, stack
-from perfmagic.base.language import translate_term, translated
+from perfmagic.base.language import phrase, say, translate_term, translated
 from perfmagic.trace.columns import NONE, Int32, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
 from perfmagic.view.svg.palette import TOKENS, columns_of
-from perfmagic.view.timeline.answers import summary_of, summary_wire
+from perfmagic.view.timeline.answers import summary_of, summary_wire, words_wire
 from perfmagic.view.timeline.device_lanes import describe_origin
 from perfmagic.view.timeline.doc import TimelineDoc, alt_text, describe_shape
 from perfmagic.view.timeline.host_lanes import FrameLanes, frame_lane_of, frame_lanes
@@ -59,14 +59,14 @@ def memory_wire(out: ColumnWriter, trace: Trace) -> dict[str, Any] | None:
     return {
         "peak_bytes": of.peak_bytes,
         "peak_column": int(np.searchsorted(first, made.peak_step, side="right")) - 1,
-        "reasons": [[KINDS[row].value, TOKENS[KINDS[row]]] for row in kinds],
-        "lines": [[cut(name), _token(name, i)] for i, name in enumerate(names)],
+        "reasons": [[translate_term(KINDS[row].value), TOKENS[KINDS[row]]] for row in kinds],
+        "lines": [[cut(translate_term(name)), _token(name, i)] for i, name in enumerate(names)],
         "rows": [
             [
                 kinds.index(KINDS.index(Kind(row.kind))),
-                cut(f"line {row.line} of {row.function}" if row.function else f"line {row.line}" if row.line else ""),
+                cut(_place(row)),
                 cut(row.code.strip()),
-                cut(row.reason),
+                cut(translate_term(row.reason)),
                 row.n_blocks,
                 row.size_bytes,
             ]
@@ -74,6 +74,12 @@ def memory_wire(out: ColumnWriter, trace: Trace) -> dict[str, Any] | None:
         ],
         "more": [len(rest), sum(row.size_bytes for row in rest)],
     }
+
+
+def _place(row: HeldBytes) -> str:
+    if row.function:
+        return say("line {line} of {function}", line=row.line, function=row.function)
+    return say("line {line}", line=row.line) if row.line else ""
 
 
 def _by_line(of: Ledger) -> tuple[list[str], Int64]:
@@ -86,7 +92,7 @@ def _by_line(of: Ledger) -> tuple[list[str], Int64]:
     named = sorted(line for line in known[:MOST_LINES] if line)
     layer = {-1: 0, **{line: place for place, line in enumerate(named, 1)}}
     number = np.array([layer.get(line, len(named) + 1) for line in lines.tolist()])
-    names = [Kind.BEFORE.value, *(f"line {line}" for line in named), "other lines"]
+    names = [Kind.BEFORE.value, *(phrase("line {line}", line=line) for line in named), phrase("other lines")]
     size = bytes_by_layer(of, number, len(names))
     some = [i for i in range(len(names)) if size[i].any()]
     return [names[i] for i in some], size[some]
@@ -194,7 +200,7 @@ def _header(doc: TimelineDoc) -> dict[str, Any]:
         "span_ns": doc.span_ns,
         "device_label": cut(head.device_label),
         "n_ops": head.n_ops,
-        "busy_of": head.busy_of,
+        "busy_of": translate_term(head.busy_of),
         "simulated": head.simulated,
         **summary_wire(summary_of(doc)),
         "device_groups": [_group(g) for g in doc.groups],
@@ -204,6 +210,7 @@ def _header(doc: TimelineDoc) -> dict[str, Any]:
         "from_cell": doc.origin == "cell",
         "alt": cut(alt_text(doc)),
         "path": shares_wire(doc.path),
+        **words_wire(),
     }
 
 
@@ -211,7 +218,7 @@ def _group(group: DeviceGroup) -> dict[str, Any]:
     return {
         "device": group.device,
         "label": cut(group.label),
-        "short_label": group.short_label,
+        "short_label": translate_term(group.short_label),
         "n_ops": group.n_ops,
         "busy_frac": group.busy_frac,
         "extent_ns": group.extent_ns,

@@ -12,6 +12,7 @@ from typing import Any
 from perfmagic.analysis.timeline.flame.call_paths import THREAD
 from perfmagic.analysis.timeline.flame.every_call import EveryCall, every_call
 from perfmagic.base import units
+from perfmagic.base.language import translate_term
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.model import Trace
 from perfmagic.view.timeline.doc import TimelineDoc
@@ -40,7 +41,7 @@ def flame_wire(out: ColumnWriter, trace: Trace, doc: TimelineDoc) -> dict[str, A
     return {
         "start": trace.meta.start_ns - doc.start_ns,
         "end": trace.meta.end_ns - doc.start_ns,
-        "kinds": [[TONES[kind], dict(KEY).get(kind, "")] for kind in kinds],
+        "kinds": [[TONES[kind], translate_term(dict(KEY).get(kind, ""))] for kind in kinds],
         "note": _note(calls),
     }
 

@@ -6,6 +6,7 @@ import { buildModel } from "../model/build.ts";
 import { decode, inflate } from "../model/decode.ts";
 import type { Window } from "../model/scale.ts";
 import type { Model } from "../model/store.ts";
+import { say } from "../model/words.ts";
 
 export class RanksView extends View {
   private readonly inner: Inner;
@@ -75,7 +76,7 @@ class Inner {
   private add(i: number): void {
     const { wire } = this.model.ranks[i];
     const shut = (): void => this.outer?.act({ do: "rank", rank: i });
-    const close = button("close", `close ${wire.label}`, shut, this.over.signal);
+    const close = button(say("close"), say("close {rank}", { rank: wire.label }), shut, this.over.signal);
     const head = el("div", "pm-rank-head", el("b", "", wire.label), el("span", "", wire.title), close);
     const node = el("div", "pm-open-rank", head);
     node.dataset["rank"] = String(wire.rank);
@@ -89,14 +90,14 @@ class Inner {
       const bytes = await inflate(this.payload.subarray(part.at, part.at + part.bytes));
       const slot = this.views.get(i);
       if (this.over.signal.aborted || slot?.node !== node) return; // closed in the meantime
-      const model = buildModel(part.header, decode(bytes, part.header.columns));
+      const model = buildModel({ ...part.header, words: this.model.header.words }, decode(bytes, part.header.columns));
       const { theme, onTheme } = this.host;
       let view: View | null = null;
       view = new View(node, model, { theme, onTheme, looked: (window) => this.look(window, view) });
       slot.view = view;
       if (this.outer) view.lookAt(this.outer.state.view);
     } catch (error) {
-      node.append(el("div", "pm-error", `This rank cannot be drawn: ${(error as Error).message}`));
+      node.append(el("div", "pm-error", say("This rank cannot be drawn: {why}", { why: (error as Error).message })));
     }
   }
 }

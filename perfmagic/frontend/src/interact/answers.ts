@@ -4,6 +4,7 @@ import { flameButton } from "./flame.ts";
 import type { Action, State } from "../model/state.ts";
 import type { Model } from "../model/store.ts";
 import type { AnswerWire, FindingWire } from "../model/wire.ts";
+import { say } from "../model/words.ts";
 
 export class AnswerList implements Part {
   readonly node = el("div");
@@ -96,8 +97,8 @@ export class AnswerList implements Part {
     this.updates.push(({ shown }) => {
       const on = shown === number;
       row.classList.toggle("pm-on", on);
-      node.textContent = on ? "hide ◂" : "show ▸";
-      node.setAttribute("aria-label", `${on ? "hide" : "show"}: ${what}`);
+      node.textContent = on ? say("hide ◂") : say("show ▸");
+      node.setAttribute("aria-label", on ? say("hide: {what}", { what }) : say("show: {what}", { what }));
       if (below) below.hidden = !on;
     });
     return node;
@@ -119,7 +120,7 @@ export class AnswerList implements Part {
 
   private line(line: number): HTMLElement {
     const mark = (): void => this.act({ do: "line", line });
-    const node = button(String(line), `mark the ops of line ${line}`, mark, this.signal, "pm-line");
+    const node = button(String(line), say("mark the ops of line {line}", { line }), mark, this.signal, "pm-line");
     this.updates.push((state) => node.classList.toggle("pm-on", state.line === line));
     return node;
   }

@@ -1,6 +1,7 @@
 // What the words of a hover card are made of.
 import type { Model } from "../model/store.ts";
 import { durationLike } from "../model/units.ts";
+import { say } from "../model/words.ts";
 
 export interface DetailRow {
   name: string;
@@ -23,7 +24,7 @@ export function at(model: Model, ns: number): string {
 }
 
 export function row(name: string, value: string, note = ""): DetailRow {
-  return { name, value, note };
+  return { name: say(name), value, note };
 }
 
 /** A card as one sentence: the name, how long it ran, then backwards how long it was queued and when it was launched. */

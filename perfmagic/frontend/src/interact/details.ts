@@ -7,6 +7,7 @@ import type { Window } from "../model/scale.ts";
 import { freeAt, fullName, lineAt, type Model, type Ref, shortName } from "../model/store.ts";
 import { likeIt } from "../model/totals.ts";
 import { bandwidth, count, duration, plural, size } from "../model/units.ts";
+import { say } from "../model/words.ts";
 
 const GRAPH = /GraphLaunch/;
 
@@ -20,7 +21,9 @@ export function detailsOf(model: Model, ref: Ref, window: Window, picked?: Picke
     : ref.kind === "message" ? messageDetails(model, ref.row)
     : lineDetails(model, ref.row); // prettier-ignore
   if (picked && picked.folded > 1) {
-    details.foot = `${plural(picked.folded - 1, "more slice")} in this pixel column; zoom in to see each`;
+    details.foot = say("{slices} in this pixel column; zoom in to see each", {
+      slices: plural(picked.folded - 1, "more slice"),
+    });
   }
   return details;
 }
@@ -33,7 +36,7 @@ function opDetails(model: Model, s: number, i: number, window: Window): Details 
   const rows: DetailRow[] = [];
   const life: [string, number][] = [];
   const call = stream.launchRow[i];
-  const where = stream.innerLine[i] > 0 ? `line ${stream.innerLine[i]}` : "";
+  const where = stream.innerLine[i] > 0 ? say("line {line}", { line: stream.innerLine[i] }) : "";
   if (call >= 0 && model.launches) {
     const launches = model.launches;
     const launched = launches.track.start[call];
@@ -43,7 +46,8 @@ function opDetails(model: Model, s: number, i: number, window: Window): Details 
     const waiting = Math.max(0, start - launched - inCall - behind);
     const before = stream.pile.depthAt(launched) - 1;
     const ops = launches.ops[call];
-    const by = shortName(model, launches.track.name[call]) + (ops > 1 ? ` of ${plural(ops, "op")}` : "");
+    const name = shortName(model, launches.track.name[call]);
+    const by = ops > 1 ? say("{name} of {ops}", { name, ops: plural(ops, "op") }) : name;
     rows.push(
       row(
         "launched",
@@ -57,16 +61,16 @@ function opDetails(model: Model, s: number, i: number, window: Window): Details 
         row(
           "behind",
           duration(behind),
-          before > 0 ? `${plural(before, "op")} ahead of it in its stream` : "its stream",
+          before > 0 ? say("{ops} ahead of it in its stream", { ops: plural(before, "op") }) : say("its stream"),
         ),
       );
-    rows.push(row("waiting", duration(waiting), waiting > 20_000 ? "its stream was free" : "launch latency"));
+    rows.push(row("waiting", duration(waiting), waiting > 20_000 ? say("its stream was free") : say("launch latency")));
     rows.push(...lineRows(model, s, i));
     life.push(["launch", inCall], [`queued ${token}`, behind], [`held ${token}`, waiting]);
     if (GRAPH.test(fullName(model, launches.track.name[call])))
-      rows.push(row("graph", plural(ops, "op"), "in one launch"));
+      rows.push(row("graph", plural(ops, "op"), say("in one launch")));
   } else {
-    rows.push(row("launched", "not recorded", stream.orphan[i] ? "before the recording began" : where));
+    rows.push(row("launched", say("not recorded"), stream.orphan[i] ? say("before the recording began") : where));
   }
   rows.push(...originRows(model, stream.origin[i]));
   rows.push(row("ran", duration(ran), `${at(model, start)} → ${at(model, end)}`));
@@ -78,8 +82,13 @@ function opDetails(model: Model, s: number, i: number, window: Window): Details 
   if (laid) rows.push(row("grid", laid[0], laid[1]));
   const like = likeIt(model, stream.name[i], window);
   const more = like.count - (start < window[1] && end > window[0] ? 1 : 0);
-  const foot = more > 0 ? `${count(more)} more with this name in view, ${duration(like.ns)} in total` : "";
-  const full = [`stream ${stream.wire.stream}`, full_(model, stream.name[i])].filter(Boolean).join(" · ");
+  const foot =
+    more > 0
+      ? say("{n} more with this name in view, {time} in total", { n: count(more), time: duration(like.ns) })
+      : "";
+  const full = [say("stream {stream}", { stream: stream.wire.stream }), full_(model, stream.name[i])]
+    .filter(Boolean)
+    .join(" · ");
   return { title: shortName(model, stream.name[i]), token, full, life, rows, foot };
 }
 
@@ -96,8 +105,8 @@ function lineRows({ lines, streams }: Model, s: number, i: number): DetailRow[] 
 /** What asked for an op: long words, which wrap where a note stands. */
 function originRows(model: Model, origin: number): DetailRow[] {
   const [operator, inputs, module, frame] = model.origins[origin - 1] ?? ["", "", "", ""];
-  const found = { operator, inputs, module, "called in": frame };
-  return Object.entries(found).flatMap(([name, words]) => (words ? [row(name, "", words)] : []));
+  const found = [row("operator", "", operator), row("inputs", "", inputs), row("module", "", module)];
+  return [...found, row("called in", "", frame)].filter(({ note }) => note);
 }
 
 function full_(model: Model, name: number): string {
@@ -121,37 +130,45 @@ function hostDetails(model: Model, t: number, level: number, i: number): Details
   const rows = [row("ran", duration(end - start), `${at(model, start)} → ${at(model, end)}`)];
   if (line) rows.push(row("line", String(line), model.cell!.texts[String(line)] ?? ""));
   const blocked = model.blocked?.union.covered(start, end) ?? 0;
-  if (blocked > 0) rows.push(row("blocked", duration(blocked), "waiting for the device"));
+  if (blocked > 0) rows.push(row("blocked", duration(blocked), say("waiting for the device")));
   const above = thread.frames && level ? thread.levels[level - 1] : null;
   const [caller, after] = above ? above.range(start, start) : [0, 0];
   if (above && after > caller) rows.push(row("called by", "", shortName(model, above.name[caller])));
-  const full = [thread.label, `level ${level + 1}`, full_(model, track.name[i])].filter(Boolean).join(" · ");
+  const full = [thread.label, say("level {level}", { level: level + 1 }), full_(model, track.name[i])]
+    .filter(Boolean)
+    .join(" · ");
   return { title: shortName(model, track.name[i]), token: "host1", full, life: [], rows, foot: "" };
 }
 
 function launchDetails(model: Model, i: number): Details {
   const { track, ops, opStream, opRow, line, thread } = model.launches!;
   const [start, end] = [track.start[i], track.end[i]];
-  const where = [line[i] > 0 ? `line ${line[i]}` : "", outerOp(model, thread[i], start)].filter(Boolean).join(", ");
+  const where = [line[i] > 0 ? say("line {line}", { line: line[i] }) : "", outerOp(model, thread[i], start)]
+    .filter(Boolean)
+    .join(", ");
   const rows = [row("called", at(model, start), where), row("in the call", duration(end - start))];
   if (ops[i]) {
     const stream = model.streams[opStream[i]];
     const op = opRow[i];
     rows.push(
-      row("queued", plural(ops[i], "op"), `${shortName(model, stream.name[op])}, stream ${stream.wire.stream}`),
+      row(
+        "queued",
+        plural(ops[i], "op"),
+        `${shortName(model, stream.name[op])}, ${say("stream {stream}", { stream: stream.wire.stream })}`,
+      ),
     );
     rows.push(
       row(
         "started",
         at(model, stream.start[op]),
-        `${duration(Math.max(0, stream.start[op] - start))} after the call began`,
+        say("{time} after the call began", { time: duration(Math.max(0, stream.start[op] - start)) }),
       ),
     );
-    rows.push(row("ran", duration(stream.end[op] - stream.start[op]), ops[i] > 1 ? "the first of them" : ""));
+    rows.push(row("ran", duration(stream.end[op] - stream.start[op]), ops[i] > 1 ? say("the first of them") : ""));
   } else {
-    rows.push(row("queued", "0 ops", "in this recording"));
+    rows.push(row("queued", plural(0, "op"), say("in this recording")));
   }
-  return { title: shortName(model, track.name[i]), token: "launch", full: "launch", life: [], rows, foot: "" };
+  return { title: shortName(model, track.name[i]), token: "launch", full: say("launch"), life: [], rows, foot: "" };
 }
 
 function blockedDetails(model: Model, i: number): Details {
@@ -161,9 +178,9 @@ function blockedDetails(model: Model, i: number): Details {
   if (blocked.line[i] > 0)
     rows.push(row("line", String(blocked.line[i]), model.cell?.texts[String(blocked.line[i])] ?? ""));
   const busy = model.groups.reduce((most, g) => Math.max(most, g.busy.covered(start, end)), 0);
-  rows.push(row("meanwhile", duration(busy), "the device was busy"));
+  rows.push(row("meanwhile", duration(busy), say("the device was busy")));
   const token = blocked.besideWork[i] ? "ink3" : "wait";
-  return { title: blocked.words[i], token, full: "Python waits for the device", life: [], rows, foot: "" };
+  return { title: blocked.words[i], token, full: say("Python waits for the device"), life: [], rows, foot: "" };
 }
 
 function lineDetails(model: Model, i: number): Details {
@@ -180,15 +197,15 @@ function lineDetails(model: Model, i: number): Details {
       ns += stream.end[k] - stream.start[k];
     }
   }
-  rows.push(row("queued", plural(ops, "op"), `${duration(ns)} on the device in total`));
+  rows.push(row("queued", plural(ops, "op"), say("{time} on the device in total", { time: duration(ns) })));
   const blocked = model.blocked?.union.covered(start, end) ?? 0;
-  if (blocked > 0) rows.push(row("blocked", duration(blocked), "waiting for the device"));
+  if (blocked > 0) rows.push(row("blocked", duration(blocked), say("waiting for the device")));
   return {
-    title: `line ${line}`,
+    title: say("line {line}", { line }),
     token: "host1",
     full: cell.texts[String(line)] ?? "",
     life: [],
     rows,
-    foot: "click to mark its ops",
+    foot: say("click to mark its ops"),
   };
 }

@@ -5,6 +5,7 @@ import { type FlamePath, innermostOfAll } from "../model/flame.ts";
 import type { Action, State } from "../model/state.ts";
 import type { Model } from "../model/store.ts";
 import { count, duration, percent, plural } from "../model/units.ts";
+import { say, term } from "../model/words.ts";
 
 const ROW_PX = 16;
 const LEAST_SHARE = 0.002; // of the width: narrower paths are drawn as one
@@ -13,13 +14,15 @@ const MOST_THREADS = 6;
 const MOST_CRUMBS = 4;
 const BOX = "[role=treeitem]";
 const FOLDER = /\([^()]*[\\/](?=[^()\\/]*:\d+\))/; // of "step (/home/me/train.py:12)"
-const HINT = "Callers stand above what they called. Width is time. Click to zoom, arrow keys to move, Esc to show all.";
+const HINT = term(
+  "Callers stand above what they called. Width is time. Click to zoom, arrow keys to move, Esc to show all.",
+);
 
 /** What opens and closes the flame graph of the selection. */
 export function flameButton(act: (action: Action) => void, signal: AbortSignal): Part {
-  const node = button("", "a flame graph of the selection", () => act({ do: "flame" }), signal, "pm-unfold");
+  const node = button("", say("a flame graph of the selection"), () => act({ do: "flame" }), signal, "pm-unfold");
   const update = ({ flame }: State): void => {
-    node.textContent = `Where Python was ${flame ? "▾" : "▸"}`;
+    node.textContent = `${say("Where Python was")} ${flame ? "▾" : "▸"}`;
     node.setAttribute("aria-expanded", String(flame));
   };
   return { node, update };
@@ -27,7 +30,7 @@ export function flameButton(act: (action: Action) => void, signal: AbortSignal):
 
 export class FlamePanel implements Part {
   readonly node = el("div", "pm-flame");
-  private readonly say = el("div", "pm-say", HINT);
+  private readonly told = el("div", "pm-say", say(HINT));
   private readonly graphs = el("div");
   private readonly body: HTMLElement;
   private readonly toggle: Part;
@@ -45,7 +48,7 @@ export class FlamePanel implements Part {
     this.toggle = flameButton(act, signal);
     const { kinds = [], note = "" } = model.flame?.wire ?? {};
     const key = kinds.map(([token, words]) => (words ? el("span", "", swatch(token), words) : ""));
-    this.body = el("div", "", this.say, this.graphs, el("div", "pm-linekey", ...key, note));
+    this.body = el("div", "", this.told, this.graphs, el("div", "pm-linekey", ...key, note));
     this.node.append(this.toggle.node, this.body);
     this.body.addEventListener("click", ({ target }) => this.clicked(target as Element), { signal });
     for (const kind of ["pointerover", "focusin"])
@@ -100,7 +103,7 @@ export class FlamePanel implements Part {
   }
 
   private tell(path: FlamePath | null): void {
-    this.say.textContent = path ? wordsOf(path) : HINT;
+    this.told.textContent = path ? wordsOf(path) : say(HINT);
   }
 
   /** Draws one path with what is inside, or of every thread what is not the same all the time. */
@@ -112,7 +115,7 @@ export class FlamePanel implements Part {
     this.graphs.replaceChildren(...tops.map((top) => this.graph(top)));
     const rest = this.zoomed ? 0 : this.threads.length - tops.length;
     if (rest) this.graphs.append(plural(rest, "more thread"));
-    if (!tops.length) this.graphs.append("Nothing was recorded of Python in this time.");
+    if (!tops.length) this.graphs.append(say("Nothing was recorded of Python in this time."));
     this.tell(this.zoomed);
     if (focus) this.graphs.querySelector<HTMLElement>(BOX)?.focus({ preventScroll: true });
   }
@@ -123,10 +126,10 @@ export class FlamePanel implements Part {
     for (let path = top.parent; path; path = path.parent) around.unshift(path);
     const crumbs: HTMLElement[] = around.map((path) => this.named(el("button", "pm-line", shortName(path)), path));
     if (crumbs.length > MOST_CRUMBS) crumbs.splice(1, crumbs.length - MOST_CRUMBS, el("span", "", "…"));
-    if (this.zoomed) crumbs.unshift(el("button", "pm-line", "all"));
+    if (this.zoomed) crumbs.unshift(el("button", "pm-line", say("all")));
     const tree = el("div", "pm-tree");
     tree.setAttribute("role", "tree");
-    tree.setAttribute("aria-label", `where Python was, ${(around[0] ?? top).name}`);
+    tree.setAttribute("aria-label", say("where Python was, {thread}", { thread: (around[0] ?? top).name }));
     let levels = 0;
     const add = (path: FlamePath, left: number, level: number): void => {
       levels = Math.max(levels, level + 1);
@@ -150,7 +153,7 @@ export class FlamePanel implements Part {
         left += width;
       }
       if (narrow < LEAST_SHARE) return;
-      const rest = el("i", "", narrow < NAMED_SHARE ? "" : `${count(n)} more`);
+      const rest = el("i", "", narrow < NAMED_SHARE ? "" : say("{n} more", { n: count(n) }));
       rest.title = `${plural(n, "path")}, ${duration(narrow * top.total)}`;
       levels = Math.max(levels, level + 2);
       place(tree, rest, left, narrow, level + 1);
@@ -179,6 +182,11 @@ function shortName({ name }: FlamePath): string {
 function wordsOf(path: FlamePath): string {
   let thread = path;
   while (thread.parent) thread = thread.parent;
-  const alone = thread === path ? "outside of all that is recorded" : `itself · ${plural(path.calls, "call")}`;
-  return `${path.name}: ${duration(path.total)}, ${percent(path.total / thread.total)} of the selection · ${duration(path.self)} ${alone}`;
+  const time = duration(path.self);
+  const alone =
+    thread === path
+      ? say("{time} outside of all that is recorded", { time })
+      : `${say("{time} itself", { time })} · ${plural(path.calls, "call")}`;
+  const share = say("{share} of the selection", { share: percent(path.total / thread.total) });
+  return `${path.name}: ${duration(path.total)}, ${share} · ${alone}`;
 }

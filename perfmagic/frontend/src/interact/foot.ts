@@ -6,7 +6,8 @@ import type { Action, State } from "../model/state.ts";
 import type { Window } from "../model/scale.ts";
 import type { Model } from "../model/store.ts";
 import { type Totals, totalsOf } from "../model/totals.ts";
-import { count, duration, durationLike, percent } from "../model/units.ts";
+import { count, duration, durationLike } from "../model/units.ts";
+import { say, term } from "../model/words.ts";
 
 const MOST_RANKS = 8;
 
@@ -36,13 +37,19 @@ function summary(model: Model, totals: Totals): HTMLElement {
   const [from, to] = totals.window;
   const resolution = Math.max(1, (to - from) / 100);
   const range = `${durationLike(from, resolution, model.span, false)} – ${durationLike(to, resolution, model.span)}`;
-  const node = el("div", "", el("h2", "", "selected"), el("div", "pm-big", duration(to - from)), el("div", "", range));
+  const node = el(
+    "div",
+    "",
+    el("h2", "", say("selected")),
+    el("div", "pm-big", duration(to - from)),
+    el("div", "", range),
+  );
   if (!model.streams.length) return node;
-  node.append(el("div", "", `${busyOf(model)}${percent(totals.busyFrac)} of the selection`));
+  node.append(el("div", "", say("{busy} of the selection", { busy: busyOf(model, totals.busyFrac) })));
   if (totals.runAhead) {
-    node.append(el("div", "", `run-ahead ${duration(totals.runAhead[0])} – ${duration(totals.runAhead[1])}`));
+    node.append(el("div", "", say("run-ahead {range}", { range: totals.runAhead.map(duration).join(" – ") })));
   }
-  node.append(el("div", "", `launched ${count(totals.launched)}, started ${count(totals.started)}`));
+  node.append(el("div", "", say("launched {n}, started {m}", { n: count(totals.launched), m: count(totals.started) })));
   return node;
 }
 
@@ -58,10 +65,11 @@ function row(name: string, token: string, share: number, value: string, more: st
 function device(totals: Totals): HTMLElement {
   const length = totals.window[1] - totals.window[0];
   const rows = totals.parts.flatMap((part) => {
-    const exposed = part.exposed >= 0 ? `${part.exposed ? duration(part.exposed) : "0"} exposed` : "";
-    return row(part.name, part.token, part.ns / length, duration(part.ns), exposed);
+    const exposed =
+      part.exposed >= 0 ? say("{time} exposed", { time: part.exposed ? duration(part.exposed) : "0" }) : "";
+    return row(say(part.name), part.token, part.ns / length, duration(part.ns), exposed);
   });
-  return el("div", "pm-rows", el("h2", "", "device"), ...rows);
+  return el("div", "pm-rows", el("h2", "", say("device")), ...rows);
 }
 
 /** How long each rank waited for others in the selection, the longest first. */
@@ -69,47 +77,47 @@ function ranks(model: Model, [from, to]: Window): HTMLElement {
   const waits = model.ranks.map((rank) => ({ rank, ns: rank.wait.covered(from, to) }));
   const shown = waits.sort((a, b) => b.ns - a.ns).slice(0, MOST_RANKS);
   const rows = shown.flatMap(({ rank, ns }) => {
-    const computed = `computes ${duration(rank.compute.covered(from, to))}`;
-    return row(rank.wire.label, "wait", ns / (to - from), `waits ${duration(ns)}`, computed);
+    const computed = say("computes {time}", { time: duration(rank.compute.covered(from, to)) });
+    return row(rank.wire.label, "wait", ns / (to - from), say("waits {time}", { time: duration(ns) }), computed);
   });
-  return el("div", "pm-rows", el("h2", "", "ranks"), ...rows);
+  return el("div", "pm-rows", el("h2", "", say("by rank")), ...rows);
 }
 
 function names(totals: Totals): HTMLElement {
   const most = Math.max(1, totals.names[0].ns);
   const rows = totals.names.flatMap((n) => row(n.name, n.token, n.ns / most, duration(n.ns), `×${count(n.count)}`));
-  return el("div", "pm-rows", el("h2", "", "most time"), ...rows);
+  return el("div", "pm-rows", el("h2", "", say("most time")), ...rows);
 }
 
 function lines(totals: Totals): HTMLElement {
   const length = totals.window[1] - totals.window[0];
   const rows = totals.lines.flatMap((l) =>
     row(
-      `line ${l.line}`,
+      say("line {line}", { line: l.line }),
       l.blocked > l.ns / 2 ? "wait" : "launch",
       l.ns / length,
       duration(l.ns),
-      l.blocked ? `${duration(l.blocked)} blocked` : "",
+      l.blocked ? say("{time} blocked", { time: duration(l.blocked) }) : "",
     ),
   );
-  return el("div", "pm-rows", el("h2", "", "Python meanwhile"), ...rows);
+  return el("div", "pm-rows", el("h2", "", say("Python meanwhile")), ...rows);
 }
 
-const ONE_RANK: [string[], string][] = [[["click"], "open a rank"]];
+const ONE_RANK: [string[], string][] = [[[term("click")], term("open a rank")]];
 const ONE_TIMELINE: [string[], string][] = [
-  [["[", "]"], "launch ↔ op"],
-  [["/"], "search"],
+  [["[", "]"], term("launch ↔ op")],
+  [["/"], term("search")],
 ];
 const RANK_KEY = [
   ["host1", "Python"],
-  ["blocked", "Python blocked"],
-  ["comp", "compute"],
-  ["comm", "data moving"],
-  ["wait", "waiting for a rank"],
-  ["beside", "the same, overlapped with compute"],
-  ["last", "came last"],
-  ["htod", "copies"],
-  ["idle", "device idle"],
+  ["blocked", term("Python blocked")],
+  ["comp", term("compute")],
+  ["comm", term("data moving")],
+  ["wait", term("waiting for a rank")],
+  ["beside", term("the same, overlapped with compute")],
+  ["last", term("came last")],
+  ["htod", term("copies")],
+  ["idle", term("device idle")],
 ] as const;
 
 /** What the colours mean; each class can be switched off. */
@@ -117,35 +125,36 @@ export function colourKey(model: Model, act: (action: Action) => void, signal: A
   const present = new Set(model.streams.flatMap((s) => s.tracks.flatMap((t) => t.classes)));
   const node = el("div", "pm-key");
   const switches = KEY_CLASSES.filter((key) => key.classes.some((c) => present.has(c))).map((key) => {
-    const toggle = button("", "show or fade these ops", () => act({ do: "class", cls: key.classes }), signal, "");
-    toggle.append(swatch(key.token), key.words);
+    const toggle = button("", say("show or fade these ops"), () => act({ do: "class", cls: key.classes }), signal, "");
+    toggle.append(swatch(key.token), say(key.words));
     node.append(toggle);
     return { toggle, key };
   });
   if (model.streams.some((s) => s.wire.queue_max)) {
     node.append(
-      el("span", "", el("i", "pm-swatch pm-queued"), "queued"),
-      el("span", "", el("i", "pm-swatch pm-held"), "queued, stream idle"),
+      el("span", "", el("i", "pm-swatch pm-queued"), say("queued")),
+      el("span", "", el("i", "pm-swatch pm-held"), say("queued, stream idle")),
     );
   }
   const several = model.ranks.length > 0;
   for (const [token, words] of several ? RANK_KEY : []) {
     const own = ["blocked", "beside", "last", "idle"].includes(token); // drawn by the style sheet, not in one colour
-    node.append(el("span", "", own ? el("i", `pm-swatch pm-${token}`) : swatch(token), words));
+    node.append(el("span", "", own ? el("i", `pm-swatch pm-${token}`) : swatch(token), say(words)));
   }
-  if (model.blocked?.lost.start.length) node.append(el("span", "", swatch("wait"), "Python blocked"));
+  if (model.blocked?.lost.start.length) node.append(el("span", "", swatch("wait"), say("Python blocked")));
   if (model.blocked?.besideWork.some(Boolean))
-    node.append(el("span", "", swatch("ink3"), "Python blocked, device busy"));
-  if (!several && model.streams.length) node.append(el("span", "", swatch("idle"), "device idle"));
+    node.append(el("span", "", swatch("ink3"), say("Python blocked, device busy")));
+  if (!several && model.streams.length) node.append(el("span", "", swatch("idle"), say("device idle")));
   const keys = el("span", "pm-hints");
   node.append(keys);
   const hints: [string[], string][] = [
-    [["W", "S"], "zoom"],
-    [["A", "D"], "pan"],
+    [["W", "S"], term("zoom")],
+    [["A", "D"], term("pan")],
     ...(several ? ONE_RANK : ONE_TIMELINE),
-    [["?"], "all keys"],
+    [["?"], term("all keys")],
   ];
-  for (const [names, words] of hints) keys.append(el("span", "", ...names.map((k) => el("kbd", "", k)), words));
+  for (const [names, words] of hints)
+    keys.append(el("span", "", ...names.map((k) => el("kbd", "", say(k))), say(words)));
   const update = (state: State): void => {
     for (const { toggle, key } of switches) {
       const off = key.classes.some((c) => state.off & (1 << c));
@@ -160,7 +169,8 @@ export function colourKey(model: Model, act: (action: Action) => void, signal: A
 export function finePrint(model: Model): HTMLElement {
   const { trust } = model.header;
   if (!trust.length) return el("div");
-  const more = trust.length > 1 ? el("span", "pm-unfold", ` · ${count(trust.length - 1)} more ▸`) : "";
+  const more =
+    trust.length > 1 ? el("span", "pm-unfold", ` · ${say("{n} more", { n: count(trust.length - 1) })} ▸`) : "";
   const first = el("summary", "", el("span", "", trust[0]), more);
   return el("details", "pm-fine", first, ...trust.slice(1).map((sentence) => el("div", "", sentence)));
 }

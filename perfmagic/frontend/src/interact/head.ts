@@ -7,6 +7,7 @@ import type { Model } from "../model/store.ts";
 import { totalsOf } from "../model/totals.ts";
 import { count, duration, durationLike, percent } from "../model/units.ts";
 import type { ShareWire } from "../model/wire.ts";
+import { say } from "../model/words.ts";
 
 type Do = (action: Action) => void;
 
@@ -16,9 +17,9 @@ export function summary(model: Model, act: Do, save: () => void, signal: AbortSi
   const seen = el("b", "pm-seen");
   const words = el("span");
   const buttons = [
-    button("fit", "show all (F)", () => act({ do: "fit" }), signal),
-    button("save", "save the lanes as PNG", save, signal),
-    button("?", "list all keys", () => act({ do: "help" }), signal),
+    button(say("fit"), say("show all (F)"), () => act({ do: "fit" }), signal),
+    button(say("save"), say("save the lanes as PNG"), save, signal),
+    button("?", say("list all keys"), () => act({ do: "help" }), signal),
   ];
   const tabs = tabBar(model, act, signal);
   const about = el("div", "pm-about", seen, words);
@@ -39,18 +40,19 @@ export function summary(model: Model, act: Do, save: () => void, signal: AbortSi
 function shownOf(model: Model, [from, to]: Window): string {
   const step = (to - from) / 100;
   const range = `${durationLike(from, step, model.span, false)} – ${durationLike(to, step, model.span)}`;
-  const parts = [`of ${duration(model.span)}, ${range}`, model.header.device_label];
+  const parts = [say("of {time}, {range}", { time: duration(model.span), range }), model.header.device_label];
   if (model.streams.length) {
     const queue = Math.max(...model.streams.map((s) => s.pile.maxDepth(from, to)));
-    const busy = percent(totalsOf(model, [from, to]).busyFrac);
-    parts.push(`${busyOf(model)}${busy} of what is shown`, `queue ≤ ${count(queue)}`);
+    const busy = busyOf(model, totalsOf(model, [from, to]).busyFrac);
+    parts.push(say("{busy} of what is shown", { busy }), say("queue ≤ {n}", { n: count(queue) }));
   }
   return parts.join(" · ");
 }
 
-/** What stands before a share of busy time: of several devices it is the busiest one's. */
-export function busyOf(model: Model): string {
-  return model.groups.length > 1 ? "busiest device busy " : "busy ";
+/** A share of busy time: of several devices it is the busiest one's. */
+export function busyOf(model: Model, fraction: number): string {
+  const share = percent(fraction);
+  return model.groups.length > 1 ? say("busiest device busy {share}", { share }) : say("busy {share}", { share });
 }
 
 /** One bar over the whole width: each instant of the device's extent once. */
@@ -65,7 +67,7 @@ export function pathBar(model: Model, act: Do, signal: AbortSignal): Part {
   const shares = model.header.path ?? [];
   if (!shares.length) return { node, update: () => undefined };
   const { nodes, parts, names } = barOf(shares);
-  const title = el("span", "", "critical path");
+  const title = el("span", "", say("critical path"));
   nodes[1].prepend(title);
   node.append(...nodes);
   if (!model.path) return { node, update: () => undefined };
@@ -75,7 +77,7 @@ export function pathBar(model: Model, act: Do, signal: AbortSignal): Part {
     for (const event of ["pointerenter", "focus"]) one.addEventListener(event, on, { signal });
     for (const event of ["pointerleave", "blur"]) one.addEventListener(event, off, { signal });
     one.classList.add("pm-lights");
-    one.title = "where in time";
+    one.title = say("where in time");
   };
   for (const [i, one] of [title, ...names].entries()) {
     lights(one, i ? i - 1 : ALL_OF_PATH);

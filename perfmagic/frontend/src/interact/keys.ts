@@ -1,5 +1,6 @@
 // What each key means. Keys that are not listed, and any with Ctrl, Alt or Meta, stay the notebook's.
 import { TABS } from "./tabs.ts";
+import { term } from "../model/words.ts";
 
 export type Command =
   | "zoom in" | "zoom out" | "left" | "right" | "fit" | "search" | "back" | "forth" | "previous" | "next" | "open"
@@ -44,18 +45,18 @@ export function commandOf(event: Pressed): Command | null {
 
 /** For the list that `?` shows. */
 export const HELP: readonly (readonly [string[], string])[] = [
-  [["W", "S"], "zoom in, out"],
-  [["A", "D"], "pan left, right"],
-  [["F"], "fit all"],
-  [["/"], "search names, starting with the focused op's; Enter or N: next hit"],
-  [["[", "]"], "go from launch to op, and back"],
-  [["←", "→"], "previous, next slice in the lane"],
-  [["Enter"], "zoom to the slice; pin a line"],
+  [["W", "S"], term("zoom in, out")],
+  [["A", "D"], term("pan left, right")],
+  [["F"], term("fit all")],
+  [["/"], term("search names, starting with the focused op's; Enter or N: next hit")],
+  [["[", "]"], term("go from launch to op, and back")],
+  [["←", "→"], term("previous, next slice in the lane")],
+  [["Enter"], term("zoom to the slice; pin a line")],
   ...TABS.flatMap(({ key, help }): [string[], string][] => (key ? [[[key.toUpperCase()], help]] : [])),
-  [["↑", "↓"], "previous, next line"],
-  [["Esc"], "clear search, focus and selection, one at a time"],
-  [["drag"], "select a window; its totals appear below"],
-  [["double click"], "zoom to a slice, or to the selection"],
-  [["Ctrl", "wheel"], "zoom at the pointer"],
-  [["Shift", "wheel"], "pan"],
+  [["↑", "↓"], term("previous, next line")],
+  [["Esc"], term("clear search, focus and selection, one at a time")],
+  [[term("drag")], term("select a window; its totals appear below")],
+  [[term("double click")], term("zoom to a slice, or to the selection")],
+  [["Ctrl", term("wheel")], term("zoom at the pointer")],
+  [["Shift", term("wheel")], term("pan")],
 ];

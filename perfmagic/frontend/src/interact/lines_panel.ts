@@ -8,32 +8,34 @@ import { streamsLeftOut } from "../model/lines_layout.ts";
 import { type Action, isWhole, type State } from "../model/state.ts";
 import { type Model, shortName } from "../model/store.ts";
 import { count, duration, plural, size } from "../model/units.ts";
+import { say, term } from "../model/words.ts";
 
 const KEY = [
-  ["launch", "Python on this line"],
-  ["lost", "waiting"],
-  ["queued", "its ops queued"],
-  ["comp", "its ops executing"],
-  ["outline", "its backward, queued by another line"],
+  ["launch", term("Python on this line")],
+  ["lost", term("waiting")],
+  ["queued", term("its ops queued")],
+  ["comp", term("its ops executing")],
+  ["outline", term("its backward, queued by another line")],
 ] as const;
-const FOLLOW =
-  "Functions were not followed: on Python 3.10 and 3.11 `%%timeline --lines` follows them; from 3.12 on it does so unless --no-lines is given.";
+const FOLLOW = term(
+  "Functions were not followed: on Python 3.10 and 3.11 `%%timeline --lines` follows them; from 3.12 on it does so unless --no-lines is given.",
+);
 
 export function linesPanel(model: Model, act: (action: Action) => void, signal: AbortSignal): Panel {
-  const say = el("div", "pm-say");
-  say.setAttribute("aria-live", "polite");
+  const told = el("div", "pm-say");
+  told.setAttribute("aria-live", "polite");
   const table = lineTable(model);
   const strips = new LineStrips(model, table.rows, signal);
   const node = el(
     "div",
     "pm-lines",
-    say,
+    told,
     el("div", "pm-linebox", table.node, strips.node),
     key(model),
     ...notes(model),
   );
   node.setAttribute("role", "tabpanel");
-  node.setAttribute("aria-label", "lines");
+  node.setAttribute("aria-label", say("lines"));
   listen(table, act, signal);
   const lit = lights(model, table);
   const step = (by: 1 | -1): boolean => {
@@ -46,8 +48,8 @@ export function linesPanel(model: Model, act: (action: Action) => void, signal: 
   const update = (state: State): void => {
     if (state.tab !== "lines") return;
     lit.update(state);
-    say.textContent = words(model, state);
-    table.when.textContent = isWhole(state) ? "when" : "when, in view";
+    told.textContent = words(model, state);
+    table.when.textContent = isWhole(state) ? say("when") : say("when, in view");
   };
   return {
     ...{ node, step, update },
@@ -106,20 +108,22 @@ function words(model: Model, state: State): string {
     const [launch, start, end] = [stream.launch[op.row], stream.start[op.row], stream.end[op.row]];
     const forward = lines.words(stream.forward[op.row]);
     return [
-      `${shortName(model, stream.name[op.row])} ran ${duration(end - start)}`,
-      ...(stream.launchRow[op.row] >= 0 ? [`launched ${duration(start - launch)} before`] : []),
-      lines.words(stream.chain[op.row]) || "no line known",
-      ...(forward ? [`backward of ${forward}`] : []),
+      say("{name} ran {time}", { name: shortName(model, stream.name[op.row]), time: duration(end - start) }),
+      ...(stream.launchRow[op.row] >= 0 ? [say("launched {time} before", { time: duration(start - launch) })] : []),
+      lines.words(stream.chain[op.row]) || say("no line known"),
+      ...(forward ? [say("backward of {line}", { line: forward })] : []),
     ].join(" · ");
   }
   const row = tellingRow(model, state);
-  if (row < 0) return "Point at a line or at an op: each lights the other. Enter or a click pins a line.";
+  if (row < 0) return say("Point at a line or at an op: each lights the other. Enter or a click pins a line.");
   const { python, blocked, device, backward, ops } = lines.column;
-  const parts = [lines.place(row), `Python ${duration(python[row])}`];
-  if (blocked[row]) parts.push(`waiting ${duration(blocked[row])}`);
-  if (ops[row]) parts.push(`${plural(ops[row], "op")}, ${duration(device[row])} on the device`);
-  if (backward[row]) parts.push(`its backward ${duration(backward[row])}`);
-  if (lines.wire.memory && lines.column.peak[row]) parts.push(`${size(lines.column.peak[row])} at the peak`);
+  const parts = [lines.place(row), say("Python {time}", { time: duration(python[row]) })];
+  if (blocked[row]) parts.push(say("waiting {time}", { time: duration(blocked[row]) }));
+  if (ops[row])
+    parts.push(say("{ops}, {time} on the device", { ops: plural(ops[row], "op"), time: duration(device[row]) }));
+  if (backward[row]) parts.push(say("its backward {time}", { time: duration(backward[row]) }));
+  if (lines.wire.memory && lines.column.peak[row])
+    parts.push(say("{size} at the peak", { size: size(lines.column.peak[row]) }));
   return parts.join(" · ");
 }
 
@@ -129,7 +133,7 @@ function key(model: Model): HTMLElement {
     if (token === "outline" && !model.lines!.column.backward.some((ns) => ns > 0)) continue;
     const patch = el("i", `pm-swatch pm-${token}`);
     if (token === "launch" || token === "comp") patch.style.background = `var(--pm-${token})`;
-    node.append(el("span", "", patch, said));
+    node.append(el("span", "", patch, say(said)));
   }
   return node;
 }
@@ -138,12 +142,16 @@ function key(model: Model): HTMLElement {
 function notes(model: Model): HTMLElement[] {
   const { wire } = model.lines!;
   const said = [...wire.notes];
-  if (!wire.followed) said.unshift(FOLLOW);
-  if (wire.folded.length) said.push(`under 1 % each: ${wire.folded.join(", ")}`);
+  if (!wire.followed) said.unshift(say(FOLLOW));
+  if (wire.folded.length) said.push(say("under 1 % each: {names}", { names: wire.folded.join(", ") }));
   const streams = streamsLeftOut(model);
-  if (streams) said.push(`${plural(streams, "more stream")} than the strip shows: the timeline counts their ops`);
-  if (wire.grain_ns) said.push(`Python's time is drawn without gaps below ${duration(wire.grain_ns)}`);
+  if (streams)
+    said.push(
+      say("{streams} than the strip shows: the timeline counts their ops", { streams: plural(streams, "more stream") }),
+    );
+  if (wire.grain_ns)
+    said.push(say("Python's time is drawn without gaps below {time}", { time: duration(wire.grain_ns) }));
   const more = wire.blocks.reduce((sum, block) => sum + block.more, 0);
-  if (more) said.push(`${count(more)} lines are not drawn: all are in .lines`);
+  if (more) said.push(say("{n} lines are not drawn: all are in .lines", { n: count(more) }));
   return said.map((sentence) => el("div", "pm-note", sentence));
 }

@@ -4,6 +4,7 @@ import type { Layout } from "../model/layout.ts";
 import { lineColumns, NUMBER_PX } from "../model/lines_layout.ts";
 import type { Model } from "../model/store.ts";
 import { count, plural, significant, size } from "../model/units.ts";
+import { say } from "../model/words.ts";
 
 const NEXT_TO_NOTHING = 0.0002; // of the span: a dot instead of digits that nobody reads
 const RED_FROM = 0.1; // of the longest time: a line that waits so long is tinted
@@ -32,7 +33,9 @@ export function lineTable(model: Model): LineTable {
 
   const cols = ["", "", "", ...columns].map(() => el("col"));
   const when = heading("when");
-  const whole = heading(`${model.header.from_cell ? "whole cell" : "whole recording"}, ${unit}`);
+  const whole = heading(
+    model.header.from_cell ? say("whole cell, {unit}", { unit }) : say("whole recording, {unit}", { unit }),
+  );
   whole.colSpan = columns.length - (wire.memory ? 1 : 0); // bytes stand under no unit of time
   whole.scope = "colgroup";
   const empty = el("td");
@@ -51,7 +54,8 @@ export function lineTable(model: Model): LineTable {
     const body = el("tbody");
     if (block.name) body.append(titleRow(block.name, block.where, cols.length));
     for (let i = 0; i < block.rows; i++) body.append(lineRow(rows.length));
-    if (block.more) body.append(titleRow("", `and ${plural(block.more, "more line")}`, cols.length));
+    if (block.more)
+      body.append(titleRow("", say("and {rest}", { rest: plural(block.more, "more line") }), cols.length));
     if (!block.name && wire.total) body.append(totalRow(wire.total));
     if (!block.name && wire.total && wire.memory) body.append(...wire.memory[1].map(closingRow));
     node.append(body);
@@ -88,7 +92,7 @@ export function lineTable(model: Model): LineTable {
   }
 
   function totalRow([python, blocked, device, ops]: [number, number, number, number]): HTMLElement {
-    const said = el("td", "", "every op counts once; a line counts what it called");
+    const said = el("td", "", say("every op counts once; a line counts what it called"));
     said.colSpan = 2;
     const sums = { python, blocked, device, backward: 0, ops };
     const wordsOf = (of: (typeof columns)[number]["of"]): string =>
@@ -118,7 +122,7 @@ export function lineTable(model: Model): LineTable {
 }
 
 function heading(words: string): HTMLTableCellElement {
-  const node = el("th", "", words);
+  const node = el("th", "", say(words));
   node.scope = "col";
   return node;
 }

@@ -2,6 +2,7 @@
 import { at, type Details, row } from "./detail_rows.ts";
 import type { Model } from "../model/store.ts";
 import { duration, plural } from "../model/units.ts";
+import { say } from "../model/words.ts";
 
 const MOST_RANKS = 8; // that a card lists, those that waited longest
 
@@ -14,18 +15,18 @@ export function meetingDetails(model: Model, i: number): Details {
   const overlapped = (p: number): string => {
     const spans = ranks[meets.row[p]].waitBeside;
     const ns = spans.covered(meets.start[p], meets.start[p] + meets.wait[p]);
-    return ns ? `, ${duration(ns)} overlapped with compute` : "";
+    return ns ? `, ${say("{time} overlapped with compute", { time: duration(ns) })}` : "";
   };
   const last = meets.last[i];
-  const came = last < 0 ? "not certain" : ranks[last].wire.label;
-  const rows = [row("came last", came, `at ${at(model, meets.met[i])}`)];
+  const came = last < 0 ? say("not certain") : ranks[last].wire.label;
+  const rows = [row("came last", came, say("at {time}", { time: at(model, meets.met[i]) }))];
   const listed = [...parts].sort((a, b) => meets.wait[b] - meets.wait[a]).slice(0, MOST_RANKS);
   for (const p of listed.sort((a, b) => meets.row[a] - meets.row[b]))
     rows.push(
       row(
         label(p),
-        `waits ${known(meets.wait[p], meets.err[i])}${overlapped(p)}`,
-        `moves data for ${duration(moved(p))}`,
+        say("waits {time}", { time: known(meets.wait[p], meets.err[i]) }) + overlapped(p),
+        say("moves data for {time}", { time: duration(moved(p)) }),
       ),
     );
   const longest = parts.reduce((most, p) => (meets.wait[p] > meets.wait[most] ? p : most), parts[0]);
@@ -33,7 +34,10 @@ export function meetingDetails(model: Model, i: number): Details {
     ["wait", meets.wait[longest]],
     ["comm", moved(longest)],
   ];
-  const foot = parts.length > listed.length ? `${plural(parts.length - listed.length, "more rank")} waited less` : "";
+  const foot =
+    parts.length > listed.length
+      ? say("{ranks} waited less", { ranks: plural(parts.length - listed.length, "more rank") })
+      : "";
   return { title, token: "comm", full: `${full} · ${plural(parts.length, "rank")}`, life, rows, foot };
 }
 
@@ -41,14 +45,15 @@ export function messageDetails(model: Model, i: number): Details {
   const { messages, ranks } = model;
   const [source, target] = [messages.source[i], messages.target[i]].map((place) => ranks[place].wire.label);
   const [met, sentEnd, arrived] = [messages.met[i], messages.sentEnd[i], messages.arrived[i]];
-  const waited = (from: number, to: number): string => `waits ${duration(Math.max(0, Math.min(met, to) - from))}`;
+  const waited = (from: number, to: number): string =>
+    say("waits {time}", { time: duration(Math.max(0, Math.min(met, to) - from)) });
   const moved = arrived - met;
   const rows = [
-    row(source, waited(messages.sent[i], sentEnd), `sends from ${at(model, messages.sent[i])}`),
-    row(target, waited(messages.asked[i], arrived), `asks at ${at(model, messages.asked[i])}`),
-    row("arrived", at(model, arrived), `${duration(Math.max(0, moved))} after both had come`),
+    row(source, waited(messages.sent[i], sentEnd), say("sends from {time}", { time: at(model, messages.sent[i]) })),
+    row(target, waited(messages.asked[i], arrived), say("asks at {time}", { time: at(model, messages.asked[i]) })),
+    row("arrived", at(model, arrived), say("{time} after both had come", { time: duration(Math.max(0, moved)) })),
   ];
-  return { title: `${source} → ${target}`, token: "comm", full: "message", life: [], rows, foot: "" };
+  return { title: `${source} → ${target}`, token: "comm", full: say("message"), life: [], rows, foot: "" };
 }
 
 /** A time and how far it may be wrong, where that is more than a hundredth of it. */

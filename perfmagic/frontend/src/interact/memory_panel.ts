@@ -9,14 +9,16 @@ import { count, plural, size } from "../model/units.ts";
 import { MEMORY_PX, paintStack } from "../paint/memory_stack.ts";
 import type { Context } from "../paint/text.ts";
 import { Palette, type Theme } from "../paint/theme.ts";
+import { say, term } from "../model/words.ts";
 
-const HINT =
-  "Each step to the right is an allocation or a release; waiting takes no room. Point at a layer or at a row.";
+const HINT = term(
+  "Each step to the right is an allocation or a release; waiting takes no room. Point at a layer or at a row.",
+);
 
 export function memoryPanel(model: Model, _act: (action: Action) => void, signal: AbortSignal): Panel {
   const stack = model.stack!;
-  const say = el("div", "pm-say", HINT);
-  say.setAttribute("aria-live", "polite");
+  const told = el("div", "pm-say", say(HINT));
+  told.setAttribute("aria-live", "polite");
   const canvas = el("canvas");
   canvas.setAttribute("role", "img");
   const key = el("div", "pm-linekey");
@@ -38,20 +40,20 @@ export function memoryPanel(model: Model, _act: (action: Action) => void, signal
   const light = (layer: number, words = ""): void => {
     lit = layer;
     rows.forEach((row, i) => row.classList.toggle("pm-told", !byLine && stack.wire.rows[i][0] === layer));
-    say.textContent = words || (layer < 0 ? HINT : layerWords(shown()[layer], stack));
+    told.textContent = words || (layer < 0 ? say(HINT) : layerWords(shown()[layer], stack));
     draw();
   };
-  const turn = button("by line", "layers by line of the cell, or by reason", () => flip(), signal);
+  const turn = button("", say("layers by line of the cell, or by reason"), () => flip(), signal);
   const flip = (): void => {
     byLine = !byLine;
     named();
     light(-1);
   };
   const named = (): void => {
-    turn.textContent = byLine ? "by reason" : "by line";
+    turn.textContent = byLine ? say("by reason") : say("by line");
     canvas.setAttribute(
       "aria-label",
-      `memory ${byLine ? "by line" : "by reason"}, ${size(stack.wire.peak_bytes)} at the peak`,
+      `${say("memory")} ${byLine ? say("by line") : say("by reason")}, ${say("{size} at the peak", { size: size(stack.wire.peak_bytes) })}`,
     );
     key.replaceChildren(...shown().map(({ name, token }) => el("span", "", swatch(token), name)));
   };
@@ -63,7 +65,7 @@ export function memoryPanel(model: Model, _act: (action: Action) => void, signal
       const bytes = (1 - offsetY / MEMORY_PX) * stack.wire.peak_bytes;
       const found = stack.at(shown(), column, bytes);
       const held = found < 0 ? 0 : shown()[found].high[column] - shown()[found].low[column];
-      light(found, found < 0 ? "" : `${shown()[found].name}: ${size(held)} here`);
+      light(found, found < 0 ? "" : `${shown()[found].name}: ${say("{size} here", { size: size(held) })}`);
     },
     { signal },
   );
@@ -74,9 +76,9 @@ export function memoryPanel(model: Model, _act: (action: Action) => void, signal
     row.addEventListener("focus", on, { signal });
     row.addEventListener("pointerleave", () => light(-1), { signal });
   });
-  const node = el("div", "pm-lines pm-memory", el("div", "", say, turn), canvas, key, table);
+  const node = el("div", "pm-lines pm-memory", el("div", "", told, turn), canvas, key, table);
   node.setAttribute("role", "tabpanel");
-  node.setAttribute("aria-label", "memory");
+  node.setAttribute("aria-label", say("memory"));
   return {
     node,
     update() {},
@@ -94,12 +96,12 @@ export function memoryPanel(model: Model, _act: (action: Action) => void, signal
 }
 
 function layerWords({ name, low, high }: Layer, { wire }: MemoryStack): string {
-  return `${name}: ${size(high[wire.peak_column] - low[wire.peak_column])} at the peak`;
+  return `${name}: ${say("{size} at the peak", { size: size(high[wire.peak_column] - low[wire.peak_column]) })}`;
 }
 
 /** The rows of the table, with bars that add up to the peak. */
 function peakTable({ wire }: MemoryStack): [HTMLTableElement, HTMLTableRowElement[]] {
-  const heads = ["at the peak", "blocks", "allocated on", "code", "why"].map((words) => {
+  const heads = [say("at the peak"), say("blocks"), say("allocated on"), say("code"), say("why")].map((words) => {
     const head = el("th", "", words);
     head.scope = "col";
     return head;
@@ -117,6 +119,6 @@ function peakTable({ wire }: MemoryStack): [HTMLTableElement, HTMLTableRowElemen
   const more = wire.more[0]
     ? [el("tr", "", el("td", "", size(wire.more[1])), el("td", "", plural(wire.more[0], "more row")))]
     : [];
-  const total = el("tr", "pm-total", el("td", "", size(wire.peak_bytes)), el("td", "", "the peak"));
+  const total = el("tr", "pm-total", el("td", "", size(wire.peak_bytes)), el("td", "", say("the peak")));
   return [el("table", "", el("thead", "", el("tr", "", ...heads)), el("tbody", "", ...rows, ...more, total)), rows];
 }

@@ -5,7 +5,8 @@ import { HELP } from "./keys.ts";
 import type { Hits } from "../model/hits.ts";
 import type { Layout } from "../model/layout.ts";
 import type { Action, State } from "../model/state.ts";
-import { count, duration } from "../model/units.ts";
+import { duration, plural } from "../model/units.ts";
+import { say } from "../model/words.ts";
 
 const MOST_CARD_PX = 420;
 
@@ -79,8 +80,8 @@ export class Search {
   constructor(act: (action: Action) => void, next: (by: 1 | -1) => void, signal: AbortSignal) {
     this.input = el("input");
     this.input.type = "search";
-    this.input.placeholder = "name of a kernel or operator";
-    this.input.setAttribute("aria-label", "search names");
+    this.input.placeholder = say("name of a kernel or operator");
+    this.input.setAttribute("aria-label", say("search names"));
     this.node = el("div", "pm-find", this.input, this.found);
     this.node.style.display = "none";
     this.input.addEventListener("input", () => act({ do: "search", query: this.input.value }), { signal });
@@ -106,15 +107,13 @@ export class Search {
     this.node.style.display = on ? "" : "none";
     if (this.input.value !== state.query) this.input.value = state.query;
     if (state.searching && !was) this.input.focus({ preventScroll: true });
-    this.found.textContent = hits?.names
-      ? `${count(hits.count)} ${hits.count === 1 ? "hit" : "hits"}, ${duration(hits.ns)}`
-      : "";
+    this.found.textContent = hits?.names ? `${plural(hits.count, "hit")}, ${duration(hits.ns)}` : "";
   }
 }
 
 export function helpBox(): HTMLElement {
   const node = el("div", "pm-help");
   for (const [keys, words] of HELP)
-    node.append(el("span", "", ...keys.map((k) => el("kbd", "", k))), el("span", "", words));
+    node.append(el("span", "", ...keys.map((k) => el("kbd", "", say(k)))), el("span", "", say(words)));
   return node;
 }

@@ -7,6 +7,7 @@ import { type Layout, layoutOf } from "../model/layout.ts";
 import { linesLayout } from "../model/lines_layout.ts";
 import type { Action, State } from "../model/state.ts";
 import type { Model } from "../model/store.ts";
+import { say, term } from "../model/words.ts";
 
 export interface Tab {
   name: string;
@@ -20,19 +21,19 @@ export interface Tab {
 }
 
 export const TABS: readonly Tab[] = [
-  { name: "timeline", key: "", help: "", has: () => true, layout: layoutOf },
+  { name: term("timeline"), key: "", help: "", has: () => true, layout: layoutOf },
   {
-    name: "lines",
+    name: term("lines"),
     key: "l",
-    help: "lines and what each cost; again: back to the timeline",
+    help: term("lines and what each cost; again: back to the timeline"),
     has: (model) => model.lines !== null,
     layout: linesLayout,
     panel: linesPanel,
   },
   {
-    name: "memory",
+    name: term("memory"),
     key: "m",
-    help: "what held the memory; again: back to the timeline",
+    help: term("what held the memory; again: back to the timeline"),
     has: (model) => model.stack !== null,
     layout: layoutOf,
     panel: memoryPanel,
@@ -50,8 +51,8 @@ export function tabBar(model: Model, act: (action: Action) => void, signal: Abor
   if (tabs.length < 2) return { node, update: () => {} };
   node.setAttribute("role", "tablist");
   const buttons = tabs.map((tab) => {
-    const words = tab.key ? `${tab.help} (${tab.key.toUpperCase()})` : "the lanes";
-    const one = button(tab.name, words, () => act({ do: "tab", tab: tab.name }), signal);
+    const words = tab.key ? `${say(tab.help)} (${tab.key.toUpperCase()})` : say("the lanes");
+    const one = button(say(tab.name), words, () => act({ do: "tab", tab: tab.name }), signal);
     one.setAttribute("role", "tab");
     node.append(one);
     return one;

@@ -22,6 +22,7 @@ import { Scale, type Window } from "../model/scale.ts";
 import { type Action, initial, reduce, type State } from "../model/state.ts";
 import type { Model, Ref } from "../model/store.ts";
 import { Canvas } from "../paint/canvas.ts";
+import { speak } from "../model/words.ts";
 
 const GLIDE_MS = 120;
 const REST_MS = 140; // without a change for so long, the full picture is painted and the host is told
@@ -116,6 +117,7 @@ export class View implements Pointed, Commanded {
   }
 
   act(action: Action, gliding = action.do !== "hover"): void {
+    speak(this.model.header);
     const before = this.state;
     if (action.do === "escape") this.card.hide();
     this.state = reduce(before, action);
@@ -177,6 +179,7 @@ export class View implements Pointed, Commanded {
 
   /** Paints now what is asked for; for benchmarks also without waiting for the browser's next frame. */
   paint(moving = this.moving): void {
+    speak(this.model.header); // another view may have another language
     const state = this.seen === this.state.view ? this.state : { ...this.state, view: this.seen };
     this.canvas.paint(this.model, state, this.layout, this.hits, this.host.theme(), moving);
     this.open?.paint(this.scale, this.layout, this.host.theme());

@@ -23,9 +23,11 @@ import type {
 } from "./store.ts";
 import { Track } from "./track.ts";
 import type { GroupWire, Header, RankWire, StreamWire } from "./wire.ts";
+import { speak } from "./words.ts";
 
 /** Builds the model from what was decoded. */
 export function buildModel(header: Header, decoded: Decoded): Model {
+  speak(header);
   const { columns, names, origins } = decoded;
   const classes = Uint8Array.from(names, (row) => Math.max(0, row[2]));
   const table = columns["launch"];

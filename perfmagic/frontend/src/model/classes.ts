@@ -1,4 +1,5 @@
 // The classes of device ops: OpClass in perfmagic/trace/names.py, and the colour token of each.
+import { term } from "./words.ts";
 
 export const MATRIX = 0;
 export const COMPUTE = 1;
@@ -15,11 +16,11 @@ export const CLASS_TOKENS = ["matrix", "comp", "comm", "htod", "dtoh", "dtod", "
 
 /** Classes that belong to one switch in the key. */
 export const KEY_CLASSES: readonly { words: string; token: string; classes: readonly number[] }[] = [
-  { words: "matrix kernels", token: "matrix", classes: [MATRIX] },
-  { words: "other kernels", token: "comp", classes: [COMPUTE] },
-  { words: "communication", token: "comm", classes: [COMM] },
-  { words: "copy HtoD", token: "htod", classes: [HTOD] },
-  { words: "DtoH", token: "dtoh", classes: [DTOH] },
-  { words: "DtoD", token: "dtod", classes: [DTOD, PTOP] },
-  { words: "memset", token: "memset", classes: [MEMSET] },
+  { words: term("matrix kernels"), token: "matrix", classes: [MATRIX] },
+  { words: term("other kernels"), token: "comp", classes: [COMPUTE] },
+  { words: term("communication"), token: "comm", classes: [COMM] },
+  { words: term("copy HtoD"), token: "htod", classes: [HTOD] },
+  { words: term("DtoH"), token: "dtoh", classes: [DTOH] },
+  { words: term("DtoD"), token: "dtod", classes: [DTOD, PTOP] },
+  { words: term("memset"), token: "memset", classes: [MEMSET] },
 ];

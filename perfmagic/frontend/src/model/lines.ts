@@ -2,6 +2,7 @@
 import type { Columns } from "./decode.ts";
 import { NOTHING, Spans, unionAll, unionOf } from "./spans.ts";
 import type { ChainRows, LinesWire, Place } from "./wire.ts";
+import { say } from "./words.ts";
 
 /** What is read of a stream: its ops' times and the numbers of their chains. */
 type Charged = Record<"start" | "end" | "launch" | "chain" | "forward", Float64Array>;
@@ -56,8 +57,9 @@ export class Lines {
   words(chain: number): string {
     const found = (this.chains[1][chain - 1] ?? []).map((place) => placeWords(this.chains[0][place]));
     const more = found.length - 1 - MOST_CALLERS;
-    const callers = found.slice(1, 1 + MOST_CALLERS).join(", ") + (more > 0 ? ` and ${more} more` : "");
-    return callers ? `${found[0]}, called from ${callers}` : (found[0] ?? "");
+    const some = found.slice(1, 1 + MOST_CALLERS).join(", ");
+    const callers = more > 0 ? say("{callers} and {n} more", { callers: some, n: more }) : some;
+    return callers ? say("{line}, called from {callers}", { line: found[0], callers }) : (found[0] ?? "");
   }
 
   /** Whether an op's line stands in a function: else its line says all that is known. */
@@ -133,7 +135,7 @@ export class Lines {
 }
 
 function placeWords([name, line]: Place): string {
-  return name ? `${name} line ${line}` : `line ${line}`;
+  return name ? say("{name} line {line}", { name, line }) : say("line {line}", { line });
 }
 
 function union(ops: number[], start: Float64Array, end: Float64Array): Spans {

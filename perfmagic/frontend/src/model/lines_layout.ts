@@ -2,6 +2,7 @@
 import type { Layout, Row, RowKind } from "./layout.ts";
 import type { Model } from "./store.ts";
 import type { State } from "./state.ts";
+import { term } from "./words.ts";
 
 export const NUMBER_PX = 34;
 const LETTER_PX = 6.7; // of the code's font
@@ -18,13 +19,14 @@ export interface LineColumn {
 /** The columns of numbers. Without a backward there is none of it. */
 export function lineColumns(model: Model): LineColumn[] {
   const columns: LineColumn[] = [
-    { name: "Python", of: "python", px: 78 },
-    { name: "waiting", of: "blocked", px: 78 },
-    { name: "device", of: "device", px: 78 },
+    { name: term("Python"), of: "python", px: 78 },
+    { name: term("waiting"), of: "blocked", px: 78 },
+    { name: term("device"), of: "device", px: 78 },
   ];
-  if (model.lines!.column.backward.some((ns) => ns > 0)) columns.push({ name: "its backward", of: "backward", px: 90 });
-  columns.push({ name: "ops", of: "ops", px: 48 });
-  if (model.lines!.wire.memory) columns.push({ name: "at the peak", of: "peak", px: 90 });
+  if (model.lines!.column.backward.some((ns) => ns > 0))
+    columns.push({ name: term("its backward"), of: "backward", px: 90 });
+  columns.push({ name: term("ops"), of: "ops", px: 48 });
+  if (model.lines!.wire.memory) columns.push({ name: term("at the peak"), of: "peak", px: 90 });
   return columns;
 }
 

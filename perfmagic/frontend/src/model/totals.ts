@@ -3,6 +3,7 @@ import { CLASS_TOKENS } from "./classes.ts";
 import type { Window } from "./scale.ts";
 import { below } from "./sorted.ts";
 import { type Model, opsIn, shortName, type Stream } from "./store.ts";
+import { term } from "./words.ts";
 
 export interface DeviceTime {
   name: string;
@@ -66,12 +67,12 @@ function partsOf(model: Model, [from, to]: Window): DeviceTime[] {
     } else if (ns > 0) parts.push({ name, token, ns, exposed });
   };
   for (const group of model.groups) {
-    add("compute", "comp", group.compute.covered(from, to));
+    add(term("compute"), "comp", group.compute.covered(from, to));
     const comm = group.staves.find((s) => s.name === "communication");
-    add("communication", "comm", group.comm.covered(from, to), comm?.exposed?.covered(from, to));
+    add(term("communication"), "comm", group.comm.covered(from, to), comm?.exposed?.covered(from, to));
     const copy = group.staves.find((s) => s.name === "copy");
-    add("copy", copy?.parts[0]?.token ?? "dtod", group.copy.covered(from, to), copy?.exposed?.covered(from, to));
-    add("idle", "idle", idleNs(group.busy, from, to));
+    add(term("copy"), copy?.parts[0]?.token ?? "dtod", group.copy.covered(from, to), copy?.exposed?.covered(from, to));
+    add(term("idle"), "idle", idleNs(group.busy, from, to));
   }
   return parts;
 }

@@ -1,4 +1,5 @@
 // Numbers as people read them: the rules of perfmagic/base/units.py, held equal by shared examples in tests/data/wire.
+import { say } from "./words.ts";
 
 export const NBSP = "\u00a0";
 type Unit = readonly [string, number];
@@ -48,7 +49,7 @@ export function percent(fraction: number): string {
 }
 
 export function plural(n: number, one: string, many = one + "s"): string {
-  return `${count(n)} ${n === 1 ? one : many}`;
+  return say(`{n} ${n === 1 ? one : many}`, { n: count(n) });
 }
 
 /** So many significant digits and no exponent: 96.04 → "96.0". */

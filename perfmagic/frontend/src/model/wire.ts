@@ -170,6 +170,8 @@ export interface Header {
   returned: number | null;
   from_cell: boolean;
   alt: string;
+  /** Translations of labels by their English; only where the language is another. */
+  words?: Record<string, string> | undefined;
   /** What the critical path of the run consists of; empty, or not there, where that is not known. */
   path?: ShareWire[];
   thread_lanes: { label: string; levels: number[] }[];

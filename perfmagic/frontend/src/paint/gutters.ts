@@ -8,6 +8,7 @@ import type { Stream } from "../model/store.ts";
 import { mainClass } from "../model/totals.ts";
 import { count, duration, mean, percent, plural, size } from "../model/units.ts";
 import type { Frame } from "./draw.ts";
+import { say, term } from "../model/words.ts";
 
 export interface RowText {
   label: string;
@@ -20,7 +21,7 @@ export interface RowText {
 
 const NONE: RowText = { label: "", sub: "", number: "", unit: "" };
 const NOTES: Record<number, string> = {
-  [COMM]: "communication",
+  [COMM]: term("communication"),
   [HTOD]: "HtoD",
   [DTOH]: "DtoH",
   [DTOD]: "DtoD",
@@ -33,43 +34,49 @@ export function rowText(f: Frame, row: Row): RowText {
   const [from, to] = state.view;
   switch (row.kind) {
     case "overview":
-      return { ...NONE, label: "trace", number: duration(model.span), unit: "in total" };
+      return { ...NONE, label: say("trace"), number: duration(model.span), unit: say("in total") };
     case "cell":
-      return { ...NONE, label: "cell line" };
+      return { ...NONE, label: say("cell line") };
     case "thread": {
       const { label, levels } = model.threads[row.index];
-      return { ...NONE, label, sub: levels.length > row.sub ? `▸ ${levels.length} levels` : "" };
+      return { ...NONE, label, sub: levels.length > row.sub ? `▸ ${plural(levels.length, "level")}` : "" };
     }
     case "launches": {
       const { launches } = model;
-      if (!launches) return { ...NONE, label: "blocked" };
+      if (!launches) return { ...NONE, label: say("blocked") };
       const { start } = launches.track;
       const n = below(start, to) - below(start, from);
-      return { ...NONE, label: "launches", number: plural(n, "launch", "launches") };
+      return { ...NONE, label: say("launches"), number: plural(n, "launch", "launches") };
     }
     case "pile":
       return pileText(f, row, model.streams[row.index]);
     case "lane": {
       const stream = model.streams[row.index];
       const busy = isWhole(state) ? stream.wire.busy_frac : stream.busy.covered(from, to) / (to - from);
-      const note = NOTES[mainClass(stream)] ?? "";
-      return { label: `stream ${stream.wire.stream}`, sub: "", number: `${percent(busy)} busy`, unit: note };
+      const note = say(NOTES[mainClass(stream)] ?? "");
+      return {
+        label: say("stream {stream}", { stream: stream.wire.stream }),
+        sub: "",
+        number: say("{share} busy", { share: percent(busy) }),
+        unit: note,
+      };
     }
     case "stave": {
       const stave = model.groups[row.index].staves[row.sub];
       const bare = stave.exposed?.covered(from, to) ?? 0;
       const active = stave.active.covered(from, to);
-      const part = bare >= active * 0.999 ? "" : `${bare ? duration(bare) : "0"} `;
+      const exposed =
+        bare >= active * 0.999 ? say("exposed") : say("{time} exposed", { time: bare ? duration(bare) : "0" });
       return {
-        label: stave.name,
+        label: say(stave.name),
         sub: "",
         number: duration(active),
-        unit: stave.exposed && active ? `${part}exposed` : "",
+        unit: stave.exposed && active ? exposed : "",
       };
     }
     case "memory": {
       const lane = model.memory[row.index];
-      return { ...NONE, label: "memory", number: size(lane.peak), unit: "peak" };
+      return { ...NONE, label: say("memory"), number: size(lane.peak), unit: say("peak") };
     }
     case "rank":
       return rankText(f, row);
@@ -86,18 +93,20 @@ function rankText(f: Frame, row: Row): RowText {
   if (isWhole(f.state)) return { ...NONE, label, number: wire.words[0] || wire.words[1], unit: "" };
   const [from, to] = f.state.view;
   const waits = wait.covered(from, to);
-  return { ...NONE, label, number: waits ? `waits ${duration(waits)}` : `idle ${duration(idle.covered(from, to))}` };
+  const idles = say("idle {time}", { time: duration(idle.covered(from, to)) });
+  return { ...NONE, label, number: waits ? say("waits {time}", { time: duration(waits) }) : idles };
 }
 
 function pileText(f: Frame, row: Row, stream: Stream): RowText {
   const view = pileView(stream, f.scale.from, f.scale.to, row.h);
   const deepest = `≤ ${count(view.deepest)}`;
-  const cropped = view.rows < view.deepest ? `next ${count(view.rows)} of ${count(view.deepest)}` : deepest;
+  const cropped =
+    view.rows < view.deepest ? say("next {n} of {all}", { n: count(view.rows), all: count(view.deepest) }) : deepest;
   if (row.h > 30) {
     const depth = stream.pile.meanDepth(f.scale.from, f.scale.to);
-    return { label: "queued", sub: cropped, number: `mean ${mean(depth)}`, unit: "queued" };
+    return { label: say("queued"), sub: cropped, number: say("mean {n}", { n: mean(depth) }), unit: say("queued") };
   }
-  return row.h > 12 ? { ...NONE, sub: `${deepest} queued` } : NONE;
+  return row.h > 12 ? { ...NONE, sub: say("{n} queued", { n: deepest }) } : NONE;
 }
 
 export function writeGutters(f: Frame): void {
@@ -119,7 +128,7 @@ function middleOf(row: Row): number {
 function writeAbove(f: Frame, row: Row, text: RowText): void {
   const beside = f.layout.rows.some((other) => other.kind === "pile" && other.index === row.index);
   if (row.kind === "lane" && beside) return;
-  const stream = row.kind === "pile" ? `stream ${f.model.streams[row.index].wire.stream}` : "";
+  const stream = row.kind === "pile" ? say("stream {stream}", { stream: f.model.streams[row.index].wire.stream }) : "";
   const words = [stream, text.label, text.sub].filter(Boolean).join(" ");
   if (words) f.text.write(words, 0, row.y - 7, { size: 10, colour: f.palette.css("ink2") });
 }
@@ -157,7 +166,7 @@ function writeNumber(f: Frame, row: Row, text: RowText): void {
 
 function writeReserved(f: Frame, row: Row): void {
   const { reserved } = f.model.memory[row.index];
-  const words = `${size(reserved)} reserved`;
+  const words = say("{size} reserved", { size: size(reserved) });
   if (reserved) f.text.write(words, f.scale.width + 8, row.y + row.h - 6, { size: 10, colour: f.palette.css("ink2") });
 }
 
@@ -169,17 +178,17 @@ function writeHeadings(f: Frame): void {
       const words = [
         group.wire.label,
         plural(group.wire.n_ops, "device op"),
-        `busy ${percent(group.wire.busy_frac)} of ${f.model.header.busy_of}`,
+        say("busy {share} of {what}", { share: percent(group.wire.busy_frac), what: f.model.header.busy_of }),
       ];
-      words.push(`queue ≤ ${count(group.wire.queue_max)}`);
+      words.push(say("queue ≤ {n}", { n: count(group.wire.queue_max) }));
       const text = f.text.fitted(words.join(" · "), f.scale.width, { bold: true });
       f.text.write(text, 0, middle, { bold: true, colour: f.palette.css("ink") });
     } else if (row.kind === "more") {
       const hidden = group.streams.slice(f.state.streams).reduce((n, s) => n + f.model.streams[s].wire.ops, 0);
       const streams = plural(row.sub + group.wire.n_folded, "more stream");
-      const words = `and ${streams} with ${plural(hidden + group.wire.folded_ops, "op")}`;
+      const words = say("and {streams} with {ops}", { streams, ops: plural(hidden + group.wire.folded_ops, "op") });
       const colour = f.palette.css(row.sub ? "accent" : "ink2");
-      f.text.write(row.sub ? `${words} · show ▸` : words, 0, middle, { colour });
+      f.text.write(row.sub ? `${words} · ${say("show ▸")}` : words, 0, middle, { colour });
     }
   }
 }

@@ -3,6 +3,7 @@ import type { Row } from "../model/layout.ts";
 import { upTo } from "../model/sorted.ts";
 import { duration } from "../model/units.ts";
 import { bar, type Frame } from "./draw.ts";
+import { say } from "../model/words.ts";
 
 export function paintMemory(f: Frame, row: Row): void {
   const lane = f.model.memory[row.index];
@@ -33,7 +34,7 @@ export function writeMemory(f: Frame, row: Row): void {
   g.beginPath();
   g.arc(x, row.y + 10, 2.5, 0, 7);
   g.fill();
-  const words = `peak, ${duration(at)}`;
+  const words = say("peak, {time}", { time: duration(at) });
   const left = x + 8 + f.text.width(words, { size: 10 }) > f.scale.width;
   f.text.write(words, left ? x - 7 : x + 7, row.y + 4, {
     size: 10,

@@ -6,6 +6,7 @@ import { count } from "../model/units.ts";
 import { columnOf, type Frame } from "./draw.ts";
 import { inkOf, type Layer, layersOf } from "./layers.ts";
 import { tornEdge } from "./torn.ts";
+import { say } from "../model/words.ts";
 
 const LABEL_THICKNESS_PX = 15;
 
@@ -34,9 +35,9 @@ export function writePile(f: Frame, row: Row): void {
 }
 
 function layerWords(f: Frame, key: number, n: number): string {
-  if (key === BEFORE_THE_RECORD) return `${count(n)} launched before the recording`;
+  if (key === BEFORE_THE_RECORD) return say("{n} launched before the recording", { n: count(n) });
   if (!f.model.cell) return "";
-  return key === 0 ? "before this cell" : `line ${key}`;
+  return key === 0 ? say("before this cell") : say("line {line}", { line: key });
 }
 
 interface Place {

@@ -5,6 +5,7 @@ import { type CellLines, shortName } from "../model/store.ts";
 import { duration } from "../model/units.ts";
 import { box, type Frame, lost, skyline, strength } from "./draw.ts";
 import { detailOf } from "./lod.ts";
+import { say } from "../model/words.ts";
 
 const SLICE_PX = 2.5;
 const NAME_FROM_PX = 30;
@@ -142,7 +143,7 @@ export function writeLaunches(f: Frame, row: Row): void {
   g.lineTo(f.scale.width, row.y + row.h / 2);
   g.stroke();
   g.restore();
-  inGap(f, "Python has returned", x, f.scale.width, row, "ink2");
+  inGap(f, say("Python has returned"), x, f.scale.width, row, "ink2");
 }
 
 function blockedFrom(f: Frame): number {
@@ -154,7 +155,7 @@ function blockedFrom(f: Frame): number {
 
 function blockedWords(f: Frame, i: number, room: number): string {
   const blocked = f.model.blocked!;
-  const short = `blocked ${duration(blocked.end[i] - blocked.start[i])}`;
+  const short = say("blocked {time}", { time: duration(blocked.end[i] - blocked.start[i]) });
   const all = [`${short} · ${blocked.words[i]}`, short];
   return all.find((words) => f.text.width(words, { size: 10 }) <= room) ?? f.text.fitted(short, room, { size: 10 });
 }

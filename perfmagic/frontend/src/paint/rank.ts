@@ -5,6 +5,7 @@ import type { Spans } from "../model/spans.ts";
 import { below } from "../model/sorted.ts";
 import { duration } from "../model/units.ts";
 import { box, type Frame, lost, skyline } from "./draw.ts";
+import { say } from "../model/words.ts";
 
 const IDLE_SHARE = 0.45; // of red: idle time is lost, but it is not this rank that makes others wait
 const BLOCKED_SHARE = 0.28; // over Python's grey
@@ -44,7 +45,7 @@ export function writeRank(f: Frame, row: Row): void {
   const [y, high] = commOf(f, row, false);
   if (high < 10) return;
   for (const [from, to, x0, x1] of boxes(f, f.model.ranks[row.index].wait, LABEL_PX)) {
-    const words = `waits ${duration(to - from)}`;
+    const words = say("waits {time}", { time: duration(to - from) });
     const width = f.text.width(words, { size: 9 });
     if (width > x1 - x0 - 8) continue;
     f.text.g.fillStyle = f.palette.css("ground");

@@ -9,6 +9,7 @@ import { bar, box, type Frame, strength } from "./draw.ts";
 import { type Detail, detailOf } from "./lod.ts";
 import { lineTones } from "./python.ts";
 import { DIMMED_SHARE, HIDDEN_SHARE } from "./theme.ts";
+import { say } from "../model/words.ts";
 
 const SLICE_PX = 2;
 const NAME_FROM_PX = 34;
@@ -128,7 +129,10 @@ export function paintStrip(f: Frame, row: Row): void {
 
 export function writeStrip(f: Frame, row: Row): void {
   eachRun(f, f.model.streams[row.index], (key, x0, x1) => {
-    const words = key === BEFORE_THE_RECORD || key === 0 ? ["before this cell"] : [`line ${key}`, String(key)];
+    const words =
+      key === BEFORE_THE_RECORD || key === 0
+        ? [say("before this cell")]
+        : [say("line {line}", { line: key }), String(key)];
     const fits = words.find((w) => f.text.width(w, { size: 10 }) <= x1 - x0 - 6);
     if (fits) f.text.write(fits, x0 + 4, row.y + row.h / 2 + 1, { size: 10, colour: f.palette.css("hostink") });
   });

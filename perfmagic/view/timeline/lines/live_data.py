@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic.analysis.timeline.paths import forward_paths, op_paths, sites
+from perfmagic.base.language import translate_term, translated
 from perfmagic.base.numerics.intervals import Intervals
 from perfmagic.trace.columns import NO_LINE, Int64
 from perfmagic.trace.model import Trace
@@ -59,12 +60,13 @@ def lines_wire(out: ColumnWriter, trace: Trace, start_ns: int, end_ns: int) -> L
         "followed": trace.paths is not None,
         "blocks": blocks,
         "folded": [cut(name) for name in doc.folded],
-        "notes": [cut(note) for note in doc.notes],
+        "notes": [cut(translated(note)) for note in doc.notes],
         "total": None if doc.total is None else _total(doc),
         "grain_ns": grain_ns,
     }
     if doc.memory is not None:
-        header["memory"] = [sum(doc.memory.cell_bytes.values()), doc.memory.closing()]
+        closing = [(translate_term(words), size) for words, size in doc.memory.closing()]
+        header["memory"] = [sum(doc.memory.cell_bytes.values()), closing]
     return LinesWire(header, own, of_forward)
 
 
