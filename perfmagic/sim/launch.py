@@ -68,7 +68,7 @@ def queue_op(
     lane.commit(job, reads, writes)
     if hold_s:
         hold_ns = round(hold_s * 1e9)
-        # no longer than that also where the clock has changed since the call began
+        # at most hold_s: start_ns may be of another clock
         rest_ns = min(hold_ns, max(0, start_ns + hold_ns - now_ns()))
         if not waited(rest_ns):
             lane.device.closing.wait(rest_ns / 1e9)

@@ -91,7 +91,10 @@ def describe_traffic(facts: Facts) -> str:
 
 
 def describe_pieces(facts: Facts, *, late: bool = False) -> tuple[str, str]:
-    """How many short collectives a step has, and what to do about it; "" twice where they are few or long."""
+    """How many short collectives a step has, and what to do about it; "" twice where they are few or long.
+
+    late: Python launches them late, which their own duration does not explain.
+    """
     rows = communication_rows(facts)
     steps = [step for step in facts.steps if step.n_ops]
     ops = facts.trace.ops

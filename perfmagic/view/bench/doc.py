@@ -163,7 +163,7 @@ def _python_wait(result: BenchSummary) -> Wait | None:
     """What Python did after the cell's last line.
 
     Below "host-bound" nobody reads that Python waited for the device: there it waits only for the last ops. Where the
-    device decides, the wait costs nothing.
+    device decides, and waiting loses no time.
     """
     waits = result.waits
     if waits is None or not _noticeable(waits.python_s, waits.done_s):

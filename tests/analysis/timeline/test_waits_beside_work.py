@@ -1,4 +1,4 @@
-"""A wait costs nothing itself where a device is busy all along."""
+"""Blocking calls during which a device is busy."""
 
 import pytest
 
