@@ -2,7 +2,7 @@
 
     python benchmarks/predict.py                     left-out records of tests/data/kernel_rows.json.xz
     python benchmarks/predict.py --folder FOLDER     t.what_if(on(…)) for each trace with shapes beside its twin
-    python benchmarks/predict.py --fit ROWS          write perfmagic/analysis/predict/parameters.json
+    python benchmarks/predict.py --fit ROWS          write perfmagic/predict/parameters.json
     python benchmarks/predict.py --collect FOLDER --rows ROWS     rows from traces named DEVICE_MODEL.json.gz
 
 A left-out record is predicted with parameters fitted without its model, or without GPUs of its generation. A transfer
@@ -23,16 +23,16 @@ from pathlib import Path
 import numpy as np
 
 import perfmagic
-from perfmagic.analysis.predict import kernels
-from perfmagic.analysis.predict.calls import Call, call_of
-from perfmagic.analysis.predict.gpus import Gpu, gpu_named, gpu_of
-from perfmagic.analysis.predict.kernels import Batch, Float64, data_sheet_ns
 from perfmagic.analysis.replay.changes.gpu import launched_by_operators, operator_inputs
 from perfmagic.analysis.timeline.origin import origins
 from perfmagic.base import units
 from perfmagic.base.errors import TraceError
 from perfmagic.base.work import Inputs
 from perfmagic.changes import on
+from perfmagic.predict import kernels
+from perfmagic.predict.calls import Call, call_of
+from perfmagic.predict.gpus import Gpu, gpu_named, gpu_of
+from perfmagic.predict.kernels import Batch, Float64, data_sheet_ns
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.model import DeviceInfo, Trace

@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 
 # public names by module
 _NAMES = {
-    "perfmagic.analysis.predict.gpus": "Peaks",
+    "perfmagic.predict.gpus": "Peaks",
     "perfmagic.api.benchmarks": "bench measurement sweep syncbench",
     "perfmagic.api.comparisons": "compare",
     "perfmagic.api.opening": "open_snapshot open_trace open_traces",
@@ -49,7 +49,6 @@ __all__ = [
 
 if TYPE_CHECKING:
     from perfmagic import rows, testing
-    from perfmagic.analysis.predict.gpus import Peaks
     from perfmagic.api.benchmarks import bench, measurement, sweep, syncbench
     from perfmagic.api.comparisons import compare
     from perfmagic.api.opening import open_snapshot, open_trace, open_traces
@@ -82,6 +81,7 @@ if TYPE_CHECKING:
     )
     from perfmagic.base.language import set_language
     from perfmagic.capture.bench.spec import Work
+    from perfmagic.predict.gpus import Peaks
     from perfmagic.results import BenchResult, CompareResult, RanksResult, TimelineResult
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 
-from perfmagic.analysis.predict.gpus import gpu_named
 from perfmagic.analysis.replay.changes.change import COPIES, Change, OnTime
 from perfmagic.analysis.replay.changes.copies import NoWaits, Overlapped, OwnStream, Pin
 from perfmagic.analysis.replay.changes.gpu import OnGpu
@@ -18,6 +17,7 @@ from perfmagic.analysis.replay.changes.host import FasterPython, NoItem, NoLine,
 from perfmagic.analysis.replay.changes.kernels import FasterKernels, Fused, OneGraph
 from perfmagic.base.errors import OptionError
 from perfmagic.base.options import documented
+from perfmagic.predict.gpus import gpu_named
 from perfmagic.trace.names import OpClass
 
 __all__ = [

@@ -13,7 +13,6 @@ import numpy as np
 
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.find import Finding, findings
-from perfmagic.analysis.predict.gpus import Peaks, peaks_of
 from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.replay.prediction import full_trust
 from perfmagic.analysis.timeline.activity import StreamStat, Syncs, streams, syncs
@@ -38,6 +37,7 @@ from perfmagic.analysis.timeline.queueing import LaunchBound, QueueStat, delays,
 from perfmagic.analysis.timeline.steps import Step, steps
 from perfmagic.analysis.timeline.trust import Trust
 from perfmagic.base.language import translated
+from perfmagic.predict.gpus import Peaks, peaks_of
 from perfmagic.trace.columns import NONE, DeviceOps, Int64, OpKind, Remark
 from perfmagic.trace.json_form import JsonForm, one_of
 from perfmagic.trace.model import Trace

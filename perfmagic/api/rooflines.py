@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from perfmagic.analysis.predict.gpus import Peaks
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, Roof, RooflineData
 from perfmagic.analysis.timeline.origin import Source
 from perfmagic.base.errors import OptionError
 from perfmagic.base.options import documented
+from perfmagic.predict.gpus import Peaks
 from perfmagic.results import BenchResult, RooflineResult, SweepResult
 from perfmagic.trace.category import Category
 

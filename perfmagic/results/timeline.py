@@ -16,7 +16,6 @@ from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.verdict import verdict
-from perfmagic.analysis.predict.gpus import Peaks
 from perfmagic.analysis.replay.build import graph_of
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.critical_path import PathPart, critical_path
@@ -42,6 +41,7 @@ from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.files import write_text
 from perfmagic.base.language import translated
+from perfmagic.predict.gpus import Peaks
 from perfmagic.results.result import Result
 from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.rows import Rows, RowT, pandas

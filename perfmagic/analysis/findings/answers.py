@@ -16,7 +16,6 @@ from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.gains import Gains, change_of, each_once
 from perfmagic.analysis.findings.kernels import claim
 from perfmagic.analysis.findings.verdict import failed
-from perfmagic.analysis.predict.gpus import peaks_of
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Pin
 from perfmagic.analysis.replay.changes.host import WithoutPython
@@ -29,6 +28,7 @@ from perfmagic.base import units
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics.intervals import intersect, union
 from perfmagic.base.numerics.intervals import total_ns as sum_ns
+from perfmagic.predict.gpus import peaks_of
 from perfmagic.trace.columns import NO_LINE, HostKind
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace

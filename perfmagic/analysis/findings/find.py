@@ -38,11 +38,11 @@ from perfmagic.analysis.findings.record import (
 )
 from perfmagic.analysis.findings.sync import pageable, repeated_copy, slower_copies, sync
 from perfmagic.analysis.findings.verdict import claimed_by_verdict, failed, kind_of, no_verdict, verdict_of
-from perfmagic.analysis.predict.gpus import PREDICTED
 from perfmagic.analysis.timeline.trust import incomplete_graphs
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, Verdict
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, intersect, merge, overlap_ns, subtract, total_ns
+from perfmagic.predict.gpus import PREDICTED
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 

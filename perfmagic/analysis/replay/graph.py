@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from perfmagic.analysis.predict.gpus import Gpu
 from perfmagic.base.numerics.longest import NO_NODE, longest, ordered
+from perfmagic.predict.gpus import Gpu
 from perfmagic.trace.columns import Bool, Int8, Int64
 from perfmagic.trace.model import Trace
 

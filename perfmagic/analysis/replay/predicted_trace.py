@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from perfmagic.analysis.predict.gpus import PREDICTED, Gpu
 from perfmagic.analysis.replay.graph import Graph
 from perfmagic.analysis.replay.prediction import Prediction
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.longest import NO_NODE
+from perfmagic.predict.gpus import PREDICTED, Gpu
 from perfmagic.trace.columns import NONE, Int32, Int64, Remark
 from perfmagic.trace.model import DeviceInfo, Trace, make_trace
 

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from perfmagic.analysis.predict.gpus import Peaks, peaks_of
 from perfmagic.analysis.timeline.kernels import categories
 from perfmagic.analysis.timeline.origin import Places, Source, frames, modules, origins
 from perfmagic.base.errors import TraceError
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.intervals import coded, distinct
 from perfmagic.base.work import Inputs, describe_dtype, describe_shape, flop_is_at_most, flop_of, io_bytes_of
+from perfmagic.predict.gpus import Peaks, peaks_of
 from perfmagic.trace.category import Category
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace

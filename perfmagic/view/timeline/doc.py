@@ -11,7 +11,6 @@ import numpy as np
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.facts import ITS_EXTENT, THE_CELL
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.predict.gpus import PREDICTED
 from perfmagic.analysis.replay.critical_path import PathShare
 from perfmagic.analysis.replay.prediction import drawn_path, full_trust, path_shares
 from perfmagic.analysis.timeline.activity import syncs
@@ -20,6 +19,7 @@ from perfmagic.analysis.verdict import NO_VERDICT, STALLED
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, say, translate_term, translated
 from perfmagic.base.terminal import ALARM
+from perfmagic.predict.gpus import PREDICTED
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import LaunchShape, Trace, devices_label
 from perfmagic.trace.names import shown_names

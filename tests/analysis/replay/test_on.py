@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import perfmagic
-from perfmagic.analysis.predict.gpus import gpu_named
-from perfmagic.analysis.predict.kernels import SPREAD, SPREAD_UNSEEN
 from perfmagic.analysis.replay.changes.gpu import ratios, scaled_frac
 from perfmagic.base.errors import OptionError
 from perfmagic.changes import faster, on, overlap_communication
+from perfmagic.predict.gpus import gpu_named
+from perfmagic.predict.kernels import SPREAD, SPREAD_UNSEEN
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import DeviceInfo, Trace
 from tests.analysis.shaped import BF16, FLOAT, Shaped

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfmagic.analysis.predict.gpus import Peaks
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, achieved, compute_type, device_operators
 from perfmagic.analysis.timeline.kernels import categories, category_of, category_times
 from perfmagic.analysis.timeline.origin import Source, is_user_frame, launched_from, origins
+from perfmagic.predict.gpus import Peaks
 from perfmagic.trace.category import Category
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass

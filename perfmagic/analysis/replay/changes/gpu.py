@@ -9,9 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from perfmagic.analysis.predict.calls import Call, call_of
-from perfmagic.analysis.predict.gpus import Gpu, gpu_of
-from perfmagic.analysis.predict.kernels import can_compute, has_tf32, spread_of, times_ns
 from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.graph import Graph
 from perfmagic.analysis.timeline.copies import pcie_bytes_per_s
@@ -19,6 +16,9 @@ from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
 from perfmagic.base.language import phrase
 from perfmagic.base.work import Inputs
+from perfmagic.predict.calls import Call, call_of
+from perfmagic.predict.gpus import Gpu, gpu_of
+from perfmagic.predict.kernels import can_compute, has_tf32, spread_of, times_ns
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import DeviceInfo, Trace
 from perfmagic.trace.names import OpClass, is_pageable, op_classes

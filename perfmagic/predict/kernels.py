@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perfmagic.analysis.predict.calls import Call
-from perfmagic.analysis.predict.gpus import Gpu
+from perfmagic.predict.calls import Call
+from perfmagic.predict.gpus import Gpu
 
 Float64 = npt.NDArray[np.float64]
 
@@ -48,7 +48,7 @@ SPREAD, SPREAD_UNSEEN = 1.4, 1.5  # hold four of five records: benchmarks/result
 def times_ns(calls: Sequence[Call], gpu: Gpu) -> Float64:
     """How long calls take on a GPU by the fitted parameters, in ns; shape of calls.
 
-    >>> from perfmagic.analysis.predict.gpus import gpu_named
+    >>> from perfmagic.predict.gpus import gpu_named
     >>> half, whole = times_ns([Call("elementwise", size_bytes=size) for size in (1e9, 2e9)], gpu_named("H100"))
     >>> 1.9 < whole / half < 2
     True

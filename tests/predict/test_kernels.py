@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.predict import ROWS, Fit, predicted_ns, read
-from perfmagic.analysis.predict.calls import Call
-from perfmagic.analysis.predict.gpus import GPUS, Gpu, gpu_named
-from perfmagic.analysis.predict.kernels import SPREAD, SPREAD_UNSEEN, data_sheet_ns, fitted, spread_of, times_ns
+from perfmagic.predict.calls import Call
+from perfmagic.predict.gpus import GPUS, Gpu, gpu_named
+from perfmagic.predict.kernels import SPREAD, SPREAD_UNSEEN, data_sheet_ns, fitted, spread_of, times_ns
 
 GPU = st.sampled_from(GPUS)
 LENGTH = st.integers(1, 20_000)

@@ -1,7 +1,7 @@
 import pytest
 
-from perfmagic.analysis.predict.gpus import GPUS, Peaks, peaks_of
 from perfmagic.base.errors import OptionError
+from perfmagic.predict.gpus import GPUS, Peaks, peaks_of
 from perfmagic.trace.model import DeviceInfo
 
 

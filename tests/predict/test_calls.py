@@ -1,7 +1,7 @@
 import pytest
 
-from perfmagic.analysis.predict.calls import Call, call_of
 from perfmagic.base.work import Inputs
+from perfmagic.predict.calls import Call, call_of
 
 BF16, FLOAT = "c10::BFloat16", "float"
 
