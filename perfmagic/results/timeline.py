@@ -535,7 +535,8 @@ class TimelineResult(Result):
         devices = devices_label(meta.devices) or "CPU, no device records"
         first = f" {self.findings[0].sentence}" if self.findings else ""
         failed = f" The code failed: {meta.failed}." if meta.failed else ""
-        return f"Timeline of {total} on {devices}: {units.plural(len(self.trace.ops), 'device op')}.{failed}{first}"
+        where = f", {devices}" if self.trace.predicted else f" on {devices}"
+        return f"Timeline of {total}{where}: {units.plural(len(self.trace.ops), 'device op')}.{failed}{first}"
 
 
 def _check_peaks(method: str, peaks: object) -> None:

@@ -42,7 +42,6 @@ from perfmagic.analysis.timeline.trust import incomplete_graphs
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, Verdict
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, intersect, merge, overlap_ns, subtract, total_ns
-from perfmagic.predict.gpus import PREDICTED
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 
@@ -128,7 +127,7 @@ class Outcomes:
 
 def _other_kernels(facts: Facts) -> Silent | None:
     """That a record was replayed on another GPU, where libraries choose other kernels; None where it was not."""
-    if facts.trace.device_info(facts.device).name.endswith(PREDICTED):
+    if facts.trace.device_info(facts.device).predicted is not None:
         return Silent(phrase("kernel names and grids are those of the recorded GPU"))
     return None
 

@@ -19,7 +19,6 @@ from perfmagic.analysis.verdict import NO_VERDICT, STALLED
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, say, translate_term, translated
 from perfmagic.base.terminal import ALARM
-from perfmagic.predict.gpus import PREDICTED
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import LaunchShape, Trace, devices_label
 from perfmagic.trace.names import shown_names
@@ -265,9 +264,9 @@ def _label_devices(trace: Trace, groups: tuple[DeviceGroup, ...]) -> str:
     infos = [trace.device_info(group.device) for group in groups] or trace.meta.devices
     none = phrase("no device recorded") if trace.meta.returned_ns is None else phrase("no device")
     label = devices_label(infos) or none
-    if not trace.meta.predicted:
+    if not trace.meta.predicted or trace.predicted:
         return label
-    return phrase("predicted, not recorded: {label}", label=label.replace(PREDICTED, ""))
+    return phrase("predicted, not recorded: {label}", label=label)
 
 
 def _find_flags(trace: Trace, groups: tuple[DeviceGroup, ...]) -> tuple[Flag, ...]:
