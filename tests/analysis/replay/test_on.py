@@ -69,6 +69,11 @@ def test_a_slower_gpu_gains_less_than_nothing() -> None:
     assert found.gain_ns[1] < 0
 
 
+def test_the_path_on_a_slower_gpu_is_as_long_as_the_run() -> None:
+    found = TimelineResult(products()).what_if(on("T4"))
+    assert sum(share.ns for share in found.path) == found.predicted_ns
+
+
 def test_a_prediction_is_checked_and_not_compared() -> None:
     t = TimelineResult(products())
     with pytest.raises(OptionError) as error:
