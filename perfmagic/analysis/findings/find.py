@@ -30,6 +30,7 @@ from perfmagic.analysis.findings.record import (
     began_late,
     clocks,
     incomplete,
+    no_model,
     race,
     start_up,
     step,
@@ -43,7 +44,7 @@ from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, Verd
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, intersect, merge, overlap_ns, subtract, total_ns
 from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.once import in_its_digits, once_per_trace
 
 __all__ = ["Finding", "findings"]
 
@@ -57,7 +58,13 @@ EXPOSED: tuple[Claim, ...] = (exposed_communication, repeated_copy, exposed_copy
 BY_RECORDED_KERNELS: tuple[Rule, ...] = (unaligned_gemm, tensor_cores, low_occupancy)
 BUSY: tuple[Rule, ...] = (unaligned_gemm, eager_attention, tensor_cores, low_occupancy, tiny_kernels)
 WITHOUT_TIME: tuple[Rule, ...] = (start_up, step, streams, graph_launch, communication)
-WITHOUT_DURATIONS: tuple[Rule, ...] = (race, queue_full, clocks, incomplete)  # true however long the ops lasted
+WITHOUT_DURATIONS: tuple[Rule, ...] = (
+    race,
+    queue_full,
+    clocks,
+    incomplete,
+    no_model,
+)  # true however long the ops lasted
 
 
 class Outcomes:
@@ -153,6 +160,7 @@ class Node:
             yield from part.flat(gains, depth + 1)
 
 
+@in_its_digits
 def findings(trace: Trace, comm_names: str | None = None) -> tuple[Finding, ...]:
     """What is worth knowing about a trace: missing waits, the verdict, then what cost time, the costliest first.
 
