@@ -6,6 +6,9 @@ import enum
 
 VIRTUAL_CLOCK = "virtual clock"  # how the pace of a device begins whose times are computed
 NONE = -1  # in launch, bytes, correlation, stream: not known
+# Whose plain inputs are kept: what a convolution computes depends on its stride, and what attention does on whether it
+# is causal. Those of all operators would be many texts: every scalar that changes from call to call is another.
+WITH_VALUES = ("conv", "attention")
 
 
 class OpKind(enum.IntEnum):

@@ -22,6 +22,7 @@ from perfmagic.sim.infer import (
     device_index,
     infer,
     infer_or_raise,
+    inputs_of,
     is_elsewhere,
     is_unplaced,
     least_s,
@@ -108,6 +109,7 @@ def pack(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  #
 aten = torch.ops.aten
 # these write one value, so writing an element twice is harmless: torch allows only these on expanded tensors
 _WRITES_ONE_VALUE = {"fill", "zero", "masked_fill", "index_fill"}
+_ALIASES = {"aten::_unsafe_view"}  # a view by what it does, though not by its schema
 _ALLOCATIONS = {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided"}
 
 
@@ -115,16 +117,22 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run one operator for a SimTensor, or for a factory with device="sim"."""
     __tracebackhide__ = True  # a traceback ends at the user's line, as on a real device
     check_usable()
-    start_ns = now_ns() if LOG.recording else 0
     op = operator_of(func)
     handler = _handlers.get(op)
     if handler is None:
         handler = _handlers[op] = _choose(op)
+    return _recorded(handler, op, args, kwargs) if LOG.recording else handler(op, args, kwargs)
+
+
+def _recorded(handler: Handler, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    __tracebackhide__ = True
+    start_ns = now_ns()
+    inputs = inputs_of(op, args, kwargs) if LOG.with_inputs else None  # before, as the call may change a shape
     try:
         return handler(op, args, kwargs)
     finally:
-        if start_ns and LOG.recording:
-            LOG.add_host_op(start_ns, now_ns(), op.name)
+        if LOG.recording:
+            LOG.add_host_op(start_ns, now_ns(), op.name, inputs)
 
 
 Handler = Callable[[Operator, tuple[Any, ...], dict[str, Any]], Any]
@@ -151,7 +159,7 @@ def _choose(op: Operator) -> Handler:
         (op.composite, decompose),
         (op.names_device, refuse_device),
         (op.reshapes, _reshape_in_place),
-        (op.is_view, _view),
+        (op.is_view or op.name in _ALIASES, _view),
         (op.name.startswith(("aten::_foreach_", "aten::_fused_")), _foreach),
         (op.name in _ALLOCATIONS, _allocate),
     )
