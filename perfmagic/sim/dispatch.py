@@ -323,7 +323,10 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         fresh.append(buffer)
         return SimTensor(Ref(leaf.spec, buffer))
 
-    outcome = map_tree(specs, Leaf, make) if op.returned is None else given_back(op, args, kwargs)
+    if op.returned is not None:
+        outcome = given_back(op, args, kwargs)
+    else:
+        outcome = make(specs) if type(specs) is Leaf else map_tree(specs, Leaf, make)
     body = make_body(op, taken, index, fresh, written)
     _launch(op, taken, body, lane, in_backward, [*fresh, *written], fresh)
     return outcome

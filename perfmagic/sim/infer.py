@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.kinds import OpKind
 from perfmagic.base.work import Inputs, flop_of, is_counted
 from perfmagic.sim import torch_private
@@ -123,12 +124,16 @@ class Arguments:
             self.key.append(ref.spec)
             return ref
         if kind is list or kind is tuple:
+            if value and type(value[0]) is int:  # and the rest: sizes and the like
+                self.key.append(tuple(value))
+                return value
             self.key.append((kind, len(value)))
             return kind([self._convert(v) for v in value])
         if isinstance(value, torch.Tensor):
             self.key.append((tuple(value.shape), value.stride(), value.dtype))
             self.host.append(value)
-            return value.detach().clone()  # as it is now: the op runs later
+            runs_now = VIRTUAL and not value.requires_grad
+            return value if runs_now else value.detach().clone()  # as it is now: on the real clock the op runs later
         # the value of a factor never decides a shape, and some change at every step (Adam's bias correction)
         self.key.append(kind if kind is torch.Generator or (kind is float and self.refs) else (kind, value))
         return value
@@ -278,6 +283,9 @@ def _add_to_key(key: list[Any], value: Any, has_values: bool) -> None:
     elif kind is Ref:
         key.append(value.spec)
     elif kind is list or kind is tuple:
+        if value and type(value[0]) is int:
+            key.append(tuple(value) if has_values else kind)
+            return
         key.append(len(value))
         for one in value:
             _add_to_key(key, one, has_values)
