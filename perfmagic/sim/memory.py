@@ -237,7 +237,7 @@ class Memory:
         done: SimpleQueue[None] = SimpleQueue()
         try:
             _thread.start_new_thread(self._work_off, (done.put,))
-        except RuntimeError:  # the process is ending
+        except RuntimeError:  # the process is ending, or there are no threads, as in a browser
             self._work_off()
         else:
             done.get()
