@@ -9,7 +9,7 @@ import torch
 
 from perfmagic.base.clock import VIRTUAL, now_ns
 from perfmagic.base.errors import DeviceError
-from perfmagic.base.kinds import OpKind
+from perfmagic.base.kinds import UNKNOWN_TIME, OpKind
 from perfmagic.sim import copies
 from perfmagic.sim.device import NAME, check_usable, current_lane
 from perfmagic.sim.groups.foreign import run_foreign
@@ -27,6 +27,7 @@ from perfmagic.sim.infer import (
     is_unplaced,
     least_s,
     meta_of,
+    modelled,
 )
 from perfmagic.sim.launch import launch_lane, queue_op
 from perfmagic.sim.log import LOG
@@ -109,7 +110,6 @@ def pack(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  #
 aten = torch.ops.aten
 # these write one value, so writing an element twice is harmless: torch allows only these on expanded tensors
 _WRITES_ONE_VALUE = {"fill", "zero", "masked_fill", "index_fill"}
-_ALIASES = {"aten::_unsafe_view"}  # a view by what it does, though not by its schema
 _ALLOCATIONS = {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided"}
 
 
@@ -159,7 +159,7 @@ def _choose(op: Operator) -> Handler:
         (op.composite, decompose),
         (op.names_device, refuse_device),
         (op.reshapes, _reshape_in_place),
-        (op.is_view or op.name in _ALIASES, _view),
+        (op.is_view or op.name == "aten::_unsafe_view", _view),  # its schema hides that it copies nothing
         (op.name.startswith(("aten::_foreach_", "aten::_fused_")), _foreach),
         (op.name in _ALLOCATIONS, _allocate),
     )
@@ -377,9 +377,12 @@ def _launch(
     kind, name, call = _identity(op, taken)
     pace = lane.device.pace
     by_work = pace if isinstance(pace, Pace) and pace.by_work and kind == OpKind.KERNEL else None
+    model = None
+    if lane.device.model is not None and kind == OpKind.KERNEL:
+        model = modelled(lane.device.model, op, taken, fresh)
     return queue_op(
         lane,
-        name,
+        name if model is None or model.is_known else name + UNKNOWN_TIME,
         kind,
         body,
         [ref.buffer for ref in taken.refs],
@@ -389,6 +392,7 @@ def _launch(
         least_s=least_s(by_work, op, taken, fresh) if by_work else None,
         direct=direct,
         in_backward=in_backward,
+        model=model,
     )
 
 

@@ -10,13 +10,13 @@ from typing import Any, NoReturn
 import torch
 
 from perfmagic.base.clock import VIRTUAL
-from perfmagic.base.kinds import OpKind
+from perfmagic.base.kinds import KernelTime, OpKind
 from perfmagic.base.work import Inputs, flop_of, is_counted
 from perfmagic.sim import torch_private
 from perfmagic.sim.device import NAME, device_of, sim_device
 from perfmagic.sim.log import CallInputs
 from perfmagic.sim.operators import Operator, argument, flat, map_tree
-from perfmagic.sim.pace import Pace
+from perfmagic.sim.pace import Model, Pace
 from perfmagic.sim.refusals import check_plain
 from perfmagic.sim.tensor import Buffer, FarTensor, Ref, SimTensor, Spec, beside, spec_of, view_of
 
@@ -246,11 +246,58 @@ def _bytes(specs: Iterable[Spec]) -> int:
     return sum(min(math.prod(spec.size) * spec.dtype.itemsize, spec.storage_bytes) for spec in specs)
 
 
+# What a GPU's model says of a call: the same for the same shapes.
+
+_times: dict[Any, KernelTime] = {}
+
+
+def forget_times() -> None:
+    """Ask the model again: it is another one now."""
+    _times.clear()
+
+
+def modelled(model: Model, op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> KernelTime:
+    """How long a kernel takes on the GPU of a model.  fresh: new results."""
+    key = (*taken.key, torch.backends.cuda.matmul.allow_tf32)
+    known = _times.get(key)
+    if known is None:
+        if len(_times) >= _CACHE_ENTRIES:
+            _times.clear()
+        results = [buffer.spec for buffer in fresh]
+        types = tuple(_TYPES.get(spec.dtype, "") for spec in results)
+        outputs = Inputs(tuple(tuple(spec.size) for spec in results), types)
+        moved, strided = moved_bytes(op, taken, fresh), _is_strided(taken, results)
+        known = model.kernel(
+            op.name, inputs_of(op, taken.args, taken.kwargs).read, outputs, moved, tf32=key[-1], strided=strided
+        )
+        _times[key] = known
+    return known
+
+
+def _is_strided(taken: Arguments, results: Sequence[Spec]) -> bool:
+    """Whether elements cannot be read and written in the order of memory: broadcast, transposed or sliced tensors."""
+    specs = [ref.spec for ref in taken.refs if math.prod(ref.spec.size) > 1] + list(results)
+    largest = max((math.prod(spec.size) for spec in specs), default=0)
+    whole = [spec for spec in specs if math.prod(spec.size) == largest]
+    return len(whole) < len(specs) or any(spec.stride != whole[0].stride or not _is_dense(spec) for spec in whole)
+
+
+def _is_dense(spec: Spec) -> bool:
+    """Whether a tensor's elements lie one behind the other, in any order of its dimensions."""
+    expected = 1
+    for step, n in sorted((step, n) for step, n in zip(spec.stride, spec.size, strict=True) if n > 1):
+        if step != expected:
+            return False
+        expected *= n
+    return True
+
+
 # The inputs of a call as a record of torch's profiler writes them.
 
 
 _TYPES = {
     torch.float64: "double", torch.float32: "float", torch.float16: "c10::Half", torch.bfloat16: "c10::BFloat16",
+    torch.float8_e4m3fn: "c10::Float8_e4m3fn", torch.float8_e5m2: "c10::Float8_e5m2",
     torch.int64: "long int", torch.int32: "int", torch.int16: "short int", torch.int8: "signed char",
     torch.uint8: "unsigned char", torch.bool: "bool", torch.complex64: "c10::complex<float>",
     torch.complex128: "c10::complex<double>",

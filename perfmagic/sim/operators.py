@@ -244,7 +244,7 @@ def _read(func: Any) -> Operator:
         brings_factor=func in _BRING_FACTOR,
         names_device=any(not a.kwarg_only and str(a.type) == "Device" for a in schema.arguments),
         fills_out=bool(outs),
-        has_values=any(word in schema.name for word in WITH_VALUES),
+        has_values=any(word in schema.name for word in (*WITH_VALUES, "upsample")),
         runs=substitute_for(func),
     )
 
