@@ -43,7 +43,7 @@ def _flop(op: Operator, taken: Arguments) -> float:
     """Operations of an op where they are counted, 0 where its bytes say enough; of a decomposition about 10 n³."""
     if op.name.startswith(("aten::linalg_", "aten::_linalg_")):
         return 10 * math.pow(max((math.prod(ref.spec.size) for ref in taken.refs), default=0), 1.5)
-    return (flop_of(op.name, inputs_of(taken)) if is_counted(op.name) else None) or 0
+    return (flop_of(op.name, inputs_of(op, taken.args, taken.kwargs).read) if is_counted(op.name) else None) or 0
 
 
 def may_write(ref: Ref) -> bool:
