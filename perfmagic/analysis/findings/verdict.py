@@ -388,6 +388,10 @@ def _say_open(facts: Facts, time: CellTime) -> Described:
     if rivals is not None:
         a, b = map(phrase, rivals)
         parts.insert(0, phrase("it may be {a} or {b}, as the intervals of device and host overlap", a=a, b=b))
+    if (predicted := facts.trace.device_info(facts.device).predicted) is not None:
+        parts.append(
+            phrase("one run recorded on {gpu}, given to perfmagic.DeviceModel.fit(), narrows them", gpu=predicted.gpu)
+        )
     return parts, (), None
 
 
