@@ -82,10 +82,10 @@ class _Turns(threading.local):
     """The number of the thread that asks, in the order of their first questions."""
 
     def __init__(self) -> None:
-        self.number = next(_turns)
+        self.number = next_turn()
 
 
-_turns = itertools.count(1)
+next_turn = itertools.count(1).__next__
 _of_thread = _Turns()
 
 

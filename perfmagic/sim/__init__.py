@@ -200,27 +200,18 @@ def rebuild(t: Any, requires_grad: bool, extra: dict[str, Any], index: int) -> A
 
 
 def _keep_clock(clock: str) -> None:
-    """Keep "real" or "virtual" time from now on, when all that is queued is done."""
+    """Keep "real" or "virtual" time from now on, when all that is queued is done. Raises DeviceError in a recording."""
     from perfmagic.sim import virtual
 
     is_virtual = clock == "virtual"
     with HOST.moving:  # nobody launches meanwhile
         if is_virtual != (virtual_clock() is not None):
-            _check_clock_may_change()
+            if LOG.depth:
+                hint = "choose it in a cell before; in ranks with %%ranks --clock"
+                raise DeviceError("the clock cannot change while something is recorded", hint=hint)
             synchronize()
             _paces.clear()
         virtual.keep_time(virtual=is_virtual)
-
-
-def _check_clock_may_change() -> None:
-    """Raises DeviceError while something is recorded, or ranks are connected: their times would be of two clocks."""
-    import torch
-
-    if LOG.depth:
-        raise DeviceError("the clock cannot change while something is recorded", hint="choose it in a cell before")
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        message = "several processes have no common virtual clock"
-        raise DeviceError(message, hint='perfmagic.device() without clock="virtual" in ranks')
 
 
 def _loaded_device() -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from perfmagic.base.clock import virtual_clock
+from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.errors import DeviceError
 from perfmagic.sim.device import all_devices
 from perfmagic.sim.groups import functional
@@ -289,6 +289,8 @@ class SimGroup(Identity):
         side = self.known.gloo.host.group
         within = timeout or self.known.gloo.timeout
         self.known.gloo.run("monitored_barrier", lambda: side.monitored_barrier(within, wait_all_ranks))
+        if VIRTUAL:  # gloo keeps no virtual time
+            self.barrier().wait()
 
     def send(self, tensors: Any, dst: int, tag: int = 0) -> Work:
         given = Given([], _list(tensors), None, title=f"send {self._rank}->{dst}", peer=dst, way="send", tag=tag)
@@ -344,7 +346,8 @@ class SimGroup(Identity):
         known = self.known
         if given.device is None:
             courier = self._courier(given)
-            return hand_over(known, courier, request, check, begin, given.outputs or given.inputs, source)
+            result = given.outputs or given.inputs
+            return hand_over(known, courier, request, check, begin, result, source, operation)
         self._settle_on(given.device)
         outputs, inputs = refs_of(given.outputs), refs_of(given.inputs)
         call = Call(
@@ -451,9 +454,6 @@ def forget() -> None:
 
 
 def _made(name: str, store: Any, rank: int, size: int, timeout: timedelta) -> SimGroup:
-    if virtual_clock() is not None:
-        message = "a process group cannot be made on a virtual clock"
-        raise DeviceError(message, hint='perfmagic.device(clock="real") first')
     group = SimGroup(store, rank, size, timeout, name)
     _groups.append(weakref.ref(group))
     return group

@@ -20,12 +20,12 @@ import torch
 import torch.distributed as dist
 
 from perfmagic.base import units
-from perfmagic.base.clock import now_ns
+from perfmagic.base.clock import VIRTUAL, next_turn, now_ns, virtual_clock
 from perfmagic.base.errors import CommunicationError
 from perfmagic.base.kinds import OpKind
 from perfmagic.sim import torch_private
 from perfmagic.sim.device import check_usable, lane_of, sim_device
-from perfmagic.sim.groups.agreement import Check
+from perfmagic.sim.groups.agreement import Came, Check
 from perfmagic.sim.groups.arguments import Memory, tensors_in
 from perfmagic.sim.groups.gloo import Gloo
 from perfmagic.sim.groups.ledger import Ledger, Request
@@ -42,6 +42,7 @@ _SWITCH_INTERVAL_S = 5e-5  # else a courier waits up to 5 ms for the interpreter
 class Errand:
     """One operation, from the call until it is over.  error: what it failed with.
 
+    until_ns: when it is done by the virtual clock; 0 on the real one.
     No locks: an interrupt may strike the main thread anywhere.
     """
 
@@ -50,6 +51,7 @@ class Errand:
         self._then: deque[Callable[[], object]] = deque()
         self.done = False
         self.error: BaseException | None = None
+        self.until_ns = 0
 
     def run(self) -> None:
         """Run the operation, on the courier's thread."""
@@ -97,11 +99,17 @@ class Errand:
 
 
 class Courier:
-    """A thread and its queue; it ends with the object, or with end()."""
+    """A thread and its queue; it ends with the object, or with end().
+
+    until_ns: when its last errand is done by the virtual clock.
+    """
+
+    until_ns = 0
 
     def __init__(self, name: str) -> None:
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_INTERVAL_S))
         self._errands: SimpleQueue[Errand | None] = SimpleQueue()
+        self.turn = next_turn()  # the number of its thread in virtual time
         self._thread = threading.Thread(target=_work, args=(self._errands,), name=f"gloo: {name}", daemon=True)
         self._thread.start()
         weakref.finalize(self, self._errands.put, None)
@@ -203,13 +211,18 @@ class HostWork(_Work):  # type: ignore[misc]
             raise CommunicationError(f"{self._request.title} was not done within {units.duration_s(limit_s)}")
         if self._errand.error is not None:
             raise self._errand.error.with_traceback(None)
+        clock = virtual_clock()
+        if clock is not None:
+            clock.wait_until(self._errand.until_ns)
         return True
 
     def is_completed(self) -> bool:
-        return self._errand.done
+        if VIRTUAL:  # other ranks know when it is done
+            self._errand.wait()
+        return self._errand.done and (not self._errand.until_ns or self._errand.until_ns <= now_ns())
 
     def is_success(self) -> bool:
-        return self._errand.done and self._errand.error is None
+        return self.is_completed() and self._errand.error is None
 
     def exception(self) -> BaseException | None:
         return self._errand.error
@@ -227,8 +240,10 @@ class HostWork(_Work):  # type: ignore[misc]
     source_rank = _source_rank
 
     def get_future(self) -> Any:
-        """A future that ends or fails with the operation."""
+        """A future that ends or fails with the operation; on a virtual clock the host waits for it here."""
         over: Any = torch.futures.Future()
+        if VIRTUAL:
+            self._errand.wait()
 
         def finished(_: Any) -> Any:
             self.wait()
@@ -318,7 +333,7 @@ def post(
         in_backward=in_backward,
         meets_ranks=True,
     )
-    request.is_done, request.settle = (lambda: job.done), job.wait
+    request.is_done, request.settle = (lambda: job.ended), job.settle
     if LOG.recording:
         LOG.add_collective(job.correlation, _record(group, call), request.number)
         LOG.add_host_op(start_ns or now_ns(), now_ns(), call.operation.host)
@@ -326,22 +341,28 @@ def post(
 
 
 def _body(group: Group, call: Call, request: Request, check: Check, run: Run, lane: Lane) -> Callable[[], None]:
-    gloo, device = group.gloo, sim_device(call.device)
-    link_bytes = call.operation.link_bytes(call.size_bytes, len(group.ranks))
-    rest_s = link_s(device.pace, call.operation.title, link_bytes)
+    gloo, device, operation = group.gloo, sim_device(call.device), call.operation
+    work = device.pace, call.size_bytes, len(group.ranks)
+    rest_s = link_s(device.pace, operation.title, operation.link_bytes(*work[1:]))
 
     def body() -> None:
         __tracebackhide__ = True
         request.running = True
+        job = lane.jobs[0]  # this body's, as it is the one that runs
+        came = Came(job.until_ns, operation.takes_ns(*work)) if job.until_ns else Came()
         try:
-            lane.jobs[0].skipped_ns = check(gloo, gloo.device)  # of this body's job, which is the one that runs
+            agreed = check(gloo, gloo.device, came)
             with Memory() as memory:
                 gloo.run(call.name, lambda: run(gloo.device.group, memory))
-                if call.operation.rooted:  # all leave together: what a rank is in for longer than others, it waited
+                if operation.rooted:  # all leave together: what a rank is in for longer than others, it waited
                     gloo.run(call.name, lambda: gloo.device.group.barrier().wait())
         except CommunicationError:
             group.ledger.note_failure(request)
             raise
+        if job.until_ns:
+            job.until_ns = agreed.leave_ns
+            return
+        job.skipped_ns = agreed.spent_ns
         # all ranks are there now: from here on the link works, for the same time on each
         if rest_s > 0:
             device.closing.wait(rest_s)
