@@ -79,7 +79,7 @@ def hand_over(
             request.began_ns = begin_ns
             if given_up:
                 group.ledger.note_failure(request)
-            note(given_up, errand.until_ns)
+            note(given_up, errand.until_ns or came.arrived_ns)
 
     errand = Errand(do)
     request.is_done, request.settle = (lambda: errand.done), errand.wait

@@ -58,9 +58,9 @@ class OperationKind:
         src/graph/tuning.cc. Not checked on GPUs.
         """
         rounds = 2 if self.factor == "twice" else 1
-        ways = [(1 if self.at_once else max(1, rounds * (ranks - 1)), self.link_bytes(size_bytes, ranks))]
+        ways = [(rounds * min(ranks - 1, 1 if self.at_once else ranks), self.link_bytes(size_bytes, ranks))]
         if self.factor == "twice":
-            ways.append((2 * max(1, ranks - 1).bit_length(), 2.0 * size_bytes))
+            ways.append((rounds * (ranks - 1).bit_length(), rounds * size_bytes))
         takes_ns = round(min(link_s(pace, self.title, size, steps) for steps, size in ways) * 1e9)
         named = isinstance(pace, Pace) and self.title in pace.by_name
         return takes_ns if named else max(takes_ns, OP_NS)
