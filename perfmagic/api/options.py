@@ -256,10 +256,9 @@ class RankDeviceOptions(TypedDict, total=False):
     clock: Annotated[
         str,
         Option(
-            "the clock that ranks keep: `virtual` for simulated devices whose times are computed, all from one instant "
-            "in each cell; `real` for measured times",
+            "`virtual` for simulated devices whose times are computed, `real` for measured times",
             "",
-            unset="that of running ranks, else that of the notebook",
+            unset="that of running ranks, else of the notebook",
             choices=("", *CLOCKS),
             metavar="real|virtual",
         ),
