@@ -277,7 +277,8 @@ class SimLog:
         if len(self._host_ops) >= self._host_ops_end:
             self._dropped.append(start_ns)
             return
-        self._host_ops.append((start_ns, end_ns, int(HostKind.OP), name, thread_reader()() if thread is None else thread))
+        thread = thread_reader()() if thread is None else thread
+        self._host_ops.append((start_ns, end_ns, int(HostKind.OP), name, thread))
 
     def add_wait(
         self,

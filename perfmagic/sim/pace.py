@@ -183,6 +183,9 @@ class Model(Protocol):
 
     def __call__(self, name: str, kind: OpKind, size_bytes: int) -> float: ...
 
+    def link_s(self, name: str, link_bytes: float, steps: int = 1) -> float:
+        """As Pace.link_s."""
+
     def kernel(
         self, name: str, inputs: Inputs, outputs: Inputs, moved_bytes: int, *, tf32: bool, strided: bool
     ) -> KernelTime:
@@ -419,11 +422,10 @@ def as_pace(pace: Pace | str | PaceFunction | None) -> PaceFunction | None:
 def link_s(pace: PaceFunction | None, name: str, link_bytes: float, steps: int = 1) -> float:
     """Seconds that an operation between ranks takes once all are there; a function is asked as for a kernel.
 
-    steps: as in Pace.link_s, which a model of a device has as well.
+    steps: as in Pace.link_s.
     """
-    by_link: Callable[[str, float, int], float] | None = getattr(pace, "link_s", None)
-    if by_link is not None:
-        return by_link(name, link_bytes, steps)
+    if isinstance(pace, (Pace, Model)):
+        return pace.link_s(name, link_bytes, steps)
     return 0.0 if pace is None else pace(name, OpKind.KERNEL, int(link_bytes))
 
 

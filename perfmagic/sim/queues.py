@@ -168,8 +168,8 @@ _through = deque[Any](maxlen=0).extend
 class Lane:
     """The queue of jobs behind a stream, and the thread that runs them. The first job starts the thread.
 
-    On a virtual clock SimDevice.at_once runs each job where it is committed. Only operations between ranks have a thread
-    there, as ranks may call them in any order that streams allow. What only waits for one of them stays open.
+    On a virtual clock SimDevice.at_once runs each job where it is committed. Only operations between ranks have a
+    thread there, as ranks may call them in any order that streams allow. What only waits for one of them stays open.
     """
 
     def __init__(self, device: Owner, stream_id: int) -> None:

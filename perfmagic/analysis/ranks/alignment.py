@@ -173,8 +173,8 @@ class Alignment:
     none to compare.  unknown: ranks that share no collective with the others: their clocks are as recorded.
     begin_together: nothing tells how the clocks fit together, and as recorded they are far apart: each begins at 0.
     bound_ns: no two clocks that do not drift are further apart than this on the axis; None if nothing says so.
-    how: what says so: "one host", "virtual" for one virtual clock, "pings", "causality" (no rank leaves a collective, and no message arrives, before
-    all it needs is there); "" for nothing.
+    how: what says so: "one host", "virtual" (all keep one virtual clock), "pings", "causality" (no rank leaves a
+    collective, and no message arrives, before all it needs is there); "" for nothing.
     contradiction: ranks whose facts cannot all hold, and by how much (ns) they miss; the clocks are then as recorded.
     missed_ns: by how much collectives and messages contradict the pings; bound_ns includes it; 0 if they do not.
     comparable: clocks tell how long ranks wait better than ends of collectives do: waits are read off the axis.
@@ -204,7 +204,7 @@ class Alignment:
         if self.how == "one host":
             return phrase("one clock: one host ran all ranks")
         if self.how == "virtual":
-            return phrase("one virtual clock; times between ranks are computed by the link, not checked on GPUs")
+            return phrase("one virtual clock; communication times are computed from the link, not checked on GPUs")
         if self.how == "pings":
             return self._of_pings()
         if self.begin_together:

@@ -34,7 +34,7 @@ class Header:
     number: of the group's collectives, from 1.  size_bytes: of one rank's whole buffer.  root: its rank in the group,
     -1 for none.  sizes: elements of each tensor that all ranks have alike; of those of another rank as many as fit.
     checksum: of all of them.  puts, gets: elements for and from each rank, where ranks may differ in that.
-    arrived_ns: when this rank came, by its virtual clock; 0 on a real one.  takes_ns: how long the operation then takes.
+    arrived_ns: when this rank came, by its virtual clock; 0 on a real one.  takes_ns: how long the operation lasts.
     """
 
     title: str
@@ -67,21 +67,23 @@ class Header:
         """Encode the header in length(ranks) bytes."""
         texts = (text.encode()[:63] for text in (self.title, self.kind, self.dtype, self.reduce_op, self.where))
         varied = len(self.puts)
-        numbers = (self.number, self.size_bytes, self.root, self.n_sizes, self.checksum, varied)
-        numbers += (self.arrived_ns, self.takes_ns)
+        numbers = self.number, self.size_bytes, self.root, self.n_sizes, self.checksum, varied
         rest = (*self.puts, *self.gets) if varied else self.sizes[: 2 * ranks]
         rest = (*rest, *[0] * (2 * ranks - len(rest)))
-        return _FIXED.pack(*texts, *numbers) + struct.pack(f"<{2 * ranks}q", *rest)
+        fixed = _FIXED.pack(*texts, *numbers, self.arrived_ns, self.takes_ns)
+        return fixed + struct.pack(f"<{2 * ranks}q", *rest)
 
     @classmethod
     def unpack(cls, data: bytes) -> Header:
         """Decode the header of another rank."""
-        fields = _FIXED.unpack_from(data)
-        decoded = [text.rstrip(b"\0").decode(errors="replace") for text in fields[:5]]
-        number, size_bytes, root, n_sizes, checksum, varied, *times = fields[5:]
+        *texts, number, size_bytes, root, n_sizes, checksum, varied, came_ns, takes_ns = _FIXED.unpack_from(data)
+        title, kind, dtype, reduce_op, where = (text.rstrip(b"\0").decode(errors="replace") for text in texts)
         rest = struct.unpack_from(f"<{(len(data) - _FIXED.size) // 8}q", data, _FIXED.size)
         sizes, puts, gets = ((), rest[:varied], rest[varied : 2 * varied]) if varied else (rest[:n_sizes], (), ())
-        return cls(*decoded, number, size_bytes, root, sizes, n_sizes, checksum, puts, gets, *times)
+        return cls(
+            title, kind, dtype, reduce_op, where, number, size_bytes, root, sizes, n_sizes, checksum, puts, gets,
+            came_ns, takes_ns,
+        )  # fmt: skip
 
     @property
     def _agreed(self) -> tuple[object, ...]:

@@ -54,8 +54,8 @@ class OperationKind:
         2 (n - 1) / n of the buffer on each link, or through trees, 2 log2(n) steps with twice the buffer: as it is
         quicker. Others go once round the ring, n - 1 steps. What the pace leaves out takes as long as another op.
         size_bytes: of the whole buffer.
-        Source: Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005; NCCL,
-        src/graph/tuning.cc. Not checked on GPUs.
+        Source: Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005;
+        NCCL, src/graph/tuning.cc. Not checked on GPUs.
         """
         rounds = 2 if self.factor == "twice" else 1
         ways = [(rounds * min(ranks - 1, 1 if self.at_once else ranks), self.link_bytes(size_bytes, ranks))]

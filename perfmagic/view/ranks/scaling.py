@@ -258,7 +258,8 @@ class ScalingDoc:
             ranks=counted(self.rows[0].ranks, "{n} rank", "{n} ranks"),
         )
         known = any(row.waited_for_core_ns is not None for row in self.rows)
-        return translated(sentences(columns, phrase("Waiting for a core: all threads of a rank added up") if known else ""))
+        cores = phrase("Waiting for a core: all threads of a rank added up") if known else ""
+        return translated(sentences(columns, cores))
 
 
 def scaling_table(doc: ScalingDoc) -> Table:

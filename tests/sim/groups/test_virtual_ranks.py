@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("torch", reason="the process group needs torch")
 
+from perfmagic.predict.model import DeviceModel
 from perfmagic.sim.groups import operations as ops
 from perfmagic.sim.pace import Pace
 from perfmagic.sim.virtual import OP_NS
@@ -89,7 +90,8 @@ def crossed():
         dist.recv(y, 0)
         dist.all_reduce(x)
 rows = ops(crossed)
-say(sums=(x + y).tolist() == [1.0] * 250, sent=only(("send 0->1", "recv 1<-0")[rank], rows), met=only("all_reduce", rows))
+say(sums=(x + y).tolist() == [1.0] * 250, met=only("all_reduce", rows))
+say(sent=only(("send 0->1", "recv 1<-0")[rank], rows))
 def asked():
     if rank:
         torch.sim._sleep(1e-3)
@@ -181,6 +183,10 @@ def test_a_small_all_reduce_goes_through_a_tree_and_a_barrier_too() -> None:
     named = Pace(link_bytes_per_s=1e9, by_name={"all_reduce": 1e-6})
     assert ops.ALL_REDUCE.takes_ns(named, MB, 8) == US
     assert ops.ALL_REDUCE.takes_ns(None, MB, 8) == OP_NS
+
+    (ring_s,) = {model.link_s("all_reduce", 175e7, 14) for model in (DeviceModel("H100"), DeviceModel("H200"))}
+    assert ops.ALL_REDUCE.takes_ns(DeviceModel("H100"), 10**9, 8) == round(ring_s * 1e9)
+    assert 1.75 / ring_s == pytest.approx(370, rel=0.05)  # as NCCL's authors expect of a ring
 
     def asked(*given: Any) -> float:
         return 1e-3 if given[2] == 1_750_000 else 2e-3
