@@ -256,9 +256,9 @@ class RankDeviceOptions(TypedDict, total=False):
     clock: Annotated[
         str,
         Option(
-            "`virtual` for simulated devices whose times are computed, `real` for measured times",
+            "`virtual`: simulated devices, whose times are computed; `real`: times are measured",
             "",
-            unset="that of running ranks, else of the notebook",
+            unset="as running ranks, else as the notebook",
             choices=("", *CLOCKS),
             metavar="real|virtual",
         ),
