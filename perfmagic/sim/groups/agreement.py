@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 from perfmagic.base.rank_words import describe_ranks, nth
-from perfmagic.sim.groups.gloo import Gloo, Side
+from perfmagic.sim.groups.gloo import CLOCKS_DIFFER, Gloo, Side
 
 # What a rank says of an operation before it begins, and what of it the ranks have to agree on.
 
@@ -127,7 +127,7 @@ def _different_clocks(headers: Sequence[Header], ranks: Sequence[int]) -> str:
     if len(virtual) in (0, len(ranks)):
         return ""
     real = [rank for rank in ranks if rank not in virtual]
-    return f"clocks do not match: that of {describe_ranks(virtual)} is virtual, that of {describe_ranks(real)} is real"
+    return f"{CLOCKS_DIFFER}that of {describe_ranks(virtual)} is virtual, that of {describe_ranks(real)} is real"
 
 
 def _describe_all(headers: Sequence[Header], ranks: Sequence[int]) -> str:
