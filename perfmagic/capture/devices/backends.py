@@ -302,7 +302,7 @@ def device(
     clock: "virtual" for a simulated device whose times are computed by the pace, also where a CUDA device is there;
     "real" for measured ones. The process keeps it until it is given again. See docs/simulated-device.md.
     Raises TorchMissingError without torch, DeviceError for "cuda" where there is none, for pace or memory in a rank on
-    the CPU, and for a clock in a rank or while something is recorded; OptionError for another word.
+    the CPU, and for another clock while something is recorded; OptionError for another word.
 
     >>> device = perfmagic.device("sim", pace="matmul=1ms")
     >>> x = torch.ones(8, 8, device=device)

@@ -349,7 +349,7 @@ class SimGroup(Identity):
             result = given.outputs or given.inputs
             return hand_over(known, courier, request, check, begin, result, source, operation)
         self._settle_on(given.device)
-        outputs, inputs = refs_of(given.outputs), refs_of(given.inputs)
+        outputs, inputs, opts = refs_of(given.outputs), refs_of(given.inputs), given.opts
         call = Call(
             operation, whole.elements, whole.dtype, whole.size_bytes, given.device, given.inputs, given.outputs,
             given.peer, given.way, blocks, given.title,
@@ -357,7 +357,7 @@ class SimGroup(Identity):
         known.ledger.add(request)
         return post(
             known, call, request, check,
-            lambda gloo, memory: run(gloo, memory.real(outputs), memory.real(inputs), given.opts),
+            lambda gloo, memory: run(gloo, memory.real(outputs), memory.real(inputs), opts),
             given.outputs, source,
         )  # fmt: skip
 

@@ -139,19 +139,24 @@ _Work: Any = dist.Work  # its stubs declare more than a work of Python has to ha
 class DeviceWork(_Work):  # type: ignore[misc]
     """An operation on the device's stream.
 
-    job: queued.  result: what a future gives.  blocks: the host waits in wait(), as it does at a barrier.
+    job: queued.  result: what a future gives.  reads: tensors that are held until wait(), as NCCL holds them.
+    blocks: the host waits in wait(), as it does at a barrier.
     source: which rank a message came from, once it is there.
     """
 
-    def __init__(self, job: Job, result: Any, *, blocks: bool = False, source: Callable[[], int | None]) -> None:
+    def __init__(
+        self, job: Job, result: Any, reads: Any, *, blocks: bool = False, source: Callable[[], int | None]
+    ) -> None:
         super().__init__()
         self._job, self._result, self._blocks, self._source = job, result, blocks, source
+        self._reads = reads
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Make the current stream wait for the operation."""
         __tracebackhide__ = True
         lane = launch_lane(self._job.lane.device.index, [])[0]
         Event.of_job(self._job).wait(Stream.of_lane(lane))
+        self._reads = ()
         if self._blocks:
             wait_for_job(self._job, "simStreamSynchronize")
         return True
@@ -337,11 +342,12 @@ def post(
     if LOG.recording:
         LOG.add_collective(job.correlation, _record(group, call), request.number)
         LOG.add_host_op(start_ns or now_ns(), now_ns(), call.operation.host)
-    return DeviceWork(job, result, blocks=call.blocks, source=source)
+    return DeviceWork(job, result, call.reads, blocks=call.blocks, source=source)
 
 
 def _body(group: Group, call: Call, request: Request, check: Check, run: Run, lane: Lane) -> Callable[[], None]:
-    gloo, device, operation = group.gloo, sim_device(call.device), call.operation
+    # no tensors in here: their memory would be held until the thread has come to it
+    gloo, device, operation, name = group.gloo, sim_device(call.device), call.operation, call.name
     work = device.pace, call.size_bytes, len(group.ranks)
     rest_s = link_s(device.pace, operation.title, operation.link_bytes(*work[1:]))
 
@@ -353,9 +359,9 @@ def _body(group: Group, call: Call, request: Request, check: Check, run: Run, la
         try:
             agreed = check(gloo, gloo.device, came)
             with Memory() as memory:
-                gloo.run(call.name, lambda: run(gloo.device.group, memory))
+                gloo.run(name, lambda: run(gloo.device.group, memory))
                 if operation.rooted:  # all leave together: what a rank is in for longer than others, it waited
-                    gloo.run(call.name, lambda: gloo.device.group.barrier().wait())
+                    gloo.run(name, lambda: gloo.device.group.barrier().wait())
         except CommunicationError:
             group.ledger.note_failure(request)
             raise

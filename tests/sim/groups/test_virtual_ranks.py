@@ -105,6 +105,17 @@ def asked():
     return answers + [work.is_completed()]
 dist.barrier()
 say(asked=asked())
+def held():
+    torch.sim.reset_peak_memory_stats()
+    t = torch.ones(250_000, device=device)
+    time.sleep(0.3 * rank)
+    work = dist.all_reduce(t, async_op=True)
+    del t, work
+    time.sleep(0.1 * rank)  # the other one's all_reduce is not over, this one's is
+    more = torch.ones(250_000, device=device)
+    return torch.sim.max_memory_allocated()
+dist.barrier()
+say(peak=held())
 time.sleep(0.2 * rank)
 dist.barrier()
 began_ns, host = now_ns(), torch.ones(250)
@@ -132,6 +143,7 @@ def test_ranks_call_in_any_order_that_streams_allow_and_answers_depend_on_virtua
     for answers in (first["asked"], second["asked"]):
         assert (answers[0], answers[-1]) == (False, True)
         assert answers.count(False) > 100  # as long as rank 1 sleeps
+    assert first["peak"] == second["peak"]  # however long the operation really takes
     # host tensors: the host that waits goes on when the last one has come and the link has done its work
     assert first["host"] == 2
     assert first["left"] == second["left"] == second["called"] + OP_NS
