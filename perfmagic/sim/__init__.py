@@ -29,7 +29,7 @@ from perfmagic.base.errors import DeviceError, TorchMissingError
 from perfmagic.base.kinds import CallKind
 from perfmagic.sim import groups
 from perfmagic.sim.log import LOG, SimLog, SimRecords
-from perfmagic.sim.pace import Pace, PaceFunction, PaceLog, as_pace, describe, describe_in_turn, on_virtual_clock
+from perfmagic.sim.pace import Model, Pace, PaceFunction, PaceLog, as_pace, describe, describe_in_turn, on_virtual_clock
 
 if TYPE_CHECKING:
     from perfmagic.sim.device import SimDevice
@@ -216,6 +216,8 @@ def _keep_clock(clock: str) -> None:
             synchronize()
             _paces.clear()
         virtual.keep_time(virtual=is_virtual)
+        if not is_virtual and isinstance(current_pace(), Model):
+            set_pace(None)  # what is measured is predicted for no GPU
 
 
 def _loaded_device() -> Any:
