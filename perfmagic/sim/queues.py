@@ -203,7 +203,8 @@ class Lane:
                 self.device.at_once(self, job)
             if has_thread and self.thread is None:
                 self._start()
-            job.seen = dict(self.seen)
+            if self.seen:
+                job.seen = dict(self.seen)
             _through(
                 chain(
                     map(self.counted.append, (job,) if VIRTUAL else ()),
@@ -237,9 +238,12 @@ class Lane:
 
     def _settle_before(self, job: Job) -> None:
         """On a virtual clock, block while the queue is full, and until it is known when an op can begin."""
-        self.drop_done()
-        while len(self.counted) > QUEUE_LAUNCHES:
-            self.counted.popleft().wait()
+        counted, at_ns = self.counted, HOST.read_ns()
+        with HOST.moving:
+            while counted and counted[0].until_ns <= at_ns and counted[0].ended:
+                counted.popleft()
+        while len(counted) > QUEUE_LAUNCHES:
+            counted.popleft().wait()
         if job.kind is not None and not job.meets_ranks:
             self.settle()
             for earlier in job.after:

@@ -21,7 +21,7 @@ from perfmagic.sim.groups.gloo import CLOCKS_DIFFER, Gloo, Side
 
 # What a rank says of an operation before it begins, and what of it the ranks have to agree on.
 
-_FIXED = struct.Struct("<28s28s20s12s64s8q")
+_FIXED = struct.Struct("<28s28s20s12s64s9q")
 _TO_ROOT = ("reduce", "gather")
 
 
@@ -35,6 +35,7 @@ class Header:
     -1 for none.  sizes: elements of each tensor that all ranks have alike; of those of another rank as many as fit.
     checksum: of all of them.  puts, gets: elements for and from each rank, where ranks may differ in that.
     arrived_ns: when this rank came, by its virtual clock; 0 on a real one.  takes_ns: how long the operation lasts.
+    empty: whether a tensor of this rank has no value (perfmagic.sim.values).
     """
 
     title: str
@@ -52,6 +53,7 @@ class Header:
     gets: tuple[int, ...] = ()
     arrived_ns: int = 0
     takes_ns: int = 0
+    empty: bool = False
 
     @staticmethod
     def checksum_of(sizes: Sequence[int]) -> int:
@@ -70,19 +72,19 @@ class Header:
         numbers = self.number, self.size_bytes, self.root, self.n_sizes, self.checksum, varied
         rest = (*self.puts, *self.gets) if varied else self.sizes[: 2 * ranks]
         rest = (*rest, *[0] * (2 * ranks - len(rest)))
-        fixed = _FIXED.pack(*texts, *numbers, self.arrived_ns, self.takes_ns)
+        fixed = _FIXED.pack(*texts, *numbers, self.arrived_ns, self.takes_ns, self.empty)
         return fixed + struct.pack(f"<{2 * ranks}q", *rest)
 
     @classmethod
     def unpack(cls, data: bytes) -> Header:
         """Decode the header of another rank."""
-        *texts, number, size_bytes, root, n_sizes, checksum, varied, came_ns, takes_ns = _FIXED.unpack_from(data)
+        *texts, number, size_bytes, root, n_sizes, checksum, varied, came_ns, takes_ns, empty = _FIXED.unpack_from(data)
         title, kind, dtype, reduce_op, where = (text.rstrip(b"\0").decode(errors="replace") for text in texts)
         rest = struct.unpack_from(f"<{(len(data) - _FIXED.size) // 8}q", data, _FIXED.size)
         sizes, puts, gets = ((), rest[:varied], rest[varied : 2 * varied]) if varied else (rest[:n_sizes], (), ())
         return cls(
             title, kind, dtype, reduce_op, where, number, size_bytes, root, sizes, n_sizes, checksum, puts, gets,
-            came_ns, takes_ns,
+            came_ns, takes_ns, bool(empty),
         )  # fmt: skip
 
     @property
@@ -178,10 +180,14 @@ _ROUNDS = 3  # to find out what the exchange takes where nobody is waited for
 
 
 class Came(NamedTuple):
-    """When a rank came, by its virtual clock, and how long the operation then takes; 0 on the real clock."""
+    """When a rank came, by its virtual clock, and how long the operation then takes; 0 on the real clock.
+
+    empty: whether a tensor of it has no value.
+    """
 
     arrived_ns: int = 0
     takes_ns: int = 0
+    empty: bool = False
 
 
 class Agreed(NamedTuple):
@@ -189,15 +195,18 @@ class Agreed(NamedTuple):
 
     spent_ns: what the exchange took without waiting for other ranks.
     leave_ns: when all leave, by virtual clocks: the latest arrival and the longest time; 0 on real ones.
+    empty: whether on some rank a tensor has no value, so that nothing can be moved.
     """
 
     spent_ns: int
     leave_ns: int
+    empty: bool = False
 
 
 def _agreed(spent_ns: int, headers: Sequence[Header]) -> Agreed:
     last_ns = max(header.arrived_ns for header in headers)
-    return Agreed(spent_ns, last_ns + max(header.takes_ns for header in headers))
+    takes_ns, empty = max(header.takes_ns for header in headers), any(header.empty for header in headers)
+    return Agreed(spent_ns, last_ns + takes_ns, empty)
 
 
 @dataclass

@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.errors import DeviceError
+from perfmagic.base.user_lines import describe_line, user_line
 from perfmagic.sim.device import all_devices
 from perfmagic.sim.groups import functional
 from perfmagic.sim.groups import operations as ops
@@ -23,7 +24,7 @@ from perfmagic.sim.groups.agreement import Check, Collective, Header, Message
 from perfmagic.sim.groups.arguments import Given, Whole, check_parts, refs_of
 from perfmagic.sim.groups.gloo import Gloo, Side, wait_for_ends
 from perfmagic.sim.groups.hosting import Begin, hand_over
-from perfmagic.sim.groups.ledger import Ledger, PendingOperation, Request, describe_line, user_line
+from perfmagic.sim.groups.ledger import Ledger, PendingOperation, Request
 from perfmagic.sim.groups.operations import OperationKind
 from perfmagic.sim.groups.posting import Call, Courier, Group, post
 from perfmagic.sim.torch_private import new_options

@@ -94,4 +94,4 @@ def _note_on_host(completed: CompletedOperation) -> None:
     if LOG.recording:
         offset_ns = 0 if VIRTUAL else OFFSET_NS
         start_ns, end_ns = completed.start_ns + offset_ns, completed.end_ns + offset_ns
-        LOG.add_host_op(start_ns, end_ns, HostLog.row_name(completed), completed.thread)
+        LOG.add_host_op(start_ns, end_ns, HostLog.row_name(completed), thread=completed.thread)

@@ -26,7 +26,7 @@ from perfmagic.base.kinds import OpKind
 from perfmagic.sim import torch_private
 from perfmagic.sim.device import check_usable, lane_of, sim_device
 from perfmagic.sim.groups.agreement import Came, Check
-from perfmagic.sim.groups.arguments import Memory, tensors_in
+from perfmagic.sim.groups.arguments import Memory, refs_in
 from perfmagic.sim.groups.gloo import Gloo
 from perfmagic.sim.groups.ledger import Ledger, Request
 from perfmagic.sim.groups.operations import OperationKind
@@ -35,6 +35,8 @@ from perfmagic.sim.log import LOG, SimCollective
 from perfmagic.sim.pace import link_s
 from perfmagic.sim.queues import Job, Lane
 from perfmagic.sim.streams import POOL_STREAMS, Event, Stream, wait_for_job
+from perfmagic.sim.values import VALUES
+from perfmagic.sim.values.rule import leave_out
 
 _SWITCH_INTERVAL_S = 5e-5  # else a courier waits up to 5 ms for the interpreter before its operation begins
 
@@ -323,7 +325,7 @@ def post(
     __tracebackhide__ = True
     check_usable()
     start_ns = now_ns() if LOG.recording else 0
-    refs = [t._ref for t in tensors_in(call.reads, call.writes)]  # type: ignore[attr-defined]
+    refs = refs_in(call.reads, call.writes)
     current, in_backward = launch_lane(call.device, refs)
     lane = _lane(group, call)
     Stream.of_lane(lane).wait_stream(Stream.of_lane(current))
@@ -333,7 +335,7 @@ def post(
         OpKind.KERNEL,
         _body(group, call, request, check, run, lane),
         [ref.buffer for ref in refs],
-        [t._ref.buffer for t in tensors_in(call.writes)],  # type: ignore[attr-defined]
+        [ref.buffer for ref in refs_in(call.writes)],
         least_s=0.0,
         in_backward=in_backward,
         meets_ranks=True,
@@ -346,6 +348,8 @@ def post(
 
 
 def _body(group: Group, call: Call, request: Request, check: Check, run: Run, lane: Lane) -> Callable[[], None]:
+    writes = [ref.buffer for ref in refs_in(call.writes)]
+    empty = VALUES.active and any(ref.buffer.missing for ref in refs_in(call.reads, call.writes))
     # no tensors in here: their memory would be held until the thread has come to it
     gloo, device, operation, name = group.gloo, sim_device(call.device), call.operation, call.name
     work = device.pace, call.size_bytes, len(group.ranks)
@@ -355,13 +359,13 @@ def _body(group: Group, call: Call, request: Request, check: Check, run: Run, la
         __tracebackhide__ = True
         request.running = True
         job = lane.jobs[0]  # this body's, as it is the one that runs
-        came = Came(job.until_ns, operation.takes_ns(*work)) if job.until_ns else Came()
+        came = Came(job.until_ns, operation.takes_ns(*work) if job.until_ns else 0, empty)
         try:
             agreed = check(gloo, gloo.device, came)
-            with Memory() as memory:
-                gloo.run(name, lambda: run(gloo.device.group, memory))
-                if operation.rooted:  # all leave together: what a rank is in for longer than others, it waited
-                    gloo.run(name, lambda: gloo.device.group.barrier().wait())
+            if agreed.empty:
+                leave_out(writes)
+            else:
+                _move(gloo, operation, name, run)
         except CommunicationError:
             group.ledger.note_failure(request)
             raise
@@ -374,6 +378,15 @@ def _body(group: Group, call: Call, request: Request, check: Check, run: Run, la
             device.closing.wait(rest_s)
 
     return body
+
+
+def _move(gloo: Gloo, operation: OperationKind, name: str, run: Run) -> None:
+    """Let gloo do it. Raises CommunicationError where other ranks do not take part."""
+    __tracebackhide__ = True
+    with Memory() as memory:
+        gloo.run(name, lambda: run(gloo.device.group, memory))
+        if operation.rooted:  # all leave together: what a rank is in for longer than others, it waited
+            gloo.run(name, lambda: gloo.device.group.barrier().wait())
 
 
 def _lane(group: Group, call: Call) -> Lane:

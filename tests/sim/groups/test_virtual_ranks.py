@@ -206,3 +206,32 @@ def test_a_small_all_reduce_goes_through_a_tree_and_a_barrier_too() -> None:
         return 1e-3 if given[2] == 1_750_000 else 2e-3
 
     assert ops.ALL_REDUCE.takes_ns(asked, MB, 8) == 1000 * US
+
+
+_EMPTY = (
+    _CLOCK.replace("pace=PACE", 'pace="link=1GB/s", values="small"')
+    + """
+def refusal(code):
+    try:
+        return code()
+    except Exception as error:
+        return str(error)
+large, small = torch.ones(8_000_000, device=device), torch.ones(1_000_000, device=device)
+(start, end), = only("all_reduce", ops(lambda: dist.all_reduce(large)))
+say(large=end - start, read=refusal(large.sum().item))
+if rank == 0:  # what only one rank lacks, all get without a value
+    small = large[:1_000_000] + 1
+dist.all_reduce(small)
+(again, done), = only("all_reduce", ops(lambda: dist.all_reduce(small)))
+say(small=done - again, none=refusal((small + 1).sum().item), own=refusal(torch.ones(3, device=device).sum().item))
+"""
+)
+
+
+@pytest.mark.slow
+def test_tensors_without_values_take_their_time_and_stay_without(tmp_path: Path) -> None:
+    for said in run_ranks(tmp_path, 2, _EMPTY):
+        assert (said["large"], said["small"]) == (32_000_000, 4_000_000)
+        assert "there is no data" in said["read"]
+        assert "there is no data" in said["none"]
+        assert said["own"] == 3
