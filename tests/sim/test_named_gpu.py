@@ -87,3 +87,13 @@ def test_bad_input_is_refused() -> None:
         perfmagic.device("H100", pace="mm=1ms")
     with pytest.raises(OptionError, match="no real clock"):
         perfmagic.device("H100", clock="real")
+
+
+def test_the_real_clock_leaves_the_model_of_a_gpu_behind() -> None:
+    x = torch.ones(8, 8, device=perfmagic.device("H100"))
+    perfmagic.device(clock="real")
+    with perfmagic.timeline() as t:
+        x @ x
+    assert t.result is not None
+    assert "H100" not in t.result.text(details=True)
+    assert sim.current_pace() is None
