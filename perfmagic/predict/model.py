@@ -78,6 +78,11 @@ class DeviceModel:
         return f"{PREDICTED_FOR}{self.name}"
 
     @property
+    def memory_bytes(self) -> int:
+        """What a device has without memory=."""
+        return self.gpu.memory_bytes
+
+    @property
     def spread(self) -> float:
         """The factor within which four of five predictions of the device's time lie."""
         return spread_of(self.gpu)

@@ -29,7 +29,7 @@ from perfmagic.base.errors import DeviceError, TorchMissingError
 from perfmagic.base.kinds import CallKind
 from perfmagic.sim import groups
 from perfmagic.sim.log import LOG, SimLog, SimRecords
-from perfmagic.sim.pace import Pace, PaceFunction, PaceLog, as_pace, describe, describe_in_turn, on_virtual_clock
+from perfmagic.sim.pace import Model, Pace, PaceFunction, PaceLog, as_pace, describe, describe_in_turn, on_virtual_clock
 
 if TYPE_CHECKING:
     from perfmagic.sim.device import SimDevice
@@ -54,13 +54,16 @@ def load(
 ) -> None:
     """Load the device "sim" if it is not loaded, and apply what is given.
 
-    pace: see set_pace.  devices: the least number of devices.  memory_bytes: of each device; 0 for no limit.
+    pace: see set_pace.  devices: the least number of devices.  memory_bytes: of each device; 0 for no limit; None: as
+    it is, but that a GPU's model brings the memory of its GPU, and takes it along.
     clock: "real" or "virtual" from now on; what is queued is waited for before. None: as it is.
 
     Raises TorchMissingError without torch, DeviceError where this torch cannot take the device or the clock cannot
     change, and what failed on a device before it changes.
     """
     wanted = as_pace(pace)
+    if wanted is not None and memory_bytes is None:
+        memory_bytes = _memory_with(wanted)
     with _loading:
         prepare()
         if not loaded():
@@ -76,6 +79,12 @@ def load(
     if memory_bytes is not None:
         for device in _loaded_device().all_devices():
             device.memory.limit(memory_bytes)
+
+
+def _memory_with(pace: PaceFunction) -> int | None:
+    if isinstance(pace, Model):
+        return pace.memory_bytes
+    return 0 if isinstance(current_pace(), Model) else None
 
 
 def prepare() -> None:

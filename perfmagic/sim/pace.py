@@ -172,8 +172,11 @@ PaceFunction = Callable[[str, OpKind, int], float]  # (name, kind, size_bytes) -
 class Model(Protocol):
     """A pace that is the model of a GPU, for a virtual clock (perfmagic.DeviceModel). It is asked for copies as any.
 
-    words: "predicted for H100 SXM".  host_ns: see perfmagic.sim.virtual.HOST_NS.
+    words: "predicted for H100 SXM".  host_ns: see perfmagic.sim.virtual.HOST_NS.  memory_bytes: of a device.
     """
+
+    @property
+    def memory_bytes(self) -> int: ...
 
     @property
     def words(self) -> str: ...

@@ -47,11 +47,15 @@ def test_a_faster_gpu_takes_less_and_half_precision_less_again() -> None:
     assert taken_ns["T4", torch.float16] < taken_ns["T4", torch.float32]
 
 
-def test_tf32_is_taken_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tf32_is_taken_where_it_is_allowed() -> None:
     x = torch.ones(512, 512, device=perfmagic.device("A100"))
     plain = op_ns(recorded(lambda: x @ x))["mm"]
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
-    assert op_ns(recorded(lambda: x @ x))["mm"] < plain
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        assert op_ns(recorded(lambda: x @ x))["mm"] < plain
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def test_an_operator_without_a_model_says_so_and_takes_its_bytes() -> None:
@@ -74,3 +78,17 @@ def test_bad_input_is_refused() -> None:
         perfmagic.device("H100", pace="mm=1ms")
     with pytest.raises(OptionError, match="no real clock"):
         perfmagic.device("H100", clock="real")
+
+
+def test_a_gpu_has_the_memory_of_its_data_sheet() -> None:
+    device = perfmagic.device("T4")
+    assert torch.sim.mem_get_info()[1] == 16 * 10**9
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(16 * 10**9, dtype=torch.uint8, device=device)
+    perfmagic.device("T4", memory="2GB")
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(3 * 10**9, dtype=torch.uint8, device=device)
+    perfmagic.device("H100")
+    assert torch.sim.mem_get_info()[1] == 80 * 10**9
+    perfmagic.device(clock="virtual", pace="mm=1ms")
+    assert torch.sim.mem_get_info()[1] not in (2 * 10**9, 80 * 10**9)
