@@ -1,9 +1,12 @@
 """perfmagic.device("H100"): a GPU that is not there, by its model."""
 
+from collections.abc import Callable, Iterator
+
 import pytest
 import torch
 
 import perfmagic
+from perfmagic import sim
 from perfmagic.base.errors import OptionError
 from perfmagic.base.kinds import UNKNOWN_TIME
 from perfmagic.base.work import Inputs
@@ -13,9 +16,16 @@ from perfmagic.predict.kernels import times_ns
 from perfmagic.results import TimelineResult
 
 
-def recorded(body: object) -> TimelineResult:
+@pytest.fixture(autouse=True)
+def _real_clock_after(_device: None) -> Iterator[None]:
+    yield
+    sim.load(clock="real")
+    torch.sim.empty_cache()
+
+
+def recorded(body: Callable[[], object]) -> TimelineResult:
     with perfmagic.timeline():
-        body()  # type: ignore[operator]
+        body()
     found = perfmagic.last()
     assert isinstance(found, TimelineResult)
     return found
@@ -50,12 +60,11 @@ def test_a_faster_gpu_takes_less_and_half_precision_less_again() -> None:
 def test_tf32_is_taken_where_it_is_allowed() -> None:
     x = torch.ones(512, 512, device=perfmagic.device("A100"))
     plain = op_ns(recorded(lambda: x @ x))["mm"]
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
+    torch.backends.cuda.matmul.allow_tf32 = True
     try:
         assert op_ns(recorded(lambda: x @ x))["mm"] < plain
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.backends.cuda.matmul.allow_tf32 = False
 
 
 def test_an_operator_without_a_model_says_so_and_takes_its_bytes() -> None:
