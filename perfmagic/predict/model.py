@@ -11,7 +11,7 @@ from perfmagic.base.kinds import PREDICTED_FOR, KernelTime, OpKind
 from perfmagic.base.work import DTYPE_BYTES, Inputs
 from perfmagic.predict.calls import Call, call_of
 from perfmagic.predict.gpus import Gpu, gpu_named, pcie_bytes_per_s
-from perfmagic.predict.kernels import can_compute, has_tf32, spread_of, times_ns
+from perfmagic.predict.kernels import OLD, can_compute, has_tf32, spread_of, times_ns
 
 # What the host needs, in ns: an assumption for a fast host without a profiler. No public record is without one.
 LAUNCH_NS = 3_000
@@ -99,6 +99,19 @@ class DeviceModel:
             return (COPY_NS + size_bytes / (rate * (PAGEABLE_FRAC if "Pageable" in name else 1)) * 1e9) / 1e9
         moved = Call("elementwise", size_bytes=max(0, size_bytes) * (2 if kind == OpKind.MEMCPY else 1))
         return float(times_ns([moved], self.gpu)[0]) / 1e9
+
+    def fused_attention(self, dtype: str, *, masked: bool) -> tuple[str, ...]:
+        """The fused kernels of attention that torch has there, as sdp_utils.cpp of torch 2.13 chooses them.
+
+        dtype: "torch.float16".  masked: with a mask, which flash attention does not take.
+        """
+        kinds = []
+        half = dtype in ("torch.float16", "torch.bfloat16")
+        if half and not masked and self.gpu.generation not in OLD:
+            kinds.append("flash")
+        if dtype in ("torch.float32", "torch.float16") or (half and self.gpu.generation not in OLD):
+            kinds.append("efficient")
+        return tuple(kinds)
 
     def kernel(
         self, name: str, inputs: Inputs, outputs: Inputs, moved_bytes: int, *, tf32: bool, strided: bool
