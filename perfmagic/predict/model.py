@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -38,17 +39,17 @@ PAGEABLE_FRAC = 0.35  # of the rate of pinned memory: 18 to 25 of 57 GB/s on H10
 _TILE = 64  # rows and columns of the smallest tile that counts
 _BLOCK_BYTES = 32_768  # that a multiprocessor takes at a time of what is no product
 
-# Operators under the names that the CPU has for them
-_NAMES = {
-    "_scaled_dot_product_flash_attention_for_cpu": "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_flash_attention_for_cpu_backward": "_scaled_dot_product_flash_attention_backward",
-}
 _BATCH_NORMS = ("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional")
 _FILLS = frozenset({
     "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "arange",
     "scalar_tensor", "rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "eye", "linspace",
-    "randperm", "bernoulli", "normal",
+    "bernoulli", "normal", "tril_indices", "triu_indices",
 })  # fmt: skip
+# Whose results their inputs do not tell the size of: the device knows what they move
+_BY_RESULT = {
+    **dict.fromkeys(("cat", "stack"), "cat"),
+    **dict.fromkeys(("select_backward", "slice_backward", "repeat", "constant_pad_nd", "im2col", "col2im"), "copy"),
+}
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class DeviceModel:
         outputs: its new results.  moved_bytes: that it reads and writes at least.
         tf32: products of float32 may be TF32.  strided: elements are not in the order of memory.
         """
-        call = self._call(name.removeprefix("aten::"), inputs, outputs, strided)
+        call = self._call(name.removeprefix("aten::"), inputs, outputs, moved_bytes, strided)
         if call is None or not can_compute(call, self.gpu):
             call = Call("elementwise", size_bytes=moved_bytes)
             ns, known = moved_bytes / (self.gpu.gb_per_s * 1e9) * 1e9, False
@@ -133,16 +134,22 @@ class DeviceModel:
         host_ns = (OPERATOR_NS * units - LAUNCH_NS) * self.host_factor
         return KernelTime(ns, host_ns, known, self._filled_frac(call) > 0.5)
 
-    def _call(self, name: str, inputs: Inputs, outputs: Inputs, strided: bool) -> Call | None:
+    def _call(self, name: str, inputs: Inputs, outputs: Inputs, moved_bytes: int, strided: bool) -> Call | None:
         plain = name.removesuffix("_")
         if plain in _FILLS and outputs.shapes:
             return Call("elementwise", size_bytes=_bytes(outputs))
         if plain in _BATCH_NORMS or plain == "_native_batch_norm_legit_no_training":
             return self._batch_norm(plain, inputs)
         if plain == "native_batch_norm_backward" and not self.gpu.is_amd:
-            plain = "cudnn_batch_norm_backward"
+            name = "cudnn_batch_norm_backward"
         kernel = "elementwise_kernel" if strided else "vectorized_elementwise_kernel"
-        return call_of(f"aten::{_NAMES.get(plain, plain)}", inputs, kernel)
+        call = call_of(f"aten::{name}", inputs, kernel)
+        kind = "upsample" if re.fullmatch(r"_?upsample_\w+_backward", plain) else _BY_RESULT.get(plain)
+        if kind:
+            return Call(kind, size_bytes=moved_bytes, n_kernels=call.n_kernels if call else 1)
+        if call is None and plain.startswith("_foreach_"):  # of tensors without dimensions
+            return Call("lists of tensors", size_bytes=moved_bytes)
+        return call
 
     def _batch_norm(self, plain: str, inputs: Inputs) -> Call | None:
         training = not plain.endswith("no_training") and inputs.values[5:6] == ("True",)

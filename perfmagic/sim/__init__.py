@@ -62,7 +62,10 @@ def load(
     change, and what failed on a device before it changes.
     """
     wanted = as_pace(pace)
-    if wanted is not None and memory_bytes is None:
+    changes = wanted is not None or (
+        clock == "real" and isinstance(current_pace(), Model)
+    )  # a model is of virtual time
+    if changes and memory_bytes is None:
         memory_bytes = _memory_with(wanted)
     with _loading:
         prepare()
@@ -74,14 +77,14 @@ def load(
     _loaded_device().make_devices(devices)
     if clock is not None:
         _keep_clock(clock)
-    if wanted is not None:
+    if changes:
         set_pace(wanted)
     if memory_bytes is not None:
         for device in _loaded_device().all_devices():
             device.memory.limit(memory_bytes)
 
 
-def _memory_with(pace: PaceFunction) -> int | None:
+def _memory_with(pace: PaceFunction | None) -> int | None:
     if isinstance(pace, Model):
         return pace.memory_bytes
     return 0 if isinstance(current_pace(), Model) else None
