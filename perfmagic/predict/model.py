@@ -52,12 +52,14 @@ _BY_RESULT = {
 }
 
 
+def host_units(call: Call | None) -> float:
+    """How much longer the host takes for a call than for an elementwise operator; 1 where it has no model."""
+    return next((units for word, units in _HOST_UNITS if word in call.kind), 1.0) if call else 1.0
+
+
 @dataclass(frozen=True)
 class DeviceModel:
-    """A GPU as a virtual device has it: perfmagic.device(DeviceModel("H100")), for short perfmagic.device("H100").
-
-    name: of a GPU in the table.  host_factor: how much longer the host takes than assumed.
-    Raises OptionError for a GPU that is not in the table.
+    """A GPU as a virtual device has it; the fields are those of perfmagic.DeviceModel.
 
     >>> DeviceModel("h100").words
     'predicted for H100 SXM'
@@ -65,6 +67,9 @@ class DeviceModel:
 
     name: str
     host_factor: float = 1.0
+    device_factor: float = 1.0
+    fitted_on: str = ""
+    has_module_time: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", gpu_named(self.name).name)
@@ -76,7 +81,7 @@ class DeviceModel:
     @property
     def words(self) -> str:
         """What it is, for people."""
-        return f"{PREDICTED_FOR}{self.name}"
+        return f"{PREDICTED_FOR}{self.name}{', fitted on ' if self.fitted_on else ''}{self.fitted_on}"
 
     @property
     def memory_bytes(self) -> int:
@@ -91,7 +96,8 @@ class DeviceModel:
     @property
     def host_ns(self) -> Mapping[str, int]:
         """What the host needs for each thing, in ns."""
-        return {what: round(ns * self.host_factor) for what, ns in HOST_NS.items()}
+        found = {what: round(ns * self.host_factor) for what, ns in HOST_NS.items()}
+        return found if self.has_module_time else {**found, "module": 0}
 
     def __call__(self, name: str, kind: OpKind, size_bytes: int) -> float:
         """Seconds of a copy or a fill of so many bytes."""
@@ -99,7 +105,7 @@ class DeviceModel:
             rate = pcie_bytes_per_s(self.name) or NVLINK_C2C_BYTES_PER_S
             return (COPY_NS + size_bytes / (rate * (PAGEABLE_FRAC if "Pageable" in name else 1)) * 1e9) / 1e9
         moved = Call("elementwise", size_bytes=max(0, size_bytes) * (2 if kind == OpKind.MEMCPY else 1))
-        return float(times_ns([moved], self.gpu)[0]) / 1e9
+        return float(times_ns([moved], self.gpu)[0]) * self.device_factor / 1e9
 
     def fused_attention(self, dtype: str, *, masked: bool) -> tuple[str, ...]:
         """The fused kernels of attention that torch has there, as sdp_utils.cpp of torch 2.13 chooses them.
@@ -130,9 +136,8 @@ class DeviceModel:
             if call.dtype == "fp32" and call.products and has_tf32(self.gpu) and (tf32 or "convolution" in call.kind):
                 call = replace(call, dtype="tf32")
             ns, known = float(times_ns([call], self.gpu)[0]), True
-        units = next((units for word, units in _HOST_UNITS if word in call.kind), 1.0)
-        host_ns = (OPERATOR_NS * units - LAUNCH_NS) * self.host_factor
-        return KernelTime(ns, host_ns, known, self._filled_frac(call) > 0.5)
+        host_ns = (OPERATOR_NS * host_units(call) - LAUNCH_NS) * self.host_factor
+        return KernelTime(ns * self.device_factor, host_ns, known, self._filled_frac(call) > 0.5)
 
     def _call(self, name: str, inputs: Inputs, outputs: Inputs, moved_bytes: int, strided: bool) -> Call | None:
         plain = name.removesuffix("_")

@@ -116,8 +116,9 @@ def _is_fused(query: Any, key: Any, value: Any, mask: Any, dropout_p: float) -> 
     model = sim_device(device_of(query.device)).model
     kinds = model.fused_attention(str(query.dtype), masked=mask is not None) if model is not None else ()
     shares_heads = query.shape[1:2] != key.shape[1:2]  # flash alone has that; with dropout it is not computed here
-    allowed = ("flash" in kinds and torch.backends.cuda.flash_sdp_enabled() and not (shares_heads and dropout_p)) or (
-        "efficient" in kinds and torch.backends.cuda.mem_efficient_sdp_enabled() and not shares_heads
+    cuda: Any = torch.backends.cuda
+    allowed = ("flash" in kinds and cuda.flash_sdp_enabled() and not (shares_heads and dropout_p)) or (
+        "efficient" in kinds and cuda.mem_efficient_sdp_enabled() and not shares_heads
     )
     fits = query.dim() == key.dim() == value.dim() == 4 and query.shape[-1] == value.shape[-1]
     return allowed and fits and query.numel() > 0 < key.numel() and not (mask is not None and mask.requires_grad)
