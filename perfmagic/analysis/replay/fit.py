@@ -74,10 +74,10 @@ _Spans = dict[int, tuple[Int64, Int64]]  # starts and ends of a thread's
 
 
 def _launching(trace: Trace) -> tuple[_Spans, int]:
-    """By thread, from the end of the call before to the end of each launch; and how many launches there are."""
+    """By thread, from the end of the launch or wait before to that of each launch; and how many launches there are."""
     calls, found = trace.calls, {}
     for thread in np.unique(calls.thread[calls.kind == CallKind.LAUNCH]).tolist():
-        rows = np.flatnonzero(calls.thread == thread)
+        rows = np.flatnonzero((calls.thread == thread) & np.isin(calls.kind, (CallKind.LAUNCH, CallKind.SYNC)))
         rows = rows[np.argsort(calls.start_ns[rows], kind="stable")]
         starts, ends = calls.end_ns[rows[:-1]], calls.start_ns[rows[1:]]
         lasts_ns = calls.end_ns[rows[1:]] - ends
