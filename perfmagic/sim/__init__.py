@@ -12,7 +12,7 @@ This module is the only door: nothing outside perfmagic.sim imports another modu
     torch_module             torch.sim: streams, events, memory, random numbers, as torch.cuda has them
     found_accelerator        what torch.accelerator meant before the simulated device was there
     Pace                     the least time of ops
-    SimRecording SimRecords  what the devices did in a recording
+    SimRecording SimRecords  what the devices did in a recording; BesideRecords: on another GPU
     groups                   process groups for the simulated device and the CPU: a door of its own
 
 Tests and benchmarks also use set_pace, current_pace, synchronize and log.
@@ -28,6 +28,7 @@ from perfmagic.base.clock import HOST, virtual_clock
 from perfmagic.base.errors import DeviceError, TorchMissingError
 from perfmagic.base.kinds import CallKind
 from perfmagic.sim import groups
+from perfmagic.sim.beside import BesideRecords, beside_records
 from perfmagic.sim.log import LOG, SimLog, SimRecords
 from perfmagic.sim.pace import Model, Pace, PaceFunction, PaceLog, as_pace, describe, describe_in_turn, on_virtual_clock
 
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from perfmagic.sim.device import SimDevice
 
 __all__ = [
-    "Pace", "SimRecording", "SimRecords", "devices_in_use", "found_accelerator", "groups", "load", "loaded",
-    "prepare", "torch_module",
+    "BesideRecords", "Pace", "SimRecording", "SimRecords", "devices_in_use", "found_accelerator", "groups", "load",
+    "loaded", "prepare", "torch_module",
 ]  # fmt: skip
 
 _paces = PaceLog()
@@ -194,7 +195,8 @@ class SimRecording:
         paces = _paces.used(launched_ns, current_pace())
         pace_json = paces[0].to_json() if len(paces) == 1 and isinstance(paces[0], Pace) else ""
         words = describe_in_turn([describe(pace) for pace in paces])
-        return replace(records, pace=words if virtual_clock() is None else on_virtual_clock(words), pace_json=pace_json)
+        pace = words if virtual_clock() is None else on_virtual_clock(words)
+        return replace(records, pace=pace, pace_json=pace_json, beside=beside_records())
 
     def give_back(self) -> None:
         LOG.stop(self)

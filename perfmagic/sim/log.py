@@ -15,6 +15,7 @@ from perfmagic.base.clock import now_ns, thread_reader
 from perfmagic.base.kinds import NONE, CallKind, Hazard, HostKind, OpKind
 
 if TYPE_CHECKING:
+    from perfmagic.sim.beside import BesideRecords
     from perfmagic.sim.blocks import Block, BlockLog, Held
 
 LIMIT_OPS = 300_000  # Source: docs/traces.md, "Limits"
@@ -79,6 +80,7 @@ class SimRecords:
     paced: name, asked_ns and needed_ns of each op that had a pace.  pace: in words.  pace_json: "" for several.
     dropped: rows beyond the limit, counted and not kept.  full_ns: when the first of them began, None for none.
     limit_ops: device ops that are kept.
+    beside: what the same run does on further GPUs.
     """
 
     names: tuple[str, ...]
@@ -98,6 +100,7 @@ class SimRecords:
     limit_ops: int
     pace: str = ""
     pace_json: str = ""
+    beside: tuple[BesideRecords, ...] = ()
 
 
 @dataclass(frozen=True)

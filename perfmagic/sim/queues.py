@@ -16,7 +16,8 @@ import torch
 
 from perfmagic.base.clock import HOST, VIRTUAL, now_ns, real_ns, virtual_clock
 from perfmagic.base.errors import CommunicationError, DeviceError
-from perfmagic.base.kinds import NONE, Hazard, OpKind
+from perfmagic.base.kinds import NONE, Hazard, KernelTime, OpKind
+from perfmagic.sim.beside import BESIDE, QUEUE_LAUNCHES, wait_beside
 from perfmagic.sim.log import LOG
 from perfmagic.sim.pace import Model, PaceFunction
 
@@ -72,11 +73,12 @@ class Job:
     direct: the caller waits and raises the error itself, so that it is not reported a second time.
     engine: of what a model says that it takes all, "" for none.
     ended: it was run, or will never be.  until_ns: when it is done by the virtual clock; 0 on the real one.
+    beside: what the models of the GPUs beside the first one say of it.  beside_ns: when it is done on each of them.
     """
 
     __slots__ = (
-        "after", "body", "correlation", "direct", "done_ns", "ended", "ends_future", "engine", "error", "in_backward",
-        "kind", "lane", "least_s", "meets_ranks", "name", "raced", "seen", "size_bytes", "skipped_ns", "until_ns",
+        "after", "beside", "beside_ns", "body", "correlation", "direct", "done_ns", "ended", "ends_future", "engine", "error",
+        "in_backward", "kind", "lane", "least_s", "meets_ranks", "name", "raced", "seen", "size_bytes", "skipped_ns", "until_ns",
         "waiters",
     )  # fmt: skip
 
@@ -90,6 +92,8 @@ class Job:
         self.engine = ""
         self.least_s = 0.0
         self.after: tuple[Job, ...] = ()
+        self.beside: tuple[KernelTime, ...] = ()
+        self.beside_ns: Sequence[int] = ()
         self.direct = self.meets_ranks = False
         self.raced: tuple[int, Hazard] | None = None
         self.skipped_ns = 0
@@ -110,7 +114,9 @@ class Job:
         if self.ended:
             clock = virtual_clock()
             if clock is not None:
+                before_ns = clock.read_ns()
                 clock.wait_until(self.until_ns)
+                wait_beside(before_ns, self.beside_ns)
             return
         bell: SimpleQueue[None] = SimpleQueue()
         self.waiters.append(bell)
@@ -126,8 +132,6 @@ class Job:
         for bell in self.waiters:
             bell.put(None)
 
-
-QUEUE_LAUNCHES = 1024  # launches that wait on a stream before the host blocks (CUDA: about 1000)
 
 _readers = attrgetter("readers")
 # runs an iterator to its end inside one call into C: an interrupt strikes before or after, never between its steps
@@ -203,6 +207,8 @@ class Lane:
 
     def drain(self) -> None:
         """Block this thread until all that is queued now is done."""
+        if BESIDE and not self.counted:  # all is done on the first GPU
+            wait_beside(HOST.read_ns(), [each.tail_ns(self) for each in BESIDE])
         for jobs in (self.counted, self.jobs):
             with suppress(IndexError):
                 jobs[-1].wait()
