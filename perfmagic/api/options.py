@@ -216,6 +216,19 @@ class CellOptions(MemoryOptions, total=False):
 class RecordOptions(DeviceOptions, CellOptions, total=False):
     """What a timeline records."""
 
+    on: Annotated[
+        str | Sequence[str] | None,
+        Option(
+            'GPUs that are not here, such as "H100,A100,T4": the code runs once, "cuda" is the first of them, and the '
+            "times of each are predicted",
+            unset="what is here",
+            metavar="GPU,…",
+            flag="GPUs that are not here, such as `--on H100,A100,T4`: the cell runs once, unmodified, and the times of "
+            "each are predicted",
+            more=", see [GPUs](gpus.md#a-gpu-you-do-not-have)",
+        ),
+    ]
+
 
 class TimelineOptions(RecordOptions, total=False):
     """What perfmagic.timeline() records, and which steps of a loop."""

@@ -77,9 +77,9 @@ class Job:
     """
 
     __slots__ = (
-        "after", "beside", "beside_ns", "body", "correlation", "direct", "done_ns", "ended", "ends_future", "engine", "error",
-        "in_backward", "kind", "lane", "least_s", "meets_ranks", "name", "raced", "seen", "size_bytes", "skipped_ns", "until_ns",
-        "waiters",
+        "after", "beside", "beside_ns", "body", "correlation", "direct", "done_ns", "ended", "ends_future", "engine",
+        "error", "in_backward", "kind", "lane", "least_s", "meets_ranks", "name", "raced", "seen", "size_bytes",
+        "skipped_ns", "until_ns", "waiters",
     )  # fmt: skip
 
     def __init__(self, lane: Lane, name: str, body: Body | None, kind: OpKind | None = None) -> None:

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 from perfmagic.api.show import show
 from perfmagic.api.timelines import describe
 from perfmagic.base.errors import OptionError
+from perfmagic.capture.owner import Owner
+from perfmagic.capture.recording.on_gpus import OnGpus, check_options, models_named
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.capture.watch.sources import shown_path
 from perfmagic.trace.model import Cell
@@ -54,11 +56,17 @@ class CellRecording(ABC):
         self._shell, self._options = shell, options
         self.option_error: OptionError | None = None
         self._setup = compiled_setup(shell, rest)
+        on = models_named(getattr(options, "on", None))
+        check_options(on, options.device, options.lines)
+        self._on = OnGpus(on) if on else None
+        self._owner = Owner()
         self._recorder = _recorder_for(shell, cell, {**vars(options), **self.always})
         self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
 
     def start(self) -> None:
         __tracebackhide__ = True
+        if self._on is not None:
+            self._owner.acquire(self._on)
         if self._setup is not None:
             exec(self._setup, self._shell.user_ns)  # the user's own code, as typed
         self._recorder.start()
@@ -73,7 +81,10 @@ class CellRecording(ABC):
         self._recorder.raise_stopped(error)
 
     def release(self) -> None:
-        self._recorder.give_back()
+        try:
+            self._recorder.give_back()
+        finally:
+            self._owner.close()
 
     @abstractmethod
     def make_result(self, failed: str, error: BaseException | None) -> Any:
