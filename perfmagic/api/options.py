@@ -223,9 +223,9 @@ class RecordOptions(DeviceOptions, CellOptions, total=False):
             "times of each are predicted",
             unset="what is here",
             metavar="GPU,…",
-            flag="GPUs that are not here, such as `--on H100,A100,T4`: the cell runs once, unmodified, and the times of "
-            "each are predicted",
-            more=", see [GPUs](gpus.md#a-gpu-you-do-not-have)",
+            flag="GPUs that are not here, such as `--on H100,A100,T4`: the cell runs once, unmodified, and the times "
+            "of each are predicted",
+            more=", see [GPUs you do not have](simulated-device.md#gpus-you-do-not-have)",
         ),
     ]
 

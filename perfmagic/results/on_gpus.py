@@ -2,25 +2,133 @@
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from perfmagic.analysis.timeline.gpus import GpuStat
+from perfmagic.base.errors import OptionError
+from perfmagic.base.language import chained, phrase, translated
+from perfmagic.predict.gpus import gpu_named
 from perfmagic.predict.model import DeviceModel
 from perfmagic.results.result import Result
 from perfmagic.results.timeline import TimelineResult
+from perfmagic.trace.rows import Rows
+
+if TYPE_CHECKING:
+    from perfmagic.view.timeline.gpus import GpusDoc
 
 
 @dataclass(frozen=True, eq=False)
 class OnGpusResult(Result):
+    """One run, predicted for several GPUs. The code ran once; the host needs the same time on each, but for its waits.
+
+    timelines: of each GPU, in the order in which they were named.  models: theirs.  peak_bytes: the most memory that
+    was allocated, the same on each.
+    """
+
     timelines: tuple[TimelineResult, ...]
     models: tuple[DeviceModel, ...]
     peak_bytes: int
 
-    def text(self) -> str:
-        return "\n\n".join(t.text() for t in self.timelines)
+    @cached_property
+    def table(self) -> Rows[GpuStat]:
+        """A row a GPU: time with its interval, who decides, busy, queue, the price of waits (ns), memory (bytes)."""
+        return Rows((self._row(*pair) for pair in zip(self.models, self.timelines, strict=True)), GpuStat)
 
-    def html(self) -> str:
-        return self.text()
+    def _row(self, model: DeviceModel, timeline: TimelineResult) -> GpuStat:
+        from perfmagic.changes import no_item
+
+        header, answers = timeline.doc.header, timeline.answers
+        without = timeline.what_if(no_item())
+        return GpuStat(
+            gpu=model.name,
+            time_ns=header.total_ns,
+            low_ns=getattr(answers, "low_ns", round(header.total_ns / 1.4)),
+            high_ns=getattr(answers, "high_ns", round(header.total_ns * 1.4)),
+            verdict=timeline.verdict.kind,
+            busy_frac=header.busy_frac,
+            queue_max=header.queue_max,
+            without_waits_ns=None if without.refused else without.predicted_ns,
+            peak_bytes=self.peak_bytes,
+            memory_bytes=model.gpu.memory_bytes,
+        )
+
+    @property
+    def sentence(self) -> str:
+        """Which GPU is the fastest of those with the memory, as far as the intervals tell."""
+        rows = sorted((row for row in self.table if row.fits), key=lambda row: row.time_ns)
+        failed = self.timelines[0].trace.meta.failed
+        if failed:
+            return phrase("the code failed before its end: {error}", error=failed)
+        if not rows:
+            return phrase("the run fits into none of them")
+        first = rows[0]
+        open_with = [row.gpu for row in rows[1:] if first.overlaps(row)]
+        if open_with:
+            names = chained("{a}, {b}", [first.gpu, *open_with])
+            return phrase("which is faster stays open: {names}; their intervals overlap", names=names)
+        return phrase("{gpu} is the fastest", gpu=first.gpu)
+
+    def on(self, gpu: str) -> TimelineResult:
+        """The timeline of one GPU. Raises OptionError for one that was not named."""
+        name = gpu_named(gpu).name
+        names = [model.name for model in self.models]
+        if name not in names:
+            raise OptionError(f"{name}: the run was not predicted for it", hint=f"predicted for: {', '.join(names)}")
+        return self.timelines[names.index(name)]
+
+    @cached_property
+    def _doc(self) -> GpusDoc:
+        from perfmagic.view.timeline.gpus import GpusDoc
+
+        return GpusDoc(self.sentence, tuple(self.table), tuple(t.doc for t in self.timelines))
 
     def to_dict(self) -> dict[str, Any]:
-        return {}
+        """The sentence and the table, ready for JSON; times in ns."""
+        return {"sentence": self.sentence, "gpus": self.table.to_dict()}
+
+    def to_json(self) -> str:
+        """to_dict() as JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=1)
+
+    def text(self) -> str:
+        """The table, then what to do on the first GPU."""
+        from perfmagic.view.timeline.gpus import gpus_text
+
+        return gpus_text(self._doc, self.timelines[0].answers)
+
+    def html(self) -> str:
+        """The table, and the timelines one below the other on one axis."""
+        from perfmagic.view.timeline.gpus import gpus_html
+
+        return gpus_html(self._doc, self.timelines[0].answers)
+
+    def markdown(self) -> str:
+        """The table as GitHub's Markdown."""
+        from perfmagic.view.timeline.gpus import gpus_markdown
+
+        return gpus_markdown(self._doc)
+
+    def svg(self) -> str:
+        """The picture alone."""
+        from perfmagic.view.timeline.picture.gpus import gpus_svg
+
+        return gpus_svg(self._doc)
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write one self-contained page with the table and the picture, and give its path."""
+        from perfmagic.base.files import write_text
+        from perfmagic.view.page import live_page
+
+        return write_text(path, live_page("perfmagic timeline", [self.html()]))
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the trace of the first GPU, as TimelineResult.save() does, and give its path."""
+        return self.timelines[0].save(path)
+
+    def __repr__(self) -> str:
+        return f"OnGpusResult: {translated(self.sentence)}"

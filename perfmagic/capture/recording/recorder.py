@@ -124,6 +124,7 @@ class Recorder:
             raise
         self._waited_ns = waited_for_core_ns() if self.rank or is_rank() else None
         self._read_ns, self._offset_ns = reader(), self.clock_ns or unix_offset_ns()
+        self.marks.read_by(self._read_ns)
         self._start_ns = self.now_ns()
 
     def acquire(self) -> None:

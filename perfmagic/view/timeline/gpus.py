@@ -1,0 +1,103 @@
+"""One run predicted for several GPUs: the table of their numbers as text, HTML and Markdown, with the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfmagic.analysis.findings.answer import Answers
+from perfmagic.analysis.timeline.gpus import GpuStat
+from perfmagic.base import units
+from perfmagic.base.language import phrase, say, translate_term, translated
+from perfmagic.base.tables import NOTHING, Table, html_table, markdown_table
+from perfmagic.base.terminal import escaped, wrapped
+from perfmagic.view.html import MAX_OUTPUT_BYTES, PALE, framed, image, short, table_lines
+from perfmagic.view.svg.layouts import MAX_BYTES
+from perfmagic.view.timeline.doc import TimelineDoc
+
+NOTE = "predicted by models, not recorded: the cell ran once, and Python is assumed to take the same time on each host"
+_HEAD = ("predicted", "who decides", "busy", "queue ≤", "no .item()", "memory")
+
+
+@dataclass(frozen=True)
+class GpusDoc:
+    """What text, table and picture are made of.  sentence: which GPU is the fastest.  docs: the timelines."""
+
+    sentence: str
+    rows: tuple[GpuStat, ...]
+    docs: tuple[TimelineDoc, ...]
+
+    @property
+    def alt(self) -> str:
+        """What the picture says, in words."""
+        times = ", ".join(f"{row.gpu} {units.rough_duration(row.time_ns)}" for row in self.rows)
+        return say("one run on several GPUs, predicted: {times}", times=times)
+
+
+def gpus_table(rows: Sequence[GpuStat]) -> Table:
+    """A row a GPU."""
+    cells = [
+        (
+            row.gpu,
+            _time(row),
+            translate_term(row.verdict),
+            units.percent(row.busy_frac),
+            units.count(row.queue_max),
+            NOTHING if row.without_waits_ns is None else units.rough_duration(row.without_waits_ns),
+            describe_memory(row),
+        )
+        for row in rows
+    ]
+    return Table("GPU", ("GPU", *_HEAD), cells, note=phrase(NOTE))
+
+
+def _time(row: GpuStat) -> str:
+    """The time, and between what it lies in four of five cases."""
+    time = units.rough_duration(row.time_ns)
+    if row.low_ns is None or row.high_ns is None:
+        return f"≥ {time}"
+    low, high = (units.rough_duration(ns) for ns in (row.low_ns, row.high_ns))
+    (low, unit), other = low.split(units.NBSP), high.split(units.NBSP)[1]
+    return f"{time} ({low}–{high})" if unit == other else f"{time} ({low}{units.NBSP}{unit}–{high})"
+
+
+def describe_memory(row: GpuStat) -> str:
+    """The peak, and whether the GPU has so much."""
+    words = {"peak": units.size(row.peak_bytes), "there": units.size(row.memory_bytes)}
+    return say("{peak} of {there}", **words) if row.fits else say("does not fit: needs {peak} of {there}", **words)
+
+
+def gpus_text(doc: GpusDoc, answers: Answers) -> str:
+    """Which GPU is the fastest, the table, and what to do on the first."""
+    lines = [*wrapped(_capital(doc.sentence)), "", *table_lines(gpus_table(doc.rows)), ""]
+    first = doc.rows[0].gpu
+    lines += [f"{first}:", answers.text(), "", *wrapped(_rest(doc))]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _rest(doc: GpusDoc) -> str:
+    return say('.on("{gpu}") is the timeline of one GPU', gpu=doc.rows[-1].gpu)
+
+
+def _capital(sentence: str) -> str:
+    shown = translated(sentence)
+    return shown[:1].upper() + shown[1:]
+
+
+def gpus_html(doc: GpusDoc, answers: Answers) -> str:
+    """The same with the picture; at most 80 kB."""
+    from perfmagic.view.timeline.picture.gpus import gpus_picture
+
+    table = gpus_table(doc.rows)
+    above = f'<div style="margin:4px 0"><b style="font-size:15px">{short(_capital(doc.sentence))}</b></div>'
+    above += html_table(table) + f'<div style="font-size:12px;{PALE}">{short(translated(table.note))}</div>'
+    decides = translated(answers).decides
+    below = f'<div style="font-size:12px;{PALE}">{short(doc.rows[0].gpu)}: {short(decides)} · {short(_rest(doc))}</div>'
+    used = len((above + below + escaped(doc.alt)).encode()) + 500
+    picture = gpus_picture(doc, min(MAX_BYTES, (MAX_OUTPUT_BYTES - used) * 3 // 4))
+    return framed(above + image(picture, doc.alt) + below)
+
+
+def gpus_markdown(doc: GpusDoc) -> str:
+    """Which GPU is the fastest, and the table."""
+    return f"**{_capital(doc.sentence)}**\n\n{markdown_table(gpus_table(doc.rows))}\n"
