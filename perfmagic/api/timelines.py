@@ -7,7 +7,7 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from operator import index
 from types import TracebackType
@@ -209,6 +209,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
 
     def _go_there(self) -> None:
         if self._on is not None:
+            synchronize()  # here, as nobody can interrupt what is acquired
             self._owner.acquire(self._on)
 
     def _start(self) -> None:
@@ -255,13 +256,14 @@ def recorded(
 
     failed: what ended the code, in words.
     """
-    peak_bytes = 0 if on is None else on.leave()
-    timelines = [TimelineResult(trace, comm_names, title) for trace in (recorder.stop(failed), *recorder.beside())]
+    with nullcontext() if on is None else on.hidden():
+        traces = (recorder.stop(failed), *recorder.beside())
+    timelines = [TimelineResult(trace, comm_names, title) for trace in traces]
     if on is None or len(on.models) == 1:
         return timelines[0]
     from perfmagic.results.on_gpus import OnGpusResult
 
-    return OnGpusResult(tuple(timelines), on.models, peak_bytes)
+    return OnGpusResult(tuple(timelines), on.models, on.peak_bytes())
 
 
 timeline.__doc__ = f"{inspect.cleandoc(timeline.__doc__ or '')}\n\n{(timeline.__init__.__doc__ or '').strip()}"

@@ -169,11 +169,9 @@ class SideBySide(DeviceModel):
         self, name: str, inputs: Inputs, outputs: Inputs, moved_bytes: int, *, tf32: bool, strided: bool
     ) -> KernelTime:
         """How long a call of an operator takes on the first GPU, with what the others take."""
-        times = [
-            model.kernel(name, inputs, outputs, moved_bytes, tf32=tf32, strided=strided)
-            for model in (super(), *self.others)
-        ]
-        return times[0]._replace(others=tuple(times[1:]))
+        given = (name, inputs, outputs, moved_bytes)
+        others = tuple(model.kernel(*given, tf32=tf32, strided=strided) for model in self.others)
+        return super().kernel(*given, tf32=tf32, strided=strided)._replace(others=others)
 
 
 def _bytes(tensors: Inputs) -> int:

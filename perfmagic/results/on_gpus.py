@@ -103,7 +103,7 @@ class OnGpusResult(Result):
 
     def html(self) -> str:
         """The table, and the timelines one below the other on one axis."""
-        from perfmagic.view.timeline.gpus import gpus_html
+        from perfmagic.view.timeline.writers import gpus_html
 
         return gpus_html(self._doc, self.timelines[0].answers)
 
@@ -129,6 +129,10 @@ class OnGpusResult(Result):
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace of the first GPU, as TimelineResult.save() does, and give its path."""
         return self.timelines[0].save(path)
+
+    def to_tensorboard(self, folder: str | os.PathLike[str], worker: str | None = None) -> Path:
+        """Write the first GPU's trace for TensorBoard, as TimelineResult.to_tensorboard() does."""
+        return self.timelines[0].to_tensorboard(folder, worker)
 
     def __repr__(self) -> str:
         return f"OnGpusResult: {translated(self.sentence)}"

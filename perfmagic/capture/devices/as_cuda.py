@@ -7,7 +7,7 @@ refused at its line. Code that asked torch.cuda.is_available() when it was impor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -49,7 +49,7 @@ class AsCuda:
             setattr(place, name, value)
         sim.call("cuda")
         self._mode = mode
-        mode.__enter__()
+        mode.__enter__()  # type: ignore[no-untyped-call]
 
     def give_back(self) -> None:
         if self._mode is not None:
@@ -65,6 +65,15 @@ class AsCuda:
             self._saved.pop()
         if self._model in backends.AS_CUDA:
             backends.AS_CUDA.remove(self._model)
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """In the block, tensors say where they really are."""
+        sim.call("")
+        try:
+            yield
+        finally:
+            sim.call("cuda" if self._mode is not None else "")
 
     def peak_bytes(self) -> int:
         """The most memory that was allocated, also before the cell reset torch.cuda's own count."""

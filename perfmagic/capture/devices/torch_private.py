@@ -308,7 +308,7 @@ def default_device_for(func: Any) -> torch.device | None:
 
 def parse_to() -> Any:
     """What reads the arguments of Module.to(). Uses torch._C._nn._parse_to (read in 2.13.0). No fallback."""
-    return torch._C._nn._parse_to  # type: ignore[attr-defined]
+    return torch._C._nn._parse_to
 
 
 def in_function_mode() -> bool:
@@ -316,8 +316,7 @@ def in_function_mode() -> bool:
 
     Uses torch.overrides._len_torch_function_stack (read in 2.13.0). No fallback.
     """
-    from torch import overrides
-
+    overrides: Any = torch.overrides
     return bool(overrides._len_torch_function_stack())
 
 
@@ -347,8 +346,7 @@ def leave_mode(mode: Any) -> None:
 
     Uses torch.overrides._pop_mode, _push_mode and _len_torch_function_stack (read in 2.13.0). No fallback.
     """
-    from torch import overrides
-
+    overrides: Any = torch.overrides
     above = []
     while overrides._len_torch_function_stack():
         top = overrides._pop_mode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.base.errors import DeviceError, OptionError
@@ -72,13 +73,13 @@ class OnGpus:
         self._cuda = AsCuda(self.models[0])
         self._owner.acquire(self._cuda)
 
-    def leave(self) -> int:
-        """End what code of the user's sees of it, and give the most memory that was allocated. The clock goes on."""
-        if self._cuda is None:
-            return 0
-        peak_bytes = self._cuda.peak_bytes()
-        self._cuda.give_back()
-        return peak_bytes
+    def hidden(self) -> AbstractContextManager[None]:
+        """A block in which tensors say where they really are."""
+        return nullcontext() if self._cuda is None else self._cuda.hidden()
+
+    def peak_bytes(self) -> int:
+        """The most memory that was allocated."""
+        return 0 if self._cuda is None else self._cuda.peak_bytes()
 
     def give_back(self) -> None:
         self._owner.close()

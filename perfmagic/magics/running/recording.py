@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from perfmagic.api.show import show
 from perfmagic.api.timelines import describe
 from perfmagic.base.errors import OptionError
+from perfmagic.capture.devices.backends import synchronize
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording.on_gpus import OnGpus, check_options, models_named
 from perfmagic.capture.recording.recorder import Recorder
@@ -66,6 +67,7 @@ class CellRecording(ABC):
     def start(self) -> None:
         __tracebackhide__ = True
         if self._on is not None:
+            synchronize()  # here, as nobody can interrupt what is acquired
             self._owner.acquire(self._on)
         if self._setup is not None:
             exec(self._setup, self._shell.user_ns)  # the user's own code, as typed

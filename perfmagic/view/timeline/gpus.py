@@ -9,10 +9,9 @@ from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.timeline.gpus import GpuStat
 from perfmagic.base import units
 from perfmagic.base.language import phrase, say, translate_term, translated
-from perfmagic.base.tables import NOTHING, Table, html_table, markdown_table
-from perfmagic.base.terminal import escaped, wrapped
-from perfmagic.view.html import MAX_OUTPUT_BYTES, PALE, framed, image, short, table_lines
-from perfmagic.view.svg.layouts import MAX_BYTES
+from perfmagic.base.tables import NOTHING, Table, markdown_table
+from perfmagic.base.terminal import wrapped
+from perfmagic.view.html import table_lines
 from perfmagic.view.timeline.doc import TimelineDoc
 
 NOTE = "predicted by models, not recorded: the cell ran once, and Python is assumed to take the same time on each host"
@@ -69,35 +68,23 @@ def describe_memory(row: GpuStat) -> str:
 
 def gpus_text(doc: GpusDoc, answers: Answers) -> str:
     """Which GPU is the fastest, the table, and what to do on the first."""
-    lines = [*wrapped(_capital(doc.sentence)), "", *table_lines(gpus_table(doc.rows)), ""]
+    lines = [*wrapped(capital(doc.sentence)), "", *table_lines(gpus_table(doc.rows)), ""]
     first = doc.rows[0].gpu
-    lines += [f"{first}:", answers.text(), "", *wrapped(_rest(doc))]
+    lines += [f"{first}:", answers.text(), "", *wrapped(rest_of(doc))]
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _rest(doc: GpusDoc) -> str:
+def rest_of(doc: GpusDoc) -> str:
+    """Where the rest is."""
     return say('.on("{gpu}") is the timeline of one GPU', gpu=doc.rows[-1].gpu)
 
 
-def _capital(sentence: str) -> str:
+def capital(sentence: str) -> str:
+    """A sentence that stands alone."""
     shown = translated(sentence)
     return shown[:1].upper() + shown[1:]
 
 
-def gpus_html(doc: GpusDoc, answers: Answers) -> str:
-    """The same with the picture; at most 80 kB."""
-    from perfmagic.view.timeline.picture.gpus import gpus_picture
-
-    table = gpus_table(doc.rows)
-    above = f'<div style="margin:4px 0"><b style="font-size:15px">{short(_capital(doc.sentence))}</b></div>'
-    above += html_table(table) + f'<div style="font-size:12px;{PALE}">{short(translated(table.note))}</div>'
-    decides = translated(answers).decides
-    below = f'<div style="font-size:12px;{PALE}">{short(doc.rows[0].gpu)}: {short(decides)} · {short(_rest(doc))}</div>'
-    used = len((above + below + escaped(doc.alt)).encode()) + 500
-    picture = gpus_picture(doc, min(MAX_BYTES, (MAX_OUTPUT_BYTES - used) * 3 // 4))
-    return framed(above + image(picture, doc.alt) + below)
-
-
 def gpus_markdown(doc: GpusDoc) -> str:
     """Which GPU is the fastest, and the table."""
-    return f"**{_capital(doc.sentence)}**\n\n{markdown_table(gpus_table(doc.rows))}\n"
+    return f"**{capital(doc.sentence)}**\n\n{markdown_table(gpus_table(doc.rows))}\n"

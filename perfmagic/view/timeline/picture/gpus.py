@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from perfmagic.analysis.timeline.gpus import GpuStat
 from perfmagic.base import units
-from perfmagic.base.language import translate_term
+from perfmagic.base.language import phrase, translate_term
 from perfmagic.view.svg.canvas import Canvas
 from perfmagic.view.svg.layouts import MAX_PICTURE_BYTES, Draw, Picture, alone, fit_layouts, smallest_fit
 from perfmagic.view.svg.metrics import Scale, fitted
@@ -49,7 +49,9 @@ def _draw(canvas: Canvas, doc: GpusDoc, detail: Detail) -> float:
     draw_axis(frames[0], 4.0, y)
     canvas.move_down(above, below)
     canvas.back()
-    return draw_key(canvas, replace(doc.docs[0], groups=tuple(g for d in doc.docs for g in d.groups)), y, header=False)
+    first, groups = doc.docs[0], tuple(group for each in doc.docs for group in each.groups)
+    header = replace(first.header, device_label=phrase("predicted, not recorded"))
+    return draw_key(canvas, replace(first, groups=groups, header=header), y, header=False)
 
 
 def _draw_gpu(frame: Frame, row: GpuStat, doc: TimelineDoc, y: float) -> float:
@@ -59,8 +61,7 @@ def _draw_gpu(frame: Frame, row: GpuStat, doc: TimelineDoc, y: float) -> float:
     y += 18
     top = y
     if doc.launches is not None:
-        returned = None if doc.returned_ns is None else frame.scale.x_of(doc.returned_ns)
-        y = draw_launches(frame, doc.launches, returned, y) + 3
+        y = draw_launches(frame, doc.launches, None, y) + 3
     for group in doc.groups:
         for i, lane in enumerate(group.streams[:STREAMS]):
             y = draw_stream(frame, lane, doc.names, y, first=i == 0, open_rows=False, tones={})
