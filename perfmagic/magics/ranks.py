@@ -132,9 +132,7 @@ def parse_ranks(text: str | None) -> list[int] | None:
         first, dash, last = part.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             message = f"%%ranks --on {text}: {part!r} is not a rank"
-            raise OptionError(
-                message, hint="%%ranks --on 0,2; GPUs are predicted for one process: %%timeline --on H100"
-            )
+            raise OptionError(message, hint="%%ranks --on 0,2; GPUs are predicted in one process: %%timeline --on H100")
         ranks.update(range(int(first), int(last if dash else first) + 1))
     return sorted(ranks)
 

@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfmagic.analysis.timeline.gpus import GpuStat
 from perfmagic.base.errors import OptionError
 from perfmagic.base.language import chained, phrase, translated
 from perfmagic.predict.gpus import gpu_named
 from perfmagic.predict.model import DeviceModel
+from perfmagic.predict.runs import GpuStat
 from perfmagic.results.result import Result
 from perfmagic.results.timeline import TimelineResult
 from perfmagic.trace.rows import Rows

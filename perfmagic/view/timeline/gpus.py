@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfmagic.analysis.findings.answer import Answers
-from perfmagic.analysis.timeline.gpus import GpuStat
 from perfmagic.base import units
 from perfmagic.base.language import phrase, say, translate_term, translated
 from perfmagic.base.tables import NOTHING, Table, markdown_table
 from perfmagic.base.terminal import wrapped
+from perfmagic.predict.runs import GpuStat
 from perfmagic.view.html import table_lines
 from perfmagic.view.timeline.doc import TimelineDoc
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perfmagic.analysis.timeline.gpus import GpuStat
 from perfmagic.base import units
 from perfmagic.base.language import phrase, translate_term
+from perfmagic.predict.runs import GpuStat
 from perfmagic.view.svg.canvas import Canvas
 from perfmagic.view.svg.layouts import MAX_PICTURE_BYTES, Draw, Picture, alone, fit_layouts, smallest_fit
 from perfmagic.view.svg.metrics import Scale, fitted
