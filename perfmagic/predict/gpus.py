@@ -27,7 +27,6 @@ from perfmagic.trace.model import DeviceInfo
 
 DATA_SHEET = "data sheet"
 YOURS = "given"
-PREDICTED = ", predicted"  # behind the name of a device that a record was replayed on
 TYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 
 
@@ -104,8 +103,8 @@ class Gpu:
 
     def matches(self, device: DeviceInfo) -> bool:
         """Whether it is this device, whole: a slice of it (MIG, a partition) has fewer multiprocessors."""
-        if device.name == self.name + PREDICTED:
-            return True
+        if device.predicted is not None:
+            return device.predicted.gpu == self.name
         if not re.fullmatch(rf"(?:(?:NVIDIA|AMD|Tesla|Instinct)\s)*(?:{self.pattern})", device.name.strip()):
             return False
         return device.multiprocessors in (None, self.multiprocessors)
@@ -118,8 +117,10 @@ _CAPABILITIES = {  # Source: developer.nvidia.com/cuda-gpus; of AMD torch says t
 
 
 def gpu_of(device: DeviceInfo) -> Gpu | None:
-    """A device by the name its driver gives; None for one that is not in the table, or is simulated."""
-    return None if device.simulated else next((gpu for gpu in GPUS if gpu.matches(device)), None)
+    """A device by the name its driver gives; None for one that is not in the table, or is simulated by hand."""
+    if device.simulated and device.predicted is None:
+        return None
+    return next((gpu for gpu in GPUS if gpu.matches(device)), None)
 
 
 def peaks_of(device: DeviceInfo) -> Peaks | None:

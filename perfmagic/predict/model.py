@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from perfmagic.base.kinds import PREDICTED_FOR, KernelTime, OpKind
+from perfmagic.base.kinds import KernelTime, OpKind, PredictedFor
 from perfmagic.base.work import DTYPE_BYTES, Inputs
 from perfmagic.predict.calls import Call, call_of
 from perfmagic.predict.gpus import Gpu, gpu_named, pcie_bytes_per_s
@@ -31,7 +31,6 @@ _HOST_UNITS = (
     ("nonzero", 4.0), ("sort", 3.0), ("index", 1.8), ("reduce", 1.5), ("cat", 1.5), ("pool", 2.0), ("upsample", 2.0),
     ("softmax", 1.2),
 )  # fmt: skip
-HOST_SPREAD = 1.7  # holds four of five records of other machines
 NVLINK_C2C_BYTES_PER_S = 400e9  # GH200, the one device of the table without PCIe
 COPY_NS = 2_000  # of a copy of no size
 PAGEABLE_FRAC = 0.35  # of the rate of pinned memory: 18 to 25 of 57 GB/s on H100 records
@@ -59,7 +58,7 @@ class DeviceModel:
     Raises OptionError for a GPU that is not in the table.
 
     >>> DeviceModel("h100").words
-    'predicted for H100 SXM'
+    'predicted for H100 SXM, not recorded · ÷ × 1.4'
     """
 
     name: str
@@ -80,7 +79,7 @@ class DeviceModel:
     @property
     def words(self) -> str:
         """What it is, for people."""
-        return f"{PREDICTED_FOR}{self.name}"
+        return PredictedFor(self.name, self.spread).words
 
     @property
     def memory_bytes(self) -> int:

@@ -47,8 +47,8 @@ class OnGpusResult(Result):
         return GpuStat(
             gpu=model.name,
             time_ns=header.total_ns,
-            low_ns=getattr(answers, "low_ns", round(header.total_ns / 1.4)),
-            high_ns=getattr(answers, "high_ns", round(header.total_ns * 1.4)),
+            low_ns=answers.low_ns,
+            high_ns=answers.high_ns,
             verdict=timeline.verdict.kind,
             busy_frac=header.busy_frac,
             queue_max=header.queue_max,

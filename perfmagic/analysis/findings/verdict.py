@@ -10,7 +10,8 @@ import numpy as np
 from perfmagic.analysis import verdict as kinds
 from perfmagic.analysis.findings.facts import THE_CELL, CellTime, Facts, first_gap
 from perfmagic.analysis.findings.finding import by_place, name_place, time_on_paths
-from perfmagic.analysis.replay.critical_path import DECIDES_FRAC, PART_FRAC, Judgement, judge
+from perfmagic.analysis.replay.corners import Corners, corners
+from perfmagic.analysis.replay.critical_path import DECIDES_FRAC, PART_FRAC, SHORT_CELL_NS, Judgement, judge
 from perfmagic.analysis.replay.prediction import drawn_path
 from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.host_time import STEP_NAME
@@ -23,6 +24,7 @@ from perfmagic.base.numerics.intervals import EMPTY, Intervals, complement, cove
 from perfmagic.trace.columns import NO_LINE, HostKind, Int64
 from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import in_its_digits
 
 # What a record without device ops says about the host: the verdict when there is no device to judge.
 
@@ -119,9 +121,9 @@ EXPOSED_FRAC = 0.05  # of the window, as for the longest gap: less is left to it
 DECIDES_RATIO = 2  # times as long as anything else: what decides without a path lasts at least so long
 STARVED_FRAC = 0.2  # of the cell; if a device waited less for Python, Python is not to blame
 TURNS_FRAC = 0.1  # of the window in which another device is busy and the busiest is not
-SHORT_CELL_NS = 100_000  # an eager operator takes Python 5–20 µs, a launch 4–10 µs to start, a sync as long to return
 
 
+@in_its_digits
 def verdict(trace: Trace) -> Verdict:
     """What decides how long this cell takes? Source: docs/verdict.md."""
     return verdict_of(Facts(trace))
@@ -175,7 +177,18 @@ def judged_by_path(facts: Facts) -> Judgement | None:
 
 
 def kind_of(facts: Facts) -> str:
-    """The verdict's kind: by the critical path, or by the parts of the time if the record has no path."""
+    """The verdict's kind; open where a model that predicted the times leaves open who decides."""
+    kind, ends = predicted_kind(facts), corners_of(facts)
+    return kinds.OPEN if ends is not None and ends.is_open(kind) else kind
+
+
+def corners_of(facts: Facts) -> Corners | None:
+    """How long a predicted run may take; None for a recorded one."""
+    return corners(facts.trace, facts.device, facts.comm_names)
+
+
+def predicted_kind(facts: Facts) -> str:
+    """The kind by the times of the record: by its critical path, or by the parts of the time if it has none."""
     judgement = judged_by_path(facts)
     if judgement is None:
         meta, before_ns = facts.trace.meta, facts.first_queued_ns - facts.trace.meta.start_ns
@@ -193,8 +206,7 @@ def kind_of(facts: Facts) -> str:
         kind, run_ns = _judge_parts(facts), meta.end_ns - meta.start_ns
         idle = meta.returned_ns is None and facts.cell_time.busy_ns < DECIDES_FRAC * run_ns
         return kinds.STALLED if idle and kind == kinds.DEVICE_BOUND else kind
-    decided = judgement.kind
-    return kinds.LATENCY_BOUND if judgement.run_ns < SHORT_CELL_NS and decided != kinds.DEVICE_BOUND else decided
+    return judgement.decided
 
 
 def _judge_parts(facts: Facts) -> str:
@@ -372,6 +384,17 @@ def _say_between(facts: Facts, time: CellTime) -> Described:
     return parts, (), time.window.length_ns - time.busy_ns
 
 
+def _say_open(facts: Facts, time: CellTime) -> Described:
+    """The sentence for when the model of a GPU and of its host is too coarse for a verdict."""
+    parts, _, _ = _say_between(facts, time)
+    ends = corners_of(facts)
+    rivals = ends.rivals(predicted_kind(facts)) if ends else None
+    if rivals is not None:
+        a, b = map(phrase, rivals)
+        parts.insert(0, phrase("it may be {a} or {b}, as the intervals of device and host overlap", a=a, b=b))
+    return parts, (), None
+
+
 _DESCRIBED: dict[str, Callable[[Facts, CellTime], Described]] = {
     kinds.DEVICE_BOUND: _say_device_bound,
     kinds.COPY_BOUND: _say_transfers,
@@ -382,6 +405,7 @@ _DESCRIBED: dict[str, Callable[[Facts, CellTime], Described]] = {
     kinds.STALLED: _say_between,
     kinds.HOST_TAIL: _say_host_tail,
     kinds.MIXED: _say_between,
+    kinds.OPEN: _say_open,
 }
 
 
