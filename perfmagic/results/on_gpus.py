@@ -65,7 +65,15 @@ class OnGpusResult(Result):
         if failed:
             return phrase("the code failed before its end: {error}", error=failed)
         if not rows:
-            return phrase("the run fits into none of them")
+            return phrase("none of them has the memory")
+        small = [row.gpu for row in self.table if not row.fits]
+        if small:
+            names = chained("{a}, {b}", small)
+            return phrase("{first}; {names} does not have the memory", first=self._fastest(rows), names=names)
+        return self._fastest(rows)
+
+    @staticmethod
+    def _fastest(rows: list[GpuStat]) -> str:
         first = rows[0]
         open_with = [row.gpu for row in rows[1:] if first.overlaps(row)]
         if open_with:

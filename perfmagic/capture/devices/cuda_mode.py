@@ -104,7 +104,7 @@ def _cuda(t: Any, device: Any = None, non_blocking: bool = False, memory_format:
 
 
 def _is_cuda(t: Any) -> bool:
-    return bool(t.device.type == "sim") or bool(_is_really_cuda(t))
+    return t.device.type in ("sim", "cuda")
 
 
 _is_really_cuda: Callable[[Any], bool] = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]
