@@ -197,8 +197,7 @@ class MemoryOptions(TypedDict, total=False):
     shapes: Annotated[
         bool,
         Option(
-            "also record shapes and types of operators' inputs, for FLOP/s and the roofline; the simulated device has "
-            "none",
+            "also record shapes and types of operators' inputs, for FLOP/s and the roofline; on a virtual clock always",
             default=False,
         ),
     ]
@@ -226,6 +225,15 @@ class RecordOptions(DeviceOptions, CellOptions, total=False):
             flag="GPUs that are not here, such as `--on H100,A100,T4`: the cell runs once, unmodified, and the times "
             "of each are predicted",
             more=", see [GPUs you do not have](simulated-device.md#gpus-you-do-not-have)",
+        ),
+    ]
+    item: Annotated[
+        float | None,
+        Option(
+            "with `on`: the number that each read of a value gives that was not computed, such as a loss",
+            unset="such a read is refused",
+            metavar="NUMBER",
+            flag="with `--on`: the number that each read of a value gives that was not computed, such as a loss",
         ),
     ]
 

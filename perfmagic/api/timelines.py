@@ -101,8 +101,8 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
                 hint="with perfmagic.timeline() as t: step(); or @perfmagic.timeline() above the function",
             )
         on = models_named(options["on"])
-        check_options(on, options["device"], options["lines"])
-        self._on = OnGpus(on) if on else None
+        check_options(on, options["device"], options["lines"], options["item"])
+        self._on = OnGpus(on, options["item"]) if on else None
         self._owner = Owner()
         self._again = partial(timeline, **options)
         self._skip = _steps("wait", options["wait"], 0) + _steps("warmup", options["warmup"], 0)
@@ -250,14 +250,20 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
 
 
 def recorded(
-    recorder: Recorder, on: OnGpus | None, failed: str, comm_names: str | None = None, *, title: str = ""
+    recorder: Recorder,
+    on: OnGpus | None,
+    failed: str,
+    comm_names: str | None = None,
+    *,
+    title: str = "",
+    noted: Callable[[Trace], Trace] = lambda trace: trace,
 ) -> TimelineResult | OnGpusResult:
     """What a recording gives: the timeline, or those of each of several GPUs it was predicted for.
 
-    failed: what ended the code, in words.
+    failed: what ended the code, in words.  noted: gives the first trace another note.
     """
     with nullcontext() if on is None else on.hidden():
-        traces = (recorder.stop(failed), *recorder.beside())
+        traces = (noted(recorder.stop(failed)), *recorder.beside())
     timelines = [TimelineResult(trace, comm_names, title) for trace in traces]
     if on is None or len(on.models) == 1:
         return timelines[0]

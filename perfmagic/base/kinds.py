@@ -11,6 +11,9 @@ _PREDICTED = re.compile(r"predicted for (.+), not recorded · ÷ × ([\d.]+)")
 HOST_SPREAD = 1.7  # the factor within which the host's time lies, for four of five records of other machines
 UNKNOWN_TIME = " (time unknown)"  # behind the name of an op that has no model: it takes so long at least
 NONE = -1  # in launch, bytes, correlation, stream: not known
+# Whose plain inputs are kept: what a convolution computes depends on its stride, and what attention does on whether it
+# is causal. Those of all operators would be many texts: every scalar that changes from call to call is another.
+WITH_VALUES = ("conv", "attention")
 
 
 class OpKind(enum.IntEnum):

@@ -34,6 +34,7 @@ from perfmagic.sim import groups
 from perfmagic.sim.beside import BesideRecords, beside_records
 from perfmagic.sim.log import LOG, SimLog, SimRecords
 from perfmagic.sim.pace import Model, Pace, PaceFunction, PaceLog, as_pace, describe, describe_in_turn, on_virtual_clock
+from perfmagic.sim.values import VALUES, check_values
 
 if TYPE_CHECKING:
     from perfmagic.sim.device import SimDevice
@@ -56,17 +57,21 @@ def load(
     devices: int = 1,
     memory_bytes: int | None = None,
     clock: str | None = None,
+    values: str | None = None,
+    item: float | None = None,
 ) -> None:
     """Load the device "sim" if it is not loaded, and apply what is given.
 
     pace: see set_pace.  devices: the least number of devices.  memory_bytes: of each device; 0 for no limit; None: as
     it is, but that a GPU's model brings the memory of its GPU, and takes it along.
     clock: "real" or "virtual" from now on; what is queued is waited for before. None: as it is.
+    values, item: what is computed on a virtual clock, and what reads of other values give; see perfmagic.sim.values.
 
     Raises TorchMissingError without torch, DeviceError where this torch cannot take the device or the clock cannot
-    change, and what failed on a device before it changes.
+    change or compute no less, and what failed on a device before it changes.
     """
     wanted = as_pace(pace)
+    check_values(values, item, virtual=clock == "virtual" or (clock is None and virtual_clock() is not None))
     if wanted is not None and memory_bytes is None:
         memory_bytes = _memory_with(wanted)
     with _loading:
@@ -79,6 +84,7 @@ def load(
     _loaded_device().make_devices(devices)
     if clock is not None:
         _keep_clock(clock)
+    VALUES.choose(values, item)
     if wanted is not None:
         set_pace(wanted)
     if memory_bytes is not None:
@@ -134,16 +140,22 @@ def set_pace(pace: Pace | str | PaceFunction | None) -> None:
 def state() -> Callable[[], None]:
     """What sets clock, pace and memory of the devices, and what this thread works on, back to what they are now."""
     if not loaded():
-        return partial(_set_state, None, [], False, 0, {})
+        return partial(_set_state, None, [], False, 0, {}, (VALUES.kept, VALUES.item))
     from perfmagic.sim import device as devices
 
     limits = [d.memory.capacity.total_bytes if d.memory.capacity else 0 for d in devices.all_devices()]
     is_virtual, lanes = virtual_clock() is not None, dict(devices.current.lanes)
-    return partial(_set_state, current_pace(), limits, is_virtual, devices.current_index(), lanes)
+    values = VALUES.kept, VALUES.item
+    return partial(_set_state, current_pace(), limits, is_virtual, devices.current_index(), lanes, values)
 
 
 def _set_state(
-    pace: PaceFunction | None, limits: list[int], is_virtual: bool, index: int, lanes: dict[int, Lane]
+    pace: PaceFunction | None,
+    limits: list[int],
+    is_virtual: bool,
+    index: int,
+    lanes: dict[int, Lane],
+    values: tuple[str, float | None],
 ) -> None:
     """Harmless when called again."""
     if not loaded():
@@ -151,6 +163,7 @@ def _set_state(
     from perfmagic.sim import device as devices
 
     _keep_clock("virtual" if is_virtual else "real")
+    VALUES.choose(*values)
     set_pace(pace)
     for device in devices.all_devices():
         device.memory.limit(limits[device.index] if device.index < len(limits) else 0)
@@ -216,14 +229,17 @@ def log() -> SimLog:
 
 
 class SimRecording:
-    """What the devices did from take() on, as a resource (perfmagic.capture.owner).  memory: blocks of memory too."""
+    """What the devices did from take() on, as a resource (perfmagic.capture.owner).
 
-    def __init__(self, *, memory: bool) -> None:
-        self._memory = memory
+    memory: blocks of memory too.  inputs: those of operators too, which on a virtual clock always are.
+    """
+
+    def __init__(self, *, memory: bool, inputs: bool = False) -> None:
+        self._memory, self._inputs = memory, inputs
         self._mark = 0
 
     def acquire(self) -> None:
-        LOG.start(self, memory=self._memory)
+        LOG.start(self, memory=self._memory, inputs=self._inputs)
         self._mark = LOG.mark()
 
     def read(self) -> SimRecords:
@@ -263,6 +279,8 @@ def _keep_clock(clock: str) -> None:
             synchronize()
             _paces.clear()
         virtual.keep_time(virtual=is_virtual)
+        if not is_virtual:
+            VALUES.choose("real", None)
 
 
 def _check_clock_may_change() -> None:

@@ -192,6 +192,7 @@ def test_what_needs_a_real_gpu_is_refused_at_its_line(cells: Notebook, line: str
         ("--on H100,h100", "twice"),
         ("--on H100 --lines", "--lines"),
         ("--on H100 --device cpu", "--device cpu"),
+        ("--item 0.5", "--on H100 --item 0.5"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(cells: Notebook, options: str, words: str) -> None:
@@ -214,7 +215,11 @@ def test_a_gpu_without_the_memory_says_how_much_is_needed(cells: Notebook) -> No
 
 def test_reading_a_value_has_its_price_on_each_gpu(cells: Notebook) -> None:
     body = "x = torch.ones(4096, 4096, device='cuda')\nfor _ in range(4):\n    float((x @ x)[0, 0])"
-    for row in result(cells, body).table:
+    ran = cells.run(f"%%timeline --on H100\n{body}")
+    assert "line 4 reads a value" in str(ran.error) and "--item 0.5" in str(ran.error)
+    t = result(cells, body, "%%timeline --on H100,A100,T4 --item 0.5 -o t")
+    assert "item=0.5 answered 4 reads" in t.on("T4").text(details=True)
+    for row in t.table:
         assert 0 < row.without_waits_ns <= row.time_ns
 
 

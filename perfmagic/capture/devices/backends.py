@@ -293,7 +293,13 @@ def choose_device(kind: str, index: int) -> Any:
 
 
 def device(
-    kind: str | DeviceModel = "auto", *, pace: Any = None, memory: str | int | None = None, clock: str | None = None
+    kind: str | DeviceModel = "auto",
+    *,
+    pace: Any = None,
+    memory: str | int | None = None,
+    clock: str | None = None,
+    values: str | None = None,
+    item: float | None = None,
 ) -> Any:
     """The device to run on: torch.device("cuda") where there is one, else the simulated device.
 
@@ -308,8 +314,13 @@ def device(
     has, and memory says nothing of it.
     clock: "virtual" for a simulated device whose times are computed by the pace, also where a CUDA device is there;
     "real" for measured ones. The process keeps it until it is given again. See docs/simulated-device.md.
+    values: what a virtual clock computes: "real", all, as at first; "small", what takes a CPU little time, as for a GPU
+    by its name; "none", shapes only, without host memory for tensors of the device. What needs a value that is not
+    there is refused.
+    item: the number that each read of one such value (t.item(), if t) gives instead; until values is given again.
     Raises TorchMissingError without torch, DeviceError for "cuda" where there is none, for pace or memory in a rank on
-    the CPU, and for a clock in a rank or while something is recorded; OptionError for another word.
+    the CPU, for a clock in a rank or while something is recorded, and for values or item on the real clock;
+    OptionError for another word.
 
     >>> device = perfmagic.device("sim", pace="matmul=1ms")
     >>> x = torch.ones(8, 8, device=device)
@@ -320,28 +331,32 @@ def device(
     memory_bytes = None if memory is None else bytes_given(memory)
     model = _model_named(kind, pace)
     if AS_CUDA:
-        return _device_in_cell(torch, model, given=(pace, memory, clock))
+        return _device_in_cell(torch, model, (pace, memory, clock), {"values": values, "item": item})
     if model is not None and _is_here(torch, model):
         return torch.device("cuda")
     if model is not None:
-        pace, clock = model, _virtual(clock)
+        pace, clock, values = model, _virtual(clock), values or "small"
     kind = _kind_meant("sim" if model is not None else str(kind), clock)
+    given = {"clock": clock, "values": values, "item": item}
     if _of_this_rank and kind in ("auto", _of_this_rank[0].type):
-        return _device_of_this_rank(pace=pace, memory_bytes=memory_bytes, clock=clock)
+        return _device_of_this_rank(pace=pace, memory_bytes=memory_bytes, **given)
     has_cuda = torch.cuda.is_available()
     if kind == "cuda" and not has_cuda:
         message = f"cuda was asked for, but torch {torch.__version__} sees no CUDA device here"
         raise DeviceError(message, hint='perfmagic.device("sim") gives a simulated device that behaves like one')
     if kind == "cpu" or (has_cuda and kind != "sim"):
+        if values is not None or item is not None:
+            message = "values= and item= are of a simulated device on a virtual clock"
+            raise DeviceError(message, hint='perfmagic.device(clock="virtual", values="none")')
         if clock is not None and sim_loaded():
             importlib.import_module("perfmagic.sim").load(clock=clock)
         return torch.device("cpu" if kind == "cpu" else "cuda")
-    return _load_sim(torch, pace, memory_bytes=memory_bytes, clock=clock)
+    return _load_sim(torch, pace, memory_bytes=memory_bytes, **given)
 
 
-def virtual_gpu(model: DeviceModel) -> Any:
-    """The simulated device as a GPU, also on a machine that has it."""
-    return _load_sim(require_torch("perfmagic.device()"), model, clock="virtual")
+def virtual_gpu(model: DeviceModel, item: float | None = None) -> Any:
+    """The simulated device as a GPU, also on a machine that has it.  item: see device()."""
+    return _load_sim(require_torch("perfmagic.device()"), model, clock="virtual", values="small", item=item)
 
 
 def _load_sim(torch: Any, pace: Any, **given: Any) -> Any:
@@ -350,12 +365,13 @@ def _load_sim(torch: Any, pace: Any, **given: Any) -> Any:
     return torch.device("sim", 0)
 
 
-def _device_in_cell(torch: Any, model: DeviceModel | None, given: tuple[object, ...]) -> Any:
+def _device_in_cell(torch: Any, model: DeviceModel | None, given: tuple[object, ...], values: dict[str, Any]) -> Any:
     """The device of a cell that runs on a GPU by --on. Raises DeviceError where another one is asked for in it."""
     asked = model is not None and model.gpu != AS_CUDA[-1].gpu
     if asked or any(value is not None for value in given):
         message = f"this cell runs on {AS_CUDA[-1].gpu.name}, as --on says"
         raise DeviceError(message, hint="perfmagic.device() in it, or choose the device in a cell before without --on")
+    importlib.import_module("perfmagic.sim").load(**values)
     return torch.device("cuda")
 
 
@@ -427,10 +443,12 @@ def devices(
     pace: Any = None,
     memory: str | int | None = None,
     clock: str | None = None,
+    values: str | None = None,
+    item: float | None = None,
 ) -> tuple[Any, ...]:
     """n devices to run on: CUDA devices where there are n, else simulated ones.
 
-    kind, pace, memory, clock: as in device(), memory of each device.
+    kind, pace, memory, clock, values, item: as in device(), memory of each device.
     Raises what device() raises, DeviceError for more CUDA devices than there are.
     """
     torch = require_torch("perfmagic.devices()")
@@ -442,7 +460,7 @@ def devices(
         raise DeviceError(message, hint=f"perfmagic.devices({n}) gives simulated devices where there are not enough")
     if kind == "auto" and torch.cuda.device_count() < n:
         kind = "sim"
-    first = device(kind, pace=pace, memory=memory, clock=clock)
+    first = device(kind, pace=pace, memory=memory, clock=clock, values=values, item=item)
     if first.type == "sim":
         importlib.import_module("perfmagic.sim").load(devices=n)
     return tuple(torch.device(first.type, i) for i in range(n)) if first.type != "cpu" else (first,) * n

@@ -37,8 +37,10 @@ def models_named(on: object) -> tuple[DeviceModel, ...]:
     return tuple(models)
 
 
-def check_options(on: tuple[DeviceModel, ...], device: str, lines: bool | None) -> None:
-    """Raise OptionError for options that a predicted GPU does not have."""
+def check_options(on: tuple[DeviceModel, ...], device: str, lines: bool | None, item: float | None) -> None:
+    """Raise OptionError for options that a predicted GPU does not have, and for one that only such a GPU has."""
+    if item is not None and not on:
+        raise OptionError("--item is of a GPU that is not here", hint="--on H100 --item 0.5")
     if on and device in ("cpu", "cuda"):
         raise OptionError(
             f"--on predicts GPUs, and --device {device} records a device that is here", hint="leave one out"
@@ -51,11 +53,11 @@ def check_options(on: tuple[DeviceModel, ...], device: str, lines: bool | None) 
 class OnGpus:
     """A resource of an owner: the virtual GPUs, and "cuda" as their name for code of this thread.
 
-    models: the first one's times are the run's; of several each one's are kept.
+    models: the first one's times are the run's; of several each one's are kept.  item: see perfmagic.device().
     """
 
-    def __init__(self, models: tuple[DeviceModel, ...]) -> None:
-        self.models = models
+    def __init__(self, models: tuple[DeviceModel, ...], item: float | None = None) -> None:
+        self.models, self._item = models, item
         self._owner = Owner()
         self._cuda: AsCuda | None = None
 
@@ -69,7 +71,7 @@ class OnGpus:
         require_torch("timeline(on=…)")
         from perfmagic.capture.devices.as_cuda import AsCuda
 
-        self._owner.acquire(_Virtual(self.models))
+        self._owner.acquire(_Virtual(self.models, self._item))
         self._cuda = AsCuda(self.models[0])
         self._owner.acquire(self._cuda)
 
@@ -88,8 +90,8 @@ class OnGpus:
 class _Virtual:
     """The simulated device as these GPUs, and then as it was."""
 
-    def __init__(self, models: tuple[DeviceModel, ...]) -> None:
-        self._models = models
+    def __init__(self, models: tuple[DeviceModel, ...], item: float | None) -> None:
+        self._models, self._item = models, item
         self._back: Callable[[], None] | None = None
 
     def acquire(self) -> None:
@@ -98,7 +100,7 @@ class _Virtual:
         first, *others = self._models
         self._back = sim.state()
         model: Any = SideBySide(first.name, first.host_factor, tuple(others)) if others else first
-        virtual_gpu(model)
+        virtual_gpu(model, self._item)
         sim.torch_module().reset_peak_memory_stats()
 
     def give_back(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -11,11 +12,13 @@ from perfmagic.api.show import show
 from perfmagic.api.timelines import describe
 from perfmagic.base.errors import OptionError
 from perfmagic.capture.devices.backends import synchronize
+from perfmagic.capture.other_clocks import note_once
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording.on_gpus import OnGpus, check_options, models_named
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.capture.watch.sources import shown_path
-from perfmagic.trace.model import Cell
+from perfmagic.trace.columns import Remark
+from perfmagic.trace.model import Cell, Trace
 
 
 def code_label(shell: Any, filename: str) -> str:
@@ -28,6 +31,15 @@ def code_label(shell: Any, filename: str) -> str:
         if shell.compile.get_code_name(source, source, number) == filename:
             return f"In[{number}]"
     return shown_path(filename)
+
+
+def with_clock_note(trace: Trace, shell: Any) -> Trace:
+    """A cell's trace with a note, once a session, that the cell read another clock than the device's virtual one."""
+    told = note_once(trace.cell.source, shell.user_ns) if trace.cell is not None else None
+    if told is None:
+        return trace
+    notes = (Remark("other_clock", told), *trace.meta.notes)  # a short text shows the first one
+    return replace(trace, meta=replace(trace.meta, notes=notes))
 
 
 def bind(shell: Any, name: str | None, result: object) -> None:
@@ -57,9 +69,9 @@ class CellRecording(ABC):
         self._shell, self._options = shell, options
         self.option_error: OptionError | None = None
         self._setup = compiled_setup(shell, rest)
-        on = models_named(getattr(options, "on", None))
-        check_options(on, options.device, options.lines)
-        self._on = OnGpus(on) if on else None
+        on, item = models_named(getattr(options, "on", None)), getattr(options, "item", None)
+        check_options(on, options.device, options.lines, item)
+        self._on = OnGpus(on, item) if on else None
         self._owner = Owner()
         self._recorder = _recorder_for(shell, cell, {**vars(options), **self.always})
         self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
