@@ -218,22 +218,16 @@ class RecordOptions(DeviceOptions, CellOptions, total=False):
     on: Annotated[
         str | Sequence[str] | None,
         Option(
-            'GPUs that are not here, such as "H100,A100,T4": the code runs once, "cuda" is the first of them, and the '
-            "times of each are predicted",
-            unset="what is here",
+            "GPUs that are not here, `H100,A100,T4`: the code runs once, and each is predicted",
             metavar="GPU,…",
-            flag="GPUs that are not here, such as `--on H100,A100,T4`: the cell runs once, unmodified, and the times "
-            "of each are predicted",
             more=", see [GPUs you do not have](simulated-device.md#gpus-you-do-not-have)",
         ),
     ]
     item: Annotated[
         float | None,
         Option(
-            "with `on`: the number that each read of a value gives that was not computed, such as a loss",
-            unset="such a read is refused",
+            "the number that reads of values give that were not computed on these GPUs",
             metavar="NUMBER",
-            flag="with `--on`: the number that each read of a value gives that was not computed, such as a loss",
         ),
     ]
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfmagic.base import units
 from perfmagic.base.errors import OptionError
 from perfmagic.base.language import chained, phrase, translated
 from perfmagic.predict.gpus import gpu_named
@@ -65,12 +66,9 @@ class OnGpusResult(Result):
         if failed:
             return phrase("the code failed before its end: {error}", error=failed)
         if not rows:
-            return phrase("none of them has the memory")
-        small = [row.gpu for row in self.table if not row.fits]
-        if small:
-            names = chained("{a}, {b}", small)
-            return phrase("{first}; {names} does not have the memory", first=self._fastest(rows), names=names)
-        return self._fastest(rows)
+            return chained("{a}; {b}", map(_does_not_fit, self.table))
+        small = [_does_not_fit(row) for row in self.table if not row.fits]
+        return chained("{a}; {b}", [self._fastest(rows), *small])
 
     @staticmethod
     def _fastest(rows: list[GpuStat]) -> str:
@@ -93,7 +91,9 @@ class OnGpusResult(Result):
     def _doc(self) -> GpusDoc:
         from perfmagic.view.timeline.gpus import GpusDoc
 
-        return GpusDoc(self.sentence, tuple(self.table), tuple(t.doc for t in self.timelines))
+        remarks = self.timelines[0].trace.meta.notes
+        notes = tuple(remark.words for remark in remarks if remark.kind != "virtual_clock")  # the table says that
+        return GpusDoc(self.sentence, notes, tuple(self.table), tuple(t.doc for t in self.timelines))
 
     def to_dict(self) -> dict[str, Any]:
         """The sentence and the table, ready for JSON; times in ns."""
@@ -144,3 +144,8 @@ class OnGpusResult(Result):
 
     def __repr__(self) -> str:
         return f"OnGpusResult: {translated(self.sentence)}"
+
+
+def _does_not_fit(row: GpuStat) -> str:
+    words = {"peak": units.rough_size(row.peak_bytes), "there": units.rough_size(row.memory_bytes)}
+    return phrase("{gpu} does not fit: needs {peak} of {there}", gpu=row.gpu, **words)

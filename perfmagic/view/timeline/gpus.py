@@ -8,21 +8,25 @@ from dataclasses import dataclass
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.base import units
 from perfmagic.base.language import phrase, say, translate_term, translated
-from perfmagic.base.tables import NOTHING, Table, markdown_table
+from perfmagic.base.tables import NOTHING, Table, markdown_table, markdown_text
 from perfmagic.base.terminal import wrapped
 from perfmagic.predict.runs import GpuStat
 from perfmagic.view.html import table_lines
 from perfmagic.view.timeline.doc import TimelineDoc
 
 NOTE = "predicted by models, not recorded: the cell ran once, and Python is assumed to take the same time on each host"
-_HEAD = ("predicted", "who decides", "busy", "queue ≤", "no .item()", "memory")
+HEAD = ("predicted", "who decides", "busy", "queue ≤", "no .item()", "memory")
 
 
 @dataclass(frozen=True)
 class GpusDoc:
-    """What text, table and picture are made of.  sentence: which GPU is the fastest.  docs: the timelines."""
+    """What text, table and picture are made of.
+
+    sentence: which GPU is the fastest.  notes: what to know of the run.  docs: the timelines.
+    """
 
     sentence: str
+    notes: tuple[str, ...]
     rows: tuple[GpuStat, ...]
     docs: tuple[TimelineDoc, ...]
 
@@ -47,7 +51,7 @@ def gpus_table(rows: Sequence[GpuStat]) -> Table:
         )
         for row in rows
     ]
-    return Table("GPU", ("GPU", *_HEAD), cells, note=phrase(NOTE))
+    return Table("GPU", ("GPU", *HEAD), cells, note=phrase(NOTE))
 
 
 def _time(row: GpuStat) -> str:
@@ -62,13 +66,14 @@ def _time(row: GpuStat) -> str:
 
 def describe_memory(row: GpuStat) -> str:
     """The peak, and whether the GPU has so much."""
-    words = {"peak": units.size(row.peak_bytes), "there": units.size(row.memory_bytes)}
-    return say("{peak} of {there}", **words) if row.fits else say("does not fit: needs {peak} of {there}", **words)
+    words = {"peak": units.rough_size(row.peak_bytes), "there": units.rough_size(row.memory_bytes)}
+    return say("{peak} of {there}", **words) if row.fits else say("needs {peak} of {there}", **words)
 
 
 def gpus_text(doc: GpusDoc, answers: Answers) -> str:
     """Which GPU is the fastest, the table, and what to do on the first."""
     lines = [*wrapped(capital(doc.sentence)), "", *table_lines(gpus_table(doc.rows)), ""]
+    lines[-1:] = [line for note in translated(doc.notes) for line in wrapped(f"  ! {note}", indent=4)] + [""]
     first = doc.rows[0].gpu
     lines += [f"{first}:", answers.text(), "", *wrapped(rest_of(doc))]
     return "\n".join(line.rstrip() for line in lines)
@@ -87,4 +92,5 @@ def capital(sentence: str) -> str:
 
 def gpus_markdown(doc: GpusDoc) -> str:
     """Which GPU is the fastest, and the table."""
-    return f"**{capital(doc.sentence)}**\n\n{markdown_table(gpus_table(doc.rows))}\n"
+    notes = "".join(f"\n! {markdown_text(note)}\n" for note in translated(doc.notes))
+    return f"**{capital(doc.sentence)}**\n\n{markdown_table(gpus_table(doc.rows))}\n{notes}"

@@ -67,6 +67,7 @@ def gpus_html(doc: GpusDoc, answers: Answers) -> str:
     table = gpus_table(doc.rows)
     above = f'<div style="margin:4px 0"><b style="font-size:15px">{short(capital(doc.sentence))}</b></div>'
     above += html_table(table) + f'<div style="font-size:12px;{PALE}">{short(translated(table.note))}</div>'
+    above += warnings_html([f"! {note}" for note in translated(doc.notes)])
     words = f"{doc.rows[0].gpu}: {translated(answers).decides} · {rest_of(doc)}"
     below = f'<div style="font-size:12px;{PALE}">{short(words)}</div>'
     used = len((above + below + escaped(doc.alt)).encode()) + 500
