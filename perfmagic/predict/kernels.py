@@ -57,6 +57,11 @@ def times_ns(calls: Sequence[Call], gpu: Gpu) -> Float64:
     return batch.times_ns(batch.logs(fitted()["factors"]))
 
 
+def took_tf32(call: Call, gpu: Gpu, ns: float) -> bool:
+    """Whether a product of float32 that a GPU's model gave so many ns was one of TF32: no other takes less."""
+    return has_tf32(gpu) and ns < 0.99 * float(times_ns([call], gpu)[0])
+
+
 def spread_of(gpu: Gpu) -> float:
     """The factor within which four of five predictions for a GPU lie."""
     return SPREAD if gpu.name.partition(" ")[0] in fitted()["gpus"] else SPREAD_UNSEEN

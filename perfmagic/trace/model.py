@@ -82,6 +82,11 @@ class DeviceInfo:
         return self.kind == "sim"
 
     @property
+    def paced(self) -> bool:
+        """Whether its times say nothing about a GPU: simulated, and no model of a GPU gave them."""
+        return self.simulated and self.predicted is None
+
+    @property
     def virtual(self) -> bool:
         """Whether its times are computed by its pace, and nothing was measured."""
         return self.pace.startswith(VIRTUAL_CLOCK)
@@ -300,6 +305,11 @@ class Trace:
     @property
     def simulated(self) -> bool:
         return any(d.simulated for d in self.meta.devices)
+
+    @property
+    def paced(self) -> bool:
+        """Whether times of its devices say nothing about a GPU."""
+        return any(d.paced for d in self.meta.devices)
 
     @property
     def predicted(self) -> bool:

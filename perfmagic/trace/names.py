@@ -135,6 +135,15 @@ def comm_kernel_names(trace: Trace, comm_names: str | None = None) -> tuple[str,
 
 
 @once_per_trace
+def unknown_operators(trace: Trace) -> tuple[str, ...]:
+    """The operators whose ops have no model, in the order of the names."""
+    used = distinct(trace.ops.name).tolist()
+    return tuple(
+        trace.names[name].removesuffix(UNKNOWN_TIME) for name in used if trace.names[name].endswith(UNKNOWN_TIME)
+    )
+
+
+@once_per_trace
 def kernel_short_names(trace: Trace, width: int = WIDTH) -> Mapping[str, str]:
     """The short form of every device op's name in a trace; the same in every table, card and sentence about it."""
     return short_names((trace.names[i] for i in distinct(trace.ops.name).tolist()), width)

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 import perfmagic
-from perfmagic.analysis.replay.corners import Corners, corners, unknown_operators
+from perfmagic.analysis.replay.prediction import Corners, corners
 from perfmagic.base.kinds import HOST_SPREAD
 from perfmagic.results import TimelineResult
-from perfmagic.trace.names import OpClass, op_classes
+from perfmagic.trace.names import OpClass, op_classes, unknown_operators
 from tests.sim.test_named_gpu import recorded
 
 

@@ -206,7 +206,7 @@ def _remedy(facts: Facts, finding: Finding) -> Change | None:
     if not finding.action or finding.action in _NOT_REPLAYED:
         return None
     if rule in _KERNELS:
-        return None if facts.trace.device_info(facts.device).simulated else _KERNELS[rule](facts, finding)
+        return None if facts.trace.device_info(facts.device).paced else _KERNELS[rule](facts, finding)
     if rule == "alone" and finding.cause == "start-up":
         return _without_start_up(facts, finding)
     if rule == "one_by_one" and finding.action not in _GRAPHS:

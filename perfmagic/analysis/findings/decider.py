@@ -10,7 +10,6 @@ from perfmagic.analysis.findings.answer import Answer
 from perfmagic.analysis.findings.catalogue import action, count_things, decides, headline
 from perfmagic.analysis.findings.facts import CellTime, Facts, first_gap
 from perfmagic.analysis.findings.verdict import STARVED_FRAC, corners_of, failed, judged_by_path, predicted_kind
-from perfmagic.analysis.replay.corners import unknown_operators
 from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, PART_FRAC, Judgement
 from perfmagic.analysis.replay.prediction import in_passing, why_no_path
 from perfmagic.analysis.timeline.activity import busy_intervals, recorded_span
@@ -22,6 +21,7 @@ from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import total_ns as sum_ns
 from perfmagic.base.terminal import squeezed
 from perfmagic.trace.columns import CallKind
+from perfmagic.trace.names import unknown_operators
 
 # What decides how long a run takes, in one sentence with one number.
 
@@ -214,7 +214,10 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
     spoken = max(of_rules, key=lambda answer: answer.cost_ns or 0, default=replace(verdict, headline=headline(fact)))
     if kind == kinds.STALLED and (held_ns := facts.cell_time.stalled_ns) >= facts.notable_ns:
         spoken = replace(spoken, headline=headline("queued_idle", time=units.duration(held_ns)), cost_ns=held_ns)
-    predicted = facts.trace.device_info(facts.device).predicted
+    info = facts.trace.device_info(facts.device)
+    predicted = info.predicted
+    if info.virtual and remedy == "see_python":  # there Python takes no time but for its operators
+        remedy = "fewer_larger"
     return replace(spoken, action=action(remedy, **({"gpu": predicted.gpu} if predicted else {})))
 
 
@@ -234,7 +237,7 @@ def _refine_kind(facts: Facts, kind: str) -> str:
 def _advise_less_work(facts: Facts, verdict: Answer) -> Answer:
     """The operator with most of the device's time; for a simulated device, whose pace is set, only that it had work."""
     by_name: dict[str, float] = {}
-    if not facts.trace.simulated:
+    if not facts.trace.paced:
         for row in device_operators(facts.trace, facts.device, facts.comm_names):
             by_name[row.name] = by_name.get(row.name, 0.0) + row.share_frac
     name = max(by_name, key=by_name.__getitem__, default="")

@@ -81,7 +81,8 @@ class Outcomes:
     def outcome(self, rule: Rule) -> Outcome:
         """What a rule that claims no time says."""
         if rule not in self._known:
-            silent = _other_kernels(self.facts) if rule in BY_RECORDED_KERNELS else None
+            by_names = rule in BY_RECORDED_KERNELS and not (rule is tensor_cores and self.facts.trace.simulated)
+            silent = _other_kernels(self.facts) if by_names else None
             self._known[rule] = rule(self.facts) if silent is None else silent
         return self._known[rule]
 
@@ -133,10 +134,13 @@ class Outcomes:
 
 
 def _other_kernels(facts: Facts) -> Silent | None:
-    """That a record was replayed on another GPU, where libraries choose other kernels; None where it was not."""
-    if facts.trace.device_info(facts.device).predicted is not None:
-        return Silent(phrase("kernel names and grids are those of the recorded GPU"))
-    return None
+    """That a run is predicted, for a GPU where libraries choose other kernels; None where it was recorded."""
+    info = facts.trace.device_info(facts.device)
+    if info.predicted is None:
+        return None
+    if info.simulated:
+        return Silent(phrase("a prediction has no names and grids of kernels"))
+    return Silent(phrase("kernel names and grids are those of the recorded GPU"))
 
 
 MOSTLY = 0.9  # of the longest gap: if a finding explains this share of it, the gap becomes its part

@@ -19,7 +19,6 @@ from perfmagic.analysis.findings.finding import (
     too_few,
     too_short,
 )
-from perfmagic.analysis.replay.corners import unknown_operators
 from perfmagic.analysis.timeline.host_time import main_thread
 from perfmagic.analysis.timeline.steps import StepOut, begins_in_step, outstanding
 from perfmagic.analysis.timeline.trust import trust
@@ -30,7 +29,7 @@ from perfmagic.base.terminal import squeezed
 from perfmagic.trace.columns import NO_LINE, NONE, CallKind, Hazard, HostKind
 from perfmagic.trace.correlate import lines_at
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import kernel_short_names
+from perfmagic.trace.names import kernel_short_names, unknown_operators
 
 
 def streams(facts: Facts) -> Outcome:

@@ -8,11 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from perfmagic.analysis import verdict as kinds
-from perfmagic.analysis.findings.facts import THE_CELL, CellTime, Facts, first_gap
+from perfmagic.analysis.findings.facts import THE_CELL, CellTime, Facts, describe_repairs, first_gap, too_much_repaired
 from perfmagic.analysis.findings.finding import by_place, name_place, time_on_paths
-from perfmagic.analysis.replay.corners import Corners, corners
 from perfmagic.analysis.replay.critical_path import DECIDES_FRAC, PART_FRAC, SHORT_CELL_NS, Judgement, judge
-from perfmagic.analysis.replay.prediction import drawn_path
+from perfmagic.analysis.replay.prediction import Corners, corners, drawn_path
 from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.timeline.idle import CAUSES
@@ -114,9 +113,6 @@ def _say_annotations(trace: Trace, inside: Intervals) -> str:
     return phrase("the longest annotations: {names}", names=names) if annotations else ""
 
 
-# a tenth of the time can change a verdict: durations that the reader made up can do so alone if they are that share of
-# what the device executed
-REPAIRED_FRAC = 1 - kinds.DEVICE_BOUND_FRAC
 EXPOSED_FRAC = 0.05  # of the window, as for the longest gap: less is left to its finding
 DECIDES_RATIO = 2  # times as long as anything else: what decides without a path lasts at least so long
 STARVED_FRAC = 0.2  # of the cell; if a device waited less for Python, Python is not to blame
@@ -392,6 +388,10 @@ def _say_open(facts: Facts, time: CellTime) -> Described:
     if rivals is not None:
         a, b = map(phrase, rivals)
         parts.insert(0, phrase("it may be {a} or {b}, as the intervals of device and host overlap", a=a, b=b))
+    if (predicted := facts.trace.device_info(facts.device).predicted) is not None:
+        parts.append(
+            phrase("one run recorded on {gpu}, given to perfmagic.DeviceModel.fit(), narrows them", gpu=predicted.gpu)
+        )
     return parts, (), None
 
 
@@ -514,28 +514,3 @@ def _say_exposed(facts: Facts, window_ns: int) -> list[str]:
     ]
     spent = listed(clauses)
     return [phrase("while busy, it spent {spent} that did not overlap with compute", spent=spent)] if clauses else []
-
-
-def describe_repairs(facts: Facts) -> str:
-    """How many of the durations behind the verdict the reader repaired; "" if none."""
-    meta = facts.trace.meta
-    n_ops, n_calls = len(facts.trace.ops), len(facts.trace.calls)
-    ops, calls = counted(n_ops, "{n} device op", "{n} device ops"), counted(n_calls, "{n} call", "{n} calls")
-    parts = [
-        phrase("{repaired} of {total}", repaired=units.count(min(n, n_all)), total=total)
-        for n, n_all, total in ((meta.repaired_ops, n_ops, ops), (meta.repaired_calls, n_calls, calls))
-        if n and n_all
-    ]
-    return phrase("it rests on repaired durations of {parts}", parts=listed(parts)) if parts else ""
-
-
-def too_much_repaired(facts: Facts) -> bool:
-    """Whether repaired durations of device ops could change the verdict, by their number or by their time.
-
-    By number too: a duration that was missing is now 0, and nobody knows what it was.
-    """
-    meta = facts.trace.meta
-    executed_ns = int((facts.trace.ops.end_ns - facts.trace.ops.start_ns).sum())
-    return bool(meta.repaired_ops) and (
-        meta.repaired_ops >= REPAIRED_FRAC * len(facts.trace.ops) or meta.repaired_ns >= REPAIRED_FRAC * executed_ns
-    )

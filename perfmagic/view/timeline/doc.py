@@ -11,9 +11,8 @@ import numpy as np
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.facts import ITS_EXTENT, THE_CELL
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.replay.corners import Corners, corners, unknown_operators
 from perfmagic.analysis.replay.critical_path import PathShare
-from perfmagic.analysis.replay.prediction import drawn_path, full_trust, path_shares
+from perfmagic.analysis.replay.prediction import corners, drawn_path, full_trust, path_shares
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.verdict import NO_VERDICT, STALLED
@@ -22,7 +21,7 @@ from perfmagic.base.language import counted, phrase, say, translate_term, transl
 from perfmagic.base.terminal import ALARM
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import LaunchShape, Trace, devices_label
-from perfmagic.trace.names import shown_names
+from perfmagic.trace.names import shown_names, unknown_operators
 from perfmagic.view.timeline.device_lanes import device_group
 from perfmagic.view.timeline.host_lanes import cell_lane, host_ops_lanes, launch_lane
 from perfmagic.view.timeline.lanes import CellLane, DeviceGroup, Flag, HostOpsLane, LaunchLane, PathLane, Share
@@ -289,15 +288,7 @@ def _with_interval(
         return header
     busiest = max(groups, key=lambda group: group.busy_ns).device
     ends, at_least = corners(trace, busiest, comm_names) if whole else None, bool(unknown_operators(trace))
-    return replace(header, interval=describe_interval(ends) if ends and not at_least else "", at_least=at_least)
-
-
-def describe_interval(ends: Corners) -> str:
-    """Between what a predicted run takes: "1.1 to 1.9 ms in all"."""
-    low, high = units.rough_duration(ends.low_ns), units.rough_duration(ends.high_ns)
-    if low.split(units.NBSP)[-1] == high.split(units.NBSP)[-1]:
-        low = low.split(units.NBSP)[0]
-    return phrase("{low} to {high} in all", low=low, high=high)
+    return replace(header, interval=ends.words if ends and not at_least else "", at_least=at_least)
 
 
 def _label_devices(trace: Trace, groups: tuple[DeviceGroup, ...]) -> str:
