@@ -220,7 +220,7 @@ class RecordOptions(DeviceOptions, CellOptions, total=False):
         Option(
             "GPUs that are not here, `H100,A100,T4`: the code runs once, and each is predicted",
             metavar="GPU,…",
-            more=", see [GPUs you do not have](simulated-device.md#gpus-you-do-not-have)",
+            more=", see [a GPU that is not there](simulated-device.md#a-gpu-that-is-not-there)",
         ),
     ]
     item: Annotated[

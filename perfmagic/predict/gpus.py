@@ -151,7 +151,8 @@ def gpu_named(name: str) -> Gpu:
 def _near(name: str) -> str:
     """The names of the table that are most like one that is not there: other devices, none of them meant."""
     models = dict.fromkeys(_model(gpu.name) for gpu in GPUS)
-    near = difflib.get_close_matches(_model(name.upper()), models, cutoff=0.65)
+    wanted = re.sub(r"^(?:(?:NVIDIA|AMD|TESLA|INSTINCT|GEFORCE)\s)*", "", name.strip().upper())
+    near = difflib.get_close_matches(_model(wanted), models, cutoff=0.65)
     names = [gpu.name for model in near for gpu in GPUS if _model(gpu.name) == model]
     return f"the nearest names: {', '.join(names[:4])}" if names else f"it has {listed([*models])}"
 

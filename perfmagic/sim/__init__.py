@@ -71,9 +71,11 @@ def load(
     change or compute no less, and what failed on a device before it changes.
     """
     wanted = as_pace(pace)
-    check_values(values, item, virtual=clock == "virtual" or (clock is None and virtual_clock() is not None))
-    if wanted is not None and memory_bytes is None:
+    leaves_model = clock == "real" and isinstance(current_pace(), Model)  # a model is of virtual time
+    changes = wanted is not None or leaves_model
+    if changes and memory_bytes is None:
         memory_bytes = _memory_with(wanted)
+    check_values(values, item, virtual=clock == "virtual" or (clock is None and virtual_clock() is not None))
     with _loading:
         prepare()
         if not loaded():
@@ -85,14 +87,14 @@ def load(
     if clock is not None:
         _keep_clock(clock)
     VALUES.choose(values, item)
-    if wanted is not None:
+    if changes:
         set_pace(wanted)
     if memory_bytes is not None:
         for device in _loaded_device().all_devices():
             device.memory.limit(memory_bytes)
 
 
-def _memory_with(pace: PaceFunction) -> int | None:
+def _memory_with(pace: PaceFunction | None) -> int | None:
     if isinstance(pace, Model):
         return pace.memory_bytes
     return 0 if isinstance(current_pace(), Model) else None

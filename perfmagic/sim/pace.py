@@ -190,6 +190,9 @@ class Model(Protocol):
 
     def __call__(self, name: str, kind: OpKind, size_bytes: int) -> float: ...
 
+    def fused_attention(self, dtype: str, *, masked: bool) -> tuple[str, ...]:
+        """The fused kernels that torch has there for a type ("torch.float16"): of "flash" and "efficient"."""
+
     def kernel(
         self, name: str, inputs: Inputs, outputs: Inputs, moved_bytes: int, *, tf32: bool, strided: bool
     ) -> KernelTime:

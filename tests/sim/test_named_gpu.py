@@ -101,3 +101,12 @@ def test_a_gpu_has_the_memory_of_its_data_sheet() -> None:
     assert torch.sim.mem_get_info()[1] == 80 * 10**9
     perfmagic.device(clock="virtual", pace="mm=1ms")
     assert torch.sim.mem_get_info()[1] not in (2 * 10**9, 80 * 10**9)
+
+
+def test_batch_norm_takes_longer_while_it_learns() -> None:
+    net = torch.nn.BatchNorm2d(64).to(perfmagic.device("H100"))
+    x = torch.rand(64, 64, 56, 56).to("sim")
+    training = op_ns(recorded(lambda: net(x)))["native_batch_norm"]
+    net.eval()
+    (evaluation,) = op_ns(recorded(lambda: net(x))).values()
+    assert training > 1.2 * evaluation

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
 
 from perfmagic.base.errors import DeviceError, OptionError
 from perfmagic.capture.devices.backends import AS_CUDA, require_torch, virtual_gpu
@@ -99,7 +100,11 @@ class _Virtual:
 
         first, *others = self._models
         self._back = sim.state()
-        model: Any = SideBySide(first.name, first.host_factor, tuple(others)) if others else first
+        model = first
+        if others:
+            given = {field.name: getattr(first, field.name) for field in fields(first)}
+            host = {name: given[name] for name in ("host_factor", "has_module_time")}  # there is one
+            model = SideBySide(**given, others=tuple(replace(other, **host) for other in others))
         virtual_gpu(model, self._item)
         sim.torch_module().reset_peak_memory_stats()
 
