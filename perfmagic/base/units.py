@@ -24,9 +24,9 @@ _rough = ContextVar("rough", default=False)
 
 
 @contextmanager
-def rough_times(rough: bool = True) -> Iterator[None]:
-    """Lengths of time inside are written with two digits where they are those of a model."""
-    before = _rough.set(rough)
+def rough_times() -> Iterator[None]:
+    """Lengths of time inside are written with two digits, as those of a model."""
+    before = _rough.set(True)
     try:
         yield
     finally:

@@ -52,10 +52,9 @@ def in_its_digits(function: Callable[Concatenate[K, P], R]) -> Callable[Concaten
 
     @wraps(function)
     def rounded(of: K, /, *args: P.args, **options: P.kwargs) -> R:
-        predicted = getattr(getattr(of, "trace", of), "predicted", None)
-        if predicted is None:  # of a table: it is read for somebody who knows
+        if not getattr(getattr(of, "trace", of), "predicted", False):
             return function(of, *args, **options)
-        with rough_times(bool(predicted)):
+        with rough_times():
             return function(of, *args, **options)
 
     return rounded
