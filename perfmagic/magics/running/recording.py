@@ -69,9 +69,7 @@ class CellRecording(ABC):
         self._shell, self._options = shell, options
         self.option_error: OptionError | None = None
         self._setup = compiled_setup(shell, rest)
-        on, item = models_named(getattr(options, "on", None)), getattr(options, "item", None)
-        check_options(on, options.device, options.lines, item)
-        self._on = OnGpus(on, item) if on else None
+        self._on = _on_gpus(vars(options))
         self._owner = Owner()
         self._recorder = _recorder_for(shell, cell, {**vars(options), **self.always})
         self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
@@ -106,6 +104,13 @@ class CellRecording(ABC):
 
     def save(self, result: Any) -> None:  # noqa: B027 - most save nothing
         """Save the result where the options ask for it."""
+
+
+def _on_gpus(options: dict[str, Any]) -> OnGpus | None:
+    """Where the cell runs if that is not here; only %%timeline has the options. Raises OptionError."""
+    on, item = models_named(options.get("on")), options.get("item")
+    check_options(on, options["device"], options.get("lines"), item)
+    return OnGpus(on, item) if on else None
 
 
 def _recorder_for(shell: Any, cell: Cell, options: dict[str, Any]) -> Recorder:
