@@ -183,7 +183,7 @@ PCIE_BYTES_PER_S = {3: 12e9, 4: 25e9, 5: 50e9}
 # The generation by NVIDIA's and AMD's data sheets. Devices whose hosts are not on PCIe (GH200, GB200) are not here.
 _GENERATION = (
     (re.compile(r"\b(?:GP100|P100|P40|P4|V100\w*|GV100|T4|TITAN|GTX|RTX (?:20\d0|[4568]000)|MI(?:50|60))\b"), 3),
-    (re.compile(r"\b(?:A(?:100|10|16|30|40|2|800)|RTX [34]0\d0|RTX A\d+|L4|L40S?|MI(?:100|2\d0X?))\b"), 4),
+    (re.compile(r"\b(?:A(?:100|10G?|16|30|40|2|800)|RTX [34]0\d0|RTX A\d+|L4|L40S?|MI(?:100|2\d0X?))\b"), 4),
     (re.compile(r"\b(?:H(?:100|200|20|800)|B200|B100|RTX 50\d0|MI3\d\dX?)\b"), 5),
 )
 _ON_THE_CHIP = re.compile(r"\bG[HB]\d00")
@@ -200,6 +200,40 @@ def pcie_generation(name: str) -> int | None:
     if _ON_THE_CHIP.search(name):
         return None
     return next((number for pattern, number in _GENERATION if pattern.search(name)), None)
+
+
+# The links to other GPUs of a server: all NVLinks of one together, or AMD's, each way (data sheets).
+_LINKS = (
+    (re.compile("P100 SXM2"), 80e9),
+    (re.compile("V100 (?:SXM2|DGX)"), 150e9),
+    (re.compile("A100 SXM4"), 300e9),
+    (re.compile("H[12]00 SXM|GH200"), 450e9),
+    (re.compile("B200"), 900e9),
+    (re.compile(r"MI3\d\dX"), 448e9),
+    (re.compile("MI2[15]0"), 50e9),  # a ring passes pairs with one link
+    (re.compile("MI100"), 46e9),
+)
+_MESH_LINKS = 7  # of an MI300X, one to each other; NVIDIA's go through a switch
+_LINK_FRAC = 0.8  # "with the protocol overhead NCCL can get 370 of 450 GB/s" (NVIDIA/nccl-tests issue 212)
+_LINK_S, _BUS_S = 3.4e-6, 5.7e-6  # a step of a ring (NCCL, src/graph/tuning.cc)
+
+
+def link_of(name: str) -> tuple[float, float] | None:
+    """What passes between two GPUs of that name in a server, bytes/s each way, and the latency in seconds.
+
+    Their bus where they have no links; None where that is not known.
+    """
+    rate = next((rate for pattern, rate in _LINKS if pattern.match(name)), None)
+    if rate is not None:
+        return rate * _LINK_FRAC, _LINK_S
+    bus = pcie_bytes_per_s(name)
+    return None if bus is None else (bus, _BUS_S)
+
+
+def peer_bytes_per_s(name: str) -> float | None:
+    """What a copy between two GPUs of that name in a server reaches; None where that is not known."""
+    link = link_of(name)
+    return link and link[0] / (_MESH_LINKS if name.startswith("MI3") else 1)
 
 
 _V100 = (

@@ -11,7 +11,7 @@ from functools import cached_property
 from perfmagic.base.kinds import KernelTime, OpKind, PredictedFor
 from perfmagic.base.work import DTYPE_BYTES, Inputs
 from perfmagic.predict.calls import Call, call_of
-from perfmagic.predict.gpus import Gpu, gpu_named, pcie_bytes_per_s
+from perfmagic.predict.gpus import PCIE_BYTES_PER_S, Gpu, gpu_named, link_of, pcie_bytes_per_s, peer_bytes_per_s
 from perfmagic.predict.kernels import OLD, can_compute, has_tf32, spread_of, times_ns
 
 # What the host needs, in ns: an assumption for a fast host without a profiler. No public record is without one.
@@ -107,7 +107,8 @@ class DeviceModel:
     def __call__(self, name: str, kind: OpKind, size_bytes: int) -> float:
         """Seconds of a copy or a fill of so many bytes."""
         if kind == OpKind.MEMCPY and "DtoD" not in name:
-            rate = pcie_bytes_per_s(self.name) or NVLINK_C2C_BYTES_PER_S
+            peer = peer_bytes_per_s(self.name) if "PtoP" in name else None
+            rate = peer or pcie_bytes_per_s(self.name) or NVLINK_C2C_BYTES_PER_S
             return (COPY_NS + size_bytes / (rate * (PAGEABLE_FRAC if "Pageable" in name else 1)) * 1e9) / 1e9
         moved = Call("elementwise", size_bytes=max(0, size_bytes) * (2 if kind == OpKind.MEMCPY else 1))
         return float(times_ns([moved], self.gpu)[0]) * self.device_factor / 1e9
@@ -124,6 +125,11 @@ class DeviceModel:
         if dtype in ("torch.float32", "torch.float16") or (half and self.gpu.generation not in OLD):
             kinds.append("efficient")
         return tuple(kinds)
+
+    def link_s(self, _name: str, link_bytes: float, steps: int = 1) -> float:
+        """Seconds of an operation between such GPUs in one server, by its bytes on a link. Not checked on GPUs."""
+        rate, latency_s = link_of(self.name) or (PCIE_BYTES_PER_S[4], 0.0)
+        return steps * latency_s + link_bytes / rate
 
     def kernel(
         self, name: str, inputs: Inputs, outputs: Inputs, moved_bytes: int, *, tf32: bool, strided: bool

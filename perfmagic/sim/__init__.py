@@ -71,7 +71,7 @@ def load(
     change or compute no less, and what failed on a device before it changes.
     """
     wanted = as_pace(pace)
-    leaves_model = clock == "real" and isinstance(current_pace(), Model)  # a model is of virtual time
+    leaves_model = clock == "real" and isinstance(current_pace(), Model)  # what is measured is predicted for no GPU
     changes = wanted is not None or leaves_model
     if changes and memory_bytes is None:
         memory_bytes = _memory_with(wanted)
@@ -271,29 +271,22 @@ def rebuild(t: Any, requires_grad: bool, extra: dict[str, Any], index: int) -> A
 
 
 def _keep_clock(clock: str) -> None:
-    """Keep "real" or "virtual" time from now on, when all that is queued is done."""
+    """Keep "real" or "virtual" time from now on, when all that is queued is done. Raises DeviceError in a recording."""
     from perfmagic.sim import virtual
 
     is_virtual = clock == "virtual"
     with HOST.moving:  # nobody launches meanwhile
         if is_virtual != (virtual_clock() is not None):
-            _check_clock_may_change()
+            if LOG.depth:
+                hint = "choose it in a cell before; in ranks with %%ranks --clock"
+                raise DeviceError("the clock cannot change while something is recorded", hint=hint)
             synchronize()
             _paces.clear()
         virtual.keep_time(virtual=is_virtual)
         if not is_virtual:
             VALUES.choose("real", None)
-
-
-def _check_clock_may_change() -> None:
-    """Raises DeviceError while something is recorded, or ranks are connected: their times would be of two clocks."""
-    import torch
-
-    if LOG.depth:
-        raise DeviceError("the clock cannot change while something is recorded", hint="choose it in a cell before")
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        message = "several processes have no common virtual clock"
-        raise DeviceError(message, hint='perfmagic.device() without clock="virtual" in ranks')
+            if isinstance(current_pace(), Model):
+                set_pace(None)  # what is measured is predicted for no GPU
 
 
 def _loaded_device() -> Any:

@@ -115,7 +115,7 @@ def _order(job: Job, lane: Lane, reads: Sequence[Buffer], writes: Sequence[Buffe
 
 
 def _hold(job: Job, lane: Lane, earlier: Job, kind: Hazard, after: list[Job]) -> None:
-    if not earlier.done or BESIDE:  # it may be done on one GPU and not on another
+    if not earlier.ended or not earlier.done or BESIDE:  # done on one GPU, it may not be on another
         after.append(earlier)
     # autograd orders the streams of a backward pass itself, so its ops race with nobody
     if job.raced or job.in_backward or earlier.in_backward:

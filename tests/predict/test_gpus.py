@@ -1,7 +1,7 @@
 import pytest
 
 from perfmagic.base.errors import OptionError
-from perfmagic.predict.gpus import GPUS, Peaks, gpu_named, peaks_of
+from perfmagic.predict.gpus import GPUS, Peaks, gpu_named, link_of, pcie_bytes_per_s, peaks_of, peer_bytes_per_s
 from perfmagic.trace.model import DeviceInfo
 
 
@@ -149,3 +149,13 @@ def test_nothing_is_near_another_word() -> None:
     with pytest.raises(OptionError) as refused:
         gpu_named("banana")
     assert refused.value.hint.startswith("it has P100, V100")
+
+
+def test_every_gpu_has_a_link_to_others_and_a_copy_takes_one_way() -> None:
+    for gpu in GPUS:
+        rate, latency_s = link_of(gpu.name) or (0, 0)
+        assert rate >= 12e9, gpu.name
+        assert 1e-6 < latency_s < 10e-6
+    assert peer_bytes_per_s("H100 SXM") == pytest.approx(360e9)
+    assert peer_bytes_per_s("MI300X") == pytest.approx(0.8 * 64e9)
+    assert peer_bytes_per_s("L4") == pcie_bytes_per_s("L4")

@@ -110,3 +110,24 @@ def test_batch_norm_takes_longer_while_it_learns() -> None:
     net.eval()
     (evaluation,) = op_ns(recorded(lambda: net(x))).values()
     assert training > 1.2 * evaluation
+
+
+def test_the_real_clock_leaves_the_model_of_a_gpu_behind() -> None:
+    x = torch.ones(8, 8, device=perfmagic.device("H100"))
+    perfmagic.device(clock="real")
+    with perfmagic.timeline() as t:
+        x @ x
+    assert t.result is not None
+    assert "H100" not in t.result.text(details=True)
+    assert sim.current_pace() is None
+
+
+def test_a_copy_between_gpus_takes_their_link() -> None:
+    def copied_ns(gpu: str) -> int:
+        perfmagic.device(gpu)
+        x = torch.empty(1 << 24, device="sim:0")
+        found = op_ns(recorded(lambda: x.to("sim:1")))
+        return found["Memcpy PtoP (Device -> Device)"]
+
+    assert copied_ns("H100") == pytest.approx((1 << 26) / 360e9 * 1e9, rel=0.05)
+    assert copied_ns("T4") > 10 * copied_ns("H100")

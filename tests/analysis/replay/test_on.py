@@ -254,13 +254,12 @@ def _of_sim(trace: Trace) -> Trace:
 
 
 @pytest.mark.parametrize(
-    ("given", "near"), [("H10", "A10"), ("H1000", "H100"), ("MI300", "MI300X"), ("RTX4091", "RTX 4090")]
+    ("given", "near"), [("H10", "H100"), ("H1000", "H100"), ("MI300", "MI300X"), ("RTX4091", "RTX 4090")]
 )
 def test_an_unknown_gpu_is_named_with_the_nearest(given: str, near: str) -> None:
     with pytest.raises(OptionError) as error:
         on(given)
-    assert f"did you mean {near}" in str(error.value.hint)
-    assert "the table has P100 SXM2" in str(error.value.hint)
+    assert str(error.value.hint).startswith(f"the nearest names: {near}")
 
 
 def test_the_prediction_can_be_pickled() -> None:
