@@ -37,7 +37,8 @@ def hint_for(error: BaseException) -> str:
     if asked == "synchronize":
         return f"Hint: {_NO_CUDA}; on any device: perfmagic.synchronize(device)"
     if not asked:
-        return f'Hint: {_NO_CUDA}; in place of .cuda() or "cuda": device = perfmagic.device(), then .to(device)'
+        as_it_is = "%%timeline --on H100 predicts the cell as it is"
+        return f'Hint: {_NO_CUDA}; {as_it_is}; in place of "cuda": device = perfmagic.device(), then .to(device)'
     from perfmagic import sim  # here, as most errors are none of torch.cuda's
 
     if hasattr(sim.torch_module(), asked):
