@@ -28,9 +28,9 @@ import perfmagic
 from benchmarks.predict import ROWS, Fit, Record, read, spread_words
 from perfmagic.analysis.replay.fit import LONGEST_CALL_NS, LONGEST_GAP_NS, device_time, host_time
 from perfmagic.base import units
+from perfmagic.base.kinds import HOST_SPREAD
 from perfmagic.base.numerics.intervals import total_ns, union
 from perfmagic.predict import kernels
-from perfmagic.predict.model import HOST_SPREAD
 from perfmagic.trace.columns import OpKind
 from perfmagic.trace.model import Trace
 

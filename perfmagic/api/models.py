@@ -28,7 +28,7 @@ class DeviceModel(model.DeviceModel):
     Raises OptionError for a GPU that is not in the table.
 
     >>> perfmagic.DeviceModel("H100").words
-    'predicted for H100 SXM'
+    'predicted for H100 SXM, not recorded · ÷ × 1.4'
     """
 
     @classmethod

@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple
 
 VIRTUAL_CLOCK = "virtual clock"  # how the pace of a device begins whose times are computed
-_PREDICTED = re.compile(r"predicted for (.+?)(?:, fitted on .+)?, not recorded · ÷ × ([\d.]+)")
+_PREDICTED = re.compile(r"predicted for (.+?)(?:, fitted on (.+))?, not recorded · ÷ × ([\d.]+)")
 HOST_SPREAD = 1.7  # the factor within which the host's time lies, for four of five records of other machines
 UNKNOWN_TIME = " (time unknown)"  # behind the name of an op that has no model: it takes so long at least
 NONE = -1  # in launch, bytes, correlation, stream: not known
@@ -68,18 +68,23 @@ class KernelTime(NamedTuple):
 
 
 class PredictedFor(NamedTuple):
-    """The GPU whose model gave a record its times.  spread: four of five such times of a whole run lie within it."""
+    """The GPU whose model gave a record its times.
+
+    spread: four of five such times of a whole run lie within it.  fitted_on: a recording.
+    """
 
     gpu: str
     spread: float
+    fitted_on: str = ""
 
     @property
     def words(self) -> str:
         """The pace of a device with these times, and its label."""
-        return f"predicted for {self.gpu}, not recorded · ÷ × {self.spread:g}"
+        fitted = f", fitted on {self.fitted_on}" if self.fitted_on else ""
+        return f"predicted for {self.gpu}{fitted}, not recorded · ÷ × {self.spread:g}"
 
     @classmethod
     def read(cls, pace: str) -> PredictedFor | None:
         """What the pace of a device says of it; None for a pace by hand, and for measured times."""
         match = _PREDICTED.search(pace)
-        return None if match is None else cls(match[1], float(match[2]))
+        return None if match is None else cls(match[1], float(match[3]), match[2] or "")

@@ -85,8 +85,7 @@ class DeviceModel:
     @property
     def words(self) -> str:
         """What it is, for people."""
-        fitted = f", fitted on {self.fitted_on}" if self.fitted_on else ""
-        return PredictedFor(f"{self.name}{fitted}", self.spread).words
+        return PredictedFor(self.name, self.spread, self.fitted_on).words
 
     @property
     def memory_bytes(self) -> int:

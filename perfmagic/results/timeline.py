@@ -425,11 +425,17 @@ class TimelineResult(Result):
     def _by_device(self, rows: Callable[[int], Rows[RowT]], device: int | None, of: type[RowT]) -> Rows[RowT]:
         known = self.trace.device_ids
         if device is None:
-            return Rows.joined([rows(number) for number in known], of)
+            return self._labelled(Rows.joined([rows(number) for number in known], of))
         if device not in known:
             which = ", ".join(map(str, known)) or "none"
             raise OptionError(f"device {device} executed nothing here", hint=f"devices with ops: {which}")
-        return rows(device)
+        return self._labelled(Rows.joined([rows(device)], of)) if self.trace.predicted else rows(device)
+
+    def _labelled(self, rows: Rows[RowT]) -> Rows[RowT]:
+        """The rows of their own, which say where a model gave the times."""
+        if self.trace.predicted:
+            rows.note = "; ".join(filter(None, (devices_label(self.trace.meta.devices), rows.note)))
+        return rows
 
     @cached_property
     @in_its_digits

@@ -120,9 +120,12 @@ class DeviceInfo:
 
 def describe_prediction(predicted: PredictedFor) -> str:
     """For which GPU times are predicted, and how far off they may be."""
+    gpu = predicted.gpu
+    if predicted.fitted_on:
+        gpu = phrase("{gpu}, fitted on {recording}", gpu=gpu, recording=predicted.fitted_on)
     if predicted.spread == 1:
-        return phrase("predicted for {gpu}, not recorded", gpu=predicted.gpu)
-    return phrase("predicted for {gpu}, not recorded · ÷ × {spread}", gpu=predicted.gpu, spread=f"{predicted.spread:g}")
+        return phrase("predicted for {gpu}, not recorded", gpu=gpu)
+    return phrase("predicted for {gpu}, not recorded · ÷ × {spread}", gpu=gpu, spread=f"{predicted.spread:g}")
 
 
 def describe_pace(pace: str) -> str:

@@ -25,6 +25,25 @@ def test_every_face_of_a_timeline_says_so(products: TimelineResult) -> None:
         assert "simulated" not in face
 
 
+def test_tables_of_a_device_say_so(products: TimelineResult) -> None:
+    for table in (products.kernels(), products.device_operators(), products.streams(0), products.idle_gaps()):
+        assert LABEL in repr(table)
+        assert LABEL in table._repr_html_()
+    again = products.kernels()
+    assert repr(again).count(LABEL) == 1
+
+
+def test_a_benchmark_says_so_also_when_it_was_saved() -> None:
+    x = torch.ones(256, 256, device=perfmagic.device("H100"))
+    result = perfmagic.syncbench(lambda: x @ x)
+    for face in (result.text(), result.html(), repr(result)):
+        assert LABEL in " ".join(face.split())
+        assert "simulated" not in face
+    saved = type(result).from_json(result.to_json())
+    assert saved.predicted
+    assert LABEL in " ".join(saved.text().split())
+
+
 def test_json_has_the_spread_as_a_number(products: TimelineResult) -> None:
     (device,) = json.loads(products.to_json())["meta"]["devices"]
     assert (device["predicted"], device["spread"], device["label"]) == (True, 1.4, LABEL)

@@ -35,6 +35,7 @@ def _drawing(doc: GpusDoc, detail: Detail) -> Draw:
 
 
 def _draw(canvas: Canvas, doc: GpusDoc, detail: Detail) -> float:
+    canvas.show_predictions()
     left_px, right_px = column_widths(canvas.width_px)
     longest_ns = max(each.end_ns - each.start_ns for each in doc.docs)
     canvas.shifted(left_px)
