@@ -53,24 +53,27 @@ _NAMES = {
     "perfmagic.api.ranks.session": "Ranks",
     "perfmagic.results": "FlameResult GraphResult MemoryResult RanksSweep RanksSweepComparison RanksWhatIf Result "
     "RooflineResult SweepResult TraceComparison Traces WhatIfResult",
+    "perfmagic.results.on_gpus": "OnGpusResult",
     "perfmagic.results.timeline": "Lines",
     "perfmagic.results.what_if": "Curve PredictionCheck",
+    "perfmagic.predict.runs": "GpuStat",
     "perfmagic.trace.model": "Trace",
     "perfmagic.trace.rows": "Rows",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
-    "Alignment", "AnnotationStat", "Answer", "Answers", "BenchWarning", "CallPath", "CategoryTime", "ClassOverlap",
-    "CollectiveStat", "ComparedTrace", "Comparison", "Conclusion", "CopyStat", "Curve", "CurvePoint",
-    "DeviceOperator", "Explanation", "Explanations", "Finding", "FlameResult", "FrameTime", "GraphEdge", "GraphNode",
-    "GraphResult", "Growth", "HeldBytes", "HostTime", "IdleGap", "JobPathPart", "KernelChange", "KernelOfRanks",
-    "KernelStat", "LateNode", "LineChange", "LineStat", "Lines", "Meeting", "MemoryBlock", "MemoryResult", "Message",
-    "Mode", "NameTime", "OperatorChange", "OperatorStat", "PathPart", "PathShare", "Phase", "Prediction",
-    "PredictionCheck", "Proposal", "Quantity", "QueueModel", "QueueStat", "RankChange", "RankFinding", "RankStat",
-    "Ranks", "RanksSweep", "RanksSweepComparison", "RanksWhatIf", "Replacement", "Result", "RooflineResult", "Rows",
-    "ScalingChange", "ScalingStat", "Step", "StepChange", "StreamStat", "SweepPoint", "SweepResult", "Sync",
-    "TimeChange", "Trace", "TraceComparison", "Traces", "Trust", "Verdict", "WhatIf", "WhatIfResult",
+    "Alignment", "AnnotationStat", "Answer", "Answers", "BenchWarning", "CallPath", "CategoryTime",
+    "ClassOverlap", "CollectiveStat", "ComparedTrace", "Comparison", "Conclusion", "CopyStat", "Curve",
+    "CurvePoint", "DeviceOperator", "Explanation", "Explanations", "Finding", "FlameResult", "FrameTime",
+    "GpuStat", "GraphEdge", "GraphNode", "GraphResult", "Growth", "HeldBytes", "HostTime", "IdleGap",
+    "JobPathPart", "KernelChange", "KernelOfRanks", "KernelStat", "LateNode", "LineChange", "LineStat", "Lines",
+    "Meeting", "MemoryBlock", "MemoryResult", "Message", "Mode", "NameTime", "OnGpusResult", "OperatorChange",
+    "OperatorStat", "PathPart", "PathShare", "Phase", "Prediction", "PredictionCheck", "Proposal", "Quantity",
+    "QueueModel", "QueueStat", "RankChange", "RankFinding", "RankStat", "Ranks", "RanksSweep",
+    "RanksSweepComparison", "RanksWhatIf", "Replacement", "Result", "RooflineResult", "Rows", "ScalingChange",
+    "ScalingStat", "Step", "StepChange", "StreamStat", "SweepPoint", "SweepResult", "Sync", "TimeChange",
+    "Trace", "TraceComparison", "Traces", "Trust", "Verdict", "WhatIf", "WhatIfResult",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -115,6 +118,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.timeline.trust import Trust
     from perfmagic.analysis.verdict import Verdict
     from perfmagic.api.ranks.session import Ranks
+    from perfmagic.predict.runs import GpuStat
     from perfmagic.results import (
         FlameResult,
         GraphResult,
@@ -129,6 +133,7 @@ if TYPE_CHECKING:
         Traces,
         WhatIfResult,
     )
+    from perfmagic.results.on_gpus import OnGpusResult
     from perfmagic.results.timeline import Lines
     from perfmagic.results.what_if import Curve, PredictionCheck
     from perfmagic.trace.model import Trace

@@ -216,6 +216,22 @@ class CellOptions(MemoryOptions, total=False):
 class RecordOptions(DeviceOptions, CellOptions, total=False):
     """What a timeline records."""
 
+    on: Annotated[
+        str | Sequence[str] | None,
+        Option(
+            "GPUs that are not here, `H100,A100,T4`: the code runs once, and each is predicted",
+            metavar="GPU,…",
+            more=", see [a GPU that is not there](simulated-device.md#a-gpu-that-is-not-there)",
+        ),
+    ]
+    item: Annotated[
+        float | None,
+        Option(
+            "the number that reads of values give that were not computed on these GPUs",
+            metavar="NUMBER",
+        ),
+    ]
+
 
 class TimelineOptions(RecordOptions, total=False):
     """What perfmagic.timeline() records, and which steps of a loop."""

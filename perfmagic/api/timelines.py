@@ -7,7 +7,7 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from operator import index
 from types import TracebackType
@@ -23,6 +23,7 @@ from perfmagic.capture.bench.block import Benchmark
 from perfmagic.capture.devices.backends import device, devices, require_torch, synchronize
 from perfmagic.capture.owner import BlockSignals, Owner
 from perfmagic.capture.recording.interop import trace_handler
+from perfmagic.capture.recording.on_gpus import OnGpus, check_options, models_named
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.capture.unawaited import refuse_async, refuse_unawaited
 from perfmagic.results import TimelineResult
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from perfmagic.analysis.ranks.finding import RankFinding
+    from perfmagic.results.on_gpus import OnGpusResult
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -98,6 +100,10 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
                 f"timeline: a function ({function[0]!r}) is no option, and what is recorded is a block or each call",
                 hint="with perfmagic.timeline() as t: step(); or @perfmagic.timeline() above the function",
             )
+        on = models_named(options["on"])
+        check_options(on, options["device"], options["lines"], options["item"])
+        self._on = OnGpus(on, options["item"]) if on else None
+        self._owner = Owner()
         self._again = partial(timeline, **options)
         self._skip = _steps("wait", options["wait"], 0) + _steps("warmup", options["warmup"], 0)
         self._active = None if options["active"] is None else _steps("active", options["active"], 1)
@@ -115,10 +121,10 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         self._steps = 0
         self._step_start_ns = 0
         self._recording = False
-        self._result: TimelineResult | None = None
+        self._result: TimelineResult | OnGpusResult | None = None
 
     @property
-    def result(self) -> TimelineResult:
+    def result(self) -> TimelineResult | OnGpusResult:
         """What was recorded. Raises CaptureError while the recording is not finished."""
         if self._result is None:
             message = f"nothing is recorded yet: {self._steps} steps have passed, {self._skip} are to be skipped first"
@@ -127,11 +133,12 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
 
     def start(self) -> timeline:
         """Begin to record, as entering a with-block does: for code that ends elsewhere. stop() has to follow."""
+        self._go_there()
         if self._skip == 0:
             self._start()
         return self
 
-    def stop(self) -> TimelineResult:
+    def stop(self) -> TimelineResult | OnGpusResult:
         """End what start() began, show the result in a notebook, and return it.
 
         Raises CaptureError where nothing was recorded.
@@ -159,6 +166,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
     def __enter__(self) -> timeline:
         try:
             self._signals.acquire()
+            self._go_there()
             if self._skip == 0:
                 self._start()
             return self
@@ -199,6 +207,11 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
                 hint="call step() at the end of each step, or lower wait and warmup",
             )
 
+    def _go_there(self) -> None:
+        if self._on is not None:
+            synchronize()  # here, as nobody can interrupt what is acquired
+            self._owner.acquire(self._on)
+
     def _start(self) -> None:
         self._recorder.start()
         self._step_start_ns = self._recorder.now_ns()
@@ -220,17 +233,43 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
         try:
             self._recorder.give_back()
         finally:
-            self._signals.give_back()
+            try:
+                self._owner.close()
+            finally:
+                self._signals.give_back()
 
     def _stop(self, failed: str) -> None:
         self._recording = False
-        result = TimelineResult(self._recorder.stop(failed), title="perfmagic timeline")
+        result = recorded(self._recorder, self._on, failed, title="perfmagic timeline")
         remember(result)
         self._result = result
         if self._out is not None:
-            rank = result.trace.meta.rank
+            rank = result.trace.meta.rank if isinstance(result, TimelineResult) else None
             number = os.environ.get("RANK", "0") if rank is None else str(rank)  # torchrun sets RANK
             result.save(str(self._out).replace("{rank}", number))
+
+
+def recorded(
+    recorder: Recorder,
+    on: OnGpus | None,
+    failed: str,
+    comm_names: str | None = None,
+    *,
+    title: str = "",
+    noted: Callable[[Trace], Trace] = lambda trace: trace,
+) -> TimelineResult | OnGpusResult:
+    """What a recording gives: the timeline, or those of each of several GPUs it was predicted for.
+
+    failed: what ended the code, in words.  noted: gives the first trace another note.
+    """
+    with nullcontext() if on is None else on.hidden():
+        traces = (noted(recorder.stop(failed)), *recorder.beside())
+    timelines = [TimelineResult(trace, comm_names, title) for trace in traces]
+    if on is None or len(on.models) == 1:
+        return timelines[0]
+    from perfmagic.results.on_gpus import OnGpusResult
+
+    return OnGpusResult(tuple(timelines), on.models, on.peak_bytes())
 
 
 timeline.__doc__ = f"{inspect.cleandoc(timeline.__doc__ or '')}\n\n{(timeline.__init__.__doc__ or '').strip()}"

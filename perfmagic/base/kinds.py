@@ -57,12 +57,14 @@ class KernelTime(NamedTuple):
     kernel_ns: on the device.  host_ns: of the operator on the host, before its launch.
     is_known: False for a lower bound, of an operator without a model.
     fills_device: whether it occupies the device, so that kernels of other streams wait for its end.
+    others: what the models of further GPUs say, where a run is predicted for several.
     """
 
     kernel_ns: float
     host_ns: float
     is_known: bool = True
     fills_device: bool = True
+    others: tuple[KernelTime, ...] = ()
 
 
 class PredictedFor(NamedTuple):

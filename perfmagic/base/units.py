@@ -71,6 +71,11 @@ _BYTES_OF = {name.lower(): factor for name, factor in _BYTE_UNITS}
 _BYTES_OF |= {f"{prefix}ib": 1024.0**power for power, prefix in enumerate("kmgt", 1)}
 
 
+def rough_size(count_bytes: float) -> str:
+    """A number of bytes that is known to two digits: 32_874_700_000 → "33 GB"."""
+    return _scaled(float(f"{count_bytes:.1e}"), _BYTE_UNITS, 2)
+
+
 def bytes_of(given: str | int) -> int | None:
     """A number of bytes as people write it: "1.2 GB", "512MiB" or a plain number; None for what cannot be read."""
     if isinstance(given, int) and not isinstance(given, bool):

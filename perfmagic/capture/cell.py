@@ -132,6 +132,10 @@ class MarkLog:
             self._rows.extend((self._now_ns(), top_line, top_line))
             self.when_full()
 
+    def read_by(self, now_ns: Callable[[], int]) -> None:
+        """Read another clock from now on: the process may have got it since this was made."""
+        self._now_ns = now_ns
+
     def columns(self, offset_ns: int, end_ns: int) -> dict[str, Any]:
         """The marks as LineMarks columns, shifted by offset_ns, closed by a line 0 at end_ns (already shifted)."""
         import numpy as np  # here, because %load_ext needs this module and must stay light

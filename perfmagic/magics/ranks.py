@@ -131,7 +131,8 @@ def parse_ranks(text: str | None) -> list[int] | None:
     for part in text.split(","):
         first, dash, last = part.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise OptionError(f"%%ranks --on {text}: {part!r} is not a rank", hint="%%ranks --on 0,2")
+            message = f"%%ranks --on {text}: {part!r} is not a rank"
+            raise OptionError(message, hint="%%ranks --on 0,2; GPUs are predicted in one process: %%timeline --on H100")
         ranks.update(range(int(first), int(last if dash else first) + 1))
     return sorted(ranks)
 

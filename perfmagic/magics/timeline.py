@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
 
 from perfmagic.api.options import Option, ReadOptions, RecordOptions
+from perfmagic.api.timelines import recorded
 from perfmagic.magics.running.options import Parser, path_to_write
 from perfmagic.magics.running.recording import CellRecording, with_clock_note
 from perfmagic.results import TimelineResult
+from perfmagic.results.on_gpus import OnGpusResult
 from perfmagic.trace.model import Cell
 from perfmagic.trace.names import checked_pattern
 
@@ -34,7 +37,7 @@ class TimelineMagic:
             "%%timeline", "When Python queued this cell's work, and when the device executed it.", form="[set-up code]"
         )
         parser.add_name()
-        parser.add_keywords(RecordOptions, "device")
+        parser.add_keywords(RecordOptions, "on", "item", "device")
         parser.add_keywords(ReadOptions, "comm_names")
         parser.add_keywords(RecordOptions, "memory", "shapes", "lines", "packages")
         for option in _FILES:
@@ -49,11 +52,11 @@ class TimelineMagic:
 class TimelineRun(CellRecording):
     """One recorded cell."""
 
-    def make_result(self, failed: str, error: BaseException | None) -> TimelineResult:
-        trace = with_clock_note(self._recorder.stop(failed), self._shell)
-        return TimelineResult(trace, comm_names=self._options.comm_names)
+    def make_result(self, failed: str, error: BaseException | None) -> TimelineResult | OnGpusResult:
+        noted = partial(with_clock_note, shell=self._shell)
+        return recorded(self._recorder, self._on, failed, self._options.comm_names, noted=noted)
 
-    def save(self, result: TimelineResult) -> None:
+    def save(self, result: TimelineResult | OnGpusResult) -> None:
         if self._options.save:
             result.save(self._options.save)
         if self._options.html:

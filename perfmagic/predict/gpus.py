@@ -95,6 +95,12 @@ class Gpu:
         """By the sheet's 10⁹ bytes. Drivers leave programs between 98 % (T4, L4: error correction) and 106 % (H100)."""
         return self.memory_gb * 10**9
 
+    @property
+    def capability(self) -> tuple[int, int]:
+        """What torch.cuda.get_device_capability() says."""
+        generation = "ampere A100" if re.match("A100|A30", self.name) else self.generation
+        return _CAPABILITIES["blackwell RTX" if "RTX 50" in self.name else generation]
+
     def matches(self, device: DeviceInfo) -> bool:
         """Whether it is this device, whole: a slice of it (MIG, a partition) has fewer multiprocessors."""
         if device.predicted is not None:
@@ -102,6 +108,12 @@ class Gpu:
         if not re.fullmatch(rf"(?:(?:NVIDIA|AMD|Tesla|Instinct)\s)*(?:{self.pattern})", device.name.strip()):
             return False
         return device.multiprocessors in (None, self.multiprocessors)
+
+
+_CAPABILITIES = {  # Source: developer.nvidia.com/cuda-gpus; of AMD torch says the number of the architecture (gfx942)
+    "pascal": (6, 0), "volta": (7, 0), "turing": (7, 5), "ampere A100": (8, 0), "ampere": (8, 6), "ada": (8, 9),
+    "hopper": (9, 0), "blackwell": (10, 0), "blackwell RTX": (12, 0), "cdna1": (9, 0), "cdna2": (9, 0), "cdna3": (9, 4),
+}  # fmt: skip
 
 
 def gpu_of(device: DeviceInfo) -> Gpu | None:

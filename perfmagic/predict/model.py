@@ -73,6 +73,11 @@ class DeviceModel:
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", gpu_named(self.name).name)
 
+    @property
+    def others(self) -> tuple[DeviceModel, ...]:
+        """GPUs whose times are kept beside: of a SideBySide."""
+        return ()
+
     @cached_property
     def gpu(self) -> Gpu:
         return gpu_named(self.name)
@@ -174,6 +179,29 @@ class DeviceModel:
         else:
             blocks = call.blocks or math.ceil(call.size_bytes / _BLOCK_BYTES)
         return min(1.0, blocks / self.gpu.multiprocessors)
+
+
+@dataclass(frozen=True)
+class SideBySide(DeviceModel):
+    """The model of a GPU that also says what others would take. The run follows the first.
+
+    others: their models.
+    """
+
+    others: tuple[DeviceModel, ...] = ()
+
+    @property
+    def memory_bytes(self) -> int:
+        """No limit: a run that one of them cannot hold is to be seen on those that can."""
+        return 0
+
+    def kernel(
+        self, name: str, inputs: Inputs, outputs: Inputs, moved_bytes: int, *, tf32: bool, strided: bool
+    ) -> KernelTime:
+        """How long a call of an operator takes on the first GPU, with what the others take."""
+        given = (name, inputs, outputs, moved_bytes)
+        others = tuple(model.kernel(*given, tf32=tf32, strided=strided) for model in self.others)
+        return super().kernel(*given, tf32=tf32, strided=strided)._replace(others=others)
 
 
 def _bytes(tensors: Inputs) -> int:

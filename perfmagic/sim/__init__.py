@@ -5,14 +5,15 @@ After load(), torch.randn(..., device="sim") queues real CPU kernels on the thre
 time is computed. Results are those of the CPU with one thread, bit for bit, where no random op runs on the device.
 Importing this package imports no torch; load() does.
 
-This module is the only door: nothing outside perfmagic.sim imports another module of it. The package uses ten names:
+This module is the only door: nothing outside perfmagic.sim imports another module of it. The package uses:
 
     load prepare loaded      make the device; tell torch of it without making it; whether it was made
+    state call               what sets all back to what it is now; a name beside "sim" for code in a mode
     devices_in_use           what the devices were given and have not done, and their pace
     torch_module             torch.sim: streams, events, memory, random numbers, as torch.cuda has them
     found_accelerator        what torch.accelerator meant before the simulated device was there
     Pace                     the least time of ops
-    SimRecording SimRecords  what the devices did in a recording
+    SimRecording SimRecords  what the devices did in a recording; BesideRecords: on another GPU
     groups                   process groups for the simulated device and the CPU: a door of its own
 
 Tests and benchmarks also use set_pace, current_pace, synchronize and log.
@@ -21,23 +22,27 @@ Tests and benchmarks also use set_pace, current_pace, synchronize and log.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.base.clock import HOST, virtual_clock
 from perfmagic.base.errors import DeviceError, TorchMissingError
 from perfmagic.base.kinds import CallKind
 from perfmagic.sim import groups
+from perfmagic.sim.beside import BesideRecords, beside_records
 from perfmagic.sim.log import LOG, SimLog, SimRecords
 from perfmagic.sim.pace import Model, Pace, PaceFunction, PaceLog, as_pace, describe, describe_in_turn, on_virtual_clock
 from perfmagic.sim.values import VALUES, check_values
 
 if TYPE_CHECKING:
     from perfmagic.sim.device import SimDevice
+    from perfmagic.sim.queues import Lane
 
 __all__ = [
-    "Pace", "SimRecording", "SimRecords", "devices_in_use", "found_accelerator", "groups", "load", "loaded",
-    "prepare", "torch_module",
+    "BesideRecords", "Pace", "SimRecording", "SimRecords", "call", "devices_in_use", "found_accelerator", "groups",
+    "load", "loaded", "prepare", "state", "torch_module",
 ]  # fmt: skip
 
 _paces = PaceLog()
@@ -134,6 +139,47 @@ def set_pace(pace: Pace | str | PaceFunction | None) -> None:
     virtual.take_host_of(wanted)
 
 
+def state() -> Callable[[], None]:
+    """What sets clock, pace and memory of the devices, and what this thread works on, back to what they are now."""
+    if not loaded():
+        return partial(_set_state, None, [], False, 0, {}, (VALUES.kept, VALUES.item))
+    from perfmagic.sim import device as devices
+
+    limits = [d.memory.capacity.total_bytes if d.memory.capacity else 0 for d in devices.all_devices()]
+    is_virtual, lanes = virtual_clock() is not None, dict(devices.current.lanes)
+    values = VALUES.kept, VALUES.item
+    return partial(_set_state, current_pace(), limits, is_virtual, devices.current_index(), lanes, values)
+
+
+def _set_state(
+    pace: PaceFunction | None,
+    limits: list[int],
+    is_virtual: bool,
+    index: int,
+    lanes: dict[int, Lane],
+    values: tuple[str, float | None],
+) -> None:
+    """Harmless when called again."""
+    if not loaded():
+        return
+    from perfmagic.sim import device as devices
+
+    _keep_clock("virtual" if is_virtual else "real")
+    VALUES.choose(*values)
+    set_pace(pace)
+    for device in devices.all_devices():
+        device.memory.limit(limits[device.index] if device.index < len(limits) else 0)
+    devices.choose(index)
+    devices.current.lanes = lanes
+
+
+def call(name: str) -> None:
+    """Let code in a torch function mode see the device by another name, "cuda", from now on; "": by its own."""
+    from perfmagic.sim import device as devices
+
+    devices.ALIAS[:] = [name] if name else []
+
+
 def current_pace() -> PaceFunction | None:
     """The pace set last; None if there is none."""
     if not loaded():
@@ -205,7 +251,8 @@ class SimRecording:
         paces = _paces.used(launched_ns, current_pace())
         pace_json = paces[0].to_json() if len(paces) == 1 and isinstance(paces[0], Pace) else ""
         words = describe_in_turn([describe(pace) for pace in paces])
-        return replace(records, pace=words if virtual_clock() is None else on_virtual_clock(words), pace_json=pace_json)
+        pace = words if virtual_clock() is None else on_virtual_clock(words)
+        return replace(records, pace=pace, pace_json=pace_json, beside=beside_records())
 
     def give_back(self) -> None:
         LOG.stop(self)

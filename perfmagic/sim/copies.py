@@ -12,7 +12,7 @@ import torch
 from perfmagic.base.clock import now_ns
 from perfmagic.base.errors import DeviceError
 from perfmagic.base.kinds import OpKind
-from perfmagic.sim.device import NAME, device_of, sim_device
+from perfmagic.sim.device import NAME, device_of, meant, sim_device
 from perfmagic.sim.launch import launch_lane, queue_op
 from perfmagic.sim.queues import Body, Job
 from perfmagic.sim.refusals import check_plain
@@ -339,7 +339,7 @@ def to(t: SimTensor, *args: Any, **options: Any) -> torch.Tensor:
         wanted = wanted.device
     else:
         options |= dict(zip(_ORDER, args[1:], strict=False))
-    target = torch.device(NAME, wanted) if isinstance(wanted, int) else torch.device(wanted)
+    target = torch.device(NAME, wanted) if isinstance(wanted, int) else meant(torch.device(wanted))
     here = t._ref.buffer.device_index
     if target.type == NAME:
         target = torch.device(NAME, sim_device(device_of(target)).index)
@@ -368,7 +368,7 @@ class _Moved(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, t: torch.Tensor, target: torch.device, non_blocking: bool) -> torch.Tensor:
-        ctx.home = t.device
+        ctx.home = meant(t.device)
         return _copied(t, target, non_blocking)
 
     @staticmethod

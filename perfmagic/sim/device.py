@@ -21,6 +21,7 @@ from perfmagic.sim.pace import Model, PaceFunction, describe
 from perfmagic.sim.queues import AtOnce, Job, Lane, first_line
 
 NAME = "sim"
+ALIAS: list[str] = []  # what code of the user's calls the device meanwhile: "cuda" in a cell that was written for it
 FIRST_DEVICES = 2  # what two devices at once need; perfmagic.devices(n) makes more
 MOST_DEVICES = 16  # each has threads of its own
 SWITCH_INTERVAL_S = 5e-5  # else a stream's thread waits up to 5 ms for the interpreter before its op starts
@@ -163,10 +164,15 @@ def device_of(device: Any) -> int:
         return _chosen.index
     if isinstance(device, int):
         return device
-    device = torch.device(device)
+    device = meant(torch.device(device))
     if device.type != NAME:
         raise DeviceError(f"expected a simulated device, got {device}", hint='its name is "sim"')
     return _chosen.index if device.index is None else int(device.index)
+
+
+def meant(device: torch.device) -> torch.device:
+    """The device that is meant, where code of the user's calls ours by another name."""
+    return torch.device(NAME, device.index or 0) if device.type in ALIAS else device
 
 
 # The stream that a thread queues on, on each device.

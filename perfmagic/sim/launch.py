@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from perfmagic.base.clock import VIRTUAL, now_ns
 from perfmagic.base.kinds import CallKind, Hazard, KernelTime, OpKind
 from perfmagic.sim import torch_private
+from perfmagic.sim.beside import BESIDE, hold_beside, spend_beside
 from perfmagic.sim.device import check_usable, current, current_lane, lane_of, sim_device
 from perfmagic.sim.log import LOG
 from perfmagic.sim.queues import Body, Job, Lane, next_correlation
@@ -60,6 +61,7 @@ def queue_op(
     """
     if model is not None:
         spend_on(model.host_ns)
+        spend_beside(model)
         least_s = model.kernel_ns / 1e9
     elif VIRTUAL:
         spend("operator")
@@ -67,6 +69,7 @@ def queue_op(
     job = Job(lane, name, body, kind)
     job.size_bytes, job.direct = size_bytes, direct
     job.engine = "compute" if model is not None and model.fills_device else ""
+    job.beside = () if model is None else model.others
     job.in_backward, job.meets_ranks = in_backward, meets_ranks
     pace = lane.device.pace
     job.least_s = least_s if least_s is not None else (pace(name, kind, size_bytes) if pace else 0.0)
@@ -76,7 +79,9 @@ def queue_op(
         hold_ns = round(hold_s * 1e9)
         # at most hold_s: start_ns may be of another clock
         rest_ns = min(hold_ns, max(0, start_ns + hold_ns - now_ns()))
-        if not waited(rest_ns):
+        if waited(rest_ns):
+            hold_beside(name, kind, size_bytes, start_ns, rest_ns)
+        else:
             lane.device.closing.wait(rest_ns / 1e9)
     if LOG.recording:
         LOG.add_call(start_ns, now_ns(), CallKind.LAUNCH, call, job.correlation)
@@ -110,7 +115,7 @@ def _order(job: Job, lane: Lane, reads: Sequence[Buffer], writes: Sequence[Buffe
 
 
 def _hold(job: Job, lane: Lane, earlier: Job, kind: Hazard, after: list[Job]) -> None:
-    if not earlier.ended or not earlier.done:
+    if not earlier.ended or not earlier.done or BESIDE:  # done on one GPU, it may not be on another
         after.append(earlier)
     # autograd orders the streams of a backward pass itself, so its ops race with nobody
     if job.raced or job.in_backward or earlier.in_backward:

@@ -16,6 +16,7 @@ from perfmagic.base.kinds import NONE, CallKind, Hazard, HostKind, OpKind
 from perfmagic.base.work import Inputs
 
 if TYPE_CHECKING:
+    from perfmagic.sim.beside import BesideRecords
     from perfmagic.sim.blocks import Block, BlockLog, Held
 
 LIMIT_OPS = 300_000  # Source: docs/traces.md, "Limits"
@@ -94,6 +95,7 @@ class SimRecords:
     given: what Python read instead of each value that was not there (device(item=…)).
     dropped: rows beyond the limit, counted and not kept.  full_ns: when the first of them began, None for none.
     limit_ops: device ops that are kept.
+    beside: what the same run does on further GPUs.
     inputs: of operators, each once.  input_rows: of each row of host_ops its row there, NONE where none was recorded.
     """
 
@@ -115,6 +117,7 @@ class SimRecords:
     limit_ops: int
     pace: str = ""
     pace_json: str = ""
+    beside: tuple[BesideRecords, ...] = ()
     inputs: tuple[CallInputs, ...] = ()
     input_rows: Any = ()
 

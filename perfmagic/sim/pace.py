@@ -173,7 +173,11 @@ class Model(Protocol):
     """A pace that is the model of a GPU, for a virtual clock (perfmagic.DeviceModel). It is asked for copies as any.
 
     words: "predicted for H100 SXM".  host_ns: see perfmagic.sim.virtual.HOST_NS.  memory_bytes: of a device.
+    others: of further GPUs, whose times are kept beside.
     """
+
+    @property
+    def others(self) -> Sequence[Model]: ...
 
     @property
     def memory_bytes(self) -> int: ...

@@ -16,7 +16,8 @@ import torch
 
 from perfmagic.base.clock import HOST, VIRTUAL, now_ns, real_ns, virtual_clock
 from perfmagic.base.errors import CommunicationError, DeviceError
-from perfmagic.base.kinds import NONE, Hazard, OpKind
+from perfmagic.base.kinds import NONE, Hazard, KernelTime, OpKind
+from perfmagic.sim.beside import BESIDE, QUEUE_LAUNCHES, wait_beside
 from perfmagic.sim.log import LOG
 from perfmagic.sim.pace import Model, PaceFunction
 
@@ -73,12 +74,13 @@ class Job:
     engine: of what a model says that it takes all, "" for none.
     ended: it was run, or will never be.  until_ns: when it is done by the virtual clock; 0 on the real one. Before its
     end, on a virtual clock where it waits for other ranks: when it could begin as far as this rank knows.
+    beside: what the models of the GPUs beside the first one say of it.  beside_ns: when it is done on each of them.
     """
 
     __slots__ = (
-        "after", "body", "correlation", "direct", "done_ns", "ended", "ends_future", "engine", "error", "in_backward",
-        "kind", "lane", "least_s", "meets_ranks", "name", "raced", "seen", "size_bytes", "skipped_ns", "until_ns",
-        "waiters",
+        "after", "beside", "beside_ns", "body", "correlation", "direct", "done_ns", "ended", "ends_future", "engine",
+        "error", "in_backward", "kind", "lane", "least_s", "meets_ranks", "name", "raced", "seen", "size_bytes",
+        "skipped_ns", "until_ns", "waiters",
     )  # fmt: skip
 
     def __init__(self, lane: Lane, name: str, body: Body | None, kind: OpKind | None = None) -> None:
@@ -91,6 +93,8 @@ class Job:
         self.engine = ""
         self.least_s = 0.0
         self.after: tuple[Job, ...] = ()
+        self.beside: tuple[KernelTime, ...] = ()
+        self.beside_ns: Sequence[int] = ()
         self.direct = self.meets_ranks = False
         self.raced: tuple[int, Hazard] | None = None
         self.skipped_ns = 0
@@ -113,7 +117,9 @@ class Job:
         self.settle()
         clock = virtual_clock()
         if clock is not None:
+            before_ns = clock.read_ns()
             clock.wait_until(self.until_ns)
+            wait_beside(before_ns, self.beside_ns)
 
     def settle(self) -> None:
         """Block this thread until it is known when the job is done; virtual time stands still meanwhile."""
@@ -157,8 +163,6 @@ class Job:
         for bell in self.waiters:
             bell.put(None)
 
-
-QUEUE_LAUNCHES = 1024  # launches that wait on a stream before the host blocks (CUDA: about 1000)
 
 _readers = attrgetter("readers")
 # runs an iterator to its end inside one call into C: an interrupt strikes before or after, never between its steps
@@ -243,7 +247,11 @@ class Lane:
             while counted and counted[0].until_ns <= at_ns and counted[0].ended:
                 counted.popleft()
         while len(counted) > QUEUE_LAUNCHES:
-            counted.popleft().wait()
+            first = counted.popleft()
+            first.settle()
+            HOST.wait_until(first.until_ns)
+        for each in BESIDE:
+            each.make_room(self, at_ns)
         if job.kind is not None and not job.meets_ranks:
             self.settle()
             for earlier in job.after:
@@ -260,6 +268,8 @@ class Lane:
 
     def drain(self) -> None:
         """Block this thread until all that is queued now is done."""
+        if BESIDE and not self.counted:  # all is done on the first GPU
+            wait_beside(HOST.read_ns(), [each.tail_ns(self) for each in BESIDE])
         for jobs in (self.counted, self.jobs):
             with suppress(IndexError):
                 jobs[-1].wait()

@@ -14,7 +14,7 @@ from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.errors import DeviceError
 from perfmagic.sim import torch_private
 from perfmagic.sim.blocks import Held
-from perfmagic.sim.device import current_lane, sim_device
+from perfmagic.sim.device import ALIAS, NAME, current_lane, sim_device
 from perfmagic.sim.queues import Job, Lane, NotComputedError
 from perfmagic.sim.refusals import refuse_address, refuse_compiling
 
@@ -188,8 +188,8 @@ _OURS = ("_ref", "_held")  # attributes that belong to one tensor alone
 
 
 @lru_cache
-def _device(index: int) -> torch.device:
-    return torch.device("sim", index)
+def _device(index: int, name: str = NAME) -> torch.device:
+    return torch.device(name, index)
 
 
 class SimTensor(torch.Tensor):
@@ -226,7 +226,8 @@ class SimTensor(torch.Tensor):
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
-        return _device(self._ref.buffer.device_index)
+        index = self._ref.buffer.device_index
+        return _device(index, ALIAS[0]) if ALIAS and torch_private.in_function_mode() else _device(index)
 
     def get_device(self) -> int:
         return self._ref.buffer.device_index

@@ -14,6 +14,7 @@ import torch
 from perfmagic.base.clock import HOST, VIRTUAL, keep_virtual_time, virtual_clock
 from perfmagic.base.kinds import OpKind
 from perfmagic.sim import torch_private
+from perfmagic.sim.beside import BESIDE, BesideOp, keep_beside
 from perfmagic.sim.log import LOG
 from perfmagic.sim.pace import Model, Pace, PaceFunction
 from perfmagic.sim.queues import Body, Job, Lane, NotComputedError
@@ -47,6 +48,7 @@ def spend_on(operator_ns: float) -> None:
 def take_host_of(pace: PaceFunction | None) -> None:
     """Let the host need the times that a model has, or those of HOST_NS."""
     _host_ns.update(pace.host_ns if isinstance(pace, Model) else HOST_NS)
+    keep_beside(pace.others if isinstance(pace, Model) else ())
 
 
 def waited(ns: int) -> bool:
@@ -72,7 +74,7 @@ def keep_time(*, virtual: bool) -> None:
 
 
 def _count_module(_module: Any, inputs: tuple[Any, ...]) -> None:
-    if any(isinstance(value, torch.Tensor) and value.device.type == "sim" for value in inputs):
+    if any(isinstance(value, torch.Tensor) and hasattr(value, "_ref") for value in inputs):
         spend("module")
 
 
@@ -98,6 +100,8 @@ def run(lane: Lane, job: Job) -> None:
     lane.tail_ns = job.until_ns = job.done_ns = start_ns + takes_ns
     if engine:
         free_ns[engine] = job.done_ns
+    beside = [_run_beside(number, lane, job, launched_ns) for number in range(len(BESIDE))]
+    job.beside_ns = [op.end_ns for op in beside]
     try:
         _compute(job)
     finally:
@@ -107,6 +111,24 @@ def run(lane: Lane, job: Job) -> None:
             start_ns, job.done_ns, job.kind, lane.device.index, lane.stream_id,
             job.name, job.correlation, job.size_bytes, raced=job.raced,
         )  # fmt: skip
+        for each, op in zip(BESIDE, beside, strict=True):
+            each.ops.append(op)
+
+
+def _run_beside(number: int, lane: Lane, job: Job, launched_ns: int) -> BesideOp:
+    """The job on another GPU, which has waited for the same jobs and runs it after its own."""
+    each, takes_ns, engine, is_known = BESIDE[number], 0, "", True
+    if job.beside:
+        time = job.beside[number]
+        takes_ns = round(time.kernel_ns / 1e9 * 1e9) or OP_NS  # as of the first one, to the nanosecond
+        engine, is_known = "compute" if time.fills_device else "", time.is_known
+    elif job.kind is not None:
+        is_copy = job.kind != OpKind.KERNEL  # else torch.sim._sleep
+        takes_s = each.model(job.name, job.kind, job.size_bytes) if is_copy else job.least_s
+        takes_ns, engine = round(takes_s * 1e9) or OP_NS, _direction(job)
+    after = [earlier.beside_ns[number] for earlier in job.after if earlier.beside_ns]
+    ready_ns = max(launched_ns + each.lag_ns + LATENCY_NS, *after, 0)
+    return BesideOp(job.correlation, *each.run(lane, ready_ns, takes_ns, engine), is_known)
 
 
 def _time_of(job: Job, pace: PaceFunction | None, *, of_gpu: bool) -> tuple[int, str]:
@@ -116,12 +138,17 @@ def _time_of(job: Job, pace: PaceFunction | None, *, of_gpu: bool) -> tuple[int,
     so does an op too short to fill the device.
     """
     needs_ns = round(job.least_s * 1e9)
-    direction = next((way for way in ("HtoD", "DtoH") if way in job.name), "") if job.kind == OpKind.MEMCPY else ""
+    direction = _direction(job)
     if not isinstance(pace, Pace):
         return needs_ns or OP_NS, (direction or job.engine) if of_gpu else ""
     if not direction and pace.has_time_of(job.name):
         return needs_ns, ""
     return max(needs_ns, OP_NS), direction or ("compute" if needs_ns > OP_NS else "")
+
+
+def _direction(job: Job) -> str:
+    """Which way over the link a copy takes, "" for what takes none."""
+    return next((way for way in ("HtoD", "DtoH") if way in job.name), "") if job.kind == OpKind.MEMCPY else ""
 
 
 def _compute(job: Job) -> None:

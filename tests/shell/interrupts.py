@@ -19,7 +19,8 @@ from typing import Any
 from unittest import mock
 
 import perfmagic
-from perfmagic.capture.devices.backends import sim_loaded
+from perfmagic.base.clock import virtual_clock
+from perfmagic.capture.devices.backends import AS_CUDA, sim_loaded
 
 from .conftest import Notebook
 
@@ -146,6 +147,10 @@ def _torch_state() -> dict[str, Any]:
         from perfmagic import sim
 
         state["sim log"] = (sim.log().depth, sim.log().recording)
+        state["sim"] = (virtual_clock(), sim.current_pace())
+    torch: Any = sys.modules["torch"]
+    modes = torch.overrides._len_torch_function_stack()
+    state["cuda"] = (torch.cuda.is_available, torch.Generator, torch.autocast.__init__, modes, list(AS_CUDA))
     return state
 
 

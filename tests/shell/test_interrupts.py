@@ -22,6 +22,7 @@ REACHED = 0.75
 CELLS = {
     "timeline on the CPU": "%%timeline --device cpu\ny = x + 1",
     "timeline on sim": "%%timeline --device sim\ny = x + 1",
+    "timeline on GPUs": "%%timeline --on H100,T4\ny = x.cuda() + 1",
     "memory on sim": "%%memory\ny = x + 1",
     "graph on sim": "%%graph\ny = x + 1",
     "bench": "%%bench -r 2 -n 1 --warmup 0\ny = x + 1",

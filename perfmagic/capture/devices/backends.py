@@ -21,6 +21,7 @@ from perfmagic.trace.model import DeviceInfo
 _MPS_IDLE_BYTES = (
     1 << 20
 )  # Metal itself has some 400 kB; torch's first tensor takes 8 MiB (MPSAllocator.h: kMinSmallHeap)
+AS_CUDA: list[DeviceModel] = []  # the GPU that code is told "cuda" is, while a cell runs on one that is not there
 SIM_INDEX_BASE = 1000  # where one trace holds CUDA and simulated devices, sim:0 is device 1000: indices stay unique
 
 
@@ -252,7 +253,12 @@ def sim_loaded() -> bool:
 def cuda_available() -> bool:
     """Whether torch has been imported and sees a CUDA or ROCm device; creates no context."""
     torch = torch_if_imported()
-    return torch is not None and hasattr(torch, "cuda") and bool(torch.cuda.is_available())
+    return torch is not None and hasattr(torch, "cuda") and _sees_cuda(torch)
+
+
+def _sees_cuda(torch: Any) -> bool:
+    """Whether there is a real one, also where code is told so of a GPU that is not there (as_cuda.py)."""
+    return bool(getattr(torch.cuda.is_available, "real", torch.cuda.is_available)())
 
 
 def _possible() -> list[Backend]:
@@ -260,7 +266,7 @@ def _possible() -> list[Backend]:
     if torch is None or not hasattr(torch, "cuda"):  # absent, or its import is still under way
         return []
     backends: list[Backend] = []
-    if torch.cuda.is_available():
+    if _sees_cuda(torch):
         backends.append(CudaBackend(torch))
     elif (kind := _other_accelerator()) is not None:
         backends.append(AcceleratorBackend(torch, kind))
@@ -324,6 +330,8 @@ def device(
     torch = require_torch("perfmagic.device()")
     memory_bytes = None if memory is None else bytes_given(memory)
     model = _model_named(kind, pace)
+    if AS_CUDA:
+        return _device_in_cell(torch, model, (pace, memory, clock), {"values": values, "item": item})
     if model is not None and _is_here(torch, model):
         return torch.device("cuda")
     if model is not None:
@@ -343,9 +351,28 @@ def device(
         if clock is not None and sim_loaded():
             importlib.import_module("perfmagic.sim").load(clock=clock)
         return torch.device("cpu" if kind == "cpu" else "cuda")
-    importlib.import_module("perfmagic.sim").load(pace, memory_bytes=memory_bytes, **given)
+    return _load_sim(torch, pace, memory_bytes=memory_bytes, **given)
+
+
+def virtual_gpu(model: DeviceModel, item: float | None = None) -> Any:
+    """The simulated device as a GPU, also on a machine that has it.  item: see device()."""
+    return _load_sim(require_torch("perfmagic.device()"), model, clock="virtual", values="small", item=item)
+
+
+def _load_sim(torch: Any, pace: Any, **given: Any) -> Any:
+    importlib.import_module("perfmagic.sim").load(pace, **given)
     importlib.import_module("perfmagic.sim").groups.register()
     return torch.device("sim", 0)
+
+
+def _device_in_cell(torch: Any, model: DeviceModel | None, given: tuple[object, ...], values: dict[str, Any]) -> Any:
+    """The device of a cell that runs on a GPU by --on. Raises DeviceError where another one is asked for in it."""
+    asked = model is not None and model.gpu != AS_CUDA[-1].gpu
+    if asked or any(value is not None for value in given):
+        message = f"this cell runs on {AS_CUDA[-1].gpu.name}, as --on says"
+        raise DeviceError(message, hint="perfmagic.device() in it, or choose the device in a cell before without --on")
+    importlib.import_module("perfmagic.sim").load(**values)
+    return torch.device("cuda")
 
 
 _KINDS = ("auto", "cuda", "sim", "cpu")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import FrameType
 
+from perfmagic.base.errors import PerfmagicError
 from perfmagic.capture.devices.backends import cuda_available
 
 _NO_CUDA = "there is no CUDA device here"
@@ -26,6 +27,8 @@ def advise(error: BaseException) -> None:
 
 def hint_for(error: BaseException) -> str:
     """What works in place of the call of torch.cuda that raised an error; "" where CUDA is there, or it was no such."""
+    if isinstance(error, PerfmagicError):  # it says so itself
+        return ""
     frames = _frames_of_torch(error)
     in_cuda = [frame for frame in frames if _module(frame).split(".")[:2] == ["torch", "cuda"]]
     if not in_cuda or cuda_available():
@@ -34,7 +37,8 @@ def hint_for(error: BaseException) -> str:
     if asked == "synchronize":
         return f"Hint: {_NO_CUDA}; on any device: perfmagic.synchronize(device)"
     if not asked:
-        return f'Hint: {_NO_CUDA}; in place of .cuda() or "cuda": device = perfmagic.device(), then .to(device)'
+        as_it_is = "%%timeline --on H100 predicts the cell as it is"
+        return f'Hint: {_NO_CUDA}; {as_it_is}; in place of "cuda": device = perfmagic.device(), then .to(device)'
     from perfmagic import sim  # here, as most errors are none of torch.cuda's
 
     if hasattr(sim.torch_module(), asked):

@@ -12,6 +12,7 @@ from tempfile import TemporaryFile
 from typing import Any, cast
 
 import torch
+from torch.utils import _device as _defaults
 
 _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
@@ -285,6 +286,75 @@ def inner_tensors(t: Any) -> list[Any]:
         return [t]
     named = [getattr(t, name) for name in flatten(t)[0]]
     return [other for other in named if isinstance(other, torch.Tensor)]
+
+
+def default_device() -> torch.device | None:
+    """What torch.set_default_device() has set, None for nothing.
+
+    Uses torch._GLOBAL_DEVICE_CONTEXT (read in 2.13.0); fallback: nothing.
+    """
+    context = getattr(getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None)
+    return getattr(context, "device", None)
+
+
+def default_device_for(func: Any) -> torch.device | None:
+    """The device on which torch.set_default_device() or `with torch.device(…)` has a function make its tensors.
+
+    Uses torch.utils._device.CURRENT_DEVICE and _device_constructors (read in 2.13.0). No fallback.
+    """
+    default: torch.device | None = _defaults.CURRENT_DEVICE
+    return default if default is not None and func in _defaults._device_constructors() else None
+
+
+def parse_to() -> Any:
+    """What reads the arguments of Module.to(). Uses torch._C._nn._parse_to (read in 2.13.0). No fallback."""
+    return torch._C._nn._parse_to
+
+
+def in_function_mode() -> bool:
+    """Whether a torch function mode sees what this thread calls.
+
+    Uses torch.overrides._len_torch_function_stack (read in 2.13.0). No fallback.
+    """
+    overrides: Any = torch.overrides
+    return bool(overrides._len_torch_function_stack())
+
+
+def backward_entries(within: Callable[[Any], Any]) -> list[tuple[Any, str, Any]]:
+    """What runs code of the user's in a backward pass, wrapped: the class, a name in it, and the new function.
+
+    Uses torch.autograd.function.BackwardCFunction.apply, apply_boxed and torch.utils.checkpoint._CheckpointFrame
+    (read in 2.13.0); what is gone is left out.
+    """
+    from torch.utils import checkpoint
+
+    node: Any = torch.autograd.function.BackwardCFunction
+    entries = [(node, name, within(vars(node)[name])) for name in ("apply", "apply_boxed") if name in vars(node)]
+    frame: Any = getattr(checkpoint, "_CheckpointFrame", None)
+    if frame is not None:
+        begin = frame.__init__
+
+        def with_function(self: Any, recompute: Any, *args: Any, **kwargs: Any) -> None:
+            begin(self, within(recompute), *args, **kwargs)
+
+        entries.append((frame, "__init__", with_function))
+    return entries
+
+
+def leave_mode(mode: Any) -> None:
+    """Take a torch function mode out of this thread's stack, wherever it is; others stay.
+
+    Uses torch.overrides._pop_mode, _push_mode and _len_torch_function_stack (read in 2.13.0). No fallback.
+    """
+    overrides: Any = torch.overrides
+    above = []
+    while overrides._len_torch_function_stack():
+        top = overrides._pop_mode()
+        if top is mode:
+            break
+        above.append(top)
+    for other in reversed(above):
+        overrides._push_mode(other)
 
 
 def keep_saved_result(profiler: Any, path: Path) -> None:

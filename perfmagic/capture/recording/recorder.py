@@ -24,6 +24,7 @@ from perfmagic.capture.cell import INNER_MARKS_LIMIT, MarkLog
 from perfmagic.capture.devices.backends import active_backends, cuda_available, sim_loaded, torch_if_imported
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording.assembly import Limit, Recorded, assemble, is_rank
+from perfmagic.capture.recording.beside import trace_beside
 from perfmagic.capture.recording.holders import Holders, OptimizerSteps, holders
 from perfmagic.capture.recording.host import waited_for_core_ns
 from perfmagic.capture.watch.watch import LineWatch, by_default
@@ -90,6 +91,7 @@ class Recorder:
     _read_ns: Callable[[], int] = time.perf_counter_ns
     _waited_ns: int | None = None  # for a core before the recording, of a rank of a job
     _steps: list[tuple[str, int, int]] = field(default_factory=list)
+    _beside: tuple[Trace, ...] = ()
     _pid: int = 0
     _had_sim: bool = False
 
@@ -123,6 +125,7 @@ class Recorder:
         is_virtual = virtual_clock() is not None
         self._waited_ns = waited_for_core_ns() if (self.rank or is_rank()) and not is_virtual else None
         self._read_ns, self._offset_ns = reader(), (not is_virtual and self.clock_ns) or unix_offset_ns()
+        self.marks.read_by(self._read_ns)
         self._start_ns = self.now_ns()
 
     def acquire(self) -> None:
@@ -175,7 +178,7 @@ class Recorder:
         finally:
             self.give_back()
         kineto = self._session.read() if self._session is not None else None
-        return assemble(
+        trace = assemble(
             Recorded(
                 start_ns=self._start_ns,
                 returned_ns=returned_ns,
@@ -198,6 +201,12 @@ class Recorder:
                 holders=self._holders(error),
             )
         )
+        self._beside = tuple(trace_beside(trace, records) for records in (sim.beside if sim is not None else ()))
+        return trace
+
+    def beside(self) -> tuple[Trace, ...]:
+        """The same run on the GPUs that were kept beside the first; after stop()."""
+        return self._beside
 
     def raise_stopped(self, error: BaseException | None) -> None:
         """Raise the interrupt that ended the wait for the devices, after stop().  error: of the code, which goes on."""

@@ -56,6 +56,8 @@ class Hints:
         magic = source.lstrip().split(maxsplit=1)[:1]
         if not magic or magic[0] not in _MEASURED or torch_if_imported() is None or cuda_available():
             return []
+        if " --on" in source.lstrip().split("\n", 1)[0]:  # "cuda" is a GPU there
+            return []
         hints = [hint for pattern, hint in _WITHOUT_EFFECT.items() if pattern.search(source)]
         if not active_backends() and self._asked_for_cuda(source):
             hints.append(_ALL_ON_CPU)

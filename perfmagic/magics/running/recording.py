@@ -11,7 +11,10 @@ from typing import Any, ClassVar
 from perfmagic.api.show import show
 from perfmagic.api.timelines import describe
 from perfmagic.base.errors import OptionError
+from perfmagic.capture.devices.backends import synchronize
 from perfmagic.capture.other_clocks import note_once
+from perfmagic.capture.owner import Owner
+from perfmagic.capture.recording.on_gpus import OnGpus, check_options, models_named
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.capture.watch.sources import shown_path
 from perfmagic.trace.columns import Remark
@@ -66,11 +69,16 @@ class CellRecording(ABC):
         self._shell, self._options = shell, options
         self.option_error: OptionError | None = None
         self._setup = compiled_setup(shell, rest)
+        self._on = _on_gpus(vars(options))
+        self._owner = Owner()
         self._recorder = _recorder_for(shell, cell, {**vars(options), **self.always})
         self.mark, self.inner = self._recorder.marks.mark, self._recorder.marks.inner
 
     def start(self) -> None:
         __tracebackhide__ = True
+        if self._on is not None:
+            synchronize()  # here, as nobody can interrupt what is acquired
+            self._owner.acquire(self._on)
         if self._setup is not None:
             exec(self._setup, self._shell.user_ns)  # the user's own code, as typed
         self._recorder.start()
@@ -85,7 +93,10 @@ class CellRecording(ABC):
         self._recorder.raise_stopped(error)
 
     def release(self) -> None:
-        self._recorder.give_back()
+        try:
+            self._recorder.give_back()
+        finally:
+            self._owner.close()
 
     @abstractmethod
     def make_result(self, failed: str, error: BaseException | None) -> Any:
@@ -93,6 +104,13 @@ class CellRecording(ABC):
 
     def save(self, result: Any) -> None:  # noqa: B027 - most save nothing
         """Save the result where the options ask for it."""
+
+
+def _on_gpus(options: dict[str, Any]) -> OnGpus | None:
+    """Where the cell runs if that is not here; only %%timeline has the options. Raises OptionError."""
+    on, item = models_named(options.get("on")), options.get("item")
+    check_options(on, options["device"], options.get("lines"), item)
+    return OnGpus(on, item) if on else None
 
 
 def _recorder_for(shell: Any, cell: Cell, options: dict[str, Any]) -> Recorder:

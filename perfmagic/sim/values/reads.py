@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 import torch
 
 from perfmagic.base.user_lines import describe_line, user_line
+from perfmagic.sim.device import ALIAS
 from perfmagic.sim.infer import Arguments, infer_or_raise
 from perfmagic.sim.log import LOG
 from perfmagic.sim.operators import Operator
@@ -22,7 +23,8 @@ def read_one(ref: Ref) -> Any:
     """What reading the one value of a tensor gives that has none: item=, in the tensor's type. Each is counted."""
     __tracebackhide__ = True
     if VALUES.item is None:
-        refuse_read("reads a value", ref, f"item=0.5 gives every such read that number; or {_SIZES}")
+        item = "--item 0.5" if ALIAS else "item=0.5"
+        refuse_read("reads a value", ref, f"{item} gives every such read that number; or {_SIZES}")
     if LOG.recording:
         LOG.add_given(VALUES.item)
     return torch.tensor(VALUES.item).to(ref.spec.dtype).item()

@@ -7,6 +7,7 @@ from typing import Protocol
 from perfmagic.analysis.findings.answer import Answers, name_action, times_of
 from perfmagic.base import units
 from perfmagic.base.language import translated
+from perfmagic.base.tables import html_table
 from perfmagic.base.terminal import escaped
 from perfmagic.trace.model import Trace
 from perfmagic.view.html import (
@@ -30,7 +31,9 @@ from perfmagic.view.svg.canvas import WIDTH_PX
 from perfmagic.view.svg.layouts import MAX_BYTES
 from perfmagic.view.timeline.answers import WRONG, FindingRow, Summary, summary_of
 from perfmagic.view.timeline.doc import TimelineDoc, ViewState, alt_text, describe_trust
+from perfmagic.view.timeline.gpus import GpusDoc, capital, gpus_table, rest_of
 from perfmagic.view.timeline.live_data import Wire, timeline_wire
+from perfmagic.view.timeline.picture.gpus import gpus_picture
 from perfmagic.view.timeline.picture.timeline import timeline_picture
 
 # A timeline as HTML that any notebook front end keeps: a table with style attributes, and the picture as an image.
@@ -57,6 +60,19 @@ def _fine_print_html(doc: TimelineDoc) -> str:
     if not more:
         return paragraphs(translated(doc.trust))
     return f'<details style="{_SMALL}"><summary>{short(line)}</summary>{paragraphs(more)}</details>'
+
+
+def gpus_html(doc: GpusDoc, answers: Answers) -> str:
+    """A run on several GPUs: which is the fastest, the table, the picture; at most 80 kB.  answers: of the first."""
+    table = gpus_table(doc.rows)
+    above = f'<div style="margin:4px 0"><b style="font-size:15px">{short(capital(doc.sentence))}</b></div>'
+    above += html_table(table) + f'<div style="font-size:12px;{PALE}">{short(translated(table.note))}</div>'
+    above += warnings_html([f"! {note}" for note in translated(doc.notes)])
+    words = f"{doc.rows[0].gpu}: {translated(answers).decides} · {rest_of(doc)}"
+    below = f'<div style="font-size:12px;{PALE}">{short(words)}</div>'
+    used = len((above + below + escaped(doc.alt)).encode()) + 500
+    picture = gpus_picture(doc, min(MAX_BYTES, (MAX_OUTPUT_BYTES - used) * 3 // 4))
+    return framed(above + image(picture, doc.alt) + below, cls=STATIC_CLASS)
 
 
 # Who decides and what to do, above the picture.

@@ -90,7 +90,7 @@ def _draw_body(frame: Frame, doc: TimelineDoc, y: float) -> float:
     for group in doc.groups:
         y = _draw_group(frame, doc, group, y)
     lowest, above = y, frame.canvas.mark()
-    _draw_axis(frame, axis_y, lowest)
+    draw_axis(frame, axis_y, lowest)
     frame.canvas.move_down(above, below)
     _draw_flags(frame, doc.flags, doc.start_ns, axis_y - FLAG_PX, lowest)
     return lowest
@@ -141,7 +141,8 @@ def _draw_rest(frame: Frame, group: DeviceGroup, n_drawn: int, hidden: int, y: f
     return y + 18
 
 
-def _draw_axis(frame: Frame, y: float, lowest: float) -> None:
+def draw_axis(frame: Frame, y: float, lowest: float) -> None:
+    """Ticks above all lanes, and lines through them."""
     for tick in ticks(frame.scale.end_ns - frame.scale.start_ns, frame.plot_px):
         x = round(frame.scale.x_of(frame.scale.start_ns + tick.offset_ns), 1)
         frame.canvas.boxes([(x, y + 11, 0.75, lowest - y - 11)], "grid")
