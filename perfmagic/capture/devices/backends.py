@@ -294,7 +294,8 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
     memory: how much memory a simulated device has, as "2GB", "512 MiB" or bytes; more raises torch.OutOfMemoryError.
     0: as much as the host gives, as at first. A CUDA device has what it has, and memory says nothing of it.
     clock: "virtual" for a simulated device whose times are computed by the pace, also where a CUDA device is there;
-    "real" for measured ones. The process keeps it until it is given again. See docs/simulated-device.md.
+    "auto" for one only where there is none; "real" for measured times. The process keeps it until it is given again; a
+    rank's is that of its session. See docs/simulated-device.md.
     Raises TorchMissingError without torch, DeviceError for "cuda" where there is none, for pace or memory in a rank on
     the CPU, and for a clock in a rank or while something is recorded; OptionError for another word.
 
@@ -307,12 +308,15 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
     memory_bytes = None if memory is None else bytes_given(memory)
     kind = _kind_meant(kind, clock)
     if _of_this_rank and kind in ("auto", _of_this_rank[0].type):
-        return _device_of_this_rank(pace=pace, memory_bytes=memory_bytes, clock=clock)
+        return _device_of_this_rank(pace=pace, memory_bytes=memory_bytes, clock=None if clock == "auto" else clock)
     has_cuda = torch.cuda.is_available()
     if kind == "cuda" and not has_cuda:
         message = f"cuda was asked for, but torch {torch.__version__} sees no CUDA device here"
         raise DeviceError(message, hint='perfmagic.device("sim") gives a simulated device that behaves like one')
-    if kind == "cpu" or (has_cuda and kind != "sim"):
+    is_simulated = kind != "cpu" and (kind == "sim" or not has_cuda)
+    if clock == "auto":
+        clock = "virtual" if is_simulated else "real"
+    if not is_simulated:
         if clock is not None and sim_loaded():
             importlib.import_module("perfmagic.sim").load(clock=clock)
         return torch.device("cpu" if kind == "cpu" else "cuda")
@@ -325,8 +329,8 @@ def _kind_meant(kind: str, clock: str | None) -> str:
     """The kind that is asked for: a virtual clock is the simulated device's. Raises OptionError for other words."""
     if kind not in ("auto", "cuda", "sim", "cpu"):
         raise OptionError(f"device kind {kind!r} is not known", hint="one of auto, cuda, sim, cpu")
-    if clock not in (None, "real", "virtual"):
-        raise OptionError(f"clock {clock!r} is not known", hint="real or virtual")
+    if clock not in (None, "auto", "real", "virtual"):
+        raise OptionError(f"clock {clock!r} is not known", hint="one of auto, real, virtual")
     if clock == "virtual" and kind in ("cuda", "cpu"):
         raise OptionError(f"{kind} has no virtual clock", hint='device("sim", clock="virtual")')
     return "sim" if clock == "virtual" else kind
