@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import enum
+from typing import NamedTuple
 
 VIRTUAL_CLOCK = "virtual clock"  # how the pace of a device begins whose times are computed
+PREDICTED_FOR = "predicted for "  # how what follows begins where the pace is a GPU's model
+UNKNOWN_TIME = " (time unknown)"  # behind the name of an op that has no model: it takes so long at least
 NONE = -1  # in launch, bytes, correlation, stream: not known
 
 
@@ -41,3 +44,17 @@ class HostKind(enum.IntEnum):
     OP = 0  # an operator (aten::mm)
     ANNOTATION = 1  # record_function, profiler steps
     PYTHON = 2  # a Python frame (with_stack)
+
+
+class KernelTime(NamedTuple):
+    """What a GPU's model says of one call of an operator.
+
+    kernel_ns: on the device.  host_ns: of the operator on the host, before its launch.
+    is_known: False for a lower bound, of an operator without a model.
+    fills_device: whether it occupies the device, so that kernels of other streams wait for its end.
+    """
+
+    kernel_ns: float
+    host_ns: float
+    is_known: bool = True
+    fills_device: bool = True

@@ -142,6 +142,33 @@ def _words(name: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", joined)) - {"nvidia", "geforce", "amd", "tesla", "instinct", "gpu"}
 
 
+# The link to the host.
+
+# What a pinned copy reaches over 16 lanes, in bytes a second: four fifths of what the lanes carry (PCI-SIG: 8, 16 and
+# 32 GT/s a lane, 128b/130b coding), as CUDA's bandwidthTest prints on such boards.
+PCIE_BYTES_PER_S = {3: 12e9, 4: 25e9, 5: 50e9}
+# The generation by NVIDIA's and AMD's data sheets. Devices whose hosts are not on PCIe (GH200, GB200) are not here.
+_GENERATION = (
+    (re.compile(r"\b(?:GP100|P100|P40|P4|V100\w*|GV100|T4|TITAN|GTX|RTX (?:20\d0|[4568]000)|MI(?:50|60))\b"), 3),
+    (re.compile(r"\b(?:A(?:100|10|16|30|40|2|800)|RTX [34]0\d0|RTX A\d+|L4|L40S?|MI(?:100|2\d0X?))\b"), 4),
+    (re.compile(r"\b(?:H(?:100|200|20|800)|B200|B100|RTX 50\d0|MI3\d\dX?)\b"), 5),
+)
+_ON_THE_CHIP = re.compile(r"\bG[HB]\d00")
+
+
+def pcie_bytes_per_s(name: str) -> float | None:
+    """What a pinned copy reaches to a device of that name over 16 lanes of PCIe; None where its link is not known."""
+    generation = pcie_generation(name)
+    return None if generation is None else PCIE_BYTES_PER_S[generation]
+
+
+def pcie_generation(name: str) -> int | None:
+    """The generation of PCIe of a device by its name; None where its link is not known."""
+    if _ON_THE_CHIP.search(name):
+        return None
+    return next((number for pattern, number in _GENERATION if pattern.search(name)), None)
+
+
 _V100 = (
     "NVIDIA V100 data sheet, 2020: "
     "images.nvidia.com/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf"

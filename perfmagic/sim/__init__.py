@@ -110,7 +110,11 @@ def set_pace(pace: Pace | str | PaceFunction | None) -> None:
     wanted = as_pace(pace)
     _paces.changed(current_pace())
     for device in _loaded_device().all_devices():
-        device.pace = wanted
+        device.keep_pace(wanted)
+    from perfmagic.sim import infer, virtual
+
+    infer.forget_times()
+    virtual.take_host_of(wanted)
 
 
 def current_pace() -> PaceFunction | None:

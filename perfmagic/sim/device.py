@@ -17,7 +17,7 @@ from perfmagic.base.errors import CommunicationError, DeviceError
 from perfmagic.sim import virtual
 from perfmagic.sim.log import LOG
 from perfmagic.sim.memory import Memory
-from perfmagic.sim.pace import PaceFunction, describe
+from perfmagic.sim.pace import Model, PaceFunction, describe
 from perfmagic.sim.queues import AtOnce, Job, Lane, first_line
 
 NAME = "sim"
@@ -35,12 +35,17 @@ class SimDevice:
         self.lanes: dict[int, Lane] = {}
         self.stream_turns = itertools.count()
         self.pace: PaceFunction | None = None
+        self.model: Model | None = None  # the pace, where it is a GPU's model
         self.at_once: AtOnce = virtual.run
         self.engines_ns: dict[str, int] = {}  # on a virtual clock: until when an op takes all of one
         self.errors: deque[tuple[str, BaseException]] = deque()
         self.host_seen: dict[Lane, int] = {}  # up to which launch of a stream the host has waited
         self.closing = threading.Event()
         self.memory = Memory(index)
+
+    def keep_pace(self, pace: PaceFunction | None) -> None:
+        """Take the times of ops from a pace from now on."""
+        self.pace, self.model = pace, pace if isinstance(pace, Model) else None
 
     @property
     def in_flight(self) -> int:
@@ -114,7 +119,7 @@ def make_devices(n: int) -> None:
     capacity = _devices[0].memory.capacity if _devices else None
     for index in range(len(_devices), n):
         _devices[index] = SimDevice(index)
-        _devices[index].pace = pace
+        _devices[index].keep_pace(pace)
         _devices[index].memory.limit(capacity.total_bytes if capacity else 0)
         LOG.memories.append(_devices[index].memory)
 

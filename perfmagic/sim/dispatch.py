@@ -9,7 +9,7 @@ import torch
 
 from perfmagic.base.clock import VIRTUAL, now_ns
 from perfmagic.base.errors import DeviceError
-from perfmagic.base.kinds import OpKind
+from perfmagic.base.kinds import UNKNOWN_TIME, OpKind
 from perfmagic.sim import copies
 from perfmagic.sim.device import NAME, check_usable, current_lane
 from perfmagic.sim.groups.foreign import run_foreign
@@ -26,6 +26,7 @@ from perfmagic.sim.infer import (
     is_unplaced,
     least_s,
     meta_of,
+    modelled,
 )
 from perfmagic.sim.launch import launch_lane, queue_op
 from perfmagic.sim.log import LOG
@@ -151,7 +152,7 @@ def _choose(op: Operator) -> Handler:
         (op.composite, decompose),
         (op.names_device, refuse_device),
         (op.reshapes, _reshape_in_place),
-        (op.is_view, _view),
+        (op.is_view or op.name == "aten::_unsafe_view", _view),  # its schema hides that it copies nothing
         (op.name.startswith(("aten::_foreach_", "aten::_fused_")), _foreach),
         (op.name in _ALLOCATIONS, _allocate),
     )
@@ -366,9 +367,12 @@ def _launch(
     kind, name, call = _identity(op, taken)
     pace = lane.device.pace
     by_work = pace if isinstance(pace, Pace) and pace.by_work and kind == OpKind.KERNEL else None
+    model = None
+    if lane.device.model is not None and kind == OpKind.KERNEL:
+        model = modelled(lane.device.model, op, taken, fresh)
     return queue_op(
         lane,
-        name,
+        name if model is None or model.is_known else name + UNKNOWN_TIME,
         kind,
         body,
         [ref.buffer for ref in taken.refs],
@@ -378,6 +382,7 @@ def _launch(
         least_s=least_s(by_work, op, taken, fresh) if by_work else None,
         direct=direct,
         in_backward=in_backward,
+        model=model,
     )
 
 

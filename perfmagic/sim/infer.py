@@ -8,12 +8,12 @@ from typing import Any, NoReturn
 
 import torch
 
-from perfmagic.base.kinds import OpKind
+from perfmagic.base.kinds import KernelTime, OpKind
 from perfmagic.base.work import Inputs, flop_of, is_counted
 from perfmagic.sim import torch_private
 from perfmagic.sim.device import NAME, device_of, sim_device
 from perfmagic.sim.operators import Operator, argument, flat, map_tree
-from perfmagic.sim.pace import Pace
+from perfmagic.sim.pace import Model, Pace
 from perfmagic.sim.refusals import check_plain
 from perfmagic.sim.tensor import Buffer, FarTensor, Ref, SimTensor, Spec, beside, spec_of, view_of
 
@@ -240,15 +240,73 @@ def _bytes(specs: Iterable[Spec]) -> int:
 
 
 def _inputs(taken: Arguments) -> Inputs:
-    """The inputs as a record writes them: shapes of tensors, and other values as text."""
-    shapes, values = [], []
-    for value in taken.args:
-        shapes.append(_shape(value))
-        values.append("" if shapes[-1] else str(value))
-    return Inputs(tuple(shapes), ("",) * len(shapes), tuple(values))
+    """The inputs as a record writes them: shapes and types of tensors, and other values as text."""
+    values = tuple("" if _shape(value) else str(value) for value in taken.args)
+    lists = tuple(tuple(map(_shape, value)) if type(value) in (list, tuple) else () for value in taken.args)
+    shapes, dtypes = tuple(map(_shape, taken.args)), tuple(map(_cpp_type, taken.args))
+    return Inputs(shapes, dtypes, values, lists if any(map(any, lists)) else ())
 
 
 def _shape(value: Any) -> tuple[int, ...]:
     if isinstance(value, Ref):
         return tuple(value.spec.size)
     return tuple(value.shape) if isinstance(value, torch.Tensor) else ()
+
+
+def _cpp_type(value: Any) -> str:
+    """The type of a tensor's elements as torch's profiler writes it."""
+    if isinstance(value, Ref):
+        return _CPP_TYPES.get(value.spec.dtype, "")
+    return _CPP_TYPES.get(value.dtype, "") if isinstance(value, torch.Tensor) else ""
+
+
+_CPP_TYPES = {
+    torch.float64: "double", torch.float32: "float", torch.float16: "c10::Half", torch.bfloat16: "c10::BFloat16",
+    torch.float8_e4m3fn: "c10::Float8_e4m3fn", torch.float8_e5m2: "c10::Float8_e5m2",
+    torch.int64: "long int", torch.int32: "int", torch.int16: "short int", torch.int8: "signed char",
+    torch.uint8: "unsigned char", torch.bool: "bool", torch.complex64: "c10::complex<float>",
+    torch.complex128: "c10::complex<double>",
+}  # fmt: skip
+
+# What a GPU's model says of a call: the same for the same shapes.
+
+_times: dict[Any, KernelTime] = {}
+
+
+def forget_times() -> None:
+    """Ask the model again: it is another one now."""
+    _times.clear()
+
+
+def modelled(model: Model, op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> KernelTime:
+    """How long a kernel takes on the GPU of a model.  fresh: new results."""
+    key = (*taken.key, torch.backends.cuda.matmul.allow_tf32)
+    known = _times.get(key)
+    if known is None:
+        if len(_times) >= _CACHE_ENTRIES:
+            _times.clear()
+        results = [buffer.spec for buffer in fresh]
+        types = tuple(_CPP_TYPES.get(spec.dtype, "") for spec in results)
+        outputs = Inputs(tuple(tuple(spec.size) for spec in results), types)
+        moved, strided = moved_bytes(op, taken, fresh), _is_strided(taken, results)
+        known = model.kernel(op.name, _inputs(taken), outputs, moved, tf32=key[-1], strided=strided)
+        _times[key] = known
+    return known
+
+
+def _is_strided(taken: Arguments, results: Sequence[Spec]) -> bool:
+    """Whether elements cannot be read and written in the order of memory: broadcast, transposed or sliced tensors."""
+    specs = [ref.spec for ref in taken.refs if math.prod(ref.spec.size) > 1] + list(results)
+    largest = max((math.prod(spec.size) for spec in specs), default=0)
+    whole = [spec for spec in specs if math.prod(spec.size) == largest]
+    return len(whole) < len(specs) or any(spec.stride != whole[0].stride or not _is_dense(spec) for spec in whole)
+
+
+def _is_dense(spec: Spec) -> bool:
+    """Whether a tensor's elements lie one behind the other, in any order of its dimensions."""
+    expected = 1
+    for step, n in sorted((step, n) for step, n in zip(spec.stride, spec.size, strict=True) if n > 1):
+        if step != expected:
+            return False
+        expected *= n
+    return True

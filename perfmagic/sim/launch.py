@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfmagic.base.clock import VIRTUAL, now_ns
-from perfmagic.base.kinds import CallKind, Hazard, OpKind
+from perfmagic.base.kinds import CallKind, Hazard, KernelTime, OpKind
 from perfmagic.sim import torch_private
 from perfmagic.sim.device import check_usable, current, current_lane, lane_of, sim_device
 from perfmagic.sim.log import LOG
 from perfmagic.sim.queues import Body, Job, Lane, next_correlation
 from perfmagic.sim.streams import Event, Stream
 from perfmagic.sim.tensor import Buffer, Ref
-from perfmagic.sim.virtual import spend, waited
+from perfmagic.sim.virtual import spend, spend_on, waited
 
 
 def launch_lane(device_index: int, refs: Sequence[Ref]) -> tuple[Lane, bool]:
@@ -50,17 +50,23 @@ def queue_op(
     meets_ranks: bool = False,
     start_ns: int = 0,
     hold_s: float = 0.0,
+    model: KernelTime | None = None,
 ) -> Job:
     """Launch: queue an op behind the writers of what it uses and the readers of what it writes.
 
     reads: buffers used, those written in place among them.  least_s: instead of the device's pace.
+    model: what the device's model says, where it has one.
     start_ns: when the call began, if before now.  hold_s: keep the host in the call until so long after start_ns.
     """
-    if VIRTUAL:
+    if model is not None:
+        spend_on(model.host_ns)
+        least_s = model.kernel_ns / 1e9
+    elif VIRTUAL:
         spend("operator")
     start_ns = start_ns or now_ns()
     job = Job(lane, name, body, kind)
     job.size_bytes, job.direct = size_bytes, direct
+    job.engine = "compute" if model is not None and model.fills_device else ""
     job.in_backward, job.meets_ranks = in_backward, meets_ranks
     pace = lane.device.pace
     job.least_s = least_s if least_s is not None else (pace(name, kind, size_bytes) if pace else 0.0)

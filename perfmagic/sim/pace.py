@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,8 @@ import numpy.typing as npt
 from perfmagic.base import units
 from perfmagic.base.clock import now_ns
 from perfmagic.base.errors import OptionError
-from perfmagic.base.kinds import VIRTUAL_CLOCK, OpKind
-from perfmagic.base.work import is_counted
+from perfmagic.base.kinds import VIRTUAL_CLOCK, KernelTime, OpKind
+from perfmagic.base.work import Inputs, is_counted
 
 # Links that people know by name: what passes each way in a second, and how long a message takes at least.
 
@@ -166,6 +166,31 @@ def _refuse(part: str, why: str, hint: str) -> NoReturn:
 
 
 PaceFunction = Callable[[str, OpKind, int], float]  # (name, kind, size_bytes) -> seconds
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A pace that is the model of a GPU, for a virtual clock (perfmagic.DeviceModel). It is asked for copies as any.
+
+    words: "predicted for H100 SXM".  host_ns: see perfmagic.sim.virtual.HOST_NS.
+    """
+
+    @property
+    def words(self) -> str: ...
+
+    @property
+    def host_ns(self) -> Mapping[str, int]: ...
+
+    def __call__(self, name: str, kind: OpKind, size_bytes: int) -> float: ...
+
+    def kernel(
+        self, name: str, inputs: Inputs, outputs: Inputs, moved_bytes: int, *, tf32: bool, strided: bool
+    ) -> KernelTime:
+        """A call of an operator: what it does, and at least the bytes that it reads and writes.
+
+        tf32: products of float32 may be TF32.  strided: elements are not in the order of memory.
+        """
+
 
 # people say matmul and mean any of these
 _MATMUL = frozenset(
@@ -400,7 +425,7 @@ def describe(pace: PaceFunction | None, *, virtual: bool = False) -> str:
     """A pace for people, empty for none on the real clock.  virtual: by which a virtual clock computes times."""
     if pace is None:
         words = ""
-    elif isinstance(pace, Pace):
+    elif isinstance(pace, (Pace, Model)):
         words = pace.words
     else:
         words = f"paced by {getattr(pace, '__name__', type(pace).__name__)}"

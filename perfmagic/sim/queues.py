@@ -18,7 +18,7 @@ from perfmagic.base.clock import HOST, VIRTUAL, now_ns, real_ns, virtual_clock
 from perfmagic.base.errors import CommunicationError, DeviceError
 from perfmagic.base.kinds import NONE, Hazard, OpKind
 from perfmagic.sim.log import LOG
-from perfmagic.sim.pace import PaceFunction
+from perfmagic.sim.pace import Model, PaceFunction
 
 # One thing a stream has to do, and how to wait for it.
 
@@ -46,6 +46,7 @@ class Owner(Protocol):
 
     index: int
     pace: PaceFunction | None
+    model: Model | None
     at_once: AtOnce
     engines_ns: dict[str, int]
     errors: deque[tuple[str, BaseException]]
@@ -69,12 +70,14 @@ class Job:
     skipped_ns: the part of its beginning that does not belong to the op, as its body says.
     meets_ranks: its end depends on other ranks, as that of a collective or message does.
     direct: the caller waits and raises the error itself, so that it is not reported a second time.
+    engine: of what a model says that it takes all, "" for none.
     ended: it was run, or will never be.  until_ns: when it is done by the virtual clock; 0 on the real one.
     """
 
     __slots__ = (
-        "after", "body", "correlation", "direct", "done_ns", "ended", "ends_future", "error", "in_backward", "kind",
-        "lane", "least_s", "meets_ranks", "name", "raced", "seen", "size_bytes", "skipped_ns", "until_ns", "waiters",
+        "after", "body", "correlation", "direct", "done_ns", "ended", "ends_future", "engine", "error", "in_backward",
+        "kind", "lane", "least_s", "meets_ranks", "name", "raced", "seen", "size_bytes", "skipped_ns", "until_ns",
+        "waiters",
     )  # fmt: skip
 
     def __init__(self, lane: Lane, name: str, body: Body | None, kind: OpKind | None = None) -> None:
@@ -84,6 +87,7 @@ class Job:
         self.kind = kind
         self.correlation = next_correlation()  # rising in the order of launches
         self.size_bytes = NONE
+        self.engine = ""
         self.least_s = 0.0
         self.after: tuple[Job, ...] = ()
         self.direct = self.meets_ranks = False

@@ -14,7 +14,7 @@ from perfmagic.base.clock import HOST, keep_virtual_time, virtual_clock
 from perfmagic.base.kinds import OpKind
 from perfmagic.sim import torch_private
 from perfmagic.sim.log import LOG
-from perfmagic.sim.pace import Pace, PaceFunction
+from perfmagic.sim.pace import Model, Pace, PaceFunction
 from perfmagic.sim.queues import QUEUE_LAUNCHES, Body, Job, Lane, NotComputedError
 
 # What the host needs, in ns. An assumption, and no measurement: a fast host, without a profiler. Thirty public records
@@ -27,6 +27,7 @@ HOST_NS = {
     "wait": 8_000,  # of the host, once what it waits for is done
     "module": 5_000,  # a call of a torch.nn.Module with a tensor of the device
 }
+_host_ns = dict(HOST_NS)  # of the model that the device has
 LATENCY_NS = 500  # from the end of the launch call until the op begins on an idle stream
 OP_NS = 3_000  # an op of which the pace says nothing: fits of the same records give the smallest kernels 1.6 to 3.6 µs
 
@@ -35,7 +36,17 @@ def spend(what: str) -> None:
     """Let the host need its time for something that is counted; on the real clock it takes its own."""
     clock = virtual_clock()
     if clock is not None:
-        clock.advance(HOST_NS[what])
+        clock.advance(_host_ns[what])
+
+
+def spend_on(operator_ns: float) -> None:
+    """Let the host need that time for an operator, as a model says; call only on the virtual clock."""
+    HOST.advance(round(operator_ns))
+
+
+def take_host_of(pace: PaceFunction | None) -> None:
+    """Let the host need the times that a model has, or those of HOST_NS."""
+    _host_ns.update(pace.host_ns if isinstance(pace, Model) else HOST_NS)
 
 
 def waited(ns: int) -> bool:
@@ -76,8 +87,8 @@ def run(lane: Lane, job: Job) -> None:
     while len(lane.counted) > QUEUE_LAUNCHES:
         lane.counted.popleft().wait()
     is_op = job.kind is not None
-    launched_ns = HOST.advance(HOST_NS["launch" if is_op else "event"])
-    takes_ns, engine = _time_of(job, lane.device.pace) if is_op else (0, "")
+    launched_ns = HOST.advance(_host_ns["launch" if is_op else "event"])
+    takes_ns, engine = _time_of(job, lane.device.pace, of_gpu=lane.device.model is not None) if is_op else (0, "")
     free_ns = lane.device.engines_ns
     ready_ns = max(launched_ns + LATENCY_NS, lane.tail_ns, *(earlier.until_ns for earlier in job.after))
     start_ns = max(ready_ns, free_ns.get(engine, 0))
@@ -95,16 +106,16 @@ def run(lane: Lane, job: Job) -> None:
         )  # fmt: skip
 
 
-def _time_of(job: Job, pace: PaceFunction | None) -> tuple[int, str]:
+def _time_of(job: Job, pace: PaceFunction | None, *, of_gpu: bool) -> tuple[int, str]:
     """How long an op takes, in ns, and of what it takes all meanwhile, "" where ops of other streams run beside it.
 
     A rate is that of the whole device or link: ops that it times take turns. A time of its own leaves that open, and
     so does an op too short to fill the device.
     """
     needs_ns = round(job.least_s * 1e9)
-    if not isinstance(pace, Pace):
-        return needs_ns or OP_NS, ""
     direction = next((way for way in ("HtoD", "DtoH") if way in job.name), "") if job.kind == OpKind.MEMCPY else ""
+    if not isinstance(pace, Pace):
+        return needs_ns or OP_NS, (direction or job.engine) if of_gpu else ""
     if not direction and pace.has_time_of(job.name):
         return needs_ns, ""
     return max(needs_ns, OP_NS), direction or ("compute" if needs_ns > OP_NS else "")

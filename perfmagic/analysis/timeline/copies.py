@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
@@ -12,6 +11,7 @@ import numpy as np
 
 from perfmagic.analysis.timeline.paths import call_paths
 from perfmagic.base.language import phrase
+from perfmagic.predict.gpus import PCIE_BYTES_PER_S, pcie_generation
 from perfmagic.trace.columns import NO_LINE, NONE, Int64, OpKind
 from perfmagic.trace.json_form import one_of
 from perfmagic.trace.model import Trace
@@ -76,16 +76,6 @@ def copies(trace: Trace, device: int) -> Rows[CopyStat]:
 
 LARGE_BYTES = 1 << 20  # smaller copies take as long as their launch and say nothing of the bus
 PACED_BYTES = 1 << 16  # on a simulated device, which has no bus but a pace
-# What a pinned copy reaches over 16 lanes, in bytes a second: four fifths of what the lanes carry (PCI-SIG: 8, 16 and
-# 32 GT/s a lane, 128b/130b coding), as CUDA's bandwidthTest prints on such boards.
-_PCIE = {3: 12e9, 4: 25e9, 5: 50e9}
-# The generation by NVIDIA's and AMD's data sheets. Devices whose hosts are not on PCIe (GH200, GB200) are not here.
-_GENERATION = (
-    (re.compile(r"\b(?:GP100|P100|P40|P4|V100\w*|GV100|T4|TITAN|GTX|RTX (?:20\d0|[4568]000)|MI(?:50|60))\b"), 3),
-    (re.compile(r"\b(?:A(?:100|10|16|30|40|2|800)|RTX [34]0\d0|RTX A\d+|L4|L40S?|MI(?:100|2\d0X?))\b"), 4),
-    (re.compile(r"\b(?:H(?:100|200|20|800)|B200|B100|RTX 50\d0|MI3\d\dX?)\b"), 5),
-)
-_ON_THE_CHIP = re.compile(r"\bG[HB]\d00")
 
 
 @dataclass(frozen=True)
@@ -113,22 +103,11 @@ def pinned_bus(trace: Trace, device: int) -> Bus | None:
         pageable = _measured(trace, device, pageable=True)
         twice = phrase("twice that of pageable memory on a simulated device")
         return Bus(2 * pageable, twice) if pageable else None
-    generation = _generation(info.name)
+    generation = pcie_generation(info.name)
     if generation is None:
         return None
-    return Bus(_PCIE[generation], phrase("assumed for PCIe {n}.0 ×16", n=generation), measured=False)
-
-
-def pcie_bytes_per_s(name: str) -> float | None:
-    """What a pinned copy reaches to a device of that name over 16 lanes of PCIe; None where its link is not known."""
-    generation = _generation(name)
-    return None if generation is None else _PCIE[generation]
-
-
-def _generation(name: str) -> int | None:
-    if _ON_THE_CHIP.search(name):
-        return None
-    return next((number for pattern, number in _GENERATION if pattern.search(name)), None)
+    assumed = phrase("assumed for PCIe {n}.0 ×16", n=generation)
+    return Bus(PCIE_BYTES_PER_S[generation], assumed, measured=False)
 
 
 def _measured(trace: Trace, device: int, *, pageable: bool) -> float | None:

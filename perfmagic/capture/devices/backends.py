@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 from perfmagic.base import units
 from perfmagic.base.errors import DeviceError, OptionError, TorchMissingError
+from perfmagic.predict.gpus import gpu_of
+from perfmagic.predict.model import DeviceModel
 from perfmagic.trace.model import DeviceInfo
 
 _MPS_IDLE_BYTES = (
@@ -284,13 +286,17 @@ def choose_device(kind: str, index: int) -> Any:
     return _of_this_rank[0]
 
 
-def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = None, clock: str | None = None) -> Any:
+def device(
+    kind: str | DeviceModel = "auto", *, pace: Any = None, memory: str | int | None = None, clock: str | None = None
+) -> Any:
     """The device to run on: torch.device("cuda") where there is one, else the simulated device.
 
     In a rank of %%ranks it is that rank's own device.
 
-    kind: "auto", "cuda", "sim" or "cpu".  pace: how all simulated devices are slowed down from now on (see
-    perfmagic.Pace); a recording keeps the pace it was made at (TimelineResult.pace).
+    kind: "auto", "cuda", "sim" or "cpu"; or a GPU, "H100": itself where this machine has it, else a simulated device
+    on a virtual clock that takes the times of a model (perfmagic.DeviceModel).
+    pace: how all simulated devices are slowed down from now on (see perfmagic.Pace); a recording keeps the pace it was
+    made at (TimelineResult.pace).
     memory: how much memory a simulated device has, as "2GB", "512 MiB" or bytes; more raises torch.OutOfMemoryError.
     0: as much as the host gives, as at first. A CUDA device has what it has, and memory says nothing of it.
     clock: "virtual" for a simulated device whose times are computed by the pace, also where a CUDA device is there;
@@ -306,7 +312,12 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
     """
     torch = require_torch("perfmagic.device()")
     memory_bytes = None if memory is None else bytes_given(memory)
-    kind = _kind_meant(kind, clock)
+    model = _model_named(kind, pace)
+    if model is not None and _is_here(torch, model):
+        return torch.device("cuda")
+    if model is not None:
+        pace, clock = model, _virtual(clock)
+    kind = _kind_meant("sim" if model is not None else str(kind), clock)
     if _of_this_rank and kind in ("auto", _of_this_rank[0].type):
         return _device_of_this_rank(pace=pace, memory_bytes=memory_bytes, clock=None if clock == "auto" else clock)
     has_cuda = torch.cuda.is_available()
@@ -325,10 +336,36 @@ def device(kind: str = "auto", *, pace: Any = None, memory: str | int | None = N
     return torch.device("sim", 0)
 
 
+_KINDS = ("auto", "cuda", "sim", "cpu")
+
+
+def _model_named(kind: str | DeviceModel, pace: Any) -> DeviceModel | None:
+    """The model of the GPU that is asked for by its name; None for a kind of device.
+
+    Raises OptionError for another word, and for a pace beside a GPU's name.
+    """
+    if kind in _KINDS:
+        return None
+    if pace is not None:
+        raise OptionError(f"device({kind!r}, pace=…): a GPU has the times of its model", hint='device("sim", pace=…)')
+    return kind if isinstance(kind, DeviceModel) else DeviceModel(str(kind))
+
+
+def _is_here(torch: Any, model: DeviceModel) -> bool:
+    """Whether this machine has that very GPU."""
+    name = torch.cuda.get_device_name(0) if torch.cuda.is_available() else ""
+    return bool(name) and gpu_of(DeviceInfo(0, "cuda", name)) == model.gpu
+
+
+def _virtual(clock: str | None) -> str:
+    """Raises OptionError for the real clock: a GPU that is not there has none."""
+    if clock == "real":
+        raise OptionError("a GPU that is not there has no real clock", hint='device("H100") without clock')
+    return "virtual"
+
+
 def _kind_meant(kind: str, clock: str | None) -> str:
     """The kind that is asked for: a virtual clock is the simulated device's. Raises OptionError for other words."""
-    if kind not in ("auto", "cuda", "sim", "cpu"):
-        raise OptionError(f"device kind {kind!r} is not known", hint="one of auto, cuda, sim, cpu")
     if clock not in (None, "auto", "real", "virtual"):
         raise OptionError(f"clock {clock!r} is not known", hint="one of auto, real, virtual")
     if clock == "virtual" and kind in ("cuda", "cpu"):
@@ -361,7 +398,12 @@ def bytes_given(memory: str | int) -> int:
 
 
 def devices(
-    n: int, kind: str = "auto", *, pace: Any = None, memory: str | int | None = None, clock: str | None = None
+    n: int,
+    kind: str | DeviceModel = "auto",
+    *,
+    pace: Any = None,
+    memory: str | int | None = None,
+    clock: str | None = None,
 ) -> tuple[Any, ...]:
     """n devices to run on: CUDA devices where there are n, else simulated ones.
 

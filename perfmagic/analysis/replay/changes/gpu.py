@@ -11,13 +11,12 @@ import numpy.typing as npt
 
 from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.graph import Graph
-from perfmagic.analysis.timeline.copies import pcie_bytes_per_s
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
 from perfmagic.base.language import phrase
 from perfmagic.base.work import Inputs
 from perfmagic.predict.calls import Call, call_of
-from perfmagic.predict.gpus import Gpu, gpu_of
+from perfmagic.predict.gpus import Gpu, gpu_of, pcie_bytes_per_s
 from perfmagic.predict.kernels import can_compute, has_tf32, spread_of, times_ns
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import DeviceInfo, Trace

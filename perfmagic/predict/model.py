@@ -1,0 +1,148 @@
+"""A GPU that is not there, as the simulated device asks for it: times of kernels, of copies and of the host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from perfmagic.base.kinds import PREDICTED_FOR, KernelTime, OpKind
+from perfmagic.base.work import DTYPE_BYTES, Inputs
+from perfmagic.predict.calls import Call, call_of
+from perfmagic.predict.gpus import Gpu, gpu_named, pcie_bytes_per_s
+from perfmagic.predict.kernels import can_compute, has_tf32, spread_of, times_ns
+
+# What the host needs, in ns: an assumption for a fast host without a profiler. No public record is without one.
+LAUNCH_NS = 3_000
+OPERATOR_NS = 5_000  # of an elementwise operator with its launch
+HOST_NS = {
+    "operator": OPERATOR_NS - LAUNCH_NS,
+    "launch": LAUNCH_NS,
+    "view": 1_200,
+    "event": 1_500,
+    "wait": 8_000,
+    "module": 5_000,
+}
+# How much longer others take there than an elementwise operator, from records of several machines
+_HOST_UNITS = (
+    ("convolution backward", 6.0), ("convolution", 4.0), ("attention backward", 4.0), ("attention", 3.0),
+    ("product", 2.2), ("batch norm", 3.0), ("norm backward", 2.5), ("norm", 2.0), ("lists of tensors", 4.0),
+    ("nonzero", 4.0), ("sort", 3.0), ("index", 1.8), ("reduce", 1.5), ("cat", 1.5), ("pool", 2.0), ("upsample", 2.0),
+    ("softmax", 1.2),
+)  # fmt: skip
+HOST_SPREAD = 1.7  # holds four of five records of other machines
+NVLINK_C2C_BYTES_PER_S = 400e9  # GH200, the one device of the table without PCIe
+COPY_NS = 2_000  # of a copy of no size
+PAGEABLE_FRAC = 0.35  # of the rate of pinned memory: 18 to 25 of 57 GB/s on H100 records
+_TILE = 64  # rows and columns of the smallest tile that counts
+_BLOCK_BYTES = 32_768  # that a multiprocessor takes at a time of what is no product
+
+# Operators under the names that the CPU has for them
+_NAMES = {
+    "_scaled_dot_product_flash_attention_for_cpu": "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_for_cpu_backward": "_scaled_dot_product_flash_attention_backward",
+}
+_BATCH_NORMS = ("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional")
+_FILLS = frozenset({
+    "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "arange",
+    "scalar_tensor", "rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "eye", "linspace",
+    "randperm", "bernoulli", "normal",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DeviceModel:
+    """A GPU as a virtual device has it: perfmagic.device(DeviceModel("H100")), for short perfmagic.device("H100").
+
+    name: of a GPU in the table.  host_factor: how much longer the host takes than assumed.
+    Raises OptionError for a GPU that is not in the table.
+
+    >>> DeviceModel("h100").words
+    'predicted for H100 SXM'
+    """
+
+    name: str
+    host_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", gpu_named(self.name).name)
+
+    @cached_property
+    def gpu(self) -> Gpu:
+        return gpu_named(self.name)
+
+    @property
+    def words(self) -> str:
+        """What it is, for people."""
+        return f"{PREDICTED_FOR}{self.name}"
+
+    @property
+    def spread(self) -> float:
+        """The factor within which four of five predictions of the device's time lie."""
+        return spread_of(self.gpu)
+
+    @property
+    def host_ns(self) -> Mapping[str, int]:
+        """What the host needs for each thing, in ns."""
+        return {what: round(ns * self.host_factor) for what, ns in HOST_NS.items()}
+
+    def __call__(self, name: str, kind: OpKind, size_bytes: int) -> float:
+        """Seconds of a copy or a fill of so many bytes."""
+        if kind == OpKind.MEMCPY and "DtoD" not in name:
+            rate = pcie_bytes_per_s(self.name) or NVLINK_C2C_BYTES_PER_S
+            return (COPY_NS + size_bytes / (rate * (PAGEABLE_FRAC if "Pageable" in name else 1)) * 1e9) / 1e9
+        moved = Call("elementwise", size_bytes=max(0, size_bytes) * (2 if kind == OpKind.MEMCPY else 1))
+        return float(times_ns([moved], self.gpu)[0]) / 1e9
+
+    def kernel(
+        self, name: str, inputs: Inputs, outputs: Inputs, moved_bytes: int, *, tf32: bool, strided: bool
+    ) -> KernelTime:
+        """How long a call of an operator takes.
+
+        outputs: its new results.  moved_bytes: that it reads and writes at least.
+        tf32: products of float32 may be TF32.  strided: elements are not in the order of memory.
+        """
+        call = self._call(name.removeprefix("aten::"), inputs, outputs, strided)
+        if call is None or not can_compute(call, self.gpu):
+            call = Call("elementwise", size_bytes=moved_bytes)
+            ns, known = moved_bytes / (self.gpu.gb_per_s * 1e9) * 1e9, False
+        else:
+            if call.dtype == "fp32" and call.products and has_tf32(self.gpu) and (tf32 or "convolution" in call.kind):
+                call = replace(call, dtype="tf32")
+            ns, known = float(times_ns([call], self.gpu)[0]), True
+        units = next((units for word, units in _HOST_UNITS if word in call.kind), 1.0)
+        host_ns = (OPERATOR_NS * units - LAUNCH_NS) * self.host_factor
+        return KernelTime(ns, host_ns, known, self._filled_frac(call) > 0.5)
+
+    def _call(self, name: str, inputs: Inputs, outputs: Inputs, strided: bool) -> Call | None:
+        plain = name.removesuffix("_")
+        if plain in _FILLS and outputs.shapes:
+            return Call("elementwise", size_bytes=_bytes(outputs))
+        if plain in _BATCH_NORMS or plain == "_native_batch_norm_legit_no_training":
+            return self._batch_norm(plain, inputs)
+        if plain == "native_batch_norm_backward" and not self.gpu.is_amd:
+            plain = "cudnn_batch_norm_backward"
+        kernel = "elementwise_kernel" if strided else "vectorized_elementwise_kernel"
+        return call_of(f"aten::{_NAMES.get(plain, plain)}", inputs, kernel)
+
+    def _batch_norm(self, plain: str, inputs: Inputs) -> Call | None:
+        training = not plain.endswith("no_training") and inputs.values[5:6] == ("True",)
+        if not training:
+            return Call("elementwise", size_bytes=2 * _bytes(Inputs(inputs.shapes[:1], inputs.dtypes[:1])))
+        return call_of("aten::native_batch_norm" if self.gpu.is_amd else "aten::cudnn_batch_norm", inputs)
+
+    def _filled_frac(self, call: Call) -> float:
+        """The share of the multiprocessors that a kernel occupies."""
+        if call.products:
+            blocks = sum(batch * math.ceil(m / _TILE) * math.ceil(n / _TILE) for batch, m, n, _ in call.products)
+        else:
+            blocks = call.blocks or math.ceil(call.size_bytes / _BLOCK_BYTES)
+        return min(1.0, blocks / self.gpu.multiprocessors)
+
+
+def _bytes(tensors: Inputs) -> int:
+    return sum(
+        math.prod(shape) * DTYPE_BYTES.get(dtype, 4)
+        for shape, dtype in zip(tensors.shapes, tensors.dtypes, strict=True)
+    )

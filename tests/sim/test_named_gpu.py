@@ -1,0 +1,76 @@
+"""perfmagic.device("H100"): a GPU that is not there, by its model."""
+
+import pytest
+import torch
+
+import perfmagic
+from perfmagic.base.errors import OptionError
+from perfmagic.base.kinds import UNKNOWN_TIME
+from perfmagic.base.work import Inputs
+from perfmagic.predict.calls import call_of
+from perfmagic.predict.gpus import gpu_named
+from perfmagic.predict.kernels import times_ns
+from perfmagic.results import TimelineResult
+
+
+def recorded(body: object) -> TimelineResult:
+    with perfmagic.timeline():
+        body()  # type: ignore[operator]
+    found = perfmagic.last()
+    assert isinstance(found, TimelineResult)
+    return found
+
+
+def op_ns(t: TimelineResult) -> dict[str, int]:
+    ops = t.trace.ops
+    rows = zip(ops.name, ops.start_ns, ops.end_ns, strict=True)
+    return {t.trace.names[name]: int(end - start) for name, start, end in rows}
+
+
+def test_a_kernel_takes_the_time_of_the_model() -> None:
+    device = perfmagic.device("H100")
+    x, w = torch.ones(64, 4096, device=device), torch.ones(4096, 4096, device=device)
+    product = call_of("aten::mm", Inputs(((64, 4096), (4096, 4096)), ("float", "float")))
+    assert product is not None
+    assert op_ns(recorded(lambda: x @ w))["mm"] == round(times_ns([product], gpu_named("H100"))[0])
+
+
+def test_a_faster_gpu_takes_less_and_half_precision_less_again() -> None:
+    taken_ns = {}
+    for name in ("T4", "A100", "H100"):
+        device = perfmagic.device(name)
+        for dtype in (torch.float32, torch.float16):
+            x = torch.ones(512, 512, device=device, dtype=dtype)
+            taken_ns[name, dtype] = op_ns(recorded(lambda x=x: x @ x))["mm"]
+    for dtype in (torch.float32, torch.float16):
+        assert taken_ns["T4", dtype] > taken_ns["A100", dtype] > taken_ns["H100", dtype]
+    assert taken_ns["T4", torch.float16] < taken_ns["T4", torch.float32]
+
+
+def test_tf32_is_taken_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.ones(512, 512, device=perfmagic.device("A100"))
+    plain = op_ns(recorded(lambda: x @ x))["mm"]
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
+    assert op_ns(recorded(lambda: x @ x))["mm"] < plain
+
+
+def test_an_operator_without_a_model_says_so_and_takes_its_bytes() -> None:
+    x = torch.eye(64, device=perfmagic.device("H100"))
+    found = op_ns(recorded(lambda: torch.linalg.svd(x)))
+    assert [name for name in found if name.endswith(UNKNOWN_TIME)] == [f"_linalg_svd{UNKNOWN_TIME}"]
+    assert all(found.values())
+
+
+def test_an_unsafe_view_launches_nothing() -> None:
+    a = torch.ones(2, 3, 4, device=perfmagic.device("H100"))
+    b = torch.ones(4, 5, device=a.device)
+    assert op_ns(recorded(lambda: a @ b)).keys() == {"mm"}
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(OptionError, match="no GPU called 'H1000'"):
+        perfmagic.device("H1000")
+    with pytest.raises(OptionError, match="times of its model"):
+        perfmagic.device("H100", pace="mm=1ms")
+    with pytest.raises(OptionError, match="no real clock"):
+        perfmagic.device("H100", clock="real")
