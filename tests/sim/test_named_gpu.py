@@ -1,9 +1,12 @@
 """perfmagic.device("H100"): a GPU that is not there, by its model."""
 
+from collections.abc import Callable, Iterator
+
 import pytest
 import torch
 
 import perfmagic
+from perfmagic import sim
 from perfmagic.base.errors import OptionError
 from perfmagic.base.kinds import UNKNOWN_TIME
 from perfmagic.base.work import Inputs
@@ -13,9 +16,16 @@ from perfmagic.predict.kernels import times_ns
 from perfmagic.results import TimelineResult
 
 
-def recorded(body: object) -> TimelineResult:
+@pytest.fixture(autouse=True)
+def _real_clock_after(_device: None) -> Iterator[None]:
+    yield
+    sim.load(clock="real")
+    torch.sim.empty_cache()
+
+
+def recorded(body: Callable[[], object]) -> TimelineResult:
     with perfmagic.timeline():
-        body()  # type: ignore[operator]
+        body()
     found = perfmagic.last()
     assert isinstance(found, TimelineResult)
     return found
@@ -47,11 +57,14 @@ def test_a_faster_gpu_takes_less_and_half_precision_less_again() -> None:
     assert taken_ns["T4", torch.float16] < taken_ns["T4", torch.float32]
 
 
-def test_tf32_is_taken_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tf32_is_taken_where_it_is_allowed() -> None:
     x = torch.ones(512, 512, device=perfmagic.device("A100"))
     plain = op_ns(recorded(lambda: x @ x))["mm"]
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
-    assert op_ns(recorded(lambda: x @ x))["mm"] < plain
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        assert op_ns(recorded(lambda: x @ x))["mm"] < plain
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = False
 
 
 def test_an_operator_without_a_model_says_so_and_takes_its_bytes() -> None:
