@@ -78,7 +78,7 @@ def stored(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
             if output.output_type == "error":
                 del output.traceback[:-1]  # the rest names files
             elif NO_PICTURE in cell.metadata.get("tags", ()) and "text/html" in output.get("data", {}):
-                output.data["text/html"] = re.sub(r"<img [^>]*>", "", output.data["text/html"])
+                output.data["text/html"] = re.sub(r'<img (?:[^>"]|"[^"]*")*>', "", output.data["text/html"])
     return notebook
 
 
