@@ -32,7 +32,7 @@ INTERRUPTS := tests/capture/bench/test_interrupts.py tests/shell/test_interrupts
 # what `make test` runs: first, two at a time, what needs one core each; then, one after the other, what needs all of
 # them. The suite builds the documentation with the same warnings (tests/browser/test_docs_site.py)
 SINGLE := lint floor
-PARTS := notebooks interrupts suite
+PARTS := notebooks interrupts suite loaded
 FAILED := $(BUILD)/failed-parts
 # where make itself was called without -j
 TWO = $(if $(findstring --jobserver,$(MAKEFLAGS)),,-j2)
@@ -63,7 +63,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo lab test notebooks suite interrupts quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
+.PHONY: help setup demo lab test notebooks suite interrupts loaded quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ suite: $(VENV)/dev.stamp $(FLOOR)/floor.stamp  ## every test but those of interr
 
 interrupts: $(VENV)/dev.stamp  ## interrupts at lines of our own code, a part of `make test`
 	$(BIN)/python -m pytest -q -n auto -p no:nbval -m interrupts $(INTERRUPTS)
+
+loaded: $(VENV)/dev.stamp  ## figures of the virtual clock, alone and beside a busy process on every core, a part of `make test`
+	$(BIN)/python -m tests.virtual_load
 
 quick: $(VENV)/dev.stamp  ## the inner loop, under a minute of CPU: no browser, no kernel, nothing marked slow
 	$(BIN)/python -m pytest -q -p no:nbval -m "not (browser or gpu or slow or interrupts)" --ignore=tests/kernel --ignore=tests/browser $(TESTS)

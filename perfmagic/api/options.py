@@ -197,8 +197,7 @@ class MemoryOptions(TypedDict, total=False):
     shapes: Annotated[
         bool,
         Option(
-            "also record shapes and types of operators' inputs, for FLOP/s and the roofline; the simulated device has "
-            "none",
+            "also record shapes and types of operators' inputs, for FLOP/s and the roofline; on a virtual clock always",
             default=False,
         ),
     ]

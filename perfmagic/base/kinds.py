@@ -9,6 +9,9 @@ VIRTUAL_CLOCK = "virtual clock"  # how the pace of a device begins whose times a
 PREDICTED_FOR = "predicted for "  # how what follows begins where the pace is a GPU's model
 UNKNOWN_TIME = " (time unknown)"  # behind the name of an op that has no model: it takes so long at least
 NONE = -1  # in launch, bytes, correlation, stream: not known
+# Whose plain inputs are kept: what a convolution computes depends on its stride, and what attention does on whether it
+# is causal. Those of all operators would be many texts: every scalar that changes from call to call is another.
+WITH_VALUES = ("conv", "attention")
 
 
 class OpKind(enum.IntEnum):

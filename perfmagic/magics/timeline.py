@@ -7,7 +7,7 @@ from typing import Any
 
 from perfmagic.api.options import Option, ReadOptions, RecordOptions
 from perfmagic.magics.running.options import Parser, path_to_write
-from perfmagic.magics.running.recording import CellRecording
+from perfmagic.magics.running.recording import CellRecording, with_clock_note
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import Cell
 from perfmagic.trace.names import checked_pattern
@@ -50,7 +50,8 @@ class TimelineRun(CellRecording):
     """One recorded cell."""
 
     def make_result(self, failed: str, error: BaseException | None) -> TimelineResult:
-        return TimelineResult(self._recorder.stop(failed), comm_names=self._options.comm_names)
+        trace = with_clock_note(self._recorder.stop(failed), self._shell)
+        return TimelineResult(trace, comm_names=self._options.comm_names)
 
     def save(self, result: TimelineResult) -> None:
         if self._options.save:

@@ -168,14 +168,17 @@ def log() -> SimLog:
 
 
 class SimRecording:
-    """What the devices did from take() on, as a resource (perfmagic.capture.owner).  memory: blocks of memory too."""
+    """What the devices did from take() on, as a resource (perfmagic.capture.owner).
 
-    def __init__(self, *, memory: bool) -> None:
-        self._memory = memory
+    memory: blocks of memory too.  inputs: those of operators too, which on a virtual clock always are.
+    """
+
+    def __init__(self, *, memory: bool, inputs: bool = False) -> None:
+        self._memory, self._inputs = memory, inputs
         self._mark = 0
 
     def acquire(self) -> None:
-        LOG.start(self, memory=self._memory)
+        LOG.start(self, memory=self._memory, inputs=self._inputs)
         self._mark = LOG.mark()
 
     def read(self) -> SimRecords:

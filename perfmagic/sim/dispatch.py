@@ -22,6 +22,7 @@ from perfmagic.sim.infer import (
     device_index,
     infer,
     infer_or_raise,
+    inputs_of,
     is_elsewhere,
     is_unplaced,
     least_s,
@@ -116,16 +117,22 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run one operator for a SimTensor, or for a factory with device="sim"."""
     __tracebackhide__ = True  # a traceback ends at the user's line, as on a real device
     check_usable()
-    start_ns = now_ns() if LOG.recording else 0
     op = operator_of(func)
     handler = _handlers.get(op)
     if handler is None:
         handler = _handlers[op] = _choose(op)
+    return _recorded(handler, op, args, kwargs) if LOG.recording else handler(op, args, kwargs)
+
+
+def _recorded(handler: Handler, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    __tracebackhide__ = True
+    start_ns = now_ns()
+    inputs = inputs_of(op, args, kwargs) if LOG.with_inputs else None  # before, as the call may change a shape
     try:
         return handler(op, args, kwargs)
     finally:
-        if start_ns and LOG.recording:
-            LOG.add_host_op(start_ns, now_ns(), op.name)
+        if LOG.recording:
+            LOG.add_host_op(start_ns, now_ns(), op.name, inputs)
 
 
 Handler = Callable[[Operator, tuple[Any, ...], dict[str, Any]], Any]
@@ -316,7 +323,10 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         fresh.append(buffer)
         return SimTensor(Ref(leaf.spec, buffer))
 
-    outcome = map_tree(specs, Leaf, make) if op.returned is None else given_back(op, args, kwargs)
+    if op.returned is not None:
+        outcome = given_back(op, args, kwargs)
+    else:
+        outcome = make(specs) if type(specs) is Leaf else map_tree(specs, Leaf, make)
     body = make_body(op, taken, index, fresh, written)
     _launch(op, taken, body, lane, in_backward, [*fresh, *written], fresh)
     return outcome

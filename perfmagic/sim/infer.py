@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import torch
 
+from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.kinds import KernelTime, OpKind
 from perfmagic.base.work import Inputs, flop_of, is_counted
 from perfmagic.sim import torch_private
 from perfmagic.sim.device import NAME, device_of, sim_device
+from perfmagic.sim.log import CallInputs
 from perfmagic.sim.operators import Operator, argument, flat, map_tree
 from perfmagic.sim.pace import Model, Pace
 from perfmagic.sim.refusals import check_plain
@@ -121,12 +124,16 @@ class Arguments:
             self.key.append(ref.spec)
             return ref
         if kind is list or kind is tuple:
+            if value and type(value[0]) is int:  # and the rest: sizes and the like
+                self.key.append(tuple(value))
+                return value
             self.key.append((kind, len(value)))
             return kind([self._convert(v) for v in value])
         if isinstance(value, torch.Tensor):
             self.key.append((tuple(value.shape), value.stride(), value.dtype))
             self.host.append(value)
-            return value.detach().clone()  # as it is now: the op runs later
+            runs_now = VIRTUAL and not value.requires_grad
+            return value if runs_now else value.detach().clone()  # as it is now: on the real clock the op runs later
         # the value of a factor never decides a shape, and some change at every step (Adam's bias correction)
         self.key.append(kind if kind is torch.Generator or (kind is float and self.refs) else (kind, value))
         return value
@@ -213,7 +220,7 @@ _FILL = frozenset({"copy", "fill", "uniform", "normal", "random", "bernoulli", "
 
 def least_s(pace: Pace, op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> float:
     """Least seconds of a kernel by its work. fresh: new results."""
-    flop = flop_of(op.name, _inputs(taken)) if is_counted(op.name) else None
+    flop = flop_of(op.name, inputs_of(op, taken.args, taken.kwargs).read) if is_counted(op.name) else None
     return pace(op.kernel, OpKind.KERNEL, moved_bytes(op, taken, fresh), flop, _dtype(taken))
 
 
@@ -239,35 +246,6 @@ def _bytes(specs: Iterable[Spec]) -> int:
     return sum(min(math.prod(spec.size) * spec.dtype.itemsize, spec.storage_bytes) for spec in specs)
 
 
-def _inputs(taken: Arguments) -> Inputs:
-    """The inputs as a record writes them: shapes and types of tensors, and other values as text."""
-    values = tuple("" if _shape(value) else str(value) for value in taken.args)
-    lists = tuple(tuple(map(_shape, value)) if type(value) in (list, tuple) else () for value in taken.args)
-    shapes, dtypes = tuple(map(_shape, taken.args)), tuple(map(_cpp_type, taken.args))
-    return Inputs(shapes, dtypes, values, lists if any(map(any, lists)) else ())
-
-
-def _shape(value: Any) -> tuple[int, ...]:
-    if isinstance(value, Ref):
-        return tuple(value.spec.size)
-    return tuple(value.shape) if isinstance(value, torch.Tensor) else ()
-
-
-def _cpp_type(value: Any) -> str:
-    """The type of a tensor's elements as torch's profiler writes it."""
-    if isinstance(value, Ref):
-        return _CPP_TYPES.get(value.spec.dtype, "")
-    return _CPP_TYPES.get(value.dtype, "") if isinstance(value, torch.Tensor) else ""
-
-
-_CPP_TYPES = {
-    torch.float64: "double", torch.float32: "float", torch.float16: "c10::Half", torch.bfloat16: "c10::BFloat16",
-    torch.float8_e4m3fn: "c10::Float8_e4m3fn", torch.float8_e5m2: "c10::Float8_e5m2",
-    torch.int64: "long int", torch.int32: "int", torch.int16: "short int", torch.int8: "signed char",
-    torch.uint8: "unsigned char", torch.bool: "bool", torch.complex64: "c10::complex<float>",
-    torch.complex128: "c10::complex<double>",
-}  # fmt: skip
-
 # What a GPU's model says of a call: the same for the same shapes.
 
 _times: dict[Any, KernelTime] = {}
@@ -286,10 +264,12 @@ def modelled(model: Model, op: Operator, taken: Arguments, fresh: Sequence[Buffe
         if len(_times) >= _CACHE_ENTRIES:
             _times.clear()
         results = [buffer.spec for buffer in fresh]
-        types = tuple(_CPP_TYPES.get(spec.dtype, "") for spec in results)
+        types = tuple(_TYPES.get(spec.dtype, "") for spec in results)
         outputs = Inputs(tuple(tuple(spec.size) for spec in results), types)
         moved, strided = moved_bytes(op, taken, fresh), _is_strided(taken, results)
-        known = model.kernel(op.name, _inputs(taken), outputs, moved, tf32=key[-1], strided=strided)
+        known = model.kernel(
+            op.name, inputs_of(op, taken.args, taken.kwargs).read, outputs, moved, tf32=key[-1], strided=strided
+        )
         _times[key] = known
     return known
 
@@ -310,3 +290,89 @@ def _is_dense(spec: Spec) -> bool:
             return False
         expected *= n
     return True
+
+
+# The inputs of a call as a record of torch's profiler writes them.
+
+
+_TYPES = {
+    torch.float64: "double", torch.float32: "float", torch.float16: "c10::Half", torch.bfloat16: "c10::BFloat16",
+    torch.float8_e4m3fn: "c10::Float8_e4m3fn", torch.float8_e5m2: "c10::Float8_e5m2",
+    torch.int64: "long int", torch.int32: "int", torch.int16: "short int", torch.int8: "signed char",
+    torch.uint8: "unsigned char", torch.bool: "bool", torch.complex64: "c10::complex<float>",
+    torch.complex128: "c10::complex<double>",
+}  # fmt: skip
+_known_inputs: dict[Any, CallInputs] = {}
+
+
+def inputs_of(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallInputs:
+    """The inputs of a call, read once for each signature.  args, kwargs: of the call, or as a job holds them."""
+    has_values = op.has_values
+    key: list[Any] = [op]
+    for value in args:
+        _add_to_key(key, value, has_values)
+    for name, value in kwargs.items():
+        key.append(name)
+        _add_to_key(key, value, has_values)
+    signature = tuple(key)
+    known = _known_inputs.get(signature)
+    if known is None:
+        if len(_known_inputs) >= _CACHE_ENTRIES:
+            _known_inputs.clear()
+        known = _known_inputs[signature] = _written(op, args, kwargs)
+    return known
+
+
+def _add_to_key(key: list[Any], value: Any, has_values: bool) -> None:
+    kind = type(value)
+    if kind is SimTensor or kind is FarTensor:
+        key.append(value._ref.spec)
+    elif kind is Ref:
+        key.append(value.spec)
+    elif kind is list or kind is tuple:
+        if value and type(value[0]) is int:
+            key.append(tuple(value) if has_values else kind)
+            return
+        key.append(len(value))
+        for one in value:
+            _add_to_key(key, one, has_values)
+    elif isinstance(value, torch.Tensor):
+        key.append((value.shape, value.dtype))
+    else:
+        key.append((kind, value) if has_values else kind)
+
+
+def _written(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallInputs:
+    """Every input of the schema is in a record, those that were left out with their defaults."""
+    inputs = [
+        args[at] if at < len(args) else kwargs.get(argument.name, argument.default_value)
+        for at, argument in enumerate(torch_private.schema_of(op.func).arguments)
+    ]
+    shapes, dtypes = (json.dumps(list(map(write, inputs))) for write in (_dims, _type))
+    values = json.dumps(list(map(_value, inputs))) if op.has_values else ""
+    return CallInputs(Inputs.read(shapes, dtypes, values), shapes, dtypes, values)
+
+
+def _dims(value: Any) -> list[Any]:
+    """The shape of a tensor, those of a list of tensors; [] for anything else."""
+    if isinstance(value, (list, tuple)) and any(isinstance(one, (Ref, torch.Tensor)) for one in value):
+        return [_dims(one) for one in value]
+    return list(_shape(value))
+
+
+def _type(value: Any) -> str:
+    """The type of a tensor in C++, of a list that of its first tensor, which the profiler leaves out."""
+    if isinstance(value, (list, tuple)):
+        return next((_type(one) for one in value if isinstance(one, (Ref, torch.Tensor))), "ScalarList")
+    if isinstance(value, (int, float)):
+        return "Scalar"
+    dtype = value.spec.dtype if isinstance(value, Ref) else value.dtype if isinstance(value, torch.Tensor) else None
+    return "" if dtype is None else _TYPES.get(dtype, str(dtype))
+
+
+def _value(value: Any) -> str:
+    return "" if value is None or isinstance(value, (Ref, torch.Tensor)) else str(value)
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(value.spec.size if isinstance(value, Ref) else value.shape if isinstance(value, torch.Tensor) else ())

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfmagic.base.clock import now_ns, thread_reader
+from perfmagic.base.clock import VIRTUAL, now_ns, thread_reader
 from perfmagic.base.kinds import NONE, CallKind, Hazard, HostKind, OpKind
+from perfmagic.base.work import Inputs
 
 if TYPE_CHECKING:
     from perfmagic.sim.blocks import Block, BlockLog, Held
@@ -22,12 +23,25 @@ _ROWS_PER_OP = 2  # calls and operators kept for each device op: a blocking copy
 
 _OPS = ("start_ns", "end_ns", "kind", "device", "stream", "name", "correlation", "size_bytes")
 _CALLS = ("start_ns", "end_ns", "kind", "name", "thread", "correlation")
-_HOST_OPS = ("start_ns", "end_ns", "kind", "name", "thread")
+_HOST_OPS = ("start_ns", "end_ns", "kind", "name", "thread", "inputs")
 _WAITS = ("at_ns", "correlation", "device", "stream", "on_stream", "on_correlation", "on_device")
 _HOST_WAITS = ("at_ns", "device", "stream", "on_correlation")
 _COUNTERS = ("at_ns", "series", "device", "value")
 
 Columns = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class CallInputs:
+    """The inputs of a call: `read`, and the JSON texts of their shapes, types and plain values.
+
+    values: "" for operators whose values decide no work.
+    """
+
+    read: Inputs
+    shapes: str
+    dtypes: str
+    values: str
 
 
 class SimCollective(NamedTuple):
@@ -79,6 +93,7 @@ class SimRecords:
     paced: name, asked_ns and needed_ns of each op that had a pace.  pace: in words.  pace_json: "" for several.
     dropped: rows beyond the limit, counted and not kept.  full_ns: when the first of them began, None for none.
     limit_ops: device ops that are kept.
+    inputs: of operators, each once.  input_rows: of each row of host_ops its row there, NONE where none was recorded.
     """
 
     names: tuple[str, ...]
@@ -98,6 +113,8 @@ class SimRecords:
     limit_ops: int
     pace: str = ""
     pace_json: str = ""
+    inputs: tuple[CallInputs, ...] = ()
+    input_rows: Any = ()
 
 
 @dataclass(frozen=True)
@@ -128,6 +145,7 @@ class SimLog:
         self.recording = False
         self.memories: list[Any] = []  # of the devices: they note what happens, and write it here when asked to
         self._with_memory = False
+        self.with_inputs = False  # of operators: always on a virtual clock, where that costs no time
         self._open: list[object] = []  # who is recording
         self.clear()
 
@@ -153,15 +171,16 @@ class SimLog:
     def depth(self) -> int:
         return len(self._open)
 
-    def start(self, by: object = None, *, memory: bool = False) -> None:
-        """Record from now on, with memory if asked to. A start while recording only deepens the nesting.
+    def start(self, by: object = None, *, memory: bool = False, inputs: bool = False) -> None:
+        """Record from now on, with what was asked for. A start while recording only deepens the nesting.
 
         by: who records, for stop().
         """
         if not self._open:
             self.clear()
-            self._with_memory = False
+            self._with_memory, self.with_inputs = False, bool(VIRTUAL)
         self._open.append(by)
+        self.with_inputs = self.with_inputs or inputs
         self._with_memory = self._with_memory or memory
         self.recording = True
         if memory and self._ledger is None:
@@ -198,7 +217,9 @@ class SimLog:
         ops = _columns(_OPS, self._ops[at.ops :], names)
         calls = _columns(_CALLS, self._calls[at.calls :], names)
         calls["kind"][np.isin(calls["correlation"], list(self._given_up))] = CallKind.OTHER
-        host_ops = _columns(_HOST_OPS, self._host_ops[at.host_ops :], names)
+        inputs: dict[Any, int] = {}
+        # a row is added at the return: reversed, an operator stands before one it called that took all of its time
+        host_ops = _columns(_HOST_OPS, self._host_ops[at.host_ops :][::-1], names, inputs)
         waits = _columns(_WAITS, self._waits[at.waits :], names)
         counters = _columns(_COUNTERS, self._counters[at.counters :], names)
         host_waits = _columns(_HOST_WAITS, self._host_waits[at.host_waits :], names)
@@ -223,6 +244,8 @@ class SimLog:
             dropped=len(dropped),
             full_ns=min(dropped, default=None),
             limit_ops=self.limit,
+            inputs=tuple(inputs),
+            input_rows=host_ops.pop("inputs"),
         )
 
     def add_op(
@@ -272,12 +295,12 @@ class SimLog:
             return
         self._calls.append((start_ns, end_ns, int(kind), name, thread_reader()(), correlation))
 
-    def add_host_op(self, start_ns: int, end_ns: int, name: str) -> None:
+    def add_host_op(self, start_ns: int, end_ns: int, name: str, inputs: CallInputs | None = None) -> None:
         """One operator, from call to return."""
         if len(self._host_ops) >= self._host_ops_end:
             self._dropped.append(start_ns)
             return
-        self._host_ops.append((start_ns, end_ns, int(HostKind.OP), name, thread_reader()()))
+        self._host_ops.append((start_ns, end_ns, int(HostKind.OP), name, thread_reader()(), inputs))
 
     def add_wait(
         self,
@@ -343,12 +366,16 @@ class SimLog:
         self._host_ops_end = host_ops + _ROWS_PER_OP * self.limit
 
 
-def _columns(keys: tuple[str, ...], rows: list[tuple[Any, ...]], names: dict[str, int]) -> Columns:
-    """One array for each key, with names as rows of `names`."""
+def _columns(
+    keys: tuple[str, ...], rows: list[tuple[Any, ...]], names: dict[str, int], inputs: dict[Any, int] | None = None
+) -> Columns:
+    """One array for each key, with names and inputs as rows of those books."""
+    books: dict[str, Any] = {"name": names, "series": names, "inputs": inputs}
     cells = list(zip(*rows, strict=True)) if rows else [()] * len(keys)
     columns: Columns = {}
     for key, values in zip(keys, cells, strict=True):
-        plain = [names.setdefault(name, len(names)) for name in values] if key in ("name", "series") else values
+        book = books.get(key)
+        plain = values if book is None else [NONE if v is None else book.setdefault(v, len(book)) for v in values]
         columns[key] = np.asarray(plain, dtype=np.float64 if key == "value" else np.int64)
     return columns
 

@@ -180,8 +180,10 @@ class Pool:
 
     def best(self, size: int) -> Block | None:
         """The smallest free block that is large enough, taken out."""
-        fitting = [block for block in self.blocks if block.size >= size]
-        smallest = min(fitting, key=lambda block: block.size, default=None)
+        smallest = None
+        for block in self.blocks:
+            if block.size >= size and (smallest is None or block.size < smallest.size):
+                smallest = block
         if smallest is not None:
             self.blocks.remove(smallest)
         return smallest
@@ -217,7 +219,7 @@ class Memory:
             self.capacity.admit(size_bytes, stream)
         held = Held(next(_numbers))
         ended = weakref.ref(held, self._notes.append)  # the first: later ones are called before it
-        noted = LOG.noted(held, self.index)
+        noted = LOG.noted(held, self.index) if LOG.recording else None
         self._notes.append((now_ns(), ended, size_bytes, stream, noted))
         if len(self._notes) > MOST_NOTES:
             self.settle()
@@ -235,7 +237,7 @@ class Memory:
         done: SimpleQueue[None] = SimpleQueue()
         try:
             _thread.start_new_thread(self._work_off, (done.put,))
-        except RuntimeError:  # the process is ending
+        except RuntimeError:  # the process is ending, or there are no threads, as in a browser
             self._work_off()
         else:
             done.get()
@@ -251,25 +253,26 @@ class Memory:
                 tell(None)
 
     def _work_off_one(self, note: Any) -> None:
-        if isinstance(note, BlockLog):
-            self._note_before(note)
-        elif note is _EMPTY_CACHE:
-            self._empty_cache()
-        elif note is _RESET_PEAK:
-            self.peak_allocated, self.peak_reserved = self.allocated, self.reserved
-        elif isinstance(note, tuple):
+        kind = type(note)
+        if kind is tuple:
             self._last_ns, reference, size_bytes, stream, noted = note
             block = self._place(size_bytes, stream)
             self._blocks[id(reference)] = reference, block, noted
             if noted is not None:
                 noted.begin(block.size)
             self._count(self._last_ns, block.size)
-        else:
+        elif kind is weakref.ref:
             _, block, noted = self._blocks.pop(id(note))
             if noted is not None:
                 noted.end()
             self._count(self._last_ns, -block.size)
             self._give_back(block)
+        elif kind is BlockLog:
+            self._note_before(note)
+        elif note is _EMPTY_CACHE:
+            self._empty_cache()
+        else:
+            self.peak_allocated, self.peak_reserved = self.allocated, self.reserved
 
     def record(self, ledger: BlockLog) -> None:
         """Note every block in a ledger, those that are held now too."""
@@ -291,7 +294,9 @@ class Memory:
     def _place(self, size_bytes: int, stream: int) -> Block:
         size, key = self.place_of(size_bytes, stream)
         small = key[1]
-        pool = self._pools.setdefault(key, Pool(small))
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = Pool(small)
         block = pool.best(size) or self._segment(size, pool)
         rest = block.size - size
         if rest >= GRAIN if small else rest > SMALL:
@@ -373,7 +378,8 @@ class Memory:
     def _count(self, at_ns: int, size: int) -> None:
         self.allocated += size
         self.peak_allocated = max(self.peak_allocated, self.allocated)
-        LOG.add_memory(at_ns, self.index, self.allocated, self.reserved)
+        if LOG.recording:
+            LOG.add_memory(at_ns, self.index, self.allocated, self.reserved)
 
     def stats(self) -> dict[str, int]:
         """The keys of torch.cuda.memory_stats that are known here."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from perfmagic.base.kinds import WITH_VALUES
 from perfmagic.sim import torch_private
 
 # Operators the CPU does not have, or not with a generator of one's own, said with those it has.
@@ -108,9 +109,10 @@ def with_float32(func: Callable[..., Any]) -> Callable[..., Any]:
 
     CPUs without float16 arithmetic take up to 200 times as long for float16 itself.
     """
+    func = torch_private.direct(func)
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        if not any(isinstance(arg, Tensor) and arg.dtype == torch.float16 for arg in args):
+        if args[0].dtype != torch.float16:  # as all of them
             return func(*args, **kwargs)
         result = func(*(_as(arg, torch.float16, torch.float32) for arg in args), **kwargs)
         if isinstance(result, tuple):
@@ -145,8 +147,7 @@ _substitutes: dict[Any, Callable[..., Any]] = {
 
 def substitute_for(func: Any) -> Callable[..., Any]:
     """What runs on the stream's thread for an operator: nearly always the operator itself."""
-    run: Callable[..., Any] = _substitutes.get(func, func)
-    return run
+    return _substitutes.get(func) or torch_private.direct(func)
 
 
 # CUDA, too, takes indices that are on the host
@@ -181,6 +182,7 @@ class Operator:
     takes_host_scalars: a tensor without dimensions may be on the host, as with CUDA.
     takes_host_indices: indices may be on the host.  brings_factor: its factor may be on another device.
     names_device: a device is one of its positional arguments.  fills_out: what it writes are out= tensors.
+    has_values: a record keeps its plain inputs.
     runs: what a stream's thread calls on real memory, nearly always func.
     """
 
@@ -201,6 +203,7 @@ class Operator:
     brings_factor: bool
     names_device: bool
     fills_out: bool
+    has_values: bool
     runs: Callable[..., Any]
 
 
@@ -241,6 +244,7 @@ def _read(func: Any) -> Operator:
         brings_factor=func in _BRING_FACTOR,
         names_device=any(not a.kwarg_only and str(a.type) == "Device" for a in schema.arguments),
         fills_out=bool(outs),
+        has_values=any(word in schema.name for word in (*WITH_VALUES, "upsample")),
         runs=substitute_for(func),
     )
 

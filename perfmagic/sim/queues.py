@@ -167,7 +167,8 @@ class Lane:
                 self.device.at_once(self, job)
             elif self.thread is None:
                 self._start()
-            job.seen = dict(self.seen)
+            if self.seen:
+                job.seen = dict(self.seen)
             _through(
                 chain(
                     map((self.counted if VIRTUAL else self.jobs).append, (job,)),

@@ -88,6 +88,9 @@ def make_body(
 
 
 def _fill(fresh: list[Buffer], result: Any) -> None:
+    if type(result) is torch.Tensor:  # nearly always
+        fresh[0].fill(result)
+        return
     real = [value for value in flat(result) if isinstance(value, torch.Tensor)]  # None: a result that was not wanted
     for buffer, values in zip(fresh, real, strict=True):
         buffer.fill(values)

@@ -124,8 +124,8 @@ class Buffer:
     def fill(self, result: torch.Tensor) -> None:
         """Take a kernel's result, in the layout that was promised."""
         spec = self.spec
-        self.odd = tuple(result.shape) != spec.size or result.dtype != spec.dtype
-        if not self.odd and (tuple(result.stride()), result.storage_offset()) != (spec.stride, spec.offset):
+        self.odd = result.shape != spec.size or result.dtype != spec.dtype
+        if not self.odd and (result.stride() != spec.stride or result.storage_offset() != spec.offset):
             result = _relaid(result, spec)
         self.base = result
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from perfmagic.base.clock import HOST, keep_virtual_time, virtual_clock
+from perfmagic.base.clock import HOST, VIRTUAL, keep_virtual_time, virtual_clock
 from perfmagic.base.kinds import OpKind
 from perfmagic.sim import torch_private
 from perfmagic.sim.log import LOG
@@ -34,9 +34,8 @@ OP_NS = 3_000  # an op of which the pace says nothing: fits of the same records 
 
 def spend(what: str) -> None:
     """Let the host need its time for something that is counted; on the real clock it takes its own."""
-    clock = virtual_clock()
-    if clock is not None:
-        clock.advance(_host_ns[what])
+    if VIRTUAL:
+        VIRTUAL[0].advance(_host_ns[what])
 
 
 def spend_on(operator_ns: float) -> None:
@@ -83,9 +82,11 @@ def run(lane: Lane, job: Job) -> None:
     Raises an interrupt, which strikes the line that launched; what else fails is kept for the host's next wait.
     """
     __tracebackhide__ = True
-    lane.drop_done()
-    while len(lane.counted) > QUEUE_LAUNCHES:
-        lane.counted.popleft().wait()
+    counted, at_ns = lane.counted, HOST.read_ns()
+    while counted and counted[0].until_ns <= at_ns:
+        counted.popleft()
+    while len(counted) > QUEUE_LAUNCHES:
+        counted.popleft().wait()
     is_op = job.kind is not None
     launched_ns = HOST.advance(_host_ns["launch" if is_op else "event"])
     takes_ns, engine = _time_of(job, lane.device.pace, of_gpu=lane.device.model is not None) if is_op else (0, "")
@@ -144,7 +145,7 @@ def _as_in_a_stream(body: Body) -> None:
         if threads != 1:
             _threads.before = threads
             torch.set_num_threads(1)
-        with torch_private.without_modes(), torch.inference_mode():
+        with torch_private.without_modes(), torch_private.in_inference():
             if torch.is_autocast_enabled("cpu"):
                 with torch.autocast("cpu", enabled=False):
                     body()

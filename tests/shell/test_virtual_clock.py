@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from .conftest import HEADS, Notebook
+from .conftest import HEADS, Notebook, Ran
 
 pytest.importorskip("torch", reason="the simulated device needs torch")
 
 from perfmagic import sim
+from perfmagic.capture import other_clocks
 
 
 @pytest.fixture(autouse=True)
@@ -33,3 +34,48 @@ def test_ranks_and_host_code_have_no_virtual_time(notebook: Notebook) -> None:
     assert "ranks keep real time" in notebook.run("%%ranks -n 2\n1").refusal
     assert "only the simulated device's work takes time" in notebook.run("%%bench\nsum(range(9))").traceback
     assert "cpu has no virtual time" in notebook.run("%%timeline --device cpu\nx + 1").refusal
+
+
+def told(ran: Ran) -> str:
+    """What a cell printed and showed, in one line."""
+    return " ".join(f"{ran.printed} {ran.report}".split())
+
+
+@pytest.mark.parametrize("head", ["", "%%timeline", "%%memory", "%%syncbench"])
+def test_a_cell_that_reads_another_clock_is_told_so_once(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch, head: str
+) -> None:
+    monkeypatch.setattr(other_clocks, "_told", [])
+    notebook.run("import time")
+    said = "he device's clock is virtual; time.time() reads this machine's: use perfmagic.Benchmark"
+    first, second = (told(notebook.run(f"{head}\nt0 = time.time()\ny = x @ x\nt0")) for _ in range(2))
+    assert first.count(said) == 1
+    assert said not in second
+
+
+def test_on_the_real_clock_nothing_is_told(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(other_clocks, "_told", [])
+    sim.load(clock="real")
+    assert "clock" not in told(notebook.run("import time\nt0 = time.time()"))
+    assert other_clocks._told == []
+
+
+@pytest.mark.parametrize(
+    ("source", "call"),
+    [
+        ("t.perf_counter()", "t.perf_counter()"),
+        ("from time import monotonic_ns as now\nprint(now())", "now()"),
+        ("def f():\n    import time\n    return time.time_ns()", "time.time_ns()"),
+        ("from datetime import datetime\ndatetime.now()", "datetime.now()"),
+        ("import datetime\ndatetime.datetime.now()", "datetime.datetime.now()"),
+        ("import timeit\ntimeit.timeit(f, number=3)", "timeit.timeit()"),
+        ("y = 1\n%timeit y + 1", "%timeit"),
+        ("%%timeline\n!ls\nt.time()", "t.time()"),
+        ("t.sleep(1)\ntime.time\nclock.time()", ""),  # no clock is read; no module of that name
+        ("%%timeline\nx = (", ""),
+    ],
+)
+def test_which_calls_read_another_clock(source: str, call: str) -> None:
+    import time
+
+    assert other_clocks.other_clock(source, {"t": time, "clock": object()}) == call

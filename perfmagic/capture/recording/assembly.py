@@ -177,7 +177,7 @@ class _Parts:
         self.races: tuple[Race, ...] = ()
         self.pace = ""
         self.tables: dict[str, dict[str, Any]] = {}
-        # of Kineto, which comes first; of the simulated device only collectives
+        # of Kineto, which comes first; of the simulated device collectives, and without Kineto inputs
         self.details: dict[str, Any] = {}
 
     def add_trace(self, trace: Trace) -> None:
@@ -203,6 +203,8 @@ class _Parts:
             tables["ops"]["collective"] = np.where(numbers == NONE, NONE, numbers + len(before))
             self.details["collectives"] = (*before, *(Collective(*each) for each in records.collectives))
         _add_forward(tables["ops"], records)
+        if host_ops:
+            self._number_inputs(tables["host_ops"], records)
         self._add(tables, tuple(records.names), -self.base_ns, first_device)
         used = sorted({int(d) for d in np.unique(tables["ops"].get("device", np.zeros(0)))}) or [0]
         pace = said_of(records.pace, paced(records.paced))
@@ -210,6 +212,15 @@ class _Parts:
         self.devices += [DeviceInfo(first_device + d, "sim", sim_name(d, used), pace) for d in used]
         self.dropped += records.dropped
         self.races = tuple(Race(*race) for race in records.races[:MOST_RACES])
+
+    def _number_inputs(self, host_ops: dict[str, Any], records: SimRecords) -> None:
+        """Inputs of operators as three columns, each a row of its texts; Kineto has none beside them."""
+        for column in ("shape", "dtype", "value") if records.inputs else ():
+            texts: dict[str, int] = {}
+            of = [getattr(inputs, f"{column}s") for inputs in records.inputs]
+            rows = [texts.setdefault(text, len(texts)) if text else NONE for text in of]
+            host_ops[column] = np.array([*rows, NONE], np.int64)[records.input_rows]  # NONE is -1, the last
+            self.details[f"input_{column}s"] = tuple(texts)
 
     def device_indices(self) -> set[int]:
         """The devices that executed something."""

@@ -45,7 +45,7 @@ class Recorder:
     cell: the text, for line numbers.  origin: "cell" or "block".  device: which devices to record; "auto" takes those
     in use or possible here.  memory: also what is allocated on the devices, block by block where that is known.
     names: the notebook's variables: at the end they are asked who holds which block.
-    shapes: also shapes and types of operators' inputs; the simulated device alone has none.
+    shapes: also shapes and types of operators' inputs; a virtual clock always has them.
     lines: whether lines in functions are followed; None for where that costs next to nothing (Python 3.12 and later).
     needs: also which memory every operator reads and writes: seen(), after stop().
     packages: installed ones whose functions count as the user's.  label: what a file is called in front of people.
@@ -242,7 +242,7 @@ class Recorder:
     def _open_sim_log(self, torch: Any) -> None:
         from perfmagic.sim import SimRecording
 
-        recording = SimRecording(memory=self.memory)
+        recording = SimRecording(memory=self.memory, inputs=self.shapes and self._session is None)
         self._owner.acquire(recording)
         self._sim = recording
 

@@ -16,7 +16,7 @@ from perfmagic.capture.ranks.pings import Exchange
 from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.magics.running.options import Parser
-from perfmagic.magics.running.recording import code_label
+from perfmagic.magics.running.recording import code_label, with_clock_note
 from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.model import Cell
 
@@ -54,7 +54,7 @@ class RankRun:
     """One recorded cell of a rank."""
 
     def __init__(self, magic: RankMagic, shell: Any, cell: Cell) -> None:
-        self._magic = magic
+        self._magic, self._shell = magic, shell
         self.option_error: OptionError | None = None
         how = {"label": partial(code_label, shell), **magic.record}
         self._recorder = Recorder(cell=cell, ready=self._wait_for_others, clock_ns=magic.clock_ns, **how)
@@ -67,7 +67,7 @@ class RankRun:
     def finish(self, error: BaseException | None) -> None:
         if self._recorder.forked():
             return
-        trace = self._recorder.stop(describe(error))
+        trace = with_clock_note(self._recorder.stop(describe(error)), self._shell)
         self._magic.late_error = self._recorder.late_error
         service = self._magic.service
         if service is not None and service.job is not None:

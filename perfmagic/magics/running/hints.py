@@ -1,4 +1,4 @@
-"""Hints after a cell: a replacement for CUDA where there is none, and coroutines that nobody awaited."""
+"""Hints after a cell: a replacement for CUDA where there is none, coroutines that nobody awaited, clocks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from perfmagic.capture.cell import below_head
 from perfmagic.capture.devices.backends import active_backends, cuda_available, torch_if_imported
+from perfmagic.capture.other_clocks import note_once
 
 _CELLS = ("%%bench", "%%syncbench", "%%timeline", "%%memory", "%%graph")
 _MEASURED = ("%%timeline", "%%syncbench")  # they ask what a device does
@@ -43,6 +44,8 @@ class Hints:
             return
         for hint in _unawaited_hints(result.info.raw_cell, self._shell.user_ns):
             print(f"perfmagic: {hint}")  # each time: the measurement lacks the coroutine's work
+        if told := note_once(result.info.raw_cell, self._shell.user_ns):
+            print(f"perfmagic: {told}")
         for hint in self._device_hints(result.info.raw_cell):
             if hint not in self._printed:
                 self._printed.add(hint)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 from perfmagic.api.show import show
 from perfmagic.api.timelines import describe
 from perfmagic.base.errors import OptionError
+from perfmagic.capture.other_clocks import note_once
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.capture.watch.sources import shown_path
-from perfmagic.trace.model import Cell
+from perfmagic.trace.columns import Remark
+from perfmagic.trace.model import Cell, Trace
 
 
 def code_label(shell: Any, filename: str) -> str:
@@ -25,6 +28,15 @@ def code_label(shell: Any, filename: str) -> str:
         if shell.compile.get_code_name(source, source, number) == filename:
             return f"In[{number}]"
     return shown_path(filename)
+
+
+def with_clock_note(trace: Trace, shell: Any) -> Trace:
+    """A cell's trace with a note, once a session, that the cell read another clock than the device's virtual one."""
+    told = note_once(trace.cell.source, shell.user_ns) if trace.cell is not None else None
+    if told is None:
+        return trace
+    notes = (Remark("other_clock", told), *trace.meta.notes)  # a short text shows the first one
+    return replace(trace, meta=replace(trace.meta, notes=notes))
 
 
 def bind(shell: Any, name: str | None, result: object) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 import numpy as np
 
+from perfmagic.base.kinds import WITH_VALUES
 from perfmagic.trace.columns import HOST_DEVICE, MOST_BYTES, NONE, CallKind, Float64, HostKind, Int64, OpKind
 from perfmagic.trace.correlate import call_kind
 from perfmagic.trace.kineto.decode import (
@@ -152,9 +153,6 @@ OP_KINDS = {
     "Memset": OpKind.MEMSET,
 }
 HOST_KINDS = {"cpu_op": HostKind.OP, "Operator": HostKind.OP, "user_annotation": HostKind.ANNOTATION}
-# Whose plain inputs are kept: what a convolution computes depends on its stride, and what attention does on whether it
-# is causal. Those of all operators would be many texts: every scalar that changes from call to call is another.
-WITH_VALUES = ("conv", "attention")
 _MEMORY_NAME = "[memory]"
 _ALLOCATED, _RESERVED = "Total Allocated", "Total Reserved"
 _EVENT_SYNC, _CONTEXT_SYNC = "Event Sync", "Context Sync"
