@@ -30,6 +30,7 @@ from perfmagic.base.kinds import CallKind
 from perfmagic.sim import groups
 from perfmagic.sim.log import LOG, SimLog, SimRecords
 from perfmagic.sim.pace import Pace, PaceFunction, PaceLog, as_pace, describe, describe_in_turn, on_virtual_clock
+from perfmagic.sim.values import VALUES, check_values
 
 if TYPE_CHECKING:
     from perfmagic.sim.device import SimDevice
@@ -51,16 +52,20 @@ def load(
     devices: int = 1,
     memory_bytes: int | None = None,
     clock: str | None = None,
+    values: str | None = None,
+    item: float | None = None,
 ) -> None:
     """Load the device "sim" if it is not loaded, and apply what is given.
 
     pace: see set_pace.  devices: the least number of devices.  memory_bytes: of each device; 0 for no limit.
     clock: "real" or "virtual" from now on; what is queued is waited for before. None: as it is.
+    values, item: what is computed on a virtual clock, and what reads of other values give; see perfmagic.sim.values.
 
     Raises TorchMissingError without torch, DeviceError where this torch cannot take the device or the clock cannot
-    change, and what failed on a device before it changes.
+    change or compute no less, and what failed on a device before it changes.
     """
     wanted = as_pace(pace)
+    check_values(values, item, virtual=clock == "virtual" or (clock is None and virtual_clock() is not None))
     with _loading:
         prepare()
         if not loaded():
@@ -71,6 +76,7 @@ def load(
     _loaded_device().make_devices(devices)
     if clock is not None:
         _keep_clock(clock)
+    VALUES.choose(values, item)
     if wanted is not None:
         set_pace(wanted)
     if memory_bytes is not None:
@@ -217,6 +223,8 @@ def _keep_clock(clock: str) -> None:
             synchronize()
             _paces.clear()
         virtual.keep_time(virtual=is_virtual)
+        if not is_virtual:
+            VALUES.choose("real", None)
 
 
 def _check_clock_may_change() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +17,10 @@ from perfmagic.sim.launch import launch_lane, queue_op
 from perfmagic.sim.queues import Body, Job
 from perfmagic.sim.refusals import check_plain
 from perfmagic.sim.streams import Stream, stream, wait_for_job
-from perfmagic.sim.tensor import SimTensor
+from perfmagic.sim.tensor import Ref, SimTensor
+from perfmagic.sim.values import VALUES
+from perfmagic.sim.values.reads import read_one, refuse_copy
+from perfmagic.sim.values.rule import leave_out, may_write
 
 # Pinned host memory, as far as a machine without a driver has it: memory that is marked so.
 
@@ -60,13 +64,14 @@ def to_device(source: torch.Tensor, target: SimTensor, non_blocking: bool) -> Si
     lane = launch_lane(ref.buffer.device_index, [ref])[0]
     if not is_pinned and lane.staged is not None:
         lane.staged.wait()
-    staged = source.detach() if is_pinned else source.detach().clone()
     name = f"Memcpy HtoD ({'Pinned' if is_pinned else 'Pageable'} -> Device)"
+    is_copied = _is_copied(ref)
+    staged = source.detach() if is_pinned or not is_copied else source.detach().clone()
 
     def body() -> None:
         ref.real().copy_(staged)
 
-    job = _queue(target, name, body, _bytes(source), begin_ns, is_pinned, reads=True)
+    job = _queue(target, name, body if is_copied else None, _bytes(source), begin_ns, is_pinned, reads=True)
     if not is_pinned:
         lane.staged = job
     if not non_blocking:
@@ -84,9 +89,13 @@ def to_host(source: SimTensor, target: torch.Tensor, non_blocking: bool) -> torc
     begin_ns = now_ns()
     is_pinned = is_tensor_pinned(target)
     ref, memory = source._ref, target.detach()
+    given = _given(ref)
     name = f"Memcpy DtoH (Device -> {'Pinned' if is_pinned else 'Pageable'})"
 
     def body() -> None:
+        if given is not None:
+            memory.fill_(given)
+            return
         real = ref.real()
         if tuple(real.shape) != ref.spec.size:
             raise DeviceError(f"the op gave a result of shape {tuple(real.shape)} where {ref.spec.size} was expected")
@@ -111,6 +120,8 @@ def to_peer(source: SimTensor, target: SimTensor) -> SimTensor:
     here = Stream.of_lane(lane)
     here.wait_stream(there)
 
+    is_copied = _is_copied(destination, origin)
+
     def body() -> None:
         destination.real().copy_(origin.real())
 
@@ -118,7 +129,7 @@ def to_peer(source: SimTensor, target: SimTensor) -> SimTensor:
         lane,
         "Memcpy PtoP (Device -> Device)",
         OpKind.MEMCPY,
-        body,
+        body if is_copied else None,
         [origin.buffer, destination.buffer],
         [destination.buffer],
         call="simMemcpyPeerAsync",
@@ -132,11 +143,13 @@ def to_peer(source: SimTensor, target: SimTensor) -> SimTensor:
 
 def item(source: SimTensor) -> Any:
     """The one value of a tensor: a copy, and a wait for the stream."""
+    __tracebackhide__ = True
     ref = source._ref
+    given = read_one(ref) if ref.buffer.missing else None
     values: list[Any] = []
 
     def body() -> None:
-        values.append(ref.real().item())
+        values.append(ref.real().item() if given is None else given)
 
     job = _queue(
         source, "Memcpy DtoH (Device -> Pageable)", body, _bytes(source), now_ns(), True, reads=True, writes=False
@@ -145,10 +158,30 @@ def item(source: SimTensor) -> Any:
     return values[0]
 
 
+def _is_copied(target: Ref, source: Ref | None = None) -> bool:
+    """Whether a copy to a device is computed; if not, its target has no value."""
+    is_there = source is None or not source.buffer.missing
+    if not VALUES.active or (is_there and may_write(target)):
+        return True
+    leave_out((target.buffer,))
+    return False
+
+
+def _given(ref: Ref) -> Any:
+    """What a copy to the host holds where there is no value: item= for one element; else it is refused."""
+    __tracebackhide__ = True
+    if not ref.buffer.missing:
+        return None
+    n = math.prod(ref.spec.size)
+    if n > 1:
+        refuse_copy(ref)
+    return read_one(ref) if n else 0
+
+
 def _queue(
     tensor: SimTensor,
     name: str,
-    body: Body,
+    body: Body | None,
     size_bytes: int,
     begin_ns: int,
     free: bool,

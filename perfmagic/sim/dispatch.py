@@ -11,7 +11,7 @@ from perfmagic.base.clock import VIRTUAL, now_ns
 from perfmagic.base.errors import DeviceError
 from perfmagic.base.kinds import UNKNOWN_TIME, OpKind
 from perfmagic.sim import copies
-from perfmagic.sim.device import NAME, check_usable, current_lane
+from perfmagic.sim.device import NAME, check_usable
 from perfmagic.sim.groups.foreign import run_foreign
 from perfmagic.sim.infer import (
     Arguments,
@@ -38,10 +38,11 @@ from perfmagic.sim.refusals import TORCH_ARITHMETIC, check_layout, is_refused, r
 from perfmagic.sim.results import (
     check_apart,
     check_bounds,
+    empty_ref,
     given_back,
     make_body,
-    new_ref,
     on_device,
+    pass_over,
     real_call,
     repeats,
     resize_results,
@@ -50,6 +51,9 @@ from perfmagic.sim.results import (
 )
 from perfmagic.sim.streams import wait_for_job
 from perfmagic.sim.tensor import Buffer, Ref, SimTensor, become
+from perfmagic.sim.values import VALUES
+from perfmagic.sim.values.reads import check_read
+from perfmagic.sim.values.rule import is_computed
 from perfmagic.sim.virtual import spend
 
 # Operators that do something other than launch one kernel.
@@ -243,8 +247,7 @@ def _reshape_in_place(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any
             hint="make a new tensor of that size",
         )
     else:
-        real = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
-        become(tensor, new_ref(buffer.device_index, real))
+        become(tensor, empty_ref(buffer.device_index, spec))
     return tensor
 
 
@@ -286,10 +289,9 @@ def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     taken = Arguments(op, args, kwargs)
     spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
     index = device_index(kwargs, taken)
-    buffer = Buffer(index, spec, current_lane(index).stream_id)  # first, because the device may be out of memory
-    buffer.base = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
-    buffer.unplaced = is_unplaced(index, taken)
-    return SimTensor(Ref(spec, buffer))
+    ref = empty_ref(index, spec)
+    ref.buffer.unplaced = is_unplaced(index, taken)
+    return SimTensor(ref)
 
 
 def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -327,7 +329,11 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         outcome = given_back(op, args, kwargs)
     else:
         outcome = make(specs) if type(specs) is Leaf else map_tree(specs, Leaf, make)
-    body = make_body(op, taken, index, fresh, written)
+    body = None
+    if not VALUES.active or is_computed(op, taken, fresh, written_refs):
+        body = make_body(op, taken, index, fresh, written)
+    else:
+        pass_over(op, taken, index, [*fresh, *written])
     _launch(op, taken, body, lane, in_backward, [*fresh, *written], fresh)
     return outcome
 
@@ -345,6 +351,8 @@ def _run_and_wait(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     __tracebackhide__ = True
     taken = Arguments(op, args, kwargs)
     check_devices(op, taken, args, kwargs)
+    if VALUES.active:
+        check_read(op, taken)
     index = device_index(kwargs, taken)
     written = [ref.buffer for ref in written_by(op, args, kwargs)]
     results: list[Any] = []
@@ -366,7 +374,7 @@ def _run_and_wait(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 def _launch(
     op: Operator,
     taken: Arguments,
-    body: Callable[[], None],
+    body: Callable[[], None] | None,
     lane: Lane,
     in_backward: bool,
     writes: list[Buffer],

@@ -15,7 +15,7 @@ from perfmagic.base.work import Inputs, flop_of, is_counted
 from perfmagic.sim import torch_private
 from perfmagic.sim.device import NAME, device_of, sim_device
 from perfmagic.sim.log import CallInputs
-from perfmagic.sim.operators import Operator, argument, flat, map_tree
+from perfmagic.sim.operators import Operator, argument, flat, map_tree, shapes_by
 from perfmagic.sim.pace import Model, Pace
 from perfmagic.sim.refusals import check_plain
 from perfmagic.sim.tensor import Buffer, FarTensor, Ref, SimTensor, Spec, beside, spec_of, view_of
@@ -60,7 +60,7 @@ def infer(func: Any, args: Any, kwargs: dict[str, Any], key: tuple[Any, ...] | N
         if known is not None:
             return known[0]
     try:
-        result = func(*_on_meta(args), **_on_meta(_named_meta(kwargs)))
+        result = shapes_by(func)(*_on_meta(args), **_on_meta(_named_meta(kwargs)))
     except (NotImplementedError, RuntimeError, IndexError) as error:
         raise UnknownResultError from error
     specs = map_tree(result, torch.Tensor, lambda t: _leaf(t, func))
@@ -87,7 +87,7 @@ def _on_meta(value: Any) -> Any:
 
 
 def _named_meta(kwargs: dict[str, Any]) -> dict[str, Any]:
-    changed = {k: v for k, v in kwargs.items() if k not in ("generator", "pin_memory")}
+    changed = {k: None if k == "generator" else v for k, v in kwargs.items() if k != "pin_memory"}
     if changed.get("device") is not None:
         changed["device"] = torch.device("meta")
     return changed
@@ -279,10 +279,10 @@ def _is_strided(taken: Arguments, results: Sequence[Spec]) -> bool:
     specs = [ref.spec for ref in taken.refs if math.prod(ref.spec.size) > 1] + list(results)
     largest = max((math.prod(spec.size) for spec in specs), default=0)
     whole = [spec for spec in specs if math.prod(spec.size) == largest]
-    return len(whole) < len(specs) or any(spec.stride != whole[0].stride or not _is_dense(spec) for spec in whole)
+    return len(whole) < len(specs) or any(spec.stride != whole[0].stride or not is_dense(spec) for spec in whole)
 
 
-def _is_dense(spec: Spec) -> bool:
+def is_dense(spec: Spec) -> bool:
     """Whether a tensor's elements lie one behind the other, in any order of its dimensions."""
     expected = 1
     for step, n in sorted((step, n) for step, n in zip(spec.stride, spec.size, strict=True) if n > 1):

@@ -91,6 +91,7 @@ class SimRecords:
     blocks: see BlockLog.since; empty where memory was not recorded.
     nodes: of each launch, where autograd is at work.
     paced: name, asked_ns and needed_ns of each op that had a pace.  pace: in words.  pace_json: "" for several.
+    given: what Python read instead of each value that was not there (device(item=…)).
     dropped: rows beyond the limit, counted and not kept.  full_ns: when the first of them began, None for none.
     limit_ops: device ops that are kept.
     inputs: of operators, each once.  input_rows: of each row of host_ops its row there, NONE where none was recorded.
@@ -108,6 +109,7 @@ class SimRecords:
     blocks: Columns
     nodes: list[ForwardNode]
     paced: list[tuple[str, int, int]]
+    given: list[float]
     dropped: int
     full_ns: int | None
     limit_ops: int
@@ -130,6 +132,7 @@ class _Mark:
     collectives: int
     nodes: int
     paced: int
+    given: int
     blocks: int = 0
 
 
@@ -164,6 +167,7 @@ class SimLog:
         self._given_up: set[int] = set()
         self._nodes: list[ForwardNode] = []
         self._paced: list[tuple[str, int, int]] = []
+        self._given: list[float] = []
         self._marks: list[_Mark] = []
         self._set_ends(0, 0, 0)
 
@@ -241,6 +245,7 @@ class SimLog:
             blocks,
             self._nodes[at.nodes :],
             self._paced[at.paced :],
+            self._given[at.given :],
             dropped=len(dropped),
             full_ns=min(dropped, default=None),
             limit_ops=self.limit,
@@ -273,6 +278,10 @@ class SimLog:
         """An op with a pace: the least time asked for, and the time that this host needed."""
         if len(self._paced) < self._ops_end:
             self._paced.append((name, asked_ns, needed_ns))
+
+    def add_given(self, number: float) -> None:
+        """A read of one value that was not there: what it gave."""
+        self._given.append(number)
 
     def add_collective(self, correlation: int, what: SimCollective, sequence: int) -> None:
         """A launch that is an operation between ranks.  sequence: its number among those of its group."""
@@ -358,6 +367,7 @@ class SimLog:
             self._collectives,
             self._nodes,
             self._paced,
+            self._given,
         )
 
     def _set_ends(self, ops: int, calls: int, host_ops: int) -> None:

@@ -150,6 +150,13 @@ def substitute_for(func: Any) -> Callable[..., Any]:
     return _substitutes.get(func) or torch_private.direct(func)
 
 
+def shapes_by(func: Any) -> Callable[..., Any]:
+    """What tells on meta tensors which shapes an operator returns: itself, unless torch has no meta kernel of it."""
+    return substitute_for(func) if func in _WITHOUT_META else func
+
+
+_WITHOUT_META = {aten._thnn_fused_gru_cell.default, aten._thnn_fused_gru_cell_backward.default}
+
 # CUDA, too, takes indices that are on the host
 _HOST_INDICES = {aten.index.Tensor, aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default}
 # torch brings the factor to each device itself, where it thinks that a tensor is: clip_grad_norm_ on two devices

@@ -65,6 +65,14 @@ def refuse_scripted(place: Any) -> None:
         )
 
 
+def refuse_overlap() -> NoReturn:
+    """Raise RuntimeError, as torch does, for a write to a tensor of which several elements are one in memory."""
+    raise RuntimeError(
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+        "Please clone() the tensor before performing the operation."
+    )
+
+
 def check_plain(t: torch.Tensor, name: str) -> None:
     """Raise DeviceError for a result or an argument that is sparse, quantized, nested or opaque."""
     if t.is_nested or name.startswith(_NESTED):

@@ -13,8 +13,9 @@ from perfmagic.sim.device import current_lane
 from perfmagic.sim.infer import Arguments, Leaf
 from perfmagic.sim.operators import Operator, argument, flat, map_tree
 from perfmagic.sim.queues import Lane, NotComputedError
-from perfmagic.sim.refusals import check_plain
-from perfmagic.sim.tensor import Buffer, Ref, SimTensor, become, spec_of
+from perfmagic.sim.refusals import check_plain, refuse_overlap
+from perfmagic.sim.tensor import Buffer, Ref, SimTensor, Spec, become, spec_of
+from perfmagic.sim.values import VALUES, rule
 
 _NESTED = {list, tuple}
 
@@ -87,6 +88,13 @@ def make_body(
     return body
 
 
+def pass_over(op: Operator, taken: Arguments, index: int, buffers: list[Buffer]) -> None:
+    """For an op that is not computed: what it writes has no value. Random ops after it get the seeds they would get."""
+    if op.seeded:
+        _seeding(op, taken.args, taken.kwargs, index)
+    rule.leave_out(buffers)
+
+
 def _fill(fresh: list[Buffer], result: Any) -> None:
     if type(result) is torch.Tensor:  # nearly always
         fresh[0].fill(result)
@@ -124,12 +132,8 @@ def written_by(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> l
 
 def check_apart(target: SimTensor) -> None:
     """Raise RuntimeError, as torch does, for a copy into a tensor of which several elements are one in memory."""
-    if not repeats(target._ref):
-        return
-    raise RuntimeError(
-        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-        "Please clone() the tensor before performing the operation."
-    )
+    if repeats(target._ref):
+        refuse_overlap()
 
 
 def repeats(ref: Ref) -> bool:
@@ -168,8 +172,7 @@ def resize_results(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], 
                 hint="give it a tensor of that shape, or one without elements",
             )
         else:
-            real = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
-            become(t, new_ref(held.device_index, real))
+            become(t, empty_ref(held.device_index, spec))
     return bool(small)
 
 
@@ -193,6 +196,16 @@ def new_ref(index: int, real: torch.Tensor) -> Ref:
     """A new buffer that holds a real tensor."""
     spec = spec_of(real)
     return Ref(spec, Buffer(index, spec, current_lane(index).stream_id, real))
+
+
+def empty_ref(index: int, spec: Spec) -> Ref:
+    """A new buffer whose memory is still to be written."""
+    buffer = Buffer(index, spec, current_lane(index).stream_id)  # first, because the device may be out of memory
+    if not VALUES.active or rule.is_kept(buffer):
+        buffer.base = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
+    else:
+        rule.leave_out((buffer,))
+    return Ref(spec, buffer)
 
 
 def on_device(real: torch.Tensor, lane: Lane, name: str) -> SimTensor:

@@ -51,6 +51,10 @@ class SimStorage:
         return f"<storage of {self._size_bytes} bytes on {self.device} (simulated device)>"
 
 
+class NoValueError(DeviceError):
+    """A value was asked for of a tensor that has none: it was not computed (perfmagic.sim.values)."""
+
+
 class Spec(NamedTuple):
     """Shape, layout and type of a tensor; storage_bytes: of the whole memory it is a part of."""
 
@@ -82,13 +86,15 @@ class Buffer:
 
     base: the real tensor, once there.  writer: the last job that writes it.  readers: the last one of each stream that
     has read it since.  error: why it will never be there.
+    missing: it has no value, as nothing was computed (perfmagic.sim.values); it never had, or lost its base.
     odd: a result whose real shape differs from the inferred one (the CPU's own kernels take it as it is).
     unplaced: made by a gradient formula of torch, whose idea of the device is always sim:0: the first op that uses it
     together with tensors of another device settles where it is.
     """
 
     __slots__ = (
-        "__weakref__", "_held", "base", "device_index", "error", "odd", "readers", "spec", "unplaced", "writer",
+        "__weakref__", "_held", "base", "device_index", "error", "missing", "odd", "readers", "spec", "unplaced",
+        "writer",
     )  # fmt: skip
 
     def __init__(self, device_index: int, spec: Spec, stream: int, base: torch.Tensor | None = None) -> None:
@@ -100,8 +106,7 @@ class Buffer:
         self.writer: Job | None = None
         self.readers: dict[Lane, Job] = {}
         self.error: BaseException | None = None
-        self.odd = False
-        self.unplaced = False
+        self.missing = self.odd = self.unplaced = False
 
     def held(self) -> Held | None:
         """What tensors keep so that the memory counts as allocated. The buffer keeps it until the first call."""
@@ -283,13 +288,21 @@ class SimTensor(torch.Tensor):
         return self.detach().cpu().tolist()
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
-        text = repr(self.detach().cpu()).removesuffix(")")
+        if self._ref.buffer.missing:
+            text = f"tensor(no value, shape={tuple(self.shape)}, dtype={self.dtype}"
+        else:
+            text = repr(self.detach().cpu()).removesuffix(")")
         if self.grad_fn is not None:
             return f"{text}, device='{self.device}', grad_fn=<{type(self.grad_fn).__name__}>)"
         return f"{text}, device='{self.device}'{', requires_grad=True' if self.requires_grad else ''})"
 
     def __format__(self, format_spec: str) -> str:
-        return format(self.item(), format_spec) if self.dim() == 0 and format_spec else repr(self)
+        if self.dim() or not format_spec:
+            return repr(self)
+        try:
+            return format(self.item(), format_spec)
+        except NoValueError:
+            return "no value"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SimTensor:
         if id(self) in memo:

@@ -65,6 +65,20 @@ def clock_remarks(worked: Sequence[DeviceInfo]) -> list[Remark]:
     return [Remark("virtual_clock", describe_virtual_clock())] if virtual else []
 
 
+def given_remarks(given: Sequence[float]) -> list[Remark]:
+    """What Python was told of values that were not there.  given: the number of each read."""
+    if not given:
+        return []
+    numbers = ", ".join(f"{number:g}" for number in dict.fromkeys(given))
+    said = counted(
+        len(given),
+        "item={numbers} answered {n} read of a value that was not computed",
+        "item={numbers} answered {n} reads of values that were not computed",
+        numbers=numbers,
+    )
+    return [Remark("given_values", said, {"n_reads": len(given)})]
+
+
 def describe_virtual_clock() -> str:
     """The sentence about a virtual clock."""
     return phrase(

@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 
 from perfmagic import sim  # noqa: E402 - after the skip
 from perfmagic.base.errors import DeviceError  # noqa: E402
+from perfmagic.sim.values import VALUES  # noqa: E402
 from tests.sim_gate import gates  # noqa: E402
 
 
@@ -23,6 +24,7 @@ def hold() -> Iterator[Callable[[], Callable[[], None]]]:
 def _device() -> Iterator[None]:
     sim.load()
     sim.set_pace(None)
+    VALUES.active = False  # what other tests left without values is gone
     torch.set_num_threads(1)
     yield
     sim.set_pace(None)

@@ -287,7 +287,13 @@ def choose_device(kind: str, index: int) -> Any:
 
 
 def device(
-    kind: str | DeviceModel = "auto", *, pace: Any = None, memory: str | int | None = None, clock: str | None = None
+    kind: str | DeviceModel = "auto",
+    *,
+    pace: Any = None,
+    memory: str | int | None = None,
+    clock: str | None = None,
+    values: str | None = None,
+    item: float | None = None,
 ) -> Any:
     """The device to run on: torch.device("cuda") where there is one, else the simulated device.
 
@@ -302,8 +308,13 @@ def device(
     clock: "virtual" for a simulated device whose times are computed by the pace, also where a CUDA device is there;
     "auto" for one only where there is none; "real" for measured times. The process keeps it until it is given again; a
     rank's is that of its session. See docs/simulated-device.md.
+    values: what a virtual clock computes: "real", all, as at first; "small", what takes a CPU little time, as for a GPU
+    by its name; "none", shapes only, without host memory for tensors of the device. What needs a value that is not
+    there is refused.
+    item: the number that each read of one such value (t.item(), if t) gives instead; until values is given again.
     Raises TorchMissingError without torch, DeviceError for "cuda" where there is none, for pace or memory in a rank on
-    the CPU, and for a clock in a rank or while something is recorded; OptionError for another word.
+    the CPU, for a clock in a rank or while something is recorded, and for values or item on the real clock;
+    OptionError for another word.
 
     >>> device = perfmagic.device("sim", pace="matmul=1ms")
     >>> x = torch.ones(8, 8, device=device)
@@ -316,24 +327,34 @@ def device(
     if model is not None and _is_here(torch, model):
         return torch.device("cuda")
     if model is not None:
-        pace, clock = model, _virtual(clock)
+        pace, clock, values = model, _virtual(clock), values or "small"
     kind = _kind_meant("sim" if model is not None else str(kind), clock)
+    given = {"clock": clock, "values": values, "item": item}
     if _of_this_rank and kind in ("auto", _of_this_rank[0].type):
-        return _device_of_this_rank(pace=pace, memory_bytes=memory_bytes, clock=None if clock == "auto" else clock)
+        given["clock"] = None if clock == "auto" else clock
+        return _device_of_this_rank(pace=pace, memory_bytes=memory_bytes, **given)
     has_cuda = torch.cuda.is_available()
     if kind == "cuda" and not has_cuda:
         message = f"cuda was asked for, but torch {torch.__version__} sees no CUDA device here"
         raise DeviceError(message, hint='perfmagic.device("sim") gives a simulated device that behaves like one')
     is_simulated = kind != "cpu" and (kind == "sim" or not has_cuda)
     if clock == "auto":
-        clock = "virtual" if is_simulated else "real"
+        given["clock"] = "virtual" if is_simulated else "real"
     if not is_simulated:
-        if clock is not None and sim_loaded():
-            importlib.import_module("perfmagic.sim").load(clock=clock)
-        return torch.device("cpu" if kind == "cpu" else "cuda")
-    importlib.import_module("perfmagic.sim").load(pace, memory_bytes=memory_bytes, clock=clock)
+        return _real_device(torch.device("cpu" if kind == "cpu" else "cuda"), **given)
+    importlib.import_module("perfmagic.sim").load(pace, memory_bytes=memory_bytes, **given)
     importlib.import_module("perfmagic.sim").groups.register()
     return torch.device("sim", 0)
+
+
+def _real_device(device: Any, *, clock: str | None, values: str | None, item: float | None) -> Any:
+    """The CPU or a CUDA device, with the clock of the process as asked for. Raises DeviceError for values and item."""
+    if values is not None or item is not None:
+        message = "values= and item= are of a simulated device on a virtual clock"
+        raise DeviceError(message, hint='perfmagic.device(clock="virtual", values="none")')
+    if clock is not None and sim_loaded():
+        importlib.import_module("perfmagic.sim").load(clock=clock)
+    return device
 
 
 _KINDS = ("auto", "cuda", "sim", "cpu")
@@ -404,10 +425,12 @@ def devices(
     pace: Any = None,
     memory: str | int | None = None,
     clock: str | None = None,
+    values: str | None = None,
+    item: float | None = None,
 ) -> tuple[Any, ...]:
     """n devices to run on: CUDA devices where there are n, else simulated ones.
 
-    kind, pace, memory, clock: as in device(), memory of each device.
+    kind, pace, memory, clock, values, item: as in device(), memory of each device.
     Raises what device() raises, DeviceError for more CUDA devices than there are.
     """
     torch = require_torch("perfmagic.devices()")
@@ -419,7 +442,7 @@ def devices(
         raise DeviceError(message, hint=f"perfmagic.devices({n}) gives simulated devices where there are not enough")
     if kind == "auto" and torch.cuda.device_count() < n:
         kind = "sim"
-    first = device(kind, pace=pace, memory=memory, clock=clock)
+    first = device(kind, pace=pace, memory=memory, clock=clock, values=values, item=item)
     if first.type == "sim":
         importlib.import_module("perfmagic.sim").load(devices=n)
     return tuple(torch.device(first.type, i) for i in range(n)) if first.type != "cpu" else (first,) * n

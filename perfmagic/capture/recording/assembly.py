@@ -18,7 +18,7 @@ from perfmagic.capture.recording.host import cores, host_clock
 from perfmagic.capture.watch.watch import LineWatch
 from perfmagic.trace.columns import HOST_DEVICE, NONE, BlockRole, Blocks, HostKind, Remark
 from perfmagic.trace.correlate import forward_rows
-from perfmagic.trace.host_limits import clock_remarks, pace_remarks, paced, said_of, shared_cores
+from perfmagic.trace.host_limits import clock_remarks, given_remarks, pace_remarks, paced, said_of, shared_cores
 from perfmagic.trace.model import Cell, Collective, DeviceInfo, Race, Trace, TraceMeta, make_trace
 from perfmagic.trace.paths import Paths
 from perfmagic.trace.window import window
@@ -136,6 +136,7 @@ def _notes(recorded: Recorded, parts: _Parts) -> list[Remark]:
         notes.append(Remark("inner_lines_dropped", message))
     notes += _no_ops_note(parts, recorded.sim)
     notes += pace_remarks(() if recorded.sim is None else paced(recorded.sim.paced))
+    notes += given_remarks(() if recorded.sim is None else recorded.sim.given)
     worked = [info for info in parts.devices if info.index in parts.device_indices()]
     notes += clock_remarks(parts.devices) + shared_cores(worked)
     if recorded.memory and not any(len(parts.tables.get(key, {}).get("device", ())) for key in ("counters", "blocks")):

@@ -1,0 +1,80 @@
+"""What is computed on the CPU, and what is left out: decided by shapes alone, so that every run decides alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from perfmagic.base.clock import VIRTUAL
+from perfmagic.base.work import flop_of, is_counted
+from perfmagic.sim.infer import Arguments, inputs_of, is_dense
+from perfmagic.sim.operators import Operator
+from perfmagic.sim.tensor import Buffer, Ref, Spec, view_of
+from perfmagic.sim.values import NONE, SMALL, VALUES
+
+# values="small" computes what is within both. On one core of a server's CPU (AVX-512, 2026) that takes at most 25 ms
+# for products and attention, 5 ms for elementwise ops, 40 ms for random numbers, 60 ms for a decomposition and 120 ms
+# for dropout. Twice as much memory would keep the weights of a 7B model (4096 × 4096 in half precision), 4 GB of them.
+MOST_FLOP = 2.2e9  # a product of 1024 × 1024 takes 2.15e9
+LARGEST_BYTES = 16 * 2**20
+
+# these write their first argument without reading it
+_ONLY_WRITE = {"zero", "fill", "copy", "uniform", "normal", "random", "bernoulli", "exponential", "eye"}
+
+
+def is_computed(op: Operator, taken: Arguments, fresh: Iterable[Buffer], written: Sequence[Ref]) -> bool:
+    """Whether an op is computed: all that it reads has values, and it is small enough where only small ones are."""
+    if VALUES.kept == NONE:
+        return False
+    reads = list(taken.refs)
+    if op.fills_out or op.kernel in _ONLY_WRITE:
+        for ref in written:
+            reads.remove(ref)
+    if any(ref.buffer.missing for ref in reads):
+        return False
+    if not all(map(is_kept, fresh)) or (VALUES.kept == SMALL and _flop(op, taken) > MOST_FLOP):
+        return False
+    return all(may_write(ref) for ref in written)
+
+
+def _flop(op: Operator, taken: Arguments) -> float:
+    """Operations of an op where they are counted, 0 where its bytes say enough; of a decomposition about 10 n³."""
+    if op.name.startswith(("aten::linalg_", "aten::_linalg_")):
+        return 10 * math.pow(max((math.prod(ref.spec.size) for ref in taken.refs), default=0), 1.5)
+    return (flop_of(op.name, inputs_of(op, taken.args, taken.kwargs).read) if is_counted(op.name) else None) or 0
+
+
+def may_write(ref: Ref) -> bool:
+    """Whether what is written to a tensor gives it values; where it had none, only if all its memory is written."""
+    buffer = ref.buffer
+    if not is_kept(buffer):
+        return False
+    if buffer.missing:
+        if not _is_whole(ref.spec):
+            return False
+        if buffer.base is None:
+            storage = torch.UntypedStorage(buffer.spec.storage_bytes)  # type: ignore[no-untyped-call]
+            buffer.base = view_of(storage, buffer.spec)
+        buffer.missing = False
+    return True
+
+
+def leave_out(buffers: Iterable[Buffer]) -> None:
+    """Mark what an op writes as without values. On the real clock earlier ops may still read what was there."""
+    VALUES.active = True
+    for buffer in buffers:
+        buffer.missing, buffer.odd = True, False
+        if VIRTUAL:
+            buffer.base = None
+
+
+def is_kept(buffer: Buffer) -> bool:
+    """Whether values of that size are kept at all."""
+    return VALUES.kept != NONE and (VALUES.kept != SMALL or buffer.spec.storage_bytes <= LARGEST_BYTES)
+
+
+def _is_whole(spec: Spec) -> bool:
+    """Whether a tensor covers its memory, each element in a place of its own."""
+    return is_dense(spec) and math.prod(spec.size) * spec.dtype.itemsize == spec.storage_bytes
