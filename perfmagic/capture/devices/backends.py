@@ -329,7 +329,7 @@ def device(
     if model is not None:
         pace, clock, values = model, _virtual(clock), values or "small"
     kind = _kind_meant("sim" if model is not None else str(kind), clock)
-    given = {"clock": clock, "values": values, "item": item}
+    given: dict[str, Any] = {"clock": clock, "values": values, "item": item}
     if _of_this_rank and kind in ("auto", _of_this_rank[0].type):
         given["clock"] = None if clock == "auto" else clock
         return _device_of_this_rank(pace=pace, memory_bytes=memory_bytes, **given)
