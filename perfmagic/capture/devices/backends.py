@@ -372,8 +372,10 @@ def _model_named(kind: str | DeviceModel, pace: Any) -> DeviceModel | None:
     return kind if isinstance(kind, DeviceModel) else DeviceModel(str(kind))
 
 
-def _is_here(torch: Any, model: DeviceModel) -> bool:
-    """Whether this machine has that very GPU."""
+def _is_here(torch: Any, model: DeviceModel, n: int = 1) -> bool:
+    """Whether this machine has that very GPU, n times."""
+    if torch.cuda.device_count() < n:
+        return False
     name = torch.cuda.get_device_name(0) if torch.cuda.is_available() else ""
     return bool(name) and gpu_of(DeviceInfo(0, "cuda", name)) == model.gpu
 
@@ -442,6 +444,9 @@ def devices(
         raise DeviceError(message, hint=f"perfmagic.devices({n}) gives simulated devices where there are not enough")
     if kind == "auto" and torch.cuda.device_count() < n:
         kind = "sim"
+    model = _model_named(kind, pace)
+    if model is not None and not _is_here(torch, model, n):
+        kind, pace, clock, values = "sim", model, _virtual(clock), values or "small"
     first = device(kind, pace=pace, memory=memory, clock=clock, values=values, item=item)
     if first.type == "sim":
         importlib.import_module("perfmagic.sim").load(devices=n)
