@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 DEVICES = ("auto", "cuda", "sim", "cpu")
+CLOCKS = ("real", "virtual")
 RUNS, WARMUP = 3, 1  # of a sweep over ranks: the first run of a cell connects ranks and loads kernels
 _NUMBERS = (int, float)
 _LEFT_OUT = re.compile(r"\b(?:collections\.abc|typing|perfmagic[.\w]*)\.(?=\w)")  # in front of a type's name
@@ -249,6 +250,16 @@ class RankDeviceOptions(TypedDict, total=False):
             unset="what fits the device",
             metavar="NAME",
             more="; models that hold torch's own groups must be recreated after a failure",
+        ),
+    ]
+    clock: Annotated[
+        str,
+        Option(
+            "`virtual`: simulated devices, whose times are computed; `real`: times are measured",
+            "",
+            unset="as running ranks, else as the notebook",
+            choices=("", *CLOCKS),
+            metavar="real|virtual",
         ),
     ]
 

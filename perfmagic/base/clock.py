@@ -63,6 +63,12 @@ def virtual_clock() -> HostClock | None:
     return VIRTUAL[0] if VIRTUAL else None
 
 
+def begin_together(ns: int) -> None:
+    """Let virtual time pass until an instant that all ranks of a job agree on."""
+    if VIRTUAL:
+        VIRTUAL[0].wait_until(ns)
+
+
 def keep_virtual_time(wanted: bool) -> None:
     """Keep virtual or real time from now on. Virtual time goes on where it stopped."""
     VIRTUAL[:] = [HOST] if wanted else []
@@ -82,10 +88,10 @@ class _Turns(threading.local):
     """The number of the thread that asks, in the order of their first questions."""
 
     def __init__(self) -> None:
-        self.number = next(_turns)
+        self.number = next_turn()
 
 
-_turns = itertools.count(1)
+next_turn = itertools.count(1).__next__
 _of_thread = _Turns()
 
 

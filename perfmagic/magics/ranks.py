@@ -58,7 +58,7 @@ def parser() -> Parser:
     ranks_parser.add(_N, dest="n")
     for option in _CELL_OPTIONS:
         ranks_parser.add(option)
-    ranks_parser.add_keywords(RanksOptions, "device", "backend", "cluster")
+    ranks_parser.add_keywords(RanksOptions, "device", "backend", "clock", "cluster")
     ranks_parser.add_keywords(CellOptions, "memory", "shapes", "lines")
     ranks_parser.add(_SWEEP, type=parse_sweep)
     ranks_parser.add_keywords(RanksSweepOptions, "strong", "runs", "warmup")
@@ -203,7 +203,7 @@ def run(shell: Any, line: str, source: str) -> None:
         raise OptionError(message, hint="omit --on, and test the rank in the code")
     request = Request.for_options(
         parse_count(options.n, shell.user_ns),
-        {"device": options.device, "backend": options.backend, "cluster": options.cluster},
+        {name: getattr(options, name) for name in ("device", "backend", "clock", "cluster")},  # type: ignore[arg-type]
     )
     check_ranks_exist(on, request.world)
     if request.ends is not None:
@@ -264,6 +264,7 @@ def _run_sweep(shell: Any, options: argparse.Namespace, setup: str, source: str)
         scaling="strong" if options.strong else "weak",
         device=options.device,
         backend=options.backend,
+        clock=options.clock,
         runs=RUNS if options.runs is None else options.runs,
         warmup=WARMUP if options.warmup is None else options.warmup,
         record={"memory": options.memory, "shapes": options.shapes},

@@ -169,6 +169,31 @@ def pcie_generation(name: str) -> int | None:
     return next((number for pattern, number in _GENERATION if pattern.search(name)), None)
 
 
+# The links to other GPUs of a server: all NVLinks of one together, or AMD's, each way (data sheets).
+_LINKS = (
+    (re.compile("P100 SXM2"), 80e9),
+    (re.compile("V100 (?:SXM2|DGX)"), 150e9),
+    (re.compile("A100 SXM4"), 300e9),
+    (re.compile("H[12]00 SXM|GH200"), 450e9),
+    (re.compile("B200"), 900e9),
+    (re.compile(r"MI3\d\dX"), 448e9),
+)
+_LINK_FRAC = 0.8  # "with the protocol overhead NCCL can get 370 of 450 GB/s" (NVIDIA/nccl-tests issue 212)
+_LINK_S, _BUS_S = 3.4e-6, 5.7e-6  # a step of a ring (NCCL, src/graph/tuning.cc)
+
+
+def link_of(name: str) -> tuple[float, float] | None:
+    """What passes between two GPUs of that name in a server, bytes/s each way, and the latency in seconds.
+
+    Their bus where they have no links; None where that is not known.
+    """
+    rate = next((rate for pattern, rate in _LINKS if pattern.match(name)), None)
+    if rate is not None:
+        return rate * _LINK_FRAC, _LINK_S
+    bus = pcie_bytes_per_s(name)
+    return None if bus is None else (bus, _BUS_S)
+
+
 _V100 = (
     "NVIDIA V100 data sheet, 2020: "
     "images.nvidia.com/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf"

@@ -10,7 +10,7 @@ from functools import cached_property
 from perfmagic.base.kinds import PREDICTED_FOR, KernelTime, OpKind
 from perfmagic.base.work import DTYPE_BYTES, Inputs
 from perfmagic.predict.calls import Call, call_of
-from perfmagic.predict.gpus import Gpu, gpu_named, pcie_bytes_per_s
+from perfmagic.predict.gpus import PCIE_BYTES_PER_S, Gpu, gpu_named, link_of, pcie_bytes_per_s
 from perfmagic.predict.kernels import can_compute, has_tf32, spread_of, times_ns
 
 # What the host needs, in ns: an assumption for a fast host without a profiler. No public record is without one.
@@ -94,6 +94,11 @@ class DeviceModel:
             return (COPY_NS + size_bytes / (rate * (PAGEABLE_FRAC if "Pageable" in name else 1)) * 1e9) / 1e9
         moved = Call("elementwise", size_bytes=max(0, size_bytes) * (2 if kind == OpKind.MEMCPY else 1))
         return float(times_ns([moved], self.gpu)[0]) / 1e9
+
+    def link_s(self, _name: str, link_bytes: float, steps: int = 1) -> float:
+        """Seconds of an operation between such GPUs in one server, by its bytes on a link. Not checked on GPUs."""
+        rate, latency_s = link_of(self.name) or (PCIE_BYTES_PER_S[4], 0.0)
+        return steps * latency_s + link_bytes / rate
 
     def kernel(
         self, name: str, inputs: Inputs, outputs: Inputs, moved_bytes: int, *, tf32: bool, strided: bool

@@ -29,7 +29,7 @@ from perfmagic.base.errors import DeviceError, TorchMissingError
 from perfmagic.base.kinds import CallKind
 from perfmagic.sim import groups
 from perfmagic.sim.log import LOG, SimLog, SimRecords
-from perfmagic.sim.pace import Pace, PaceFunction, PaceLog, as_pace, describe, describe_in_turn, on_virtual_clock
+from perfmagic.sim.pace import Model, Pace, PaceFunction, PaceLog, as_pace, describe, describe_in_turn, on_virtual_clock
 from perfmagic.sim.values import VALUES, check_values
 
 if TYPE_CHECKING:
@@ -213,29 +213,22 @@ def rebuild(t: Any, requires_grad: bool, extra: dict[str, Any], index: int) -> A
 
 
 def _keep_clock(clock: str) -> None:
-    """Keep "real" or "virtual" time from now on, when all that is queued is done."""
+    """Keep "real" or "virtual" time from now on, when all that is queued is done. Raises DeviceError in a recording."""
     from perfmagic.sim import virtual
 
     is_virtual = clock == "virtual"
     with HOST.moving:  # nobody launches meanwhile
         if is_virtual != (virtual_clock() is not None):
-            _check_clock_may_change()
+            if LOG.depth:
+                hint = "choose it in a cell before; in ranks with %%ranks --clock"
+                raise DeviceError("the clock cannot change while something is recorded", hint=hint)
             synchronize()
             _paces.clear()
         virtual.keep_time(virtual=is_virtual)
         if not is_virtual:
             VALUES.choose("real", None)
-
-
-def _check_clock_may_change() -> None:
-    """Raises DeviceError while something is recorded, or ranks are connected: their times would be of two clocks."""
-    import torch
-
-    if LOG.depth:
-        raise DeviceError("the clock cannot change while something is recorded", hint="choose it in a cell before")
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        message = "several processes have no common virtual clock"
-        raise DeviceError(message, hint='perfmagic.device() without clock="virtual" in ranks')
+            if isinstance(current_pace(), Model):
+                set_pace(None)  # what is measured is predicted for no GPU
 
 
 def _loaded_device() -> Any:

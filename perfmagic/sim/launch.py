@@ -110,7 +110,7 @@ def _order(job: Job, lane: Lane, reads: Sequence[Buffer], writes: Sequence[Buffe
 
 
 def _hold(job: Job, lane: Lane, earlier: Job, kind: Hazard, after: list[Job]) -> None:
-    if not earlier.done:
+    if not earlier.ended or not earlier.done:
         after.append(earlier)
     # autograd orders the streams of a backward pass itself, so its ops race with nobody
     if job.raced or job.in_backward or earlier.in_backward:

@@ -306,12 +306,15 @@ class SimLog:
             return
         self._calls.append((start_ns, end_ns, int(kind), name, thread_reader()(), correlation))
 
-    def add_host_op(self, start_ns: int, end_ns: int, name: str, inputs: CallInputs | None = None) -> None:
-        """One operator, from call to return."""
+    def add_host_op(
+        self, start_ns: int, end_ns: int, name: str, inputs: CallInputs | None = None, thread: int | None = None
+    ) -> None:
+        """One operator, from call to return.  thread: None for the one that asks."""
         if len(self._host_ops) >= self._host_ops_end:
             self._dropped.append(start_ns)
             return
-        self._host_ops.append((start_ns, end_ns, int(HostKind.OP), name, thread_reader()(), inputs))
+        thread = thread_reader()() if thread is None else thread
+        self._host_ops.append((start_ns, end_ns, int(HostKind.OP), name, thread, inputs))
 
     def add_wait(
         self,

@@ -183,6 +183,9 @@ class Model(Protocol):
 
     def __call__(self, name: str, kind: OpKind, size_bytes: int) -> float: ...
 
+    def link_s(self, name: str, link_bytes: float, steps: int = 1) -> float:
+        """As Pace.link_s."""
+
     def kernel(
         self, name: str, inputs: Inputs, outputs: Inputs, moved_bytes: int, *, tf32: bool, strided: bool
     ) -> KernelTime:
@@ -209,7 +212,8 @@ class Pace:
     "attention"), before all that holds for any kernel.
     copy_bytes_per_s: bandwidth of copies between host and device; pageable memory gets half of it.
     link_bytes_per_s, link_latency_s: bandwidth and latency of the link between processes (torch.distributed): once all
-    ranks are there, an operation takes the latency and its bytes by the bandwidth.
+    ranks are there, an operation takes the latency and its bytes by the bandwidth; on a virtual clock the latency in
+    each step of its algorithm (n ranks pass a ring in n - 1).
     flop_per_s: floating-point operations in a second by op name or family, "kernels" for every op whose operations are
     counted. A time for the name goes before it.
     kernel_bytes_per_s: bandwidth of the device's memory. A kernel reads its inputs and writes its results at that rate.
@@ -317,14 +321,15 @@ class Pace:
             (flop or 0) / self.flop_per_s.get(_ALL, float("inf")) / faster,
         )
 
-    def link_s(self, name: str, link_bytes: float) -> float:
+    def link_s(self, name: str, link_bytes: float, steps: int = 1) -> float:
         """Seconds that an operation between ranks takes once all are there.
 
-        link_bytes: what has to pass one rank's link. A time given for the operation's name goes before the link's.
+        link_bytes: what has to pass one rank's link.  steps: in which it does, each with the latency.
+        A time given for the operation's name goes before the link's.
         """
         if name in self.by_name:
             return self.by_name[name]
-        return self.link_latency_s + (link_bytes / self.link_bytes_per_s if self.link_bytes_per_s else 0.0)
+        return steps * self.link_latency_s + (link_bytes / self.link_bytes_per_s if self.link_bytes_per_s else 0.0)
 
     @property
     def words(self) -> str:
@@ -414,10 +419,13 @@ def as_pace(pace: Pace | str | PaceFunction | None) -> PaceFunction | None:
     raise OptionError(f"pace: expected a Pace, text, a function or None, got {type(pace).__name__}")
 
 
-def link_s(pace: PaceFunction | None, name: str, link_bytes: float) -> float:
-    """Seconds that an operation between ranks takes once all are there; a function is asked as for a kernel."""
-    if isinstance(pace, Pace):
-        return pace.link_s(name, link_bytes)
+def link_s(pace: PaceFunction | None, name: str, link_bytes: float, steps: int = 1) -> float:
+    """Seconds that an operation between ranks takes once all are there; a function is asked as for a kernel.
+
+    steps: as in Pace.link_s.
+    """
+    if isinstance(pace, (Pace, Model)):
+        return pace.link_s(name, link_bytes, steps)
     return 0.0 if pace is None else pace(name, OpKind.KERNEL, int(link_bytes))
 
 

@@ -71,7 +71,8 @@ class Job:
     meets_ranks: its end depends on other ranks, as that of a collective or message does.
     direct: the caller waits and raises the error itself, so that it is not reported a second time.
     engine: of what a model says that it takes all, "" for none.
-    ended: it was run, or will never be.  until_ns: when it is done by the virtual clock; 0 on the real one.
+    ended: it was run, or will never be.  until_ns: when it is done by the virtual clock; 0 on the real one. Before its
+    end, on a virtual clock where it waits for other ranks: when it could begin as far as this rank knows.
     """
 
     __slots__ = (
@@ -102,15 +103,45 @@ class Job:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, by the clock of the process."""
+        """Whether it has ended, by the clock of the process. By a virtual one it waits for ranks that it depends on."""
+        if VIRTUAL and not self.ended:
+            self.settle()
         return self.ended and (not self.until_ns or self.until_ns <= now_ns())
 
     def wait(self) -> None:
         """Block this thread until the job is done. An interrupt ends the wait and leaves nothing behind."""
+        self.settle()
+        clock = virtual_clock()
+        if clock is not None:
+            clock.wait_until(self.until_ns)
+
+    def settle(self) -> None:
+        """Block this thread until it is known when the job is done; virtual time stands still meanwhile."""
+        open_jobs = [self]
+        while open_jobs:  # no recursion: a chain of marks and operations between ranks may be long
+            job = open_jobs[-1]
+            earlier = [] if job.has_thread else [each for each in job.after if not each.ended]
+            open_jobs += earlier
+            if not earlier:
+                open_jobs.pop()._end()
+
+    @property
+    def has_thread(self) -> bool:
+        """Whether a stream's thread runs it; the others of a virtual clock end with what they wait for."""
+        return self.meets_ranks or not self.until_ns
+
+    def begin_after(self) -> None:
+        """On a virtual clock, move its beginning behind all that it waits for."""
+        if self.until_ns:
+            self.until_ns = max(self.until_ns, *(each.until_ns for each in self.after), 0)
+
+    def _end(self) -> None:
         if self.ended:
-            clock = virtual_clock()
-            if clock is not None:
-                clock.wait_until(self.until_ns)
+            return
+        if not self.has_thread:  # two threads may do so at once, and come to the same
+            self.begin_after()
+            self.done_ns = self.until_ns
+            self.finish()
             return
         bell: SimpleQueue[None] = SimpleQueue()
         self.waiters.append(bell)
@@ -137,7 +168,8 @@ _through = deque[Any](maxlen=0).extend
 class Lane:
     """The queue of jobs behind a stream, and the thread that runs them. The first job starts the thread.
 
-    On a virtual clock there is no thread: SimDevice.at_once runs each job where it is committed.
+    On a virtual clock SimDevice.at_once runs each job where it is committed. Only operations between ranks have a
+    thread there, as ranks may call them in any order that streams allow. What only waits for one of them stays open.
     """
 
     def __init__(self, device: Owner, stream_id: int) -> None:
@@ -147,7 +179,8 @@ class Lane:
         self.counted: deque[Job] = deque()  # on a virtual clock, those that were not done when it was last asked
         self.seen: dict[Lane, int] = {}  # of other streams: up to which launch ours is ordered behind them
         self.last_correlation = 0
-        self.tail_ns = 0  # when its last job is done, by the virtual clock
+        self.tail_ns = 0  # when its last job is done, by the virtual clock, except for:
+        self.open: Job | None = None  # the last one of which that is not known yet
         self.staged: Job | None = None  # the last copy from pageable memory
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._sleeping = False
@@ -160,18 +193,23 @@ class Lane:
 
         An interrupt either comes before the job is queued, and nothing has happened, or finds it queued in full.
         """
-        if not VIRTUAL and len(self.jobs) > QUEUE_LAUNCHES:
+        if VIRTUAL:
+            self._settle_before(job)
+        elif len(self.jobs) > QUEUE_LAUNCHES:
             self._wait_for_space()
         with HOST.moving:  # the clock changes before a launch or after it
+            has_thread = not VIRTUAL or job.meets_ranks
             if VIRTUAL:
                 self.device.at_once(self, job)
-            elif self.thread is None:
+            if has_thread and self.thread is None:
                 self._start()
             if self.seen:
                 job.seen = dict(self.seen)
             _through(
                 chain(
-                    map((self.counted if VIRTUAL else self.jobs).append, (job,)),
+                    map(self.counted.append, (job,) if VIRTUAL else ()),
+                    map(self.jobs.append, (job,) if has_thread else ()),
+                    map(setattr, (self,), ("open",), (job,) if VIRTUAL and not job.ended else ()),
                     map(dict.__setitem__, map(_readers, reads), repeat(self), repeat(job)),
                     map(setattr, writes, repeat("writer"), repeat(job)),
                     map(setattr, writes, repeat("readers"), map(dict, repeat(()))),
@@ -183,15 +221,33 @@ class Lane:
     def unfinished(self) -> int:
         """How many launches are queued or running."""
         self.drop_done()
-        return len(self.jobs) + len(self.counted)
+        return max(len(self.jobs), len(self.counted))
 
     def drop_done(self) -> None:
-        """Forget the jobs that are done by now on a virtual clock; a thread takes out its own."""
+        """Forget the jobs that are known to be done on a virtual clock; a thread takes out its own."""
         if not self.counted:
             return
         with HOST.moving:
-            while self.counted and self.counted[0].done:
+            while self.counted and self.counted[0].ended and self.counted[0].done:
                 self.counted.popleft()
+
+    def settle(self) -> None:
+        """Block this thread until it is known when all that is queued now is done; nothing on the real clock."""
+        if self.open is not None:
+            self.open.settle()
+
+    def _settle_before(self, job: Job) -> None:
+        """On a virtual clock, block while the queue is full, and until it is known when an op can begin."""
+        counted, at_ns = self.counted, HOST.read_ns()
+        with HOST.moving:
+            while counted and counted[0].until_ns <= at_ns and counted[0].ended:
+                counted.popleft()
+        while len(counted) > QUEUE_LAUNCHES:
+            counted.popleft().wait()
+        if job.kind is not None and not job.meets_ranks:
+            self.settle()
+            for earlier in job.after:
+                earlier.settle()
 
     def wake(self) -> None:
         """Ring the thread if it sleeps. Every wait does so too, for a launch that was interrupted before it could."""
@@ -254,7 +310,8 @@ class Lane:
             if self.device.closing.is_set():
                 raise NotComputedError(RuntimeError("the process was ending"))
             for earlier in job.after:
-                earlier.wait()
+                earlier.settle()
+            job.begin_after()
             self._run(job)
         except NotComputedError as failed:
             job.error = failed.origin
@@ -269,7 +326,7 @@ class Lane:
 
     def _run(self, job: Job) -> None:
         __tracebackhide__ = True
-        start_ns = real_ns()
+        start_ns = job.until_ns or real_ns()
         executed = not job.direct
         try:
             if job.body is not None:
@@ -285,7 +342,7 @@ class Lane:
             LOG.give_up(job.correlation)
             raise
         finally:
-            job.done_ns = real_ns()
+            job.done_ns = job.until_ns or real_ns()
             # what only found out that its arguments do not fit would not have been launched on a real device
             if job.kind is not None and executed and LOG.recording:
                 LOG.add_op(

@@ -124,6 +124,7 @@ class Stream:
     def query(self) -> bool:
         """Whether everything is done."""
         spend("event")
+        self._lane.settle()
         if self._lane.unfinished():
             return False
         for lane, correlation in (*self._lane.seen.items(), (self._lane, self._lane.last_correlation)):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import torch
 
+from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.errors import DeviceError
 from perfmagic.sim import torch_private
 from perfmagic.sim.blocks import Held
@@ -93,7 +94,7 @@ class Buffer:
     """
 
     __slots__ = (
-        "__weakref__", "_held", "base", "device_index", "error", "missing", "odd", "readers", "spec", "unplaced",
+        "__weakref__", "_held", "_missing", "base", "device_index", "error", "odd", "readers", "spec", "unplaced",
         "writer",
     )  # fmt: skip
 
@@ -106,7 +107,18 @@ class Buffer:
         self.writer: Job | None = None
         self.readers: dict[Lane, Job] = {}
         self.error: BaseException | None = None
-        self.missing = self.odd = self.unplaced = False
+        self._missing = self.odd = self.unplaced = False
+
+    @property
+    def missing(self) -> bool:
+        """As above. What ranks move may come from one without values: they know that once they have met."""
+        if VIRTUAL and self.writer is not None and self.writer.meets_ranks:
+            self.writer.settle()
+        return self._missing
+
+    @missing.setter
+    def missing(self, value: bool) -> None:
+        self._missing = value
 
     def held(self) -> Held | None:
         """What tensors keep so that the memory counts as allocated. The buffer keeps it until the first call."""

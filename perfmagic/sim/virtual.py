@@ -1,6 +1,7 @@
 """Virtual time: an op runs where it is launched, on the CPU, and arithmetic says when the device would have done it.
 
-No thread works and nothing sleeps. The host's time is counted, so that it comes out the same on every run.
+Nothing sleeps, and only operations between ranks have a thread: they wait for each other in real time, and tell each
+other in virtual time when they came. The host's time is counted, so that it comes out the same on every run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from perfmagic.base.kinds import OpKind
 from perfmagic.sim import torch_private
 from perfmagic.sim.log import LOG
 from perfmagic.sim.pace import Model, Pace, PaceFunction
-from perfmagic.sim.queues import QUEUE_LAUNCHES, Body, Job, Lane, NotComputedError
+from perfmagic.sim.queues import Body, Job, Lane, NotComputedError
 
 # What the host needs, in ns. An assumption, and no measurement: a fast host, without a profiler. Thirty public records
 # of GPUs have 15 to 107 µs between launches, all with a profiler.
@@ -78,20 +79,21 @@ def _count_module(_module: Any, inputs: tuple[Any, ...]) -> None:
 def run(lane: Lane, job: Job) -> None:
     """Run a job, and set when it is done; the caller holds HOST.moving, so that threads run one op at a time.
 
-    It begins after what its stream had before, and after the jobs it waits for. A full queue holds the host.
+    It begins after what its stream had before, and after the jobs it waits for. What meets other ranks, or waits for
+    that and is no op, stays open.
     Raises an interrupt, which strikes the line that launched; what else fails is kept for the host's next wait.
     """
     __tracebackhide__ = True
-    counted, at_ns = lane.counted, HOST.read_ns()
-    while counted and counted[0].until_ns <= at_ns:
-        counted.popleft()
-    while len(counted) > QUEUE_LAUNCHES:
-        counted.popleft().wait()
     is_op = job.kind is not None
     launched_ns = HOST.advance(_host_ns["launch" if is_op else "event"])
+    job.after += () if lane.open is None else (lane.open,)
+    job.until_ns = max(launched_ns + LATENCY_NS, lane.tail_ns)
+    if job.meets_ranks or (not is_op and not all(earlier.ended for earlier in job.after)):
+        return
+    lane.open = None
+    job.begin_after()
     takes_ns, engine = _time_of(job, lane.device.pace, of_gpu=lane.device.model is not None) if is_op else (0, "")
-    free_ns = lane.device.engines_ns
-    ready_ns = max(launched_ns + LATENCY_NS, lane.tail_ns, *(earlier.until_ns for earlier in job.after))
+    free_ns, ready_ns = lane.device.engines_ns, job.until_ns
     start_ns = max(ready_ns, free_ns.get(engine, 0))
     lane.tail_ns = job.until_ns = job.done_ns = start_ns + takes_ns
     if engine:

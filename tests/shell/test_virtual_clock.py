@@ -8,8 +8,10 @@ from .conftest import HEADS, Notebook, Ran
 
 pytest.importorskip("torch", reason="the simulated device needs torch")
 
+import perfmagic
 from perfmagic import sim
 from perfmagic.capture import other_clocks
+from perfmagic.sim.virtual import OP_NS
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +32,7 @@ def test_every_magic_says_that_its_clock_is_virtual_and_repeats_itself(notebook:
     assert reports[0] == reports[1]
 
 
-def test_ranks_and_host_code_have_no_virtual_time(notebook: Notebook) -> None:
-    assert "ranks keep real time" in notebook.run("%%ranks -n 2\n1").refusal
+def test_host_code_has_no_virtual_time(notebook: Notebook) -> None:
     assert "only the simulated device's work takes time" in notebook.run("%%bench\nsum(range(9))").traceback
     assert "cpu has no virtual time" in notebook.run("%%timeline --device cpu\nx + 1").refusal
 
@@ -79,3 +80,51 @@ def test_which_calls_read_another_clock(source: str, call: str) -> None:
     import time
 
     assert other_clocks.other_clock(source, {"t": time, "clock": object()}) == call
+
+
+_STEP = """x = torch.ones(64, 64, device=device)
+y = x @ x
+if rank == 1:
+    y = y @ x
+dist.all_reduce(y)"""
+
+
+@pytest.mark.slow
+def test_ranks_keep_the_clock_of_the_notebook_or_their_own_and_begin_each_cell_at_one_instant(
+    notebook: Notebook,
+) -> None:
+    setup = "import torch, torch.distributed as dist, perfmagic\ndevice = perfmagic.device(pace='mm=2ms, link=1GB/s')"
+    try:
+        ran = notebook.run(f"%%ranks -n 2 --plain\n{setup}\nif rank: z = torch.ones(9, device=device)")
+        assert ran.error is None
+        first, second = (notebook.run(f"%%ranks -o r\n{_STEP}").report for _ in range(2))
+        assert first == second
+        assert "rank 1 computes 2.00 ms longer" in " ".join(first.split()).replace("Rank", "rank")
+        result = notebook.names["r"]
+        assert result.clocks.words.startswith("one virtual clock")
+        assert (result.clocks.bound_ns, result.clocks.moved_ns) == (0, {})
+        assert len({timeline.trace.meta.base_unix_ns for timeline in result.timelines}) == 1
+        assert {timeline.trace.meta.waited_for_core_ns for timeline in result.timelines} == {None}
+        ((met,),) = [result.meetings()]
+        assert met.waiting_ns == (2_000_000, 0)
+        assert "virtual" not in notebook.run(f"%%ranks --clock real\n{_STEP}").report  # variables stay
+        assert notebook.run(f"%%ranks --clock virtual\n{_STEP}").report == first
+        assert "cpu has no virtual clock" in notebook.run("%%ranks --device cpu --clock virtual\n1").refusal
+        assert "while something is recorded" in notebook.run('%%ranks\nperfmagic.device(clock="real")').traceback
+    finally:
+        perfmagic.ranks().stop()
+
+
+@pytest.mark.slow
+def test_a_sweep_gives_compute_and_link_exactly(notebook: Notebook) -> None:
+    setup = (
+        "import torch, torch.distributed as dist, perfmagic\n"
+        "device = perfmagic.device(pace='mm=2ms, link=1GB/s, latency=10us')\n"
+        "x, y = torch.ones(8, 8, device=device), torch.ones(250_000, device=device)"
+    )
+    code = "z = x @ x\ndist.all_reduce(y)\ndist.all_reduce(y)"
+    swept = perfmagic.sweep_ranks(code, (1, 2, 4, 8), setup=setup, runs=2)
+    lost_ns = [row.time_ns - swept.table[0].time_ns for row in swept.table]
+    ring_ns = {k: 2 * (k - 1) * 10_000 + 2 * (k - 1) / k * 1_000_000 for k in (2, 4, 8)}
+    # both wait for the product; one rank has no link, and its two ops take as long as others
+    assert lost_ns == [0, *(2 * (ring_ns[k] - OP_NS) for k in (2, 4, 8))]

@@ -97,3 +97,13 @@ def test_two_gpus_are_simulated_where_there_are_fewer_of_them(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: n_here)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H100 80GB HBM3")
     assert [device.type for device in perfmagic.devices(2, "H100")] == [kind, kind]
+
+
+def test_the_real_clock_leaves_the_model_of_a_gpu_behind() -> None:
+    x = torch.ones(8, 8, device=perfmagic.device("H100"))
+    perfmagic.device(clock="real")
+    with perfmagic.timeline() as t:
+        x @ x
+    assert t.result is not None
+    assert "H100" not in t.result.text(details=True)
+    assert sim.current_pace() is None

@@ -544,8 +544,6 @@ def test_what_has_no_virtual_time_is_refused() -> None:
             perfmagic.device(kind, clock="virtual")
     with pytest.raises(DeviceError, match="cpu has no virtual time"), perfmagic.timeline(device="cpu"):
         pass
-    with pytest.raises(DeviceError, match="ranks keep real time"):
-        perfmagic.ranks(2)
     with perfmagic.timeline(), pytest.raises(DeviceError, match="while something is recorded"):
         perfmagic.device(clock="real")
 

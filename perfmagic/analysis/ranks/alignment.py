@@ -12,6 +12,7 @@ import numpy as np
 from perfmagic.analysis.ranks.rank_summary import RankSummary
 from perfmagic.analysis.ranks.who_waited import MatchedGroup, MatchedMessages, Matching
 from perfmagic.base import units
+from perfmagic.base.kinds import VIRTUAL_CLOCK
 from perfmagic.base.language import chained, listed, phrase
 from perfmagic.base.numerics.clocks import UNKNOWN, Bounds, joined, no_facts
 from perfmagic.trace.columns import Int64
@@ -172,8 +173,8 @@ class Alignment:
     none to compare.  unknown: ranks that share no collective with the others: their clocks are as recorded.
     begin_together: nothing tells how the clocks fit together, and as recorded they are far apart: each begins at 0.
     bound_ns: no two clocks that do not drift are further apart than this on the axis; None if nothing says so.
-    how: what says so: "one host", "pings", "causality" (no rank leaves a collective, and no message arrives, before
-    all it needs is there); "" for nothing.
+    how: what says so: "one host", "virtual" (all keep one virtual clock), "pings", "causality" (no rank leaves a
+    collective, and no message arrives, before all it needs is there); "" for nothing.
     contradiction: ranks whose facts cannot all hold, and by how much (ns) they miss; the clocks are then as recorded.
     missed_ns: by how much collectives and messages contradict the pings; bound_ns includes it; 0 if they do not.
     comparable: clocks tell how long ranks wait better than ends of collectives do: waits are read off the axis.
@@ -202,6 +203,8 @@ class Alignment:
             )
         if self.how == "one host":
             return phrase("one clock: one host ran all ranks")
+        if self.how == "virtual":
+            return phrase("one virtual clock; communication times are computed from the link, not checked on GPUs")
         if self.how == "pings":
             return self._of_pings()
         if self.begin_together:
@@ -300,6 +303,8 @@ def aligned(
     left = _measure_residuals(groups, at)
     first = min((at[rank] + summary.first_ns for rank, summary in summaries.items()), default=0)
     bound_ns, how, contradiction = _find_bound(facts, ranks, _list_moves(moved, ranks), measured=middles is not None)
+    if how == "one host" and all(summary.meta.boot == VIRTUAL_CLOCK for summary in summaries.values()):
+        how = "virtual"
     missed_ns = facts.missed_ns if facts.missed_ns > SHARED_CLOCK_NS else 0
     if how == "pings" and bound_ns is not None:
         bound_ns += missed_ns

@@ -233,6 +233,8 @@ class Ranks:
     @property
     def where_to_look(self) -> str:
         """Where to look for what takes time from the Python of one rank only."""
+        if self.alignment.how == "virtual":
+            return phrase("how many operators it calls")
         one = phrase("what else runs on its cores or NUMA node")
         return one if self.on_one_host else phrase("what else runs on its host")
 

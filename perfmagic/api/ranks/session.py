@@ -11,16 +11,16 @@ import pickle
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from perfmagic.api.options import DEVICES, CellOptions, RanksOptions, keywords
+from perfmagic.api.options import CLOCKS, DEVICES, CellOptions, RanksOptions, keywords
 from perfmagic.api.show import in_notebook, publish, running_shell
 from perfmagic.base import units
 from perfmagic.base.clock import virtual_clock
-from perfmagic.base.errors import DeviceError, OptionError, RanksError, RanksInterrupt
+from perfmagic.base.errors import OptionError, RanksError, RanksInterrupt
 from perfmagic.base.rank_words import describe_span
 from perfmagic.base.units import plural
 from perfmagic.capture.ranks.failures import message_of, type_of
@@ -49,11 +49,14 @@ WITH_SIM = "perfmagic.capture.ranks.with_sim"
 GRACE = "PERFMAGIC_RANKS_GRACE_S"  # how long a hang lasts before it is reported, for tests
 
 
-def settings_for(world: int, device: str, backend: str) -> Settings:
+def settings_for(world: int, device: str, backend: str, clock: str = "") -> Settings:
     """Settings of ranks that this notebook or script starts."""
     shell = running_shell()
+    if virtual_clock() is not None and device in ("auto", "sim"):
+        clock = clock or "virtual"
     return Settings(
-        world, PROGRAM, device=device, backend=backend,
+        world, PROGRAM, device="sim" if clock == "virtual" and device == "auto" else device, backend=backend,
+        clock=clock,
         colors=str(getattr(shell, "colors", "")) if shell is not None else "nocolor",
         grace_s=float(os.environ.get(GRACE, "3")),
     )  # fmt: skip
@@ -236,6 +239,12 @@ class Ranks:
                 _show_bundle(f"[{describe_span(ranks)}] ", end.values[ranks[0]])
         return end
 
+    def keep_clock(self, clock: str) -> None:
+        """Keep "real" or "virtual" time from now on; "": as it is."""
+        if clock:
+            self._session.keep_clock(clock)
+            self._settings = replace(self._settings, clock=clock)
+
     def keep_result(self, end: CellEnd) -> RanksResult | None:
         """The result of a recorded cell, kept as `.result`; None where nothing was recorded."""
         if not end.recorded:
@@ -288,9 +297,6 @@ class Ranks:
         return _status(self._session) if self.running else "no ranks run; %%ranks -n 4 starts some"
 
     def _start(self, shown: Outputs | None = None) -> Session:
-        if virtual_clock() is not None:
-            message = "ranks keep real time, and this notebook keeps a virtual clock"
-            raise DeviceError(message, hint='perfmagic.device(clock="real") first')
         settings = self._settings
         if self.cluster:
             return Session(settings, shown or outputs(), driver=cluster_from(self.cluster))
@@ -306,6 +312,16 @@ class Ranks:
 
     def __repr__(self) -> str:
         return self.status()
+
+
+def check_device(device: str, clock: str) -> None:
+    """Raise OptionError for a device or a clock that there is not, and for a device without that clock."""
+    if device not in DEVICES:
+        raise OptionError(f"device kind {device!r} is not known", hint="one of " + ", ".join(DEVICES))
+    if clock not in ("", *CLOCKS):
+        raise OptionError(f"clock {clock!r} is not known", hint=" or ".join(CLOCKS))
+    if clock == "virtual" and device in ("cuda", "cpu"):
+        raise OptionError(f"{device} has no virtual clock", hint="%%ranks --device sim --clock virtual")
 
 
 def check_code(where: str, what: str, code: object) -> None:
@@ -398,6 +414,7 @@ class Request:
     world: int
     device: str
     backend: str
+    clock: str
     cluster: str
     running: Ranks | None
 
@@ -408,11 +425,11 @@ class Request:
         Raises OptionError for a number of ranks or a device that does not exist.
         """
         device, backend, cluster = options["device"], options["backend"], options["cluster"]
+        clock = options["clock"]
         if n is not None and not (type(n) is int and 1 <= n <= MOST_RANKS):
             hint = _FORM if callable(n) else "%%ranks -n 4 or perfmagic.ranks(4)"
             raise OptionError(f"{n!r} ranks: 1 to {MOST_RANKS} processes", hint=hint)
-        if device not in DEVICES:
-            raise OptionError(f"device kind {device!r} is not known", hint="one of " + ", ".join(DEVICES))
+        check_device(device, clock)
         running = current()
         running = running if running is not None and running.running else None
         where = "" if cluster == LOCAL else cluster or (running.cluster if running is not None else "")
@@ -422,10 +439,12 @@ class Request:
             and n in (None, before.world)
             and device in ("auto", before.device)
             and backend in ("", before.backend)
+            and (clock != "virtual" or (running is not None and running.device == "sim"))
         ):
-            return cls(before.world, before.device, before.backend, where, running)
+            return cls(before.world, before.device, before.backend, clock, where, running)
         engines = len(cluster_from(where).engines) if where else DEFAULT_RANKS
-        return cls(n or (before.world if before else min(engines, MOST_RANKS)), device, backend, where, None)
+        clock = clock or (before.clock if before else "")
+        return cls(n or (before.world if before else min(engines, MOST_RANKS)), device, backend, clock, where, None)
 
     @property
     def ends(self) -> Ranks | None:
@@ -435,8 +454,9 @@ class Request:
     def start(self) -> Ranks:
         """The requested ranks, started where they do not run. Raises CaptureError where they cannot be started."""
         if self.running is not None:
+            self.running.keep_clock(self.clock)
             return self.running
-        ranks = Ranks(settings_for(self.world, self.device, self.backend), cluster=self.cluster)
+        ranks = Ranks(settings_for(self.world, self.device, self.backend, self.clock), cluster=self.cluster)
         if self.ends is None:
             replace_current(ranks)
             ranks.set_up()

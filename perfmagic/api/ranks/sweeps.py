@@ -8,8 +8,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.analysis.ranks.scaling import Scaling
-from perfmagic.api.options import DEVICES, RUNS, WARMUP, RanksSweepOptions, keywords
-from perfmagic.api.ranks.session import MOST_RANKS, Ranks, check_code, current, outputs, raise_failure, settings_for
+from perfmagic.api.options import RUNS, WARMUP, RanksSweepOptions, keywords
+from perfmagic.api.ranks.session import (
+    MOST_RANKS,
+    Ranks,
+    check_code,
+    check_device,
+    current,
+    outputs,
+    raise_failure,
+    settings_for,
+)
 from perfmagic.api.show import remember
 from perfmagic.base.errors import DeviceError, OptionError, RanksError
 from perfmagic.base.units import plural
@@ -49,6 +58,7 @@ class SweepPlan:
     scaling: Scaling
     device: str = "auto"
     backend: str = ""
+    clock: str = ""
     runs: int = RUNS
     warmup: int = WARMUP
     record: dict[str, Any] = field(default_factory=dict)
@@ -62,6 +72,7 @@ class SweepPlan:
             "strong" if options["strong"] else "weak",
             options["device"],
             options["backend"],
+            options["clock"],
             options["runs"],
             options["warmup"],
             {"memory": options["memory"], "shapes": options["shapes"]},
@@ -102,8 +113,7 @@ def _checked_numbers(plan: SweepPlan, n: object) -> list[int]:
     if len(set(numbers)) < len(numbers) or len(numbers) < 2:
         listed = ", ".join(map(str, numbers))
         raise OptionError(f"a sweep on {listed or 'no'} ranks: two numbers or more, each once", hint="n=1,2,4")
-    if plan.device not in DEVICES:
-        raise OptionError(f"device kind {plan.device!r} is not known", hint="one of " + ", ".join(DEVICES))
+    check_device(plan.device, plan.clock)
     if plan.runs < 1 or plan.warmup < 0:
         raise OptionError(f"{plan.runs} runs after {plan.warmup}: one run or more, after none or more")
     return numbers
@@ -117,11 +127,12 @@ def _measure_on(
     most: the largest number of the sweep.  kinds: the number of ranks on each kind of device so far.
     """
     shown, running = _FirstRunOutputs(), current()
-    device, backend = plan.device, plan.backend
+    device, backend, clock = plan.device, plan.backend, plan.clock
     if running is not None and running.running:
         device = running.settings.device if device == "auto" else device
         backend = backend or running.settings.backend
-    settings = settings_for(n, device, backend)
+        clock = clock or running.settings.clock
+    settings = settings_for(n, device, backend, clock)
     threads = max(1, (os.cpu_count() or 1) // most)  # of each rank, the same for all numbers of ranks
     progress(f"{plural(n, 'rank')} start")
     with Ranks(replace(settings, threads=threads * n), shown.outputs) as ranks:

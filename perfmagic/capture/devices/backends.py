@@ -313,7 +313,7 @@ def device(
     there is refused.
     item: the number that each read of one such value (t.item(), if t) gives instead; until values is given again.
     Raises TorchMissingError without torch, DeviceError for "cuda" where there is none, for pace or memory in a rank on
-    the CPU, for a clock in a rank or while something is recorded, and for values or item on the real clock;
+    the CPU, for another clock while something is recorded, and for values or item on the real clock;
     OptionError for another word.
 
     >>> device = perfmagic.device("sim", pace="matmul=1ms")

@@ -14,7 +14,7 @@ from typing import Any
 
 from perfmagic import sim
 from perfmagic.base.errors import DeviceError
-from perfmagic.capture.devices.backends import active_backends, choose_device, require_torch
+from perfmagic.capture.devices.backends import active_backends, choose_device, device, require_torch
 from perfmagic.capture.ranks.groups import Groups, groups_for
 from perfmagic.capture.ranks.helpers import show_key_waits
 from perfmagic.capture.ranks.pings import Clocks
@@ -66,6 +66,8 @@ class Job:
         if self.kind == "cuda":
             self._torch.cuda.set_device(self.local_rank)
         choose_device(self.kind, self.local_rank if self.kind == "cuda" else 0)
+        if settings.clock:
+            device(clock=settings.clock)
         self.groups = groups_for(self.kind, settings.backend, settings.operation_s)
         self.groups.make(self.store, self.rank, settings.world)
         if settings.apart:
@@ -83,7 +85,7 @@ class Job:
             return False
         if self.kind == "cuda":
             return not self._torch.cuda.current_stream().query()
-        return any(device.in_flight for device in sim.devices_in_use())
+        return any(each.in_flight for each in sim.devices_in_use())
 
     def _connect_within(self) -> dt.timedelta:
         return dt.timedelta(seconds=self.settings.connect_s)

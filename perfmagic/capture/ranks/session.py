@@ -111,6 +111,7 @@ class Session:
         self.device = ""
         self._pid = os.getpid()
         self._stale = self._destroyed = self._busy = False
+        self._virtual_ns = 0  # the latest of the ranks' virtual clocks after the last cell
         self._numbers = itertools.count(1)
         self._driver = driver or _driver(preload)
         try:
@@ -162,7 +163,7 @@ class Session:
             watch = self._watch(who)
             clock_ns = time.time_ns() - time.perf_counter_ns()
             cell = {"cell": watch.cell, "source": source, "record": record, "count": count}
-            cell["interactivity"] = interactivity or "last_expr"
+            cell |= {"interactivity": interactivity or "last_expr", "virtual_ns": self._virtual_ns}
             for watched in watch.ranks:
                 own_ns = 0 if watched.peer.started.elsewhere else clock_ns
                 watched.peer.send({"do": "run", **cell, "clock_ns": own_ns})
@@ -171,6 +172,10 @@ class Session:
             self.printed.end()
             self._by_c.end(self.printed.tell)
             return self._ended(watch, interrupts)
+
+    def keep_clock(self, clock: str) -> None:
+        """Keep "real" or "virtual" time in all ranks."""
+        self._ask_all({"do": "clock", "clock": clock}, b"", "clock")
 
     def push(self, payload: bytes, names: Sequence[str]) -> None:
         """Bind names in all ranks; payload: their values, pickled by the program of the ranks' own rule."""
@@ -279,6 +284,7 @@ class Session:
         interrupted = bool(interrupts.hear())
         self._destroyed = self._destroyed or any(watched.destroyed for watched in watch.ranks)
         self._stale = self._stale or self._destroyed or bool(failures) or interrupted
+        self._virtual_ns = max(self._virtual_ns, *(watched.virtual_ns for watched in watch.ranks))
         return CellEnd(
             tuple(watched.rank for watched in watch.ranks),
             {watched.rank: watched.value for watched in watch.ranks if watched.value},

@@ -22,6 +22,7 @@ class Settings:
     """One session of ranks.
 
     world: how many.  device: "auto", "cuda", "sim" or "cpu".  backend: of torch.distributed, "" for the one that fits.
+    clock: "virtual", or real time.
     address: where rank 0 listens for the others.  apart: they are of several hosts, whose clocks have to be compared.
     program: the module that runs a cell in a rank, by its name; it has main(connection, rank, settings).
     threads: of torch, of all ranks together; 0 for the cores of each host.
@@ -32,6 +33,7 @@ class Settings:
     program: str
     device: str = "auto"
     backend: str = ""
+    clock: str = ""
     colors: str = ""
     grace_s: float = 3.0
     connect_s: float = 60.0

@@ -29,6 +29,7 @@ class Watched:
     """One rank and this cell.  failure: how it failed, None where it did not.  payload: what it recorded.
 
     destroyed: the cell has destroyed torch.distributed's default group.
+    virtual_ns: what its virtual clock reads at the end; 0 on the real one.
     """
 
     peer: Peer
@@ -39,6 +40,7 @@ class Watched:
     destroyed: bool = False
     freed_s: float = -math.inf
     value: dict[str, str] | None = None
+    virtual_ns: int = 0
 
     @property
     def rank(self) -> int:
@@ -154,6 +156,7 @@ class Watch:
         elif "done" in message:
             watched.done, watched.payload, watched.value = True, payload, message.get("value")
             watched.destroyed = bool(message.get("destroyed"))
+            watched.virtual_ns = message.get("virtual_ns", 0)
             if message.get("failure"):
                 watched.failure = Failure.from_message(watched.rank, message["failure"])
 

@@ -386,5 +386,6 @@ def _of_rank(recorded: Recorded) -> dict[str, Any]:
     ranks = {"rank": rank, "world_size": world}
     torch = torch_if_imported()
     threads = None if torch is None else torch.get_num_threads()
-    waited = {"waited_for_core_ns": recorded.waited_for_core_ns, "cores": cores(), "threads": threads}
+    n_cores = cores() if virtual_clock() is None else None  # which virtual time does not depend on
+    waited = {"waited_for_core_ns": recorded.waited_for_core_ns, "cores": n_cores, "threads": threads}
     return ranks | waited | host_clock(recorded.start_ns, recorded.offset_ns)

@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from perfmagic.base.clock import VIRTUAL
+from perfmagic.base.kinds import VIRTUAL_CLOCK
 from perfmagic.capture.owner import Owner
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # one for each start of a kernel
@@ -25,7 +27,10 @@ def host_clock(base_unix_ns: int, offset_ns: int) -> dict[str, Any]:
     """The fields of a TraceMeta that let ranks of one host share a clock; none where the system does not tell.
 
     base_unix_ns: the trace's instant 0.  offset_ns: from perf_counter, which is the host's monotonic clock on Linux.
+    On a virtual clock all hosts are one.
     """
+    if VIRTUAL:
+        return {"boot": VIRTUAL_CLOCK, "monotonic_base_ns": base_unix_ns}
     try:
         boot = hashlib.sha256(BOOT_ID.read_bytes()).hexdigest()[:16]
     except OSError:

@@ -120,8 +120,9 @@ class Recorder:
         except BaseException:  # an interrupt too
             self.give_back()
             raise
-        self._waited_ns = waited_for_core_ns() if self.rank or is_rank() else None
-        self._read_ns, self._offset_ns = reader(), self.clock_ns or unix_offset_ns()
+        is_virtual = virtual_clock() is not None
+        self._waited_ns = waited_for_core_ns() if (self.rank or is_rank()) and not is_virtual else None
+        self._read_ns, self._offset_ns = reader(), (not is_virtual and self.clock_ns) or unix_offset_ns()
         self._start_ns = self.now_ns()
 
     def acquire(self) -> None:

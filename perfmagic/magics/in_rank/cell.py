@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from perfmagic.api.timelines import describe
+from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.errors import OptionError
 from perfmagic.capture.ranks.job import wait_until
 from perfmagic.capture.ranks.pings import Exchange
@@ -72,7 +73,7 @@ class RankRun:
         service = self._magic.service
         if service is not None and service.job is not None:
             job = service.job
-            pings = (*self._magic.pings, *(job.clocks.round(1) if job.clocks else ()))
+            pings = (*self._magic.pings, *(job.clocks.round(1) if job.clocks and not VIRTUAL else ()))
             meta = replace(trace.meta, rank=job.rank, world_size=job.settings.world, pings=pings)
             trace = replace(trace, meta=meta)
         with tempfile.TemporaryDirectory() as folder:

@@ -14,7 +14,8 @@ from typing import Any
 
 from traitlets.config import Config
 
-from perfmagic.capture.devices.backends import active_backends
+from perfmagic.base.clock import VIRTUAL, begin_together, read_ns
+from perfmagic.capture.devices.backends import active_backends, device
 from perfmagic.capture.ranks.connection import Connection, Message
 from perfmagic.capture.ranks.job import Job, pickled
 from perfmagic.capture.ranks.service import Service
@@ -99,11 +100,12 @@ class Program:
     def _run(self, message: Message, _payload: bytes) -> None:
         shell, magic = self.shell, MAGICS["ranks"]
         shell.traceback_text, shell.value, magic.recorded, magic.late_error = "", None, b"", None
+        begin_together(message["virtual_ns"])
         source: str = message["source"]
         if message["record"] is not None:
             magic.record, magic.clock_ns = message["record"], message["clock_ns"]
             job = self.service.job
-            magic.pings = job.clocks.round(0) if job is not None and job.clocks else []
+            magic.pings = job.clocks.round(0) if job is not None and job.clocks and not VIRTUAL else []
         else:
             source = _plain(source)
         shell.execution_count = message["count"] or shell.execution_count
@@ -124,6 +126,7 @@ class Program:
             self._end_child(error)
         self.service.leave()
         reply: Message = {"done": True, "cell": message["cell"], "value": shell.value}
+        reply["virtual_ns"] = read_ns() if VIRTUAL else 0
         reply["destroyed"] = self.service.job is not None and self.service.job.destroyed
         if error is not None:
             reply["failure"] = self._failure(error)
@@ -168,6 +171,10 @@ class Program:
         assert self.service.job is not None
         self.service.job.groups.renew(message["epoch"], destroyed=message["destroyed"])
         self._connection.send({"renewed": message["epoch"]})
+
+    def _clock(self, message: Message, _payload: bytes) -> None:
+        device(clock=message["clock"])
+        self._connection.send({"clock": message["clock"]})
 
     def _push(self, message: Message, payload: bytes) -> None:
         self.shell.user_ns.update(zip(message["names"], pickle.loads(payload), strict=True))

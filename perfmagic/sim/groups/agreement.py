@@ -1,6 +1,7 @@
 """Before an operation its ranks exchange headers: it begins where they agree, else each rank raises.
 
-The exchange takes time of its own, which records leave out of the operation.
+The exchange takes time of its own, which records leave out of the operation. On virtual clocks ranks also tell each
+other when they came.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from perfmagic.base.rank_words import describe_ranks, nth
-from perfmagic.sim.groups.gloo import Gloo, Side
+from perfmagic.sim.groups.gloo import CLOCKS_DIFFER, Gloo, Side
 
 # What a rank says of an operation before it begins, and what of it the ranks have to agree on.
 
-_FIXED = struct.Struct("<28s28s20s12s64s6q")
+_FIXED = struct.Struct("<28s28s20s12s64s9q")
 _TO_ROOT = ("reduce", "gather")
 
 
@@ -33,6 +34,8 @@ class Header:
     number: of the group's collectives, from 1.  size_bytes: of one rank's whole buffer.  root: its rank in the group,
     -1 for none.  sizes: elements of each tensor that all ranks have alike; of those of another rank as many as fit.
     checksum: of all of them.  puts, gets: elements for and from each rank, where ranks may differ in that.
+    arrived_ns: when this rank came, by its virtual clock; 0 on a real one.  takes_ns: how long the operation lasts.
+    empty: whether a tensor of this rank has no value (perfmagic.sim.values).
     """
 
     title: str
@@ -48,6 +51,9 @@ class Header:
     checksum: int
     puts: tuple[int, ...] = ()
     gets: tuple[int, ...] = ()
+    arrived_ns: int = 0
+    takes_ns: int = 0
+    empty: bool = False
 
     @staticmethod
     def checksum_of(sizes: Sequence[int]) -> int:
@@ -66,17 +72,20 @@ class Header:
         numbers = self.number, self.size_bytes, self.root, self.n_sizes, self.checksum, varied
         rest = (*self.puts, *self.gets) if varied else self.sizes[: 2 * ranks]
         rest = (*rest, *[0] * (2 * ranks - len(rest)))
-        return _FIXED.pack(*texts, *numbers) + struct.pack(f"<{2 * ranks}q", *rest)
+        fixed = _FIXED.pack(*texts, *numbers, self.arrived_ns, self.takes_ns, self.empty)
+        return fixed + struct.pack(f"<{2 * ranks}q", *rest)
 
     @classmethod
     def unpack(cls, data: bytes) -> Header:
         """Decode the header of another rank."""
-        *texts, number, size_bytes, root, n_sizes, checksum, varied = _FIXED.unpack_from(data)
-        decoded = [text.rstrip(b"\0").decode(errors="replace") for text in texts]
+        *texts, number, size_bytes, root, n_sizes, checksum, varied, came_ns, takes_ns, empty = _FIXED.unpack_from(data)
+        title, kind, dtype, reduce_op, where = (text.rstrip(b"\0").decode(errors="replace") for text in texts)
         rest = struct.unpack_from(f"<{(len(data) - _FIXED.size) // 8}q", data, _FIXED.size)
         sizes, puts, gets = ((), rest[:varied], rest[varied : 2 * varied]) if varied else (rest[:n_sizes], (), ())
-        title, kind, dtype, reduce_op, where = decoded
-        return cls(title, kind, dtype, reduce_op, where, number, size_bytes, root, sizes, n_sizes, checksum, puts, gets)
+        return cls(
+            title, kind, dtype, reduce_op, where, number, size_bytes, root, sizes, n_sizes, checksum, puts, gets,
+            came_ns, takes_ns, bool(empty),
+        )  # fmt: skip
 
     @property
     def _agreed(self) -> tuple[object, ...]:
@@ -88,6 +97,8 @@ def disagreement(headers: Sequence[Header], ranks: Sequence[int]) -> str:
 
     headers: of each rank of the group.  ranks: of the group, in the whole job.
     """
+    if different := _different_clocks(headers, ranks):
+        return different
     if len({header._agreed for header in headers}) > 1:
         return f"collectives do not match: {_describe_all(headers, ranks)}"
     for i, giver in enumerate(headers):
@@ -103,12 +114,22 @@ def disagreement(headers: Sequence[Header], ranks: Sequence[int]) -> str:
 
 def message_disagreement(sent: Header, received: Header, sender: int, receiver: int) -> str:
     """Why a message does not fit; "" where it does.  sender, receiver: in the whole job."""
+    if different := _different_clocks((sent, received), (sender, receiver)):
+        return different
     if (sent.dtype, sent.n_sizes, sent.checksum) == (received.dtype, received.n_sizes, received.checksum):
         return ""
     return (
         f"messages do not match: rank {sender} is in send{_size(sent)} to rank {receiver}{_at(sent)}, "
         f"rank {receiver} is in recv{_size(received)} from rank {sender}{_at(received)}"
     )
+
+
+def _different_clocks(headers: Sequence[Header], ranks: Sequence[int]) -> str:
+    virtual = [rank for rank, header in zip(ranks, headers, strict=True) if header.arrived_ns]
+    if len(virtual) in (0, len(ranks)):
+        return ""
+    real = [rank for rank in ranks if rank not in virtual]
+    return f"{CLOCKS_DIFFER}that of {describe_ranks(virtual)} is virtual, that of {describe_ranks(real)} is real"
 
 
 def _describe_all(headers: Sequence[Header], ranks: Sequence[int]) -> str:
@@ -158,6 +179,36 @@ _COLLECTIVE_TAG = 3  # the fourth
 _ROUNDS = 3  # to find out what the exchange takes where nobody is waited for
 
 
+class Came(NamedTuple):
+    """When a rank came, by its virtual clock, and how long the operation then takes; 0 on the real clock.
+
+    empty: whether a tensor of it has no value.
+    """
+
+    arrived_ns: int = 0
+    takes_ns: int = 0
+    empty: bool = False
+
+
+class Agreed(NamedTuple):
+    """What ranks know once all are there.
+
+    spent_ns: what the exchange took without waiting for other ranks.
+    leave_ns: when all leave, by virtual clocks: the latest arrival and the longest time; 0 on real ones.
+    empty: whether on some rank a tensor has no value, so that nothing can be moved.
+    """
+
+    spent_ns: int
+    leave_ns: int
+    empty: bool = False
+
+
+def _agreed(spent_ns: int, headers: Sequence[Header]) -> Agreed:
+    last_ns = max(header.arrived_ns for header in headers)
+    takes_ns, empty = max(header.takes_ns for header in headers), any(header.empty for header in headers)
+    return Agreed(spent_ns, last_ns + takes_ns, empty)
+
+
 @dataclass
 class Collective:
     """Checks that all ranks of a group are in one collective.
@@ -169,15 +220,13 @@ class Collective:
     rank: int
     ranks: tuple[int, ...]
 
-    def __call__(self, gloo: Gloo, side: Side) -> int:
-        """Return when all are in it, with the nanoseconds that the exchange took without waiting for other ranks.
-
-        Raises CommunicationError where they are not in the same one.
-        """
+    def __call__(self, gloo: Gloo, side: Side, came: Came) -> Agreed:
+        """Return when all are in it. Raises CommunicationError where they are not in the same one."""
         n = len(self.ranks)
+        header = replace(self.header, **came._asdict())
         if n == 1:
-            return 0
-        packed = _tensor(self.header.pack(n))
+            return _agreed(0, [header])
+        packed = _tensor(header.pack(n))
         headers = [packed if i == self.rank else torch.empty_like(packed) for i in range(n)]
         others = [i for i in range(n) if i != self.rank]
 
@@ -188,8 +237,9 @@ class Collective:
                 work.wait()
 
         spent_ns = _timed(gloo, self.header.title, side, "", exchange, first="" not in side.costs_ns)
-        gloo.refuse(disagreement([Header.unpack(each.numpy().tobytes()) for each in headers], self.ranks))
-        return spent_ns
+        received = [Header.unpack(each.numpy().tobytes()) for each in headers]
+        gloo.refuse(disagreement(received, self.ranks))
+        return _agreed(spent_ns, received)
 
 
 @dataclass
@@ -211,29 +261,27 @@ class Message:
     def payload_tag(self) -> int:
         return 4 * self.tag
 
-    def __call__(self, gloo: Gloo, side: Side) -> int:
-        """Return when both are there, with the nanoseconds that the exchange took without waiting.
-
-        Raises CommunicationError where what is sent is not what is expected.
-        """
+    def __call__(self, gloo: Gloo, side: Side, came: Came) -> Agreed:
+        """Return when both are there. Raises CommunicationError where what is sent is not what is expected."""
         n = len(self.ranks)
+        header = replace(self.header, **came._asdict())
         theirs = torch.empty(Header.length(n), dtype=torch.uint8)
         if self.sends:
             assert self.peer is not None
             first = f"to {self.peer}" not in side.costs_ns
-            packed = _tensor(replace(self.header, number=int(first)).pack(n))  # the receiver has to know of the rounds
+            packed = _tensor(replace(header, number=int(first)).pack(n))  # the receiver has to know of the rounds
             there_and_back = partial(self._there_and_back, side.group, packed, theirs)
             spent_ns = _timed(gloo, self.header.title, side, f"to {self.peer}", there_and_back, first=first)
         else:
-            packed = _tensor(self.header.pack(n))
+            packed = _tensor(header.pack(n))
             spent_ns = self._answered(gloo, side, packed, theirs)
         other = Header.unpack(theirs.numpy().tobytes())
         here, there = self.ranks[self.rank], self.ranks[self.peer or 0]
         if self.sends:
-            gloo.refuse(message_disagreement(self.header, other, here, there))
+            gloo.refuse(message_disagreement(header, other, here, there))
         else:
-            gloo.refuse(message_disagreement(other, self.header, there, here))
-        return spent_ns
+            gloo.refuse(message_disagreement(other, header, there, here))
+        return _agreed(spent_ns, (header, other))
 
     def _there_and_back(self, group: Any, packed: torch.Tensor, theirs: torch.Tensor) -> None:
         group.send([packed], self.peer, self.payload_tag + 1).wait()
@@ -262,7 +310,7 @@ class Message:
         return time.perf_counter_ns() - begin_ns
 
 
-Check = Callable[[Gloo, Side], int]
+Check = Callable[[Gloo, Side, Came], Agreed]
 
 
 def _timed(gloo: Gloo, what: str, side: Side, key: str, exchange: Callable[[], None], *, first: bool) -> int:

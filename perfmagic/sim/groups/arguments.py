@@ -159,6 +159,11 @@ def tensors_in(*values: Any) -> list[torch.Tensor]:
     return [t for t in flat(values) if isinstance(t, torch.Tensor)]
 
 
+def refs_in(*values: Any) -> list[Ref]:
+    """The Ref of each tensor of the device in lists of lists, in order."""
+    return [t._ref for t in tensors_in(*values) if isinstance(t, SimTensor)]
+
+
 def refs_of(values: Any) -> Any:
     """The same lists with the Ref of each tensor: its shape may change before the operation runs."""
     if isinstance(values, (list, tuple)):

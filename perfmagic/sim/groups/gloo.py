@@ -19,6 +19,7 @@ T = TypeVar("T")
 _THREADS = 1  # a stream, and a courier, has one operation at a time
 _PLACE = re.compile(r"^\[[^\]]*\]\s*")  # "[/pytorch/third_party/gloo/…/pair.cc:547] "
 _END = "gloo: end of a group"
+CLOCKS_DIFFER = "clocks do not match: "  # begins the reason where some ranks keep virtual time, and others real time
 _network: list[Any] = []  # gloo's listener and its thread, which all groups of the process share
 
 
@@ -109,7 +110,10 @@ class Gloo:
     def given_up(self, what: str) -> CommunicationError:
         """The error of an operation that was freed, or on which the ranks did not agree."""
         if self.refused:
-            return CommunicationError(self.refused, hint="all ranks of a group make the same calls in the same order")
+            hint = "all ranks of a group make the same calls in the same order"
+            if self.refused.startswith(CLOCKS_DIFFER):
+                hint = "%%ranks --clock virtual, or perfmagic.device(clock=…) on all ranks"
+            return CommunicationError(self.refused, hint=hint)
         return CommunicationError(f"{what} was given up: {self.freed}")
 
     def _made(self, name: str, timeout: timedelta) -> Any:

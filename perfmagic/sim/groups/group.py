@@ -14,8 +14,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from perfmagic.base.clock import virtual_clock
+from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.errors import DeviceError
+from perfmagic.base.user_lines import describe_line, user_line
 from perfmagic.sim.device import all_devices
 from perfmagic.sim.groups import functional
 from perfmagic.sim.groups import operations as ops
@@ -23,7 +24,7 @@ from perfmagic.sim.groups.agreement import Check, Collective, Header, Message
 from perfmagic.sim.groups.arguments import Given, Whole, check_parts, refs_of
 from perfmagic.sim.groups.gloo import Gloo, Side, wait_for_ends
 from perfmagic.sim.groups.hosting import Begin, hand_over
-from perfmagic.sim.groups.ledger import Ledger, PendingOperation, Request, describe_line, user_line
+from perfmagic.sim.groups.ledger import Ledger, PendingOperation, Request
 from perfmagic.sim.groups.operations import OperationKind
 from perfmagic.sim.groups.posting import Call, Courier, Group, post
 from perfmagic.sim.torch_private import new_options
@@ -289,6 +290,8 @@ class SimGroup(Identity):
         side = self.known.gloo.host.group
         within = timeout or self.known.gloo.timeout
         self.known.gloo.run("monitored_barrier", lambda: side.monitored_barrier(within, wait_all_ranks))
+        if VIRTUAL:  # gloo keeps no virtual time
+            self.barrier().wait()
 
     def send(self, tensors: Any, dst: int, tag: int = 0) -> Work:
         given = Given([], _list(tensors), None, title=f"send {self._rank}->{dst}", peer=dst, way="send", tag=tag)
@@ -344,9 +347,10 @@ class SimGroup(Identity):
         known = self.known
         if given.device is None:
             courier = self._courier(given)
-            return hand_over(known, courier, request, check, begin, given.outputs or given.inputs, source)
+            result = given.outputs or given.inputs
+            return hand_over(known, courier, request, check, begin, result, source, operation)
         self._settle_on(given.device)
-        outputs, inputs = refs_of(given.outputs), refs_of(given.inputs)
+        outputs, inputs, opts = refs_of(given.outputs), refs_of(given.inputs), given.opts
         call = Call(
             operation, whole.elements, whole.dtype, whole.size_bytes, given.device, given.inputs, given.outputs,
             given.peer, given.way, blocks, given.title,
@@ -354,7 +358,7 @@ class SimGroup(Identity):
         known.ledger.add(request)
         return post(
             known, call, request, check,
-            lambda gloo, memory: run(gloo, memory.real(outputs), memory.real(inputs), given.opts),
+            lambda gloo, memory: run(gloo, memory.real(outputs), memory.real(inputs), opts),
             given.outputs, source,
         )  # fmt: skip
 
@@ -451,9 +455,6 @@ def forget() -> None:
 
 
 def _made(name: str, store: Any, rank: int, size: int, timeout: timedelta) -> SimGroup:
-    if virtual_clock() is not None:
-        message = "a process group cannot be made on a virtual clock"
-        raise DeviceError(message, hint='perfmagic.device(clock="real") first')
     group = SimGroup(store, rank, size, timeout, name)
     _groups.append(weakref.ref(group))
     return group

@@ -14,7 +14,9 @@ import torch
 import torch.distributed as dist
 
 from perfmagic.sim.groups.agreement import Message
+from perfmagic.sim.pace import Pace, PaceFunction, link_s
 from perfmagic.sim.torch_private import new_options
+from perfmagic.sim.virtual import OP_NS
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class OperationKind:
 
     kind: as record_param_comms names it ("allreduce").  title: the device op's name, as torch titles NCCL's.
     host: the operator torch runs on the host.  rooted: some ranks could leave before others have come.
+    at_once: it consists of messages, which NCCL sends at once.
     """
 
     kind: str
@@ -30,6 +33,7 @@ class OperationKind:
     host: str
     factor: str = "once"
     rooted: bool = False
+    at_once: bool = False
 
     @property
     def function(self) -> str:
@@ -42,6 +46,24 @@ class OperationKind:
     def family(self) -> str:
         """Operations of one family are the same to gloo, whatever the call."""
         return "all_gather" if self.title == "_all_gather_base" else self.title
+
+    def takes_ns(self, pace: PaceFunction | None, size_bytes: int, ranks: int) -> int:
+        """How long it takes on a virtual clock once all ranks are there.
+
+        Each step takes the latency of the link. An all-reduce of n ranks goes round a ring, 2 (n - 1) steps with
+        2 (n - 1) / n of the buffer on each link, or through trees, 2 log2(n) steps with twice the buffer: as it is
+        quicker. Others go once round the ring, n - 1 steps. What the pace leaves out takes as long as another op.
+        size_bytes: of the whole buffer.
+        Source: Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005;
+        NCCL, src/graph/tuning.cc. Not checked on GPUs.
+        """
+        rounds = 2 if self.factor == "twice" else 1
+        ways = [(rounds * min(ranks - 1, 1 if self.at_once else ranks), self.link_bytes(size_bytes, ranks))]
+        if self.factor == "twice":
+            ways.append((rounds * (ranks - 1).bit_length(), rounds * size_bytes))
+        takes_ns = round(min(link_s(pace, self.title, size, steps) for steps, size in ways) * 1e9)
+        named = isinstance(pace, Pace) and self.title in pace.by_name
+        return takes_ns if named else max(takes_ns, OP_NS)
 
     def link_bytes(self, size_bytes: int, ranks: int) -> float:
         """How many bytes pass one rank's link. size_bytes: of the whole buffer. Source: NCCL tests, PERFORMANCE.md."""
@@ -59,14 +81,14 @@ REDUCE_SCATTER = OperationKind("reduce_scatter", "reduce_scatter", "c10d::reduce
 REDUCE_SCATTER_BASE = OperationKind(
     "_reduce_scatter_base", "_reduce_scatter_base", "c10d::_reduce_scatter_base_", "share"
 )
-ALL_TO_ALL = OperationKind("all_to_all", "all_to_all", "c10d::alltoall_", "share")
-ALL_TO_ALL_BASE = OperationKind("all_to_all", "all_to_all", "c10d::alltoall_base_", "share")
-GATHER = OperationKind("gather", "gather", "c10d::gather_", "share", rooted=True)
-SCATTER = OperationKind("scatter", "scatter", "c10d::scatter_", "share", rooted=True)
-BARRIER = OperationKind("barrier", "barrier", "c10d::barrier")
-SEND = OperationKind("send", "send", "c10d::send")
-RECV = OperationKind("recv", "recv", "c10d::recv_")
-RECV_ANY = OperationKind("recv", "recv", "c10d::recv_any_source_")
+ALL_TO_ALL = OperationKind("all_to_all", "all_to_all", "c10d::alltoall_", "share", at_once=True)
+ALL_TO_ALL_BASE = OperationKind("all_to_all", "all_to_all", "c10d::alltoall_base_", "share", at_once=True)
+GATHER = OperationKind("gather", "gather", "c10d::gather_", "share", rooted=True, at_once=True)
+SCATTER = OperationKind("scatter", "scatter", "c10d::scatter_", "share", rooted=True, at_once=True)
+BARRIER = OperationKind("barrier", "barrier", "c10d::barrier", "twice")
+SEND = OperationKind("send", "send", "c10d::send", at_once=True)
+RECV = OperationKind("recv", "recv", "c10d::recv_", at_once=True)
+RECV_ANY = OperationKind("recv", "recv", "c10d::recv_any_source_", at_once=True)
 
 
 # What gloo is asked for.

@@ -20,13 +20,13 @@ import torch
 import torch.distributed as dist
 
 from perfmagic.base import units
-from perfmagic.base.clock import now_ns
+from perfmagic.base.clock import VIRTUAL, next_turn, now_ns, virtual_clock
 from perfmagic.base.errors import CommunicationError
 from perfmagic.base.kinds import OpKind
 from perfmagic.sim import torch_private
 from perfmagic.sim.device import check_usable, lane_of, sim_device
-from perfmagic.sim.groups.agreement import Check
-from perfmagic.sim.groups.arguments import Memory, tensors_in
+from perfmagic.sim.groups.agreement import Came, Check
+from perfmagic.sim.groups.arguments import Memory, refs_in
 from perfmagic.sim.groups.gloo import Gloo
 from perfmagic.sim.groups.ledger import Ledger, Request
 from perfmagic.sim.groups.operations import OperationKind
@@ -35,6 +35,8 @@ from perfmagic.sim.log import LOG, SimCollective
 from perfmagic.sim.pace import link_s
 from perfmagic.sim.queues import Job, Lane
 from perfmagic.sim.streams import POOL_STREAMS, Event, Stream, wait_for_job
+from perfmagic.sim.values import VALUES
+from perfmagic.sim.values.rule import leave_out
 
 _SWITCH_INTERVAL_S = 5e-5  # else a courier waits up to 5 ms for the interpreter before its operation begins
 
@@ -42,6 +44,7 @@ _SWITCH_INTERVAL_S = 5e-5  # else a courier waits up to 5 ms for the interpreter
 class Errand:
     """One operation, from the call until it is over.  error: what it failed with.
 
+    until_ns: when it is done by the virtual clock; 0 on the real one.
     No locks: an interrupt may strike the main thread anywhere.
     """
 
@@ -50,6 +53,7 @@ class Errand:
         self._then: deque[Callable[[], object]] = deque()
         self.done = False
         self.error: BaseException | None = None
+        self.until_ns = 0
 
     def run(self) -> None:
         """Run the operation, on the courier's thread."""
@@ -97,11 +101,17 @@ class Errand:
 
 
 class Courier:
-    """A thread and its queue; it ends with the object, or with end()."""
+    """A thread and its queue; it ends with the object, or with end().
+
+    until_ns: when its last errand is done by the virtual clock.
+    """
+
+    until_ns = 0
 
     def __init__(self, name: str) -> None:
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_INTERVAL_S))
         self._errands: SimpleQueue[Errand | None] = SimpleQueue()
+        self.turn = next_turn()  # the number of its thread in virtual time
         self._thread = threading.Thread(target=_work, args=(self._errands,), name=f"gloo: {name}", daemon=True)
         self._thread.start()
         weakref.finalize(self, self._errands.put, None)
@@ -131,19 +141,24 @@ _Work: Any = dist.Work  # its stubs declare more than a work of Python has to ha
 class DeviceWork(_Work):  # type: ignore[misc]
     """An operation on the device's stream.
 
-    job: queued.  result: what a future gives.  blocks: the host waits in wait(), as it does at a barrier.
+    job: queued.  result: what a future gives.  reads: tensors that are held until wait(), as NCCL holds them.
+    blocks: the host waits in wait(), as it does at a barrier.
     source: which rank a message came from, once it is there.
     """
 
-    def __init__(self, job: Job, result: Any, *, blocks: bool = False, source: Callable[[], int | None]) -> None:
+    def __init__(
+        self, job: Job, result: Any, reads: Any, *, blocks: bool = False, source: Callable[[], int | None]
+    ) -> None:
         super().__init__()
         self._job, self._result, self._blocks, self._source = job, result, blocks, source
+        self._reads = reads
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Make the current stream wait for the operation."""
         __tracebackhide__ = True
         lane = launch_lane(self._job.lane.device.index, [])[0]
         Event.of_job(self._job).wait(Stream.of_lane(lane))
+        self._reads = ()
         if self._blocks:
             wait_for_job(self._job, "simStreamSynchronize")
         return True
@@ -203,13 +218,18 @@ class HostWork(_Work):  # type: ignore[misc]
             raise CommunicationError(f"{self._request.title} was not done within {units.duration_s(limit_s)}")
         if self._errand.error is not None:
             raise self._errand.error.with_traceback(None)
+        clock = virtual_clock()
+        if clock is not None:
+            clock.wait_until(self._errand.until_ns)
         return True
 
     def is_completed(self) -> bool:
-        return self._errand.done
+        if VIRTUAL:  # other ranks know when it is done
+            self._errand.wait()
+        return self._errand.done and (not self._errand.until_ns or self._errand.until_ns <= now_ns())
 
     def is_success(self) -> bool:
-        return self._errand.done and self._errand.error is None
+        return self.is_completed() and self._errand.error is None
 
     def exception(self) -> BaseException | None:
         return self._errand.error
@@ -227,8 +247,10 @@ class HostWork(_Work):  # type: ignore[misc]
     source_rank = _source_rank
 
     def get_future(self) -> Any:
-        """A future that ends or fails with the operation."""
+        """A future that ends or fails with the operation; on a virtual clock the host waits for it here."""
         over: Any = torch.futures.Future()
+        if VIRTUAL:
+            self._errand.wait()
 
         def finished(_: Any) -> Any:
             self.wait()
@@ -303,7 +325,7 @@ def post(
     __tracebackhide__ = True
     check_usable()
     start_ns = now_ns() if LOG.recording else 0
-    refs = [t._ref for t in tensors_in(call.reads, call.writes)]  # type: ignore[attr-defined]
+    refs = refs_in(call.reads, call.writes)
     current, in_backward = launch_lane(call.device, refs)
     lane = _lane(group, call)
     Stream.of_lane(lane).wait_stream(Stream.of_lane(current))
@@ -313,40 +335,58 @@ def post(
         OpKind.KERNEL,
         _body(group, call, request, check, run, lane),
         [ref.buffer for ref in refs],
-        [t._ref.buffer for t in tensors_in(call.writes)],  # type: ignore[attr-defined]
+        [ref.buffer for ref in refs_in(call.writes)],
         least_s=0.0,
         in_backward=in_backward,
         meets_ranks=True,
     )
-    request.is_done, request.settle = (lambda: job.done), job.wait
+    request.is_done, request.settle = (lambda: job.ended), job.settle
     if LOG.recording:
         LOG.add_collective(job.correlation, _record(group, call), request.number)
         LOG.add_host_op(start_ns or now_ns(), now_ns(), call.operation.host)
-    return DeviceWork(job, result, blocks=call.blocks, source=source)
+    return DeviceWork(job, result, call.reads, blocks=call.blocks, source=source)
 
 
 def _body(group: Group, call: Call, request: Request, check: Check, run: Run, lane: Lane) -> Callable[[], None]:
-    gloo, device = group.gloo, sim_device(call.device)
-    link_bytes = call.operation.link_bytes(call.size_bytes, len(group.ranks))
-    rest_s = link_s(device.pace, call.operation.title, link_bytes)
+    writes = [ref.buffer for ref in refs_in(call.writes)]
+    empty = VALUES.active and any(ref.buffer.missing for ref in refs_in(call.reads, call.writes))
+    # no tensors in here: their memory would be held until the thread has come to it
+    gloo, device, operation, name = group.gloo, sim_device(call.device), call.operation, call.name
+    work = device.pace, call.size_bytes, len(group.ranks)
+    rest_s = link_s(device.pace, operation.title, operation.link_bytes(*work[1:]))
 
     def body() -> None:
         __tracebackhide__ = True
         request.running = True
+        job = lane.jobs[0]  # this body's, as it is the one that runs
+        came = Came(job.until_ns, operation.takes_ns(*work) if job.until_ns else 0, empty)
         try:
-            lane.jobs[0].skipped_ns = check(gloo, gloo.device)  # of this body's job, which is the one that runs
-            with Memory() as memory:
-                gloo.run(call.name, lambda: run(gloo.device.group, memory))
-                if call.operation.rooted:  # all leave together: what a rank is in for longer than others, it waited
-                    gloo.run(call.name, lambda: gloo.device.group.barrier().wait())
+            agreed = check(gloo, gloo.device, came)
+            if agreed.empty:
+                leave_out(writes)
+            else:
+                _move(gloo, operation, name, run)
         except CommunicationError:
             group.ledger.note_failure(request)
             raise
+        if job.until_ns:
+            job.until_ns = agreed.leave_ns
+            return
+        job.skipped_ns = agreed.spent_ns
         # all ranks are there now: from here on the link works, for the same time on each
         if rest_s > 0:
             device.closing.wait(rest_s)
 
     return body
+
+
+def _move(gloo: Gloo, operation: OperationKind, name: str, run: Run) -> None:
+    """Let gloo do it. Raises CommunicationError where other ranks do not take part."""
+    __tracebackhide__ = True
+    with Memory() as memory:
+        gloo.run(name, lambda: run(gloo.device.group, memory))
+        if operation.rooted:  # all leave together: what a rank is in for longer than others, it waited
+            gloo.run(name, lambda: gloo.device.group.barrier().wait())
 
 
 def _lane(group: Group, call: Call) -> Lane:

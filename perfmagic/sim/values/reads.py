@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from perfmagic.sim.groups.ledger import describe_line, user_line
+from perfmagic.base.user_lines import describe_line, user_line
 from perfmagic.sim.infer import Arguments, infer_or_raise
 from perfmagic.sim.log import LOG
 from perfmagic.sim.operators import Operator

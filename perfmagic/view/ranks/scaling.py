@@ -11,7 +11,7 @@ from itertools import pairwise
 from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.ranks.scaling import ScalingChange, ScalingStat
 from perfmagic.base import units
-from perfmagic.base.language import chained, counted, phrase, say, translate_term, translated
+from perfmagic.base.language import chained, counted, phrase, say, sentences, translate_term, translated
 from perfmagic.base.tables import Table, html_table, markdown_table, text_lines
 from perfmagic.base.terminal import wrapped
 from perfmagic.view.html import closed, conclusion_html, conclusion_markdown, framed, image, paragraphs, short
@@ -252,12 +252,14 @@ class ScalingDoc:
     @property
     def note(self) -> str:
         """What the columns are."""
-        return say(
+        columns = phrase(
             "Speed-up and efficiency are against {ranks}. The other times are the mean of the ranks. Exposed: not"
-            " overlapped with compute; waiting for ranks is a part of it. Waiting for a core: all threads of a rank"
-            " added up",
+            " overlapped with compute; waiting for ranks is a part of it",
             ranks=counted(self.rows[0].ranks, "{n} rank", "{n} ranks"),
         )
+        known = any(row.waited_for_core_ns is not None for row in self.rows)
+        cores = phrase("Waiting for a core: all threads of a rank added up") if known else ""
+        return translated(sentences(columns, cores))
 
 
 def scaling_table(doc: ScalingDoc) -> Table:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from perfmagic.base.rank_words import nth
+from perfmagic.base.user_lines import describe_line
 from perfmagic.sim.groups.agreement import Header, disagreement, message_disagreement
-from perfmagic.sim.groups.ledger import describe_line
 
 CELL = "<ipython-input-5-0123456789ab>"
 

@@ -9,9 +9,11 @@ import pytest
 pytest.importorskip("torch", reason="process groups need torch")
 
 from perfmagic.base.errors import CommunicationError
+from perfmagic.sim.groups.agreement import Agreed
 from perfmagic.sim.groups.gloo import Gloo, Side
 from perfmagic.sim.groups.hosting import hand_over
 from perfmagic.sim.groups.ledger import Ledger, Request
+from perfmagic.sim.groups.operations import ALL_REDUCE
 from perfmagic.sim.groups.posting import Courier, Group
 
 SECONDS = 60
@@ -19,6 +21,8 @@ SECONDS = 60
 
 class Interrupted:
     """Takes an errand, and is interrupted at that."""
+
+    turn = 0
 
     def take(self, errand: Any) -> None:
         raise KeyboardInterrupt
@@ -37,7 +41,7 @@ def request() -> Request:
 
 
 def give(group: Group, courier: Any, begin: Any) -> Any:
-    return hand_over(group, courier, request(), lambda *_: 0, begin, None, lambda: None)
+    return hand_over(group, courier, request(), lambda *_: Agreed(0, 0), begin, None, lambda: None, ALL_REDUCE)
 
 
 def test_an_interrupt_at_the_courier_leaves_the_operation_in_the_ledger(group: Group) -> None:
