@@ -21,6 +21,7 @@ _NAMES = {
     "perfmagic.predict.gpus": "Peaks",
     "perfmagic.api.benchmarks": "bench measurement sweep syncbench",
     "perfmagic.api.comparisons": "compare",
+    "perfmagic.api.models": "DeviceModel",
     "perfmagic.api.opening": "open_snapshot open_trace open_traces",
     "perfmagic.api.ranks.files": "open_ranks",
     "perfmagic.api.ranks.session": "ranks",
@@ -40,17 +41,18 @@ _HOMES = {name: module for module, names in _NAMES.items() for name in names.spl
 _MODULES = {"rows": "perfmagic.rows", "testing": "perfmagic.testing", "units": "perfmagic.base.units"}
 
 __all__ = [
-    "BenchResult", "Benchmark", "CaptureError", "CompareResult", "DeviceError", "OptionError", "Pace", "Peaks",
-    "PerfmagicError", "RanksError", "RanksResult", "TimelineResult", "TorchMissingError", "TraceError", "Work",
+    "BenchResult", "Benchmark", "CaptureError", "CompareResult", "DeviceError", "DeviceModel", "OptionError", "Pace",
+    "Peaks", "PerfmagicError", "RanksError", "RanksResult", "TimelineResult", "TorchMissingError", "TraceError", "Work",
     "bench", "compare", "device", "devices", "explain", "graph", "last", "load", "measurement", "open_ranks",
     "open_snapshot", "open_trace", "open_traces", "rank_findings", "ranks", "roofline", "rows", "set_language",
-    "sweep", "sweep_ranks", "syncbench", "synchronize", "testing", "timeline", "trace_handler",
+    "sweep", "sweep_ranks", "syncbench", "synchronize", "timeline", "trace_handler",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from perfmagic import rows, testing
+    from perfmagic import rows
     from perfmagic.api.benchmarks import bench, measurement, sweep, syncbench
     from perfmagic.api.comparisons import compare
+    from perfmagic.api.models import DeviceModel
     from perfmagic.api.opening import open_snapshot, open_trace, open_traces
     from perfmagic.api.ranks.files import open_ranks
     from perfmagic.api.ranks.session import ranks

@@ -40,7 +40,7 @@ from perfmagic.base.language import translated
 from perfmagic.predict.gpus import Peaks, peaks_of
 from perfmagic.trace.columns import NONE, DeviceOps, Int64, OpKind, Remark
 from perfmagic.trace.json_form import JsonForm, one_of
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import DeviceInfo, Trace
 from perfmagic.trace.names import comm_kernel_names
 from perfmagic.trace.rows import Rows, RowT
 
@@ -70,14 +70,25 @@ class TracedDevice:
 
     index: the number of the device, as in `devices`.
     kind: what it is.
-    label: the name for people; a simulated device always says so.
+    label: the name for people; a simulated or predicted device always says so.
     pace: how a simulated device was paced, in words; empty for real devices.
+    predicted: whether a GPU's model gave its times, and nothing was measured.
+    spread: the factor within which four of five predicted times of a whole run lie; null where none is predicted.
     """
 
     index: int
     kind: Annotated[str, one_of("cuda", "rocm", "sim", "cpu", "unknown")]
     label: str
     pace: str
+    predicted: bool = False
+    spread: float | None = None
+
+    @classmethod
+    def of(cls, device: DeviceInfo) -> TracedDevice:
+        """A device of a trace."""
+        predicted = device.predicted
+        spread = None if predicted is None else predicted.spread
+        return cls(device.index, device.kind, device.label, device.pace, predicted is not None, spread)
 
 
 @dataclass(frozen=True)
@@ -513,7 +524,7 @@ def _meta(trace: Trace) -> ReportMeta:
         world_size=meta.world_size,
         torch_version=meta.torch_version,
         failed=meta.failed,
-        devices=tuple(TracedDevice(d.index, d.kind, d.label, d.pace) for d in meta.devices),
+        devices=tuple(map(TracedDevice.of, meta.devices)),
     )
 
 

@@ -23,6 +23,7 @@ COPY_BOUND = "copy-bound"
 COMMUNICATION_BOUND = "communication-bound"
 HOST_TAIL = "host tail"
 MIXED = "mixed"
+OPEN = "open"
 NO_RECORDS = "no device records"
 NO_VERDICT = "no verdict"
 
@@ -36,6 +37,7 @@ KINDS = (
     LATENCY_BOUND,
     STALLED,
     MIXED,
+    OPEN,
     NO_RECORDS,
     NO_VERDICT,
 )

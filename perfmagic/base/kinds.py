@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
+import re
 from typing import NamedTuple
 
 VIRTUAL_CLOCK = "virtual clock"  # how the pace of a device begins whose times are computed
-PREDICTED_FOR = "predicted for "  # how what follows begins where the pace is a GPU's model
+_PREDICTED = re.compile(r"predicted for (.+?)(?:, fitted on (.+))?, not recorded · ÷ × ([\d.]+)")
+HOST_SPREAD = 1.7  # the factor within which the host's time lies, for four of five records of other machines
 UNKNOWN_TIME = " (time unknown)"  # behind the name of an op that has no model: it takes so long at least
 NONE = -1  # in launch, bytes, correlation, stream: not known
 # Whose plain inputs are kept: what a convolution computes depends on its stride, and what attention does on whether it
@@ -61,3 +63,26 @@ class KernelTime(NamedTuple):
     host_ns: float
     is_known: bool = True
     fills_device: bool = True
+
+
+class PredictedFor(NamedTuple):
+    """The GPU whose model gave a record its times.
+
+    spread: four of five such times of a whole run lie within it.  fitted_on: a recording.
+    """
+
+    gpu: str
+    spread: float
+    fitted_on: str = ""
+
+    @property
+    def words(self) -> str:
+        """The pace of a device with these times, and its label."""
+        fitted = f", fitted on {self.fitted_on}" if self.fitted_on else ""
+        return f"predicted for {self.gpu}{fitted}, not recorded · ÷ × {self.spread:g}"
+
+    @classmethod
+    def read(cls, pace: str) -> PredictedFor | None:
+        """What the pace of a device says of it; None for a pace by hand, and for measured times."""
+        match = _PREDICTED.search(pace)
+        return None if match is None else cls(match[1], float(match[3]), match[2] or "")

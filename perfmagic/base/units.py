@@ -7,6 +7,9 @@ Three significant digits, one unit a value, a no-break space before the unit, th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 NBSP = "\u00a0"
 
@@ -17,9 +20,22 @@ _BYTE_UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
 _PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
 
 
+_rough = ContextVar("rough", default=False)
+
+
+@contextmanager
+def rough_times() -> Iterator[None]:
+    """Lengths of time inside are written with two digits, as those of a model."""
+    before = _rough.set(True)
+    try:
+        yield
+    finally:
+        _rough.reset(before)
+
+
 def duration(ns: float) -> str:
-    """A length of time in its natural unit: 1_190_000 → "1.19 ms"."""
-    return _scaled(float(ns), _TIME_UNITS)
+    """A length of time in its natural unit: 1_190_000 → "1.19 ms"; see rough_times."""
+    return rough_duration(ns) if _rough.get() else _scaled(float(ns), _TIME_UNITS)
 
 
 def rough_duration(ns: float) -> str:

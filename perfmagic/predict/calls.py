@@ -55,7 +55,7 @@ def call_of(name: str, inputs: Inputs, kernel: str = "") -> Call | None:
         return None
     plain = name.removeprefix("aten::")
     plain = plain.removesuffix("_")
-    rule = _RULES.get(plain) or (_foreach if plain.startswith(("_foreach_", "_fused_")) else None)
+    rule = _RULES.get(plain) or (_foreach if plain.startswith(("_foreach_", "_fused_", "_amp_foreach_")) else None)
     if rule is None:
         return None
     try:
@@ -132,6 +132,29 @@ def _product(first: int) -> Callable[[_Read], Call]:
         return Call(kind, read.dtype, 2.0 * batch * m * n * k, moved, ((batch, m, n, k),), aligned=aligned)
 
     return call
+
+
+def _matrix_by_vector(read: _Read) -> Call:
+    """mv, and addmv, whose first input is what the product is added to."""
+    m, k = next(shape for shape, _ in read.tensors if len(shape) == 2)
+    moved = read.read_bytes + m * read.element_bytes
+    return Call("vector product", read.dtype, 2.0 * m * k, moved, ((1, m, 1, k),))
+
+
+_MORE_OF_LAYER = 14  # kernels beside the products: norms, biases, softmax, transposed copies
+
+
+def _encoder(read: _Read) -> Call:
+    """Attention in evaluation as one operator: its products with weights, and by heads those of scores and values."""
+    batch, n, width = read.first
+    heads = int(read.inputs.values[2 if "layer" in read.plain else 4])
+    matrices = [shape for shape, _ in read.tensors[1:] if len(shape) == 2]
+    weights = matrices[: 4 if "layer" in read.plain else 2]  # behind them stands a mask
+    products = [(1, batch * n, rows, columns) for rows, columns in weights]
+    products += [(batch * heads, n, n, width // heads), (batch * heads, n, width // heads, n)]
+    flop = sum(2.0 * math.prod(sizes) for sizes in products)
+    moved = read.read_bytes + _MORE_OF_LAYER * read.first_bytes
+    return Call("product", read.dtype, flop, moved, tuple(products), n_kernels=len(products) + _MORE_OF_LAYER)
 
 
 def _attention(read: _Read) -> Call | None:
@@ -256,6 +279,25 @@ def _rows_by_index(read: _Read) -> Call:
     return Call("index", read.dtype, size_bytes=2 * count * math.prod(source[1:]) * size + 8 * count)
 
 
+def _bags(read: _Read) -> Call:
+    """embedding_bag: rows of the first tensor by the numbers in the second, and a sum for each of the third."""
+    (rows, size), count, bags = read.tensors[0], math.prod(read.tensors[1][0]), math.prod(read.tensors[2][0])
+    return Call("index", read.dtype, size_bytes=(count + bags) * math.prod(rows[1:]) * size + 8 * (count + bags))
+
+
+def _cell(at: int, n_written: int, n_more: int) -> Callable[[_Read], Call]:
+    """A fused cell of a recurrent net, which writes some tensors of the size of one, and some of another's.
+
+    at: of the first, among the tensors.  n_more: of the size of the third tensor, the state of the cell.
+    """
+
+    def call(read: _Read) -> Call:
+        written = n_written * read.bytes_of(at) + (n_more and n_more * read.bytes_of(2))
+        return Call("elementwise", read.dtype, size_bytes=read.read_bytes + written)
+
+    return call
+
+
 def _foreach(read: _Read) -> Call | None:
     """Lists of tensors, one kernel for some forty tensors; a fused optimizer writes three of its lists."""
     lists = [members for members in read.inputs.lists if members]
@@ -300,11 +342,23 @@ _MORE_ELEMENTWISE = """
     where bitwise_and bitwise_or bitwise_xor remainder fmod floor ceil round trunc frac sign sgn floor_divide nan_to_num
     atan2 log2 log1p log10 exp2 expm1 tan asin acos atan sinh cosh hypot erfinv logit xlogy softplus hardtanh
     hardsigmoid log_sigmoid_forward elu_backward hardtanh_backward hardswish_backward leaky_relu_backward mse_loss
-    mse_loss_backward native_dropout native_dropout_backward masked_scatter tril triu bucketize
+    mse_loss_backward native_dropout native_dropout_backward masked_scatter tril triu bucketize __lshift_ __rshift_
+    __and_ __or_ __xor_ bitwise_left_shift bitwise_right_shift _prelu_kernel _prelu_kernel_backward celu polar complex
+    sinc lgamma digamma erfc i0 logaddexp copysign heaviside float_power binary_cross_entropy huber_loss smooth_l1_loss
+    binary_cross_entropy_backward binary_cross_entropy_with_logits huber_loss_backward smooth_l1_loss_backward
+    hardshrink hardshrink_backward softshrink softshrink_backward hardsigmoid_backward softplus_backward
+    log_sigmoid_backward rrelu_with_noise _amp_update_scale
+"""
+_COPIES = """
+    flip roll rot90 pixel_shuffle pixel_unshuffle channel_shuffle repeat repeat_interleave constant_pad_nd im2col col2im
+    reflection_pad1d reflection_pad2d reflection_pad3d reflection_pad1d_backward reflection_pad2d_backward
+    replication_pad1d replication_pad2d replication_pad3d replication_pad1d_backward replication_pad2d_backward
+    diagonal_backward unfold_backward as_strided_scatter select_scatter slice_scatter
 """
 _REDUCTIONS = """
     sum mean max min amax amin norm linalg_vector_norm argmax argmin any all prod std var var_mean std_mean cumsum
-    logsumexp nll_loss_forward nll_loss_backward aminmax
+    logsumexp nll_loss_forward nll_loss_backward nll_loss2d_forward nll_loss2d_backward aminmax cumprod cummax cummin
+    logcumsumexp
 """
 _CONVOLUTIONS = """
     convolution convolution_overrideable cudnn_convolution cudnn_convolution_relu cudnn_convolution_transpose
@@ -312,16 +366,18 @@ _CONVOLUTIONS = """
 """
 _POOL = """
     max_pool2d_with_indices max_pool2d_with_indices_backward adaptive_avg_pool2d _adaptive_avg_pool2d avg_pool2d
-    _adaptive_avg_pool2d_backward avg_pool2d_backward
+    _adaptive_avg_pool2d_backward avg_pool2d_backward avg_pool3d avg_pool3d_backward max_pool3d_with_indices
+    max_pool3d_with_indices_backward _adaptive_avg_pool3d _adaptive_avg_pool3d_backward adaptive_max_pool2d
+    adaptive_max_pool2d_backward
 """
-_SOFTMAX = "_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data"
+_SOFTMAX = "_softmax _safe_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data"
 _BATCH_NORM = "cudnn_batch_norm miopen_batch_norm _batch_norm_with_update"
 _BATCH_NORM_BACKWARD = "cudnn_batch_norm_backward miopen_batch_norm_backward batch_norm_backward"
 _INDEXED = "gather scatter scatter_add index_add index_copy take embedding_dense_backward"
 _UPSAMPLE = "upsample_bilinear2d upsample_bicubic2d upsample_nearest1d upsample_nearest2d"
 _ATTENTION = " ".join(
-    f"_scaled_dot_product_{kind}_attention{end}"
-    for kind in ("flash", "efficient", "cudnn")
+    f"_scaled_dot_product_{kind}{end}"
+    for kind in ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
     for end in ("", "_backward")
 )
 _RULES: dict[str, _Rule] = {
@@ -335,7 +391,17 @@ _RULES: dict[str, _Rule] = {
     **_each(_CONVOLUTIONS, _convolution),
     "convolution_backward": _convolution_backward,
     **_each("cudnn_convolution_backward_input miopen_convolution_backward_input", _convolution_backward_input),
+    **_each("mv addmv", _matrix_by_vector),
+    "dot": _moves("reduce", lambda read: read.read_bytes),
+    **_each("_transformer_encoder_layer_fwd _native_multi_head_attention", _encoder),
     **_each("copy clone _to_copy", _copy),
+    **_each(_COPIES, _moves("copy", _twice)),
+    **_each("select_backward slice_backward", _moves("copy", _twice, 2)),  # zeros, and a copy into them
+    **_each("glu glu_backward", _moves("elementwise", lambda read: 1.5 * read.bytes_of(-1))),
+    "_thnn_fused_lstm_cell": _cell(0, 1, 2),
+    "_thnn_fused_lstm_cell_backward_impl": _cell(-1, 1, 1),
+    "_thnn_fused_gru_cell": _cell(2, 6, 0),
+    "_thnn_fused_gru_cell_backward": _cell(0, 7, 0),
     **_each(_SOFTMAX, _softmax),
     **_each("cat stack", _cat),
     **_each(_REDUCTIONS, _moves("reduce", lambda read: read.read_bytes)),
@@ -345,8 +411,11 @@ _RULES: dict[str, _Rule] = {
     **_each(_BATCH_NORM_BACKWARD, _moves("batch norm backward", _times_first(5))),
     "native_batch_norm": _moves("batch norm of torch", _times_first(3)),
     "native_batch_norm_backward": _moves("batch norm backward of torch", _times_first(5)),
-    "index": _index,
+    **_each("index _unsafe_index", _index),
     **_each("embedding index_select", _rows_by_index),
+    **_each("_embedding_bag _embedding_bag_forward_only", _bags),
+    **_each("_embedding_bag_backward _embedding_bag_dense_backward", _moves("index", _twice)),
+    **_each("grid_sampler_2d grid_sampler_3d grid_sampler_2d_backward", _moves("upsample", _and_result)),
     **_each(_INDEXED, _moves("index", lambda read: 1.5 * read.read_bytes)),
     **_each("index_put _index_put_impl", _moves("index", lambda read: 3.0 * read.bytes_of(-1))),
     **_each("nonzero masked_select", _moves("nonzero", _twice, 5)),

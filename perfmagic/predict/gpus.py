@@ -16,17 +16,17 @@ is left out: sums that torch calls fast run at twice the printed rate.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from perfmagic.base.errors import OptionError
-from perfmagic.base.options import did_you_mean
+from perfmagic.base.language import listed
 from perfmagic.trace.model import DeviceInfo
 
 DATA_SHEET = "data sheet"
 YOURS = "given"
-PREDICTED = ", predicted"  # behind the name of a device that a record was replayed on
 TYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 
 
@@ -73,14 +73,15 @@ class Peaks:
 class Gpu:
     """One device of the table.
 
-    pattern: what the driver calls it.  multiprocessors: AMD's compute units.  gb_per_s: of its memory.
-    tflops: rates by type.  source: the document.
+    pattern: what the driver calls it.  multiprocessors: AMD's compute units.  memory_gb: the least that is sold under
+    the name.  gb_per_s: of its memory.  tflops: rates by type.  source: the document.
     """
 
     name: str
     pattern: str
     generation: str
     multiprocessors: int
+    memory_gb: int
     gb_per_s: float
     tflops: Mapping[str, float] = field(hash=False)
     source: str
@@ -89,18 +90,25 @@ class Gpu:
     def is_amd(self) -> bool:
         return self.generation.startswith("cdna")
 
+    @property
+    def memory_bytes(self) -> int:
+        """By the sheet's 10⁹ bytes. Drivers leave programs between 98 % (T4, L4: error correction) and 106 % (H100)."""
+        return self.memory_gb * 10**9
+
     def matches(self, device: DeviceInfo) -> bool:
         """Whether it is this device, whole: a slice of it (MIG, a partition) has fewer multiprocessors."""
-        if device.name == self.name + PREDICTED:
-            return True
+        if device.predicted is not None:
+            return device.predicted.gpu == self.name
         if not re.fullmatch(rf"(?:(?:NVIDIA|AMD|Tesla|Instinct)\s)*(?:{self.pattern})", device.name.strip()):
             return False
         return device.multiprocessors in (None, self.multiprocessors)
 
 
 def gpu_of(device: DeviceInfo) -> Gpu | None:
-    """A device by the name its driver gives; None for one that is not in the table, or is simulated."""
-    return None if device.simulated else next((gpu for gpu in GPUS if gpu.matches(device)), None)
+    """A device by the name its driver gives; None for one that is not in the table, or is simulated by hand."""
+    if device.simulated and device.predicted is None:
+        return None
+    return next((gpu for gpu in GPUS if gpu.matches(device)), None)
 
 
 def peaks_of(device: DeviceInfo) -> Peaks | None:
@@ -124,10 +132,23 @@ def gpu_named(name: str) -> Gpu:
     model = any(char.isdigit() for word in wanted for char in word)
     found = next((gpu for gpu in GPUS if gpu.matches(driver) or (model and _is_called(gpu, wanted))), None)
     if found is None:
-        known = [gpu.name for gpu in GPUS]
-        hint = f"{did_you_mean(name.upper(), known, 0.4)}the table has {'; '.join(known)}"
-        raise OptionError(f"on: no GPU called {name!r} is in the table", hint=hint)
+        raise OptionError(f"no GPU called {name!r} is in the table", hint=_near(name))
     return found
+
+
+def _near(name: str) -> str:
+    """The names of the table that are most like one that is not there: other devices, none of them meant."""
+    models = dict.fromkeys(_model(gpu.name) for gpu in GPUS)
+    wanted = re.sub(r"^(?:(?:NVIDIA|AMD|TESLA|INSTINCT|GEFORCE)\s)*", "", name.strip().upper())
+    near = difflib.get_close_matches(_model(wanted), models, cutoff=0.65)
+    names = [gpu.name for model in near for gpu in GPUS if _model(gpu.name) == model]
+    return f"the nearest names: {', '.join(names[:4])}" if names else f"it has {listed([*models])}"
+
+
+def _model(name: str) -> str:
+    """A name up to its number: "A100" of "A100 SXM4 80 GB"."""
+    match = re.match(r"\D*\d\w*", name)
+    return match[0] if match else name
 
 
 def _is_called(gpu: Gpu, wanted: frozenset[str]) -> bool:
@@ -150,7 +171,7 @@ PCIE_BYTES_PER_S = {3: 12e9, 4: 25e9, 5: 50e9}
 # The generation by NVIDIA's and AMD's data sheets. Devices whose hosts are not on PCIe (GH200, GB200) are not here.
 _GENERATION = (
     (re.compile(r"\b(?:GP100|P100|P40|P4|V100\w*|GV100|T4|TITAN|GTX|RTX (?:20\d0|[4568]000)|MI(?:50|60))\b"), 3),
-    (re.compile(r"\b(?:A(?:100|10|16|30|40|2|800)|RTX [34]0\d0|RTX A\d+|L4|L40S?|MI(?:100|2\d0X?))\b"), 4),
+    (re.compile(r"\b(?:A(?:100|10G?|16|30|40|2|800)|RTX [34]0\d0|RTX A\d+|L4|L40S?|MI(?:100|2\d0X?))\b"), 4),
     (re.compile(r"\b(?:H(?:100|200|20|800)|B200|B100|RTX 50\d0|MI3\d\dX?)\b"), 5),
 )
 _ON_THE_CHIP = re.compile(r"\bG[HB]\d00")
@@ -177,7 +198,10 @@ _LINKS = (
     (re.compile("H[12]00 SXM|GH200"), 450e9),
     (re.compile("B200"), 900e9),
     (re.compile(r"MI3\d\dX"), 448e9),
+    (re.compile("MI2[15]0"), 50e9),  # a ring passes pairs with one link
+    (re.compile("MI100"), 46e9),
 )
+_MESH_LINKS = 7  # of an MI300X, one to each other; NVIDIA's go through a switch
 _LINK_FRAC = 0.8  # "with the protocol overhead NCCL can get 370 of 450 GB/s" (NVIDIA/nccl-tests issue 212)
 _LINK_S, _BUS_S = 3.4e-6, 5.7e-6  # a step of a ring (NCCL, src/graph/tuning.cc)
 
@@ -192,6 +216,12 @@ def link_of(name: str) -> tuple[float, float] | None:
         return rate * _LINK_FRAC, _LINK_S
     bus = pcie_bytes_per_s(name)
     return None if bus is None else (bus, _BUS_S)
+
+
+def peer_bytes_per_s(name: str) -> float | None:
+    """What a copy between two GPUs of that name in a server reaches; None where that is not known."""
+    link = link_of(name)
+    return link and link[0] / (_MESH_LINKS if name.startswith("MI3") else 1)
 
 
 _V100 = (
@@ -231,107 +261,108 @@ _AMPERE = {"fp64": 19.5, "fp32": 19.5, "tf32": 156, "fp16": 312, "int8": 624}
 _CDNA3 = {"fp64": 163.4, "fp32": 163.4, "tf32": 653.7, "fp16": 1307.4, "fp8": 2614.9, "int8": 2614.9}
 
 GPUS: tuple[Gpu, ...] = (
-    Gpu("P100 SXM2", "P100-SXM2-16GB", "pascal", 56, 732, {"fp64": 5.3, "fp32": 10.6, "fp16": 21.2}, _P100),
-    Gpu("P100 PCIe 16 GB", "P100-PCIE-16GB", "pascal", 56, 732, {"fp64": 4.7, "fp32": 9.3, "fp16": 18.7}, _P100),
-    Gpu("P100 PCIe 12 GB", "P100-PCIE-12GB", "pascal", 56, 549, {"fp64": 4.7, "fp32": 9.3, "fp16": 18.7}, _P100),
-    Gpu("V100 SXM2", r"V100-SXM2-(?:16|32)GB(?:-LS)?", "volta", 80, 900, _VOLTA, _V100),
+    Gpu("P100 SXM2", "P100-SXM2-16GB", "pascal", 56, 16, 732, {"fp64": 5.3, "fp32": 10.6, "fp16": 21.2}, _P100),
+    Gpu("P100 PCIe 16 GB", "P100-PCIE-16GB", "pascal", 56, 16, 732, {"fp64": 4.7, "fp32": 9.3, "fp16": 18.7}, _P100),
+    Gpu("P100 PCIe 12 GB", "P100-PCIE-12GB", "pascal", 56, 12, 549, {"fp64": 4.7, "fp32": 9.3, "fp16": 18.7}, _P100),
+    Gpu("V100 SXM2", r"V100-SXM2-(?:16|32)GB(?:-LS)?", "volta", 80, 16, 900, _VOLTA, _V100),
     Gpu(
-        "V100 DGX Station", r"V100-DGXS-(?:16|32)GB", "volta", 80, 900, _VOLTA,
+        "V100 DGX Station", r"V100-DGXS-(?:16|32)GB", "volta", 80, 16, 900, _VOLTA,
         "NVIDIA DGX Station data sheet, 2018: 500 TFLOPS of four V100",
     ),
-    Gpu("V100 PCIe", r"V100-PCIE-(?:16|32)GB", "volta", 80, 900, {"fp64": 7, "fp32": 14, "fp16": 112}, _V100),
-    Gpu("V100S PCIe", "V100S-PCIE-32GB", "volta", 80, 1134, {"fp64": 8.2, "fp32": 16.4, "fp16": 130}, _V100),
+    Gpu("V100 PCIe", r"V100-PCIE-(?:16|32)GB", "volta", 80, 16, 900, {"fp64": 7, "fp32": 14, "fp16": 112}, _V100),
+    Gpu("V100S PCIe", "V100S-PCIE-32GB", "volta", 80, 32, 1134, {"fp64": 8.2, "fp32": 16.4, "fp16": 130}, _V100),
     Gpu(
-        "T4", "T4", "turing", 40, 320, {"fp64": 0.253, "fp32": 8.1, "fp16": 65, "int8": 130},
+        "T4", "T4", "turing", 40, 16, 320, {"fp64": 0.253, "fp32": 8.1, "fp16": 65, "int8": 130},
         "NVIDIA T4 data sheet: nvidia.com/en-us/data-center/tesla-t4; bandwidth: product brief PB-09256-001",
     ),
     Gpu(
-        "A10", "A10", "ampere", 72, 600, {"fp64": 0.488, "fp32": 31.2, "tf32": 62.5, "fp16": 125, "int8": 250},
+        "A10", "A10", "ampere", 72, 24, 600, {"fp64": 0.488, "fp32": 31.2, "tf32": 62.5, "fp16": 125, "int8": 250},
         "NVIDIA A10 data sheet: nvidia.com/content/dam/en-zz/Solutions/Data-Center/a10/pdf/a10-datasheet.pdf",
     ),
     Gpu(
-        "A10G", "A10G", "ampere", 80, 600, {"fp64": 0.547, "fp32": 35, "tf32": 35, "fp16": 70, "int8": 140},
+        "A10G", "A10G", "ampere", 80, 24, 600, {"fp64": 0.547, "fp32": 35, "tf32": 35, "fp16": 70, "int8": 140},
         "NVIDIA A10G data sheet, 2022: "
         "d1.awsstatic.com/product-marketing/ec2/NVIDIA_AWS_A10G_DataSheet_FINAL_02_17_2022.pdf",
     ),
     Gpu(
-        "A30", "A30", "ampere", 56, 933, {"fp64": 10.3, "fp32": 10.3, "tf32": 82, "fp16": 165, "int8": 330},
+        "A30", "A30", "ampere", 56, 24, 933, {"fp64": 10.3, "fp32": 10.3, "tf32": 82, "fp16": 165, "int8": 330},
         "NVIDIA A30 data sheet: "
         "nvidia.com/content/dam/en-zz/Solutions/data-center/products/a30-gpu/pdf/a30-datasheet.pdf",
     ),
     Gpu(
-        "A40", "A40", "ampere", 84, 696, {"fp64": 0.584, "fp32": 37.4, "tf32": 74.8, "fp16": 149.7, "int8": 299.3},
+        "A40", "A40", "ampere", 84, 48, 696, {"fp64": 0.584, "fp32": 37.4, "tf32": 74.8, "fp16": 149.7, "int8": 299.3},
         "NVIDIA A40 data sheet: images.nvidia.com/content/Solutions/data-center/a40/nvidia-a40-datasheet.pdf",
     ),
-    Gpu("A100 SXM4 80 GB", r"A100-SXM4-80GB|PG509-2\d\d", "ampere", 108, 2039, _AMPERE, _A100),
-    Gpu("A100 SXM4 40 GB", "A100-SXM4-40GB", "ampere", 108, 1555, _AMPERE, _A100),
-    Gpu("A100 PCIe 40 GB", "A100-PCIE-40GB", "ampere", 108, 1555, _AMPERE, _A100),
-    Gpu("A100 PCIe 80 GB", "A100[- ]80GB[- ]PCIe|A100-PCIE-80GB", "ampere", 108, 1935, _AMPERE, _A100),
+    Gpu("A100 SXM4 80 GB", r"A100-SXM4-80GB|PG509-2\d\d", "ampere", 108, 80, 2039, _AMPERE, _A100),
+    Gpu("A100 SXM4 40 GB", "A100-SXM4-40GB", "ampere", 108, 40, 1555, _AMPERE, _A100),
+    Gpu("A100 PCIe 40 GB", "A100-PCIE-40GB", "ampere", 108, 40, 1555, _AMPERE, _A100),
+    Gpu("A100 PCIe 80 GB", "A100[- ]80GB[- ]PCIe|A100-PCIE-80GB", "ampere", 108, 80, 1935, _AMPERE, _A100),
     Gpu(
-        "L4", "L4", "ada", 58, 300, {"fp64": 0.473, "fp32": 30.3, "tf32": 60, "fp16": 121, "fp8": 242.5, "int8": 242.5},
+        "L4", "L4", "ada", 58, 24, 300,
+        {"fp64": 0.473, "fp32": 30.3, "tf32": 60, "fp16": 121, "fp8": 242.5, "int8": 242.5},
         _ADA.format("L4", "l4"),
     ),
     Gpu(
-        "L40", "L40", "ada", 142, 864,
+        "L40", "L40", "ada", 142, 48, 864,
         {"fp64": 1.414, "fp32": 90.5, "tf32": 90.5, "fp16": 181.05, "fp8": 362, "int8": 362},
         _ADA.format("L40", "l40"),
     ),
     Gpu(
-        "L40S", "L40S", "ada", 142, 864,
+        "L40S", "L40S", "ada", 142, 48, 864,
         {"fp64": 1.431, "fp32": 91.6, "tf32": 183, "fp16": 362.05, "fp8": 733, "int8": 733},
         _ADA.format("L40S", "l40s"),
     ),
     Gpu(
-        "RTX 3090", "GeForce RTX 3090", "ampere", 82, 936,
+        "RTX 3090", "GeForce RTX 3090", "ampere", 82, 24, 936,
         {"fp64": 0.556, "fp32": 35.6, "tf32": 35.6, "fp16": 71.2, "int8": 284.7},
         _RTX.format("Ampere GA102", "RTX 3090"),
     ),
     Gpu(
-        "RTX 4090", "GeForce RTX 4090", "ada", 128, 1008,
+        "RTX 4090", "GeForce RTX 4090", "ada", 128, 24, 1008,
         {"fp64": 1.291, "fp32": 82.6, "tf32": 82.6, "fp16": 165.2, "int8": 660.6},
         _RTX.format("Ada", "RTX 4090"),
     ),
     Gpu(
-        "RTX 4060 Laptop", "GeForce RTX 4060 Laptop GPU", "ada", 24, 256,
+        "RTX 4060 Laptop", "GeForce RTX 4060 Laptop GPU", "ada", 24, 8, 256,
         {"fp64": 0.228, "fp32": 14.6, "tf32": 14.6, "fp16": 29.1, "int8": 116.5},
         "NVIDIA GeForce laptops, 3072 cores at up to 2370 MHz: nvidia.com/en-us/geforce/laptops/compare; a clock: Ada",
     ),
     Gpu(
-        "RTX 5090", "GeForce RTX 5090", "blackwell", 170, 1792,
+        "RTX 5090", "GeForce RTX 5090", "blackwell", 170, 32, 1792,
         {"fp64": 1.638, "fp32": 104.8, "tf32": 104.8, "fp16": 209.5, "int8": 838},
         _RTX.format("RTX Blackwell", "RTX 5090"),
     ),
-    Gpu("H100 SXM", "H100 80GB HBM3", "hopper", 132, 3350, _HOPPER, _H100),
+    Gpu("H100 SXM", "H100 80GB HBM3", "hopper", 132, 80, 3350, _HOPPER, _H100),
     Gpu(
-        "H100 PCIe", "H100 PCIe", "hopper", 114, 2000,
+        "H100 PCIe", "H100 PCIe", "hopper", 114, 80, 2000,
         {"fp64": 51, "fp32": 51, "tf32": 378, "fp16": 756.5, "fp8": 1513, "int8": 1513}, _H100_PCIE,
     ),
-    Gpu("H100 NVL", "H100 NVL", "hopper", 132, 3900, _HOPPER_NVL, _H100),
-    Gpu("H200 SXM", "H200", "hopper", 132, 4800, _HOPPER, _H200),
-    Gpu("H200 NVL", "H200 NVL", "hopper", 132, 4800, _HOPPER_NVL, _H200),
-    Gpu("GH200 96 GB", "GH200 (?:480|120)GB", "hopper", 132, 4000, _HOPPER, _GH200),
-    Gpu("GH200 144 GB", "GH200 144G HBM3e", "hopper", 132, 4900, _HOPPER, _GH200),
+    Gpu("H100 NVL", "H100 NVL", "hopper", 132, 94, 3900, _HOPPER_NVL, _H100),
+    Gpu("H200 SXM", "H200", "hopper", 132, 141, 4800, _HOPPER, _H200),
+    Gpu("H200 NVL", "H200 NVL", "hopper", 132, 141, 4800, _HOPPER_NVL, _H200),
+    Gpu("GH200 96 GB", "GH200 (?:480|120)GB", "hopper", 132, 96, 4000, _HOPPER, _GH200),
+    Gpu("GH200 144 GB", "GH200 144G HBM3e", "hopper", 132, 144, 4900, _HOPPER, _GH200),
     Gpu(
-        "B200", "B200", "blackwell", 148, 7700,
+        "B200", "B200", "blackwell", 148, 180, 7700,
         {"fp64": 37, "fp32": 75, "tf32": 1125, "fp16": 2250, "fp8": 4500, "int8": 4500}, _B200,
     ),
     Gpu(
-        "MI100", "MI100", "cdna1", 120, 1228.8,
+        "MI100", "MI100", "cdna1", 120, 32, 1228.8,
         {"fp64": 11.5, "fp32": 46.1, "fp16": 184.6, "bf16": 92.3, "int8": 184.6},
         "AMD Instinct MI100 data sheet: amd.com/en/products/accelerators/instinct/mi100.html",
     ),
     Gpu(
-        "MI210", "MI210", "cdna2", 104, 1638.4, {"fp64": 45.3, "fp32": 45.3, "fp16": 181, "int8": 181},
+        "MI210", "MI210", "cdna2", 104, 64, 1638.4, {"fp64": 45.3, "fp32": 45.3, "fp16": 181, "int8": 181},
         _MI200.format("MI210", "mi210"),
     ),
     Gpu(
-        "MI250, one of two dies", "MI250|MI250X / MI250", "cdna2", 104, 1638.4,
+        "MI250, one of two dies", "MI250|MI250X / MI250", "cdna2", 104, 64, 1638.4,
         {"fp64": 45.3, "fp32": 45.3, "fp16": 181, "int8": 181}, _MI200.format("MI250", "mi250"),
     ),
     Gpu(
-        "MI250X, one of two dies", "MI250X", "cdna2", 110, 1638.4,
+        "MI250X, one of two dies", "MI250X", "cdna2", 110, 64, 1638.4,
         {"fp64": 47.9, "fp32": 47.9, "fp16": 191.5, "int8": 191.5}, _MI200.format("MI250X", "mi250x"),
     ),
-    Gpu("MI300X", "MI300X(?: VF)?", "cdna3", 304, 5300, _CDNA3, _MI300.format("MI300X", "mi300x")),
-    Gpu("MI325X", "MI325X(?: VF)?", "cdna3", 304, 6000, _CDNA3, _MI300.format("MI325X", "mi325x")),
+    Gpu("MI300X", "MI300X(?: VF)?", "cdna3", 304, 192, 5300, _CDNA3, _MI300.format("MI300X", "mi300x")),
+    Gpu("MI325X", "MI325X(?: VF)?", "cdna3", 304, 256, 6000, _CDNA3, _MI300.format("MI325X", "mi325x")),
 )  # fmt: skip

@@ -33,7 +33,7 @@ _K_STEP = 64  # elements of k that a tile takes at a time, in the parameter "ste
 _PARTIAL_BYTES = 4  # of a partial sum
 # Of the boost clock's rate: 24 of 65 TFLOP/s for 4096² in half precision, at 70 W
 _SUSTAINED = {"T4": 0.6}
-_OLD = ("pascal", "volta", "turing")  # without TF32 and bfloat16
+OLD = ("pascal", "volta", "turing")  # without TF32 and bfloat16
 _NEW = ("hopper", "blackwell")  # begin kernels sooner
 
 # Where a fit begins and what it is drawn to: the same for all kinds and makers, so that nothing seen is in it
@@ -57,6 +57,11 @@ def times_ns(calls: Sequence[Call], gpu: Gpu) -> Float64:
     return batch.times_ns(batch.logs(fitted()["factors"]))
 
 
+def took_tf32(call: Call, gpu: Gpu, ns: float) -> bool:
+    """Whether a product of float32 that a GPU's model gave so many ns was one of TF32: no other takes less."""
+    return has_tf32(gpu) and ns < 0.99 * float(times_ns([call], gpu)[0])
+
+
 def spread_of(gpu: Gpu) -> float:
     """The factor within which four of five predictions for a GPU lie."""
     return SPREAD if gpu.name.partition(" ")[0] in fitted()["gpus"] else SPREAD_UNSEEN
@@ -71,7 +76,7 @@ def fitted() -> dict[str, Any]:
 
 def has_tf32(gpu: Gpu) -> bool:
     """Whether torch's float32 may be TF32 there: AMD's matrix cores take float32 as it is."""
-    return not gpu.is_amd and gpu.generation not in _OLD
+    return not gpu.is_amd and gpu.generation not in OLD
 
 
 def can_compute(call: Call, gpu: Gpu) -> bool:
@@ -81,7 +86,7 @@ def can_compute(call: Call, gpu: Gpu) -> bool:
 
 def flop_per_s(gpu: Gpu, dtype: str) -> float:
     """The peak of arithmetic on a type as torch does it: without TF32 or bf16 it is float32."""
-    if (dtype == "tf32" and not has_tf32(gpu)) or (dtype == "bf16" and gpu.generation in _OLD):
+    if (dtype == "tf32" and not has_tf32(gpu)) or (dtype == "bf16" and gpu.generation in OLD):
         dtype = "fp32"
     if dtype not in gpu.tflops:
         dtype = "fp16" if dtype in ("bf16", "fp8") else "fp32"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from perfmagic.base.kinds import PREDICTED_FOR, KernelTime, OpKind
+from perfmagic.base.kinds import KernelTime, OpKind, PredictedFor
 from perfmagic.base.work import DTYPE_BYTES, Inputs
 from perfmagic.predict.calls import Call, call_of
-from perfmagic.predict.gpus import PCIE_BYTES_PER_S, Gpu, gpu_named, link_of, pcie_bytes_per_s
-from perfmagic.predict.kernels import can_compute, has_tf32, spread_of, times_ns
+from perfmagic.predict.gpus import PCIE_BYTES_PER_S, Gpu, gpu_named, link_of, pcie_bytes_per_s, peer_bytes_per_s
+from perfmagic.predict.kernels import OLD, can_compute, has_tf32, spread_of, times_ns
 
 # What the host needs, in ns: an assumption for a fast host without a profiler. No public record is without one.
 LAUNCH_NS = 3_000
@@ -31,39 +32,43 @@ _HOST_UNITS = (
     ("nonzero", 4.0), ("sort", 3.0), ("index", 1.8), ("reduce", 1.5), ("cat", 1.5), ("pool", 2.0), ("upsample", 2.0),
     ("softmax", 1.2),
 )  # fmt: skip
-HOST_SPREAD = 1.7  # holds four of five records of other machines
 NVLINK_C2C_BYTES_PER_S = 400e9  # GH200, the one device of the table without PCIe
 COPY_NS = 2_000  # of a copy of no size
 PAGEABLE_FRAC = 0.35  # of the rate of pinned memory: 18 to 25 of 57 GB/s on H100 records
 _TILE = 64  # rows and columns of the smallest tile that counts
 _BLOCK_BYTES = 32_768  # that a multiprocessor takes at a time of what is no product
 
-# Operators under the names that the CPU has for them
-_NAMES = {
-    "_scaled_dot_product_flash_attention_for_cpu": "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_flash_attention_for_cpu_backward": "_scaled_dot_product_flash_attention_backward",
-}
 _BATCH_NORMS = ("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional")
 _FILLS = frozenset({
     "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "arange",
     "scalar_tensor", "rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "eye", "linspace",
-    "randperm", "bernoulli", "normal",
+    "bernoulli", "normal", "tril_indices", "triu_indices",
 })  # fmt: skip
+# Whose results their inputs do not tell the size of: the device knows what they move
+_BY_RESULT = {
+    **dict.fromkeys(("cat", "stack"), "cat"),
+    **dict.fromkeys(("select_backward", "slice_backward", "repeat", "constant_pad_nd", "im2col", "col2im"), "copy"),
+}
+
+
+def host_units(call: Call | None) -> float:
+    """How much longer the host takes for a call than for an elementwise operator; 1 where it has no model."""
+    return next((units for word, units in _HOST_UNITS if word in call.kind), 1.0) if call else 1.0
 
 
 @dataclass(frozen=True)
 class DeviceModel:
-    """A GPU as a virtual device has it: perfmagic.device(DeviceModel("H100")), for short perfmagic.device("H100").
-
-    name: of a GPU in the table.  host_factor: how much longer the host takes than assumed.
-    Raises OptionError for a GPU that is not in the table.
+    """A GPU as a virtual device has it; the fields are those of perfmagic.DeviceModel.
 
     >>> DeviceModel("h100").words
-    'predicted for H100 SXM'
+    'predicted for H100 SXM, not recorded · ÷ × 1.4'
     """
 
     name: str
     host_factor: float = 1.0
+    device_factor: float = 1.0
+    fitted_on: str = ""
+    has_module_time: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", gpu_named(self.name).name)
@@ -75,7 +80,12 @@ class DeviceModel:
     @property
     def words(self) -> str:
         """What it is, for people."""
-        return f"{PREDICTED_FOR}{self.name}"
+        return PredictedFor(self.name, self.spread, self.fitted_on).words
+
+    @property
+    def memory_bytes(self) -> int:
+        """What a device has without memory=."""
+        return self.gpu.memory_bytes
 
     @property
     def spread(self) -> float:
@@ -85,15 +95,30 @@ class DeviceModel:
     @property
     def host_ns(self) -> Mapping[str, int]:
         """What the host needs for each thing, in ns."""
-        return {what: round(ns * self.host_factor) for what, ns in HOST_NS.items()}
+        found = {what: round(ns * self.host_factor) for what, ns in HOST_NS.items()}
+        return found if self.has_module_time else {**found, "module": 0}
 
     def __call__(self, name: str, kind: OpKind, size_bytes: int) -> float:
         """Seconds of a copy or a fill of so many bytes."""
         if kind == OpKind.MEMCPY and "DtoD" not in name:
-            rate = pcie_bytes_per_s(self.name) or NVLINK_C2C_BYTES_PER_S
+            peer = peer_bytes_per_s(self.name) if "PtoP" in name else None
+            rate = peer or pcie_bytes_per_s(self.name) or NVLINK_C2C_BYTES_PER_S
             return (COPY_NS + size_bytes / (rate * (PAGEABLE_FRAC if "Pageable" in name else 1)) * 1e9) / 1e9
         moved = Call("elementwise", size_bytes=max(0, size_bytes) * (2 if kind == OpKind.MEMCPY else 1))
-        return float(times_ns([moved], self.gpu)[0]) / 1e9
+        return float(times_ns([moved], self.gpu)[0]) * self.device_factor / 1e9
+
+    def fused_attention(self, dtype: str, *, masked: bool) -> tuple[str, ...]:
+        """The fused kernels of attention that torch has there, as sdp_utils.cpp of torch 2.13 chooses them.
+
+        dtype: "torch.float16".  masked: with a mask, which flash attention does not take.
+        """
+        kinds = []
+        half = dtype in ("torch.float16", "torch.bfloat16")
+        if half and not masked and self.gpu.generation not in OLD:
+            kinds.append("flash")
+        if dtype in ("torch.float32", "torch.float16") or (half and self.gpu.generation not in OLD):
+            kinds.append("efficient")
+        return tuple(kinds)
 
     def link_s(self, _name: str, link_bytes: float, steps: int = 1) -> float:
         """Seconds of an operation between such GPUs in one server, by its bytes on a link. Not checked on GPUs."""
@@ -108,7 +133,7 @@ class DeviceModel:
         outputs: its new results.  moved_bytes: that it reads and writes at least.
         tf32: products of float32 may be TF32.  strided: elements are not in the order of memory.
         """
-        call = self._call(name.removeprefix("aten::"), inputs, outputs, strided)
+        call = self._call(name.removeprefix("aten::"), inputs, outputs, moved_bytes, strided)
         if call is None or not can_compute(call, self.gpu):
             call = Call("elementwise", size_bytes=moved_bytes)
             ns, known = moved_bytes / (self.gpu.gb_per_s * 1e9) * 1e9, False
@@ -116,20 +141,25 @@ class DeviceModel:
             if call.dtype == "fp32" and call.products and has_tf32(self.gpu) and (tf32 or "convolution" in call.kind):
                 call = replace(call, dtype="tf32")
             ns, known = float(times_ns([call], self.gpu)[0]), True
-        units = next((units for word, units in _HOST_UNITS if word in call.kind), 1.0)
-        host_ns = (OPERATOR_NS * units - LAUNCH_NS) * self.host_factor
-        return KernelTime(ns, host_ns, known, self._filled_frac(call) > 0.5)
+        host_ns = (OPERATOR_NS * host_units(call) - LAUNCH_NS) * self.host_factor
+        return KernelTime(ns * self.device_factor, host_ns, known, self._filled_frac(call) > 0.5)
 
-    def _call(self, name: str, inputs: Inputs, outputs: Inputs, strided: bool) -> Call | None:
+    def _call(self, name: str, inputs: Inputs, outputs: Inputs, moved_bytes: int, strided: bool) -> Call | None:
         plain = name.removesuffix("_")
         if plain in _FILLS and outputs.shapes:
             return Call("elementwise", size_bytes=_bytes(outputs))
         if plain in _BATCH_NORMS or plain == "_native_batch_norm_legit_no_training":
             return self._batch_norm(plain, inputs)
         if plain == "native_batch_norm_backward" and not self.gpu.is_amd:
-            plain = "cudnn_batch_norm_backward"
+            name = "cudnn_batch_norm_backward"
         kernel = "elementwise_kernel" if strided else "vectorized_elementwise_kernel"
-        return call_of(f"aten::{_NAMES.get(plain, plain)}", inputs, kernel)
+        call = call_of(f"aten::{name}", inputs, kernel)
+        kind = "upsample" if re.fullmatch(r"_?upsample_\w+_backward", plain) else _BY_RESULT.get(plain)
+        if kind:
+            return Call(kind, size_bytes=moved_bytes, n_kernels=call.n_kernels if call else 1)
+        if call is None and plain.startswith("_foreach_"):  # of tensors without dimensions
+            return Call("lists of tensors", size_bytes=moved_bytes)
+        return call
 
     def _batch_norm(self, plain: str, inputs: Inputs) -> Call | None:
         training = not plain.endswith("no_training") and inputs.values[5:6] == ("True",)

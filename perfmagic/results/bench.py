@@ -8,6 +8,7 @@ from perfmagic.analysis.bench import compare as comparison_analysis
 from perfmagic.analysis.bench import result as analysed
 from perfmagic.analysis.bench import sweep as sweep_analysis
 from perfmagic.results.result import Result
+from perfmagic.trace.once import in_its_digits
 
 
 class BenchResult(Result, analysed.BenchSummary):  # noqa: D101 - the words of the numbers are its own
@@ -20,12 +21,14 @@ class BenchResult(Result, analysed.BenchSummary):  # noqa: D101 - the words of t
             return numbers
         return cls(**{field.name: getattr(numbers, field.name) for field in fields(numbers)})
 
+    @in_its_digits
     def text(self) -> str:
         """The sentence, a table of the quantities, how they were measured, and warnings."""
         from perfmagic.view.bench.bench import bench_doc, bench_text
 
         return bench_text(bench_doc(self))
 
+    @in_its_digits
     def html(self) -> str:
         """The sentence, Python and the device on one axis, the samples, how they were measured, and warnings."""
         from perfmagic.view.bench.bench import bench_doc, bench_html

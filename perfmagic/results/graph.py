@@ -16,6 +16,7 @@ from perfmagic.base.language import chained, counted, phrase, translated
 from perfmagic.results.result import Result
 from perfmagic.trace.columns import SeenOps
 from perfmagic.trace.model import Trace, devices_label
+from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import Rows
 
 if TYPE_CHECKING:
@@ -178,12 +179,14 @@ class GraphResult(Result):
             "notes": self._notes(),
         }
 
+    @in_its_digits
     def text(self, *, details: bool = False) -> str:
         """What decides and what to do.  details: lanes, what could have begun earlier, the critical path, notes."""
         from perfmagic.view.graph.writers import graph_text
 
         return translated(self._nothing()) if self.is_empty else graph_text(self._doc(), details=details)
 
+    @in_its_digits
     def html(self) -> str:
         """What decides and what to do, the picture, and the rest, which opens with a click."""
         from perfmagic.view.graph.writers import graph_html, nothing_html

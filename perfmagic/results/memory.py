@@ -119,7 +119,7 @@ class MemoryResult(Result):
         if self.is_empty:
             return {"note": self._nothing()}
         return {
-            "device": self.trace.device_info(self.ledger.device).label,
+            "device": self.trace.device_info(self.ledger.device).of_memory,
             "conclusion": self.conclusion.to_dict(),
             "peak_bytes": self.peak_bytes,
             "start_bytes": self.start_bytes,
@@ -179,7 +179,7 @@ class MemoryResult(Result):
         from perfmagic.view.memory.doc import MemoryDoc
 
         return MemoryDoc(
-            device=self.trace.device_info(self.ledger.device).label,
+            device=self.trace.device_info(self.ledger.device).of_memory,
             failed=self.trace.meta.failed,
             conclusion=self.conclusion,
             start_bytes=self.start_bytes,
@@ -199,4 +199,4 @@ class MemoryResult(Result):
         if self.is_empty:
             return self._nothing()
         said = chained("{a}. {b}", (self.sentence, self._failed()))
-        return f"Memory of {self.trace.device_info(self.ledger.device).label}: {said}"
+        return f"Memory of {self.trace.device_info(self.ledger.device).of_memory}: {said}"

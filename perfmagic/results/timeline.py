@@ -44,6 +44,7 @@ from perfmagic.base.language import translated
 from perfmagic.predict.gpus import Peaks
 from perfmagic.results.result import Result
 from perfmagic.trace.model import Trace, devices_label
+from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import Rows, RowT, pandas
 from perfmagic.trace.window import window
 
@@ -424,19 +425,27 @@ class TimelineResult(Result):
     def _by_device(self, rows: Callable[[int], Rows[RowT]], device: int | None, of: type[RowT]) -> Rows[RowT]:
         known = self.trace.device_ids
         if device is None:
-            return Rows.joined([rows(number) for number in known], of)
+            return self._labelled(Rows.joined([rows(number) for number in known], of))
         if device not in known:
             which = ", ".join(map(str, known)) or "none"
             raise OptionError(f"device {device} executed nothing here", hint=f"devices with ops: {which}")
-        return rows(device)
+        return self._labelled(Rows.joined([rows(device)], of)) if self.trace.predicted else rows(device)
+
+    def _labelled(self, rows: Rows[RowT]) -> Rows[RowT]:
+        """The rows of their own, which say where a model gave the times."""
+        if self.trace.predicted:
+            rows.note = "; ".join(filter(None, (devices_label(self.trace.meta.devices), rows.note)))
+        return rows
 
     @cached_property
+    @in_its_digits
     def doc(self) -> TimelineDoc:
         """The document every picture is drawn from."""
         from perfmagic.view.timeline.doc import timeline_doc
 
         return timeline_doc(self.trace, self.findings, self.answers, comm_names=self.comm_names)
 
+    @in_its_digits
     def to_dict(self) -> dict[str, Any]:
         """All totals by device, findings and trust counts, ready for JSON; times in ns, shares as fractions."""
         return report(self.trace, comm_names=self.comm_names)
@@ -469,6 +478,7 @@ class TimelineResult(Result):
         )
         return frame
 
+    @in_its_digits
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page with the live timeline (no network) and give its path."""
         from perfmagic.view.page import live_page
@@ -502,6 +512,7 @@ class TimelineResult(Result):
 
         return write_tensorboard(self.trace, folder, worker)
 
+    @in_its_digits
     def text(self, *, details: bool = False) -> str:
         """Who decides and what to do.
 
@@ -515,6 +526,7 @@ class TimelineResult(Result):
             return answers_text(self.doc, self.answers, ".text(details=True)", below)
         return timeline_text(self.doc, below, answers=self.answers.text(self.doc.header.about))
 
+    @in_its_digits
     def html(self) -> str:
         """The first line, the findings, the picture of what was queued and executed; at most 80 kB.
 
@@ -529,13 +541,15 @@ class TimelineResult(Result):
         """The live timeline: its data, and the window and selection that it shares with this object."""
         return _LiveTimeline(self)
 
+    @in_its_digits
     def __repr__(self) -> str:
         meta = self.trace.meta
         total = units.duration(meta.end_ns - meta.start_ns)
         devices = devices_label(meta.devices) or "CPU, no device records"
         first = f" {self.findings[0].sentence}" if self.findings else ""
         failed = f" The code failed: {meta.failed}." if meta.failed else ""
-        return f"Timeline of {total} on {devices}: {units.plural(len(self.trace.ops), 'device op')}.{failed}{first}"
+        where = f", {devices}" if self.trace.predicted else f" on {devices}"
+        return f"Timeline of {total}{where}: {units.plural(len(self.trace.ops), 'device op')}.{failed}{first}"
 
 
 def _check_peaks(method: str, peaks: object) -> None:
@@ -567,6 +581,10 @@ class _LiveTimeline:
     result: TimelineResult
 
     @property
+    def trace(self) -> Trace:
+        return self.result.trace
+
+    @property
     def state(self) -> ViewState:
         return self.result.view_state
 
@@ -575,17 +593,19 @@ class _LiveTimeline:
         header = self.result.doc.header
         return header.n_ops + header.n_host_ops == 0
 
+    @in_its_digits
     def wire(self) -> Wire:
         from perfmagic.view.timeline.live_data import timeline_wire
 
-        return timeline_wire(self.result.doc, self.result.trace)
+        return timeline_wire(self.result.doc, self.trace)
 
     def picture_html(self) -> str:
         from perfmagic.view.page import ONLY_THE_PICTURE
 
         return ONLY_THE_PICTURE + self.result.html()
 
+    @in_its_digits
     def frame_html(self) -> str:
         from perfmagic.view.timeline.writers import live_frame
 
-        return live_frame(self.result.title or "perfmagic timeline", self.result.doc, self.result.trace)
+        return live_frame(self.result.title or "perfmagic timeline", self.result.doc, self.trace)

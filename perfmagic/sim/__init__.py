@@ -57,7 +57,8 @@ def load(
 ) -> None:
     """Load the device "sim" if it is not loaded, and apply what is given.
 
-    pace: see set_pace.  devices: the least number of devices.  memory_bytes: of each device; 0 for no limit.
+    pace: see set_pace.  devices: the least number of devices.  memory_bytes: of each device; 0 for no limit; None: as
+    it is, but that a GPU's model brings the memory of its GPU, and takes it along.
     clock: "real" or "virtual" from now on; what is queued is waited for before. None: as it is.
     values, item: what is computed on a virtual clock, and what reads of other values give; see perfmagic.sim.values.
 
@@ -65,6 +66,10 @@ def load(
     change or compute no less, and what failed on a device before it changes.
     """
     wanted = as_pace(pace)
+    leaves_model = clock == "real" and isinstance(current_pace(), Model)  # what is measured is predicted for no GPU
+    changes = wanted is not None or leaves_model
+    if changes and memory_bytes is None:
+        memory_bytes = _memory_with(wanted)
     check_values(values, item, virtual=clock == "virtual" or (clock is None and virtual_clock() is not None))
     with _loading:
         prepare()
@@ -77,11 +82,17 @@ def load(
     if clock is not None:
         _keep_clock(clock)
     VALUES.choose(values, item)
-    if wanted is not None:
+    if changes:
         set_pace(wanted)
     if memory_bytes is not None:
         for device in _loaded_device().all_devices():
             device.memory.limit(memory_bytes)
+
+
+def _memory_with(pace: PaceFunction | None) -> int | None:
+    if isinstance(pace, Model):
+        return pace.memory_bytes
+    return 0 if isinstance(current_pace(), Model) else None
 
 
 def prepare() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from perfmagic.base.clock import VIRTUAL, now_ns
 from perfmagic.base.errors import DeviceError
 from perfmagic.base.kinds import UNKNOWN_TIME, OpKind
 from perfmagic.sim import copies
-from perfmagic.sim.device import NAME, check_usable
+from perfmagic.sim.device import NAME, check_usable, device_of, sim_device
 from perfmagic.sim.groups.foreign import run_foreign
 from perfmagic.sim.infer import (
     Arguments,
@@ -31,7 +32,7 @@ from perfmagic.sim.infer import (
 )
 from perfmagic.sim.launch import launch_lane, queue_op
 from perfmagic.sim.log import LOG
-from perfmagic.sim.operators import Operator, map_tree, operator_of
+from perfmagic.sim.operators import Operator, argument, map_tree, operator_of
 from perfmagic.sim.pace import Pace
 from perfmagic.sim.queues import Job, Lane
 from perfmagic.sim.refusals import TORCH_ARITHMETIC, check_layout, is_refused, refuse_address, refuse_name
@@ -101,6 +102,33 @@ def ctc(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return aten.ctc_loss.IntList(log_probs, targets, *(t.tolist() for t in lengths), *args[4:], **kwargs)
 
 
+def attention(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Attention as one kernel where the GPU of a model has it, else as the operators that it is composed of."""
+    __tracebackhide__ = True
+    query, key, value = args[:3]
+    mask, dropout_p = argument((3, "attn_mask"), args, kwargs), argument((4, "dropout_p"), args, kwargs) or 0.0
+    if not _is_fused(query, key, value, mask, dropout_p):
+        return op.func.decompose(*args, **kwargs)
+    if mask is not None and mask.dtype == torch.bool:  # torch's fused kernels take numbers
+        mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(mask.logical_not(), -math.inf)
+    is_causal = bool(argument((5, "is_causal"), args, kwargs))
+    fused, scale = aten._scaled_dot_product_flash_attention_for_cpu, kwargs.get("scale")
+    return fused(query, key, value, dropout_p, is_causal, attn_mask=mask, scale=scale)[0]
+
+
+def _is_fused(query: Any, key: Any, value: Any, mask: Any, dropout_p: float) -> bool:
+    """Whether torch takes a fused kernel on that GPU. Source: sdp_utils.cpp of torch 2.13, for CUDA."""
+    model = sim_device(device_of(query.device)).model
+    kinds = model.fused_attention(str(query.dtype), masked=mask is not None) if model is not None else ()
+    shares_heads = query.shape[1:2] != key.shape[1:2]  # flash alone has that; with dropout it is not computed here
+    cuda: Any = torch.backends.cuda
+    allowed = ("flash" in kinds and cuda.flash_sdp_enabled() and not (shares_heads and dropout_p)) or (
+        "efficient" in kinds and cuda.mem_efficient_sdp_enabled() and not shares_heads
+    )
+    fits = query.dim() == key.dim() == value.dim() == 4 and query.shape[-1] == value.shape[-1]
+    return allowed and fits and query.numel() > 0 < key.numel() and not (mask is not None and mask.requires_grad)
+
+
 def pack(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as all handlers
     """pack_padded_sequence: lengths and batch sizes are on the host, as on any device."""
     __tracebackhide__ = True
@@ -152,6 +180,7 @@ def _choose(op: Operator) -> Handler:
         aten._pack_padded_sequence.default: pack,
         aten._pin_memory.default: pin,
         aten.ctc_loss.Tensor: ctc,
+        aten.scaled_dot_product_attention.default: attention,
         aten._efficientzerotensor.default: zeros,
     }
     if op.func in by_hand:

@@ -232,13 +232,16 @@ def _dtype(taken: Arguments) -> str:
 
 def moved_bytes(op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> int:
     """The bytes of all that an operator reads and writes: the least that a kernel moves if nothing is in a cache."""
-    given = [value for place in op.writes for value in flat(argument(place, taken.args, taken.kwargs))]
-    written = [value for value in given if isinstance(value, Ref)]
-    read = list(taken.refs)
+    written, read = _written_refs(op, taken), list(taken.refs)
     if op.fills_out or op.kernel in _FILL:
         for ref in written:  # once: what an op also reads is given to it twice
             read.remove(ref)
     return _bytes([ref.spec for ref in (*read, *written)]) + _bytes([buffer.spec for buffer in fresh])
+
+
+def _written_refs(op: Operator, taken: Arguments) -> list[Ref]:
+    given = [value for place in op.writes for value in flat(argument(place, taken.args, taken.kwargs))]
+    return [value for value in given if isinstance(value, Ref)]
 
 
 def _bytes(specs: Iterable[Spec]) -> int:
@@ -264,6 +267,8 @@ def modelled(model: Model, op: Operator, taken: Arguments, fresh: Sequence[Buffe
         if len(_times) >= _CACHE_ENTRIES:
             _times.clear()
         results = [buffer.spec for buffer in fresh]
+        if op.fills_out:
+            results += [ref.spec for ref in _written_refs(op, taken)]
         types = tuple(_TYPES.get(spec.dtype, "") for spec in results)
         outputs = Inputs(tuple(tuple(spec.size) for spec in results), types)
         moved, strided = moved_bytes(op, taken, fresh), _is_strided(taken, results)

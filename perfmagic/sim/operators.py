@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -88,6 +89,55 @@ def gru_cell_backward(
     return inputs, hidden, grad_hy * z, *biases
 
 
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False,
+    *, attn_mask: Tensor | None = None, scale: float | None = None, generator: torch.Generator,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """aten::_scaled_dot_product_flash_attention_for_cpu, and with dropout, which that one lacks.
+
+    With dropout the second result, for backward, is the seed: backward computes all else anew.
+    """
+    if not dropout_p:
+        plain = aten._scaled_dot_product_flash_attention_for_cpu
+        return plain(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale)  # type: ignore[no-any-return]
+    seed = int(torch.randint(1 << 24, (), generator=generator))  # as float32 holds it
+    weights, kept = _weights(query, key, dropout_p, is_causal, attn_mask, scale, seed)
+    return (weights * kept @ value.float()).to(query.dtype), torch.full(query.shape[:3], float(seed))
+
+
+def attention_backward(
+    grad: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, logsumexp: Tensor, dropout_p: float,
+    is_causal: bool, *, attn_mask: Tensor | None = None, scale: float | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """aten::_scaled_dot_product_flash_attention_for_cpu_backward, and with dropout."""
+    if not dropout_p:
+        plain, options = aten._scaled_dot_product_flash_attention_for_cpu_backward, {"attn_mask": attn_mask}
+        return plain(grad, query, key, value, out, logsumexp, 0.0, is_causal, scale=scale, **options)  # type: ignore[no-any-return]
+    weights, kept = _weights(query, key, dropout_p, is_causal, attn_mask, scale, int(logsumexp.flatten()[0]))
+    grad = grad.float()
+    through = grad @ value.float().mT * kept
+    scores = weights * (through - (through * weights).sum(-1, keepdim=True)) * _scale(query, scale)
+    grads = scores @ key.float(), scores.mT @ query.float(), (weights * kept).mT @ grad
+    of_query, of_key, of_value = (each.to(query.dtype) for each in grads)
+    return of_query, of_key, of_value
+
+
+def _weights(
+    query: Tensor, key: Tensor, dropout_p: float, is_causal: bool, mask: Tensor | None, scale: float | None, seed: int
+) -> tuple[Tensor, Tensor]:
+    """The weights of attention, and by what dropout multiplies each."""
+    scores = query.float() @ key.float().mT * _scale(query, scale)
+    if is_causal:
+        scores.masked_fill_(torch.ones(scores.shape[-2:], dtype=torch.bool).tril_().logical_not_(), -math.inf)
+    weights = torch.softmax(scores if mask is None else scores + mask, -1)
+    kept = torch.empty_like(weights).bernoulli_(1 - dropout_p, generator=torch.Generator().manual_seed(seed))
+    return weights, kept / (1 - dropout_p) if dropout_p < 1 else kept
+
+
+def _scale(query: Tensor, scale: float | None) -> float:
+    return query.shape[-1] ** -0.5 if scale is None else scale
+
+
 def rand_like(t: Tensor, *, generator: torch.Generator, **options: Any) -> Tensor:
     """aten::rand_like, which torch gives no generator."""
     return torch.empty_like(t, **options).uniform_(generator=generator)
@@ -139,6 +189,8 @@ _substitutes: dict[Any, Callable[..., Any]] = {
     aten._thnn_fused_gru_cell.default: gru_cell,
     aten._thnn_fused_gru_cell_backward.default: gru_cell_backward,
     aten.native_dropout.default: dropout,
+    aten._scaled_dot_product_flash_attention_for_cpu.default: attention,
+    aten._scaled_dot_product_flash_attention_for_cpu_backward.default: attention_backward,
     aten._thnn_fused_lstm_cell.default: lstm_cell,
     aten._thnn_fused_lstm_cell_backward_impl.default: lstm_cell_backward,
     **{func: with_float32(func) for func in _PRODUCTS},
@@ -162,12 +214,22 @@ _HOST_INDICES = {aten.index.Tensor, aten.index_put_.default, aten.index_put.defa
 # torch brings the factor to each device itself, where it thinks that a tensor is: clip_grad_norm_ on two devices
 _BRING_FACTOR = {aten.mul_.Tensor, aten._foreach_mul_.Tensor}
 
+# Whose plain inputs a GPU's model wants, and no record: sizes, training or evaluation, heads
+_MODELLED_BY_VALUES = ("upsample", "batch_norm", "encoder_layer_fwd")
+
 # these write arguments their schema does not declare (running statistics)
 _UNDECLARED_WRITES = {"aten::native_batch_norm": (3, 4)}
 
 # these take no generator in torch; what runs instead of them takes one by name
 _GENERATOR_BY_NAME = dict.fromkeys(
-    ("aten::native_dropout", "aten::rand_like", "aten::randn_like", "aten::randint_like"), (1 << 30, "generator")
+    (
+        "aten::native_dropout",
+        "aten::rand_like",
+        "aten::randn_like",
+        "aten::randint_like",
+        "aten::_scaled_dot_product_flash_attention_for_cpu",
+    ),
+    (1 << 30, "generator"),
 )
 
 # besides elementwise ops: what fills, what makes a range, and the lists of optimisers
@@ -237,7 +299,7 @@ def _read(func: Any) -> Operator:
         func=func,
         name=schema.name,
         namespace=schema.name.split("::")[0],
-        kernel=schema.name.split("::")[-1].rstrip("_"),
+        kernel=schema.name.split("::")[-1].rstrip("_").replace("_for_cpu", ""),
         writes=tuple(writes + undeclared),
         returned=_returned(schema, writes),
         returns_one=len(schema.returns) == 1,
@@ -251,7 +313,7 @@ def _read(func: Any) -> Operator:
         brings_factor=func in _BRING_FACTOR,
         names_device=any(not a.kwarg_only and str(a.type) == "Device" for a in schema.arguments),
         fills_out=bool(outs),
-        has_values=any(word in schema.name for word in (*WITH_VALUES, "upsample")),
+        has_values=any(word in schema.name for word in (*WITH_VALUES, *_MODELLED_BY_VALUES)),
         runs=substitute_for(func),
     )
 

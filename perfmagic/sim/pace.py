@@ -172,8 +172,11 @@ PaceFunction = Callable[[str, OpKind, int], float]  # (name, kind, size_bytes) -
 class Model(Protocol):
     """A pace that is the model of a GPU, for a virtual clock (perfmagic.DeviceModel). It is asked for copies as any.
 
-    words: "predicted for H100 SXM".  host_ns: see perfmagic.sim.virtual.HOST_NS.
+    words: "predicted for H100 SXM".  host_ns: see perfmagic.sim.virtual.HOST_NS.  memory_bytes: of a device.
     """
+
+    @property
+    def memory_bytes(self) -> int: ...
 
     @property
     def words(self) -> str: ...
@@ -182,6 +185,9 @@ class Model(Protocol):
     def host_ns(self) -> Mapping[str, int]: ...
 
     def __call__(self, name: str, kind: OpKind, size_bytes: int) -> float: ...
+
+    def fused_attention(self, dtype: str, *, masked: bool) -> tuple[str, ...]:
+        """The fused kernels that torch has there for a type ("torch.float16"): of "flash" and "efficient"."""
 
     def link_s(self, name: str, link_bytes: float, steps: int = 1) -> float:
         """As Pace.link_s."""

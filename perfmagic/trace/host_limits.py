@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfmagic.base import units
+from perfmagic.base.kinds import HOST_SPREAD, PredictedFor
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.trace.columns import Remark
 from perfmagic.trace.model import DeviceInfo
@@ -61,8 +62,8 @@ def pace_remarks(ops: Sequence[Paced]) -> list[Remark]:
 
 def clock_remarks(worked: Sequence[DeviceInfo]) -> list[Remark]:
     """That times are no measurements, where a device that executed something kept a virtual clock."""
-    virtual = any(info.virtual for info in worked)
-    return [Remark("virtual_clock", describe_virtual_clock())] if virtual else []
+    virtual = next((info for info in worked if info.virtual), None)
+    return [Remark("virtual_clock", describe_virtual_clock(virtual.predicted))] if virtual else []
 
 
 def given_remarks(given: Sequence[float]) -> list[Remark]:
@@ -79,11 +80,19 @@ def given_remarks(given: Sequence[float]) -> list[Remark]:
     return [Remark("given_values", said, {"n_reads": len(given)})]
 
 
-def describe_virtual_clock() -> str:
-    """The sentence about a virtual clock."""
+def describe_virtual_clock(predicted: PredictedFor | None = None) -> str:
+    """The sentence about a virtual clock.  predicted: the GPU whose model gave the times, None for a pace."""
+    if predicted is None:
+        return phrase(
+            "virtual clock: times are computed by the pace, not measured; the host is assumed to take 5 µs an "
+            "operator, and none for other Python"
+        )
     return phrase(
-        "virtual clock: times are computed by the pace, not measured; the host is assumed to take 5 µs an operator, "
-        "and none for other Python"
+        "a model of {gpu} gives all times, nothing was measured: four of five device times lie within ÷ × {spread}; "
+        "the host is assumed to take 5 µs an operator, ÷ × {host}, and none for other Python",
+        gpu=predicted.gpu,
+        spread=f"{predicted.spread:g}",
+        host=f"{HOST_SPREAD:g}",
     )
 
 

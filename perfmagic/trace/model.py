@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from perfmagic.base.kinds import VIRTUAL_CLOCK
+from perfmagic.base.kinds import VIRTUAL_CLOCK, PredictedFor
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.intervals import distinct
 from perfmagic.trace.columns import (
@@ -64,7 +64,7 @@ class DeviceInfo:
 
     index: as in DeviceOps.device.  kind: "cuda", "rocm", "sim", "cpu" or "unknown".  name: for people; of a simulated
     device "sim", or "sim:1" where there are several.
-    pace: how a simulated device was paced, in words; empty for real ones.
+    pace: how a simulated device was paced, or by which GPU's model it was predicted, in words; empty for real ones.
     memory_bytes: all its memory.  multiprocessors: how many it has (AMD: compute units).
     compute_major: the first number of its compute capability.  None where the record does not say.
     """
@@ -82,21 +82,50 @@ class DeviceInfo:
         return self.kind == "sim"
 
     @property
+    def paced(self) -> bool:
+        """Whether its times say nothing about a GPU: simulated, and no model of a GPU gave them."""
+        return self.simulated and self.predicted is None
+
+    @property
     def virtual(self) -> bool:
         """Whether its times are computed by its pace, and nothing was measured."""
         return self.pace.startswith(VIRTUAL_CLOCK)
 
     @property
+    def predicted(self) -> PredictedFor | None:
+        """The GPU whose model gave its times; None where a pace did, or where they were measured."""
+        return PredictedFor.read(self.pace) if self.pace else None
+
+    @property
     def label(self) -> str:
-        """The name as pictures and tables show it; a simulated device always says so."""
+        """The name as pictures and tables show it; a simulated or predicted device always says so."""
+        number = f" {self.name}" if self.simulated and ":" in self.name else ""
+        if self.predicted is not None:
+            return chained("{a}: {b}", [*([self.name] if number else []), describe_prediction(self.predicted)])
         if self.name == f"device {self.index}":
             return phrase("device {n}", n=self.index)
         if not self.simulated:
             return self.name
-        number = f" {self.name}" if ":" in self.name else ""
         if self.pace:
             return phrase("simulated device{number}, {pace}", number=number, pace=describe_pace(self.pace))
         return phrase("simulated device{number}", number=number)
+
+    @property
+    def of_memory(self) -> str:
+        """The label beside bytes, which are counted and no prediction."""
+        return (
+            self.label if self.predicted is None else replace(self, pace=self.predicted._replace(spread=1).words).label
+        )
+
+
+def describe_prediction(predicted: PredictedFor) -> str:
+    """For which GPU times are predicted, and how far off they may be."""
+    gpu = predicted.gpu
+    if predicted.fitted_on:
+        gpu = phrase("{gpu}, fitted on {recording}", gpu=gpu, recording=predicted.fitted_on)
+    if predicted.spread == 1:
+        return phrase("predicted for {gpu}, not recorded", gpu=gpu)
+    return phrase("predicted for {gpu}, not recorded · ÷ × {spread}", gpu=gpu, spread=f"{predicted.spread:g}")
 
 
 def describe_pace(pace: str) -> str:
@@ -128,6 +157,8 @@ def devices_label(infos: Sequence[DeviceInfo]) -> str:
     for (simulated, what), some in alike.items():
         if len(some) == 1:
             words.append(some[0].label)
+        elif (predicted := some[0].predicted) is not None:
+            words.append(phrase("{n} devices {predicted}", n=len(some), predicted=describe_prediction(predicted)))
         else:
             pace = phrase(", {pace}", pace=describe_pace(what)) if what else ""
             sims = phrase("{n} simulated devices{pace}", n=len(some), pace=pace)
@@ -277,6 +308,16 @@ class Trace:
     @property
     def simulated(self) -> bool:
         return any(d.simulated for d in self.meta.devices)
+
+    @property
+    def paced(self) -> bool:
+        """Whether times of its devices say nothing about a GPU."""
+        return any(d.paced for d in self.meta.devices)
+
+    @property
+    def predicted(self) -> bool:
+        """Whether a GPU's model gave the times of its devices."""
+        return any(d.predicted is not None for d in self.meta.devices)
 
     def device_info(self, index: int) -> DeviceInfo:
         """What is known of a device."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from perfmagic.base.errors import OptionError
+from perfmagic.base.kinds import UNKNOWN_TIME
 from perfmagic.base.numerics.intervals import coded, distinct
 from perfmagic.base.units import plural
 from perfmagic.trace.columns import NONE, Int8, OpKind
@@ -34,6 +35,7 @@ class OpClass(enum.IntEnum):
     DTOD = 5
     PTOP = 6
     MEMSET = 7
+    UNKNOWN = 8  # kernels without a model: a lower bound of their time is known
 
 
 def _in_any_case(pattern: str) -> re.Pattern[str]:
@@ -133,6 +135,15 @@ def comm_kernel_names(trace: Trace, comm_names: str | None = None) -> tuple[str,
 
 
 @once_per_trace
+def unknown_operators(trace: Trace) -> tuple[str, ...]:
+    """The operators whose ops have no model, in the order of the names."""
+    used = distinct(trace.ops.name).tolist()
+    return tuple(
+        trace.names[name].removesuffix(UNKNOWN_TIME) for name in used if trace.names[name].endswith(UNKNOWN_TIME)
+    )
+
+
+@once_per_trace
 def kernel_short_names(trace: Trace, width: int = WIDTH) -> Mapping[str, str]:
     """The short form of every device op's name in a trace; the same in every table, card and sentence about it."""
     return short_names((trace.names[i] for i in distinct(trace.ops.name).tolist()), width)
@@ -185,6 +196,8 @@ def _op_class(name: str, kind: OpKind, collective: bool, is_comm: Callable[[str]
         return OpClass.MEMSET
     if collective or is_comm(name):
         return OpClass.COMMUNICATION
+    if name.endswith(UNKNOWN_TIME):
+        return OpClass.UNKNOWN
     family = find_family(name)
     return OpClass.MATRIX if family is not None and family.multiplies else OpClass.COMPUTE
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, update_wrapper
+from functools import lru_cache, update_wrapper, wraps
 from inspect import Parameter, signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from perfmagic.base.units import rough_times
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,9 +27,10 @@ class _Kept(dict[Any, dict[Any, Any]]):
 def once_per_trace(function: Callable[Concatenate[K, P], R]) -> Callable[Concatenate[K, P], R]:
     """Keep what a pure function of a trace or table gave on that trace; callers share the result, and only read.
 
-    An option left out and its default are one key.
+    Its words have the times of a predicted trace with two digits. An option left out and its default are one key.
     """
     options_of = list(signature(function).parameters.values())[1:]
+    in_words = in_its_digits(function)
     names = [option.name for option in options_of]
     defaults = {option.name: option.default for option in options_of if option.default is not Parameter.empty}
 
@@ -36,12 +39,25 @@ def once_per_trace(function: Callable[Concatenate[K, P], R]) -> Callable[Concate
         given = defaults | dict(zip(names, args, strict=False)) | options
         key = tuple(map(given.get, names))
         if key not in cached:
-            cached[key] = function(trace, *args, **options)
+            cached[key] = in_words(trace, *args, **options)
         result: R = cached[key]
         return result
 
     update_wrapper(remembered, function)
     return remembered
+
+
+def in_its_digits(function: Callable[Concatenate[K, P], R]) -> Callable[Concatenate[K, P], R]:
+    """Write times with two digits in a function of a trace that is predicted, or a method of what has one as .trace."""
+
+    @wraps(function)
+    def rounded(of: K, /, *args: P.args, **options: P.kwargs) -> R:
+        if not getattr(getattr(of, "trace", of), "predicted", False):
+            return function(of, *args, **options)
+        with rough_times():
+            return function(of, *args, **options)
+
+    return rounded
 
 
 def once_per_name(function: Callable[[str], R]) -> Callable[[str], R]:

@@ -21,7 +21,11 @@ _RULES = (
     ("scaling", r"^(Weak|Strong) scaling from (\d+) to (\d+) ranks?\b[\s\S]*", r"SCALING \1 \2 \3"),
     ("graph", r"^[^\n\d]+ decides?: [\s\S]*?\s·\s+(\d[\d,]*)\s+operators?\s+·[\s\S]*", r"GRAPH of \1 operators"),
     ("predicted", r"^([^:]*): (?:about|at\s+best)\s[\s\S]*\sinstead\s+of\s[\s\S]*", r"PREDICTED \1"),
-    ("timeline", r"^\d[\s\S]*?\n +((?:\d+ )?simulated devices?|no device)\b[\s\S]*", r"TIMELINE \1"),
+    (
+        "timeline",
+        r"^\d[\s\S]*?\n +((?:\d+ )?simulated devices?|(?:\d+ devices )?predicted for|no device)\b[\s\S]*",
+        r"TIMELINE \1",
+    ),
     ("bench", r"^Python is back after [\s\S]*", "BENCH"),
     ("syncbench", rf"^(?:{'|'.join((*KINDS, UNCLEAR))})\b[\s\S]*", "SYNCBENCH"),
     ("faster", rf"^(\S.*?) is \d[\d.,]* times as fast as (.*?): {_QUANTITY} [\s\S]*", r"COMPARED \1 faster than \2"),

@@ -1,7 +1,7 @@
 import pytest
 
 from perfmagic.base.errors import OptionError
-from perfmagic.predict.gpus import GPUS, Peaks, peaks_of
+from perfmagic.predict.gpus import GPUS, Peaks, gpu_named, link_of, pcie_bytes_per_s, peaks_of, peer_bytes_per_s
 from perfmagic.trace.model import DeviceInfo
 
 
@@ -121,3 +121,41 @@ def test_every_gpu_has_a_rate_of_doubles() -> None:
     for generation, share in (("turing", 32), ("ada", 64)):
         rates = [gpu.tflops for gpu in GPUS if gpu.generation == generation]
         assert [rate["fp64"] for rate in rates] == pytest.approx([rate["fp32"] / share for rate in rates], rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("H100", "H200", "B200", "A100", "A10G", "L4", "T4", "V100", "RTX 4090", "RTX 4060 laptop", "MI300X", "MI250"),
+    ],
+)
+def test_people_find_a_gpu_by_its_short_name(name: str) -> None:
+    gpu = gpu_named(name)
+    assert gpu.name.lower().startswith(name.lower())
+    assert gpu.memory_bytes == gpu.memory_gb * 10**9 >= 8 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("H20", "H200 SXM"), ("rtx 4060", "RTX 4060 Laptop"), ("A800", "A100 SXM4 80 GB")]
+)
+def test_of_a_gpu_that_is_not_there_the_nearest_names_are_said(name: str, nearest: str) -> None:
+    with pytest.raises(OptionError, match="is in the table") as refused:
+        gpu_named(name)
+    assert refused.value.hint.startswith(f"the nearest names: {nearest}")
+    assert "B200" not in refused.value.hint
+
+
+def test_nothing_is_near_another_word() -> None:
+    with pytest.raises(OptionError) as refused:
+        gpu_named("banana")
+    assert refused.value.hint.startswith("it has P100, V100")
+
+
+def test_every_gpu_has_a_link_to_others_and_a_copy_takes_one_way() -> None:
+    for gpu in GPUS:
+        rate, latency_s = link_of(gpu.name) or (0, 0)
+        assert rate >= 12e9, gpu.name
+        assert 1e-6 < latency_s < 10e-6
+    assert peer_bytes_per_s("H100 SXM") == pytest.approx(360e9)
+    assert peer_bytes_per_s("MI300X") == pytest.approx(0.8 * 64e9)
+    assert peer_bytes_per_s("L4") == pcie_bytes_per_s("L4")

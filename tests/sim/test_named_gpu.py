@@ -99,6 +99,29 @@ def test_two_gpus_are_simulated_where_there_are_fewer_of_them(
     assert [device.type for device in perfmagic.devices(2, "H100")] == [kind, kind]
 
 
+def test_a_gpu_has_the_memory_of_its_data_sheet() -> None:
+    device = perfmagic.device("T4")
+    assert torch.sim.mem_get_info()[1] == 16 * 10**9
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(16 * 10**9, dtype=torch.uint8, device=device)
+    perfmagic.device("T4", memory="2GB")
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(3 * 10**9, dtype=torch.uint8, device=device)
+    perfmagic.device("H100")
+    assert torch.sim.mem_get_info()[1] == 80 * 10**9
+    perfmagic.device(clock="virtual", pace="mm=1ms")
+    assert torch.sim.mem_get_info()[1] not in (2 * 10**9, 80 * 10**9)
+
+
+def test_batch_norm_takes_longer_while_it_learns() -> None:
+    net = torch.nn.BatchNorm2d(64).to(perfmagic.device("H100"))
+    x = torch.rand(64, 64, 56, 56).to("sim")
+    training = op_ns(recorded(lambda: net(x)))["native_batch_norm"]
+    net.eval()
+    (evaluation,) = op_ns(recorded(lambda: net(x))).values()
+    assert training > 1.2 * evaluation
+
+
 def test_the_real_clock_leaves_the_model_of_a_gpu_behind() -> None:
     x = torch.ones(8, 8, device=perfmagic.device("H100"))
     perfmagic.device(clock="real")
@@ -107,3 +130,14 @@ def test_the_real_clock_leaves_the_model_of_a_gpu_behind() -> None:
     assert t.result is not None
     assert "H100" not in t.result.text(details=True)
     assert sim.current_pace() is None
+
+
+def test_a_copy_between_gpus_takes_their_link() -> None:
+    def copied_ns(gpu: str) -> int:
+        perfmagic.device(gpu)
+        x = torch.empty(1 << 24, device="sim:0")
+        found = op_ns(recorded(lambda: x.to("sim:1")))
+        return found["Memcpy PtoP (Device -> Device)"]
+
+    assert copied_ns("H100") == pytest.approx((1 << 26) / 360e9 * 1e9, rel=0.05)
+    assert copied_ns("T4") > 10 * copied_ns("H100")

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from perfmagic.analysis.bench.judge import judge
+from perfmagic.analysis.bench.predicted import predicted_for
 from perfmagic.analysis.bench.result import BenchSummary
 from perfmagic.analysis.bench.saved import Saved, damage_of, of_format, read_json
 from perfmagic.base.errors import OptionError
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.options import called, option
-from perfmagic.base.units import duration_s, significant
+from perfmagic.base.units import duration_s, rough_duration, significant
 from perfmagic.trace.json_form import JsonForm, one_of
 from perfmagic.trace.rows import Rows
 from perfmagic.trace.typed import typed
@@ -43,6 +44,7 @@ class Comparison(JsonForm):
     verdict: the verdict.
     why: what it rests on; where it is unclear, the reason and what would help.
     note: what makes the ratio differ from that of the medians; empty where nothing does.
+    predicted: whose times a GPU's model gave.
     sentence: all of it in one line.
     """
 
@@ -61,6 +63,7 @@ class Comparison(JsonForm):
     verdict: Annotated[str, one_of("faster", "slower", "same", "unclear")]
     why: str
     note: str = ""
+    predicted: Annotated[str, one_of("none", "baseline", "name", "both")] = "none"
 
     @property
     def sentence(self) -> str:
@@ -76,8 +79,14 @@ class Comparison(JsonForm):
     @property
     def times(self) -> str:
         """Both medians."""
-        now, before = duration_s(self.name_s), duration_s(self.baseline_s)
+        now, before = self._time("name", self.name_s), self._time("baseline", self.baseline_s)
         return phrase("{quantity} {now} against {before}", quantity=phrase(self.quantity), now=now, before=before)
+
+    def _time(self, which: str, seconds: float) -> str:
+        """A median; "about 1.3 ms (predicted)" where a model gave it."""
+        if self.predicted not in (which, "both"):
+            return duration_s(seconds)
+        return phrase("about {time} (predicted)", time=rough_duration(seconds * 1e9))
 
     @property
     def explanation(self) -> str:
@@ -88,6 +97,9 @@ class Comparison(JsonForm):
     def words(self) -> str:
         """The verdict with both names: "B is 2.5 times as fast as A"."""
         names = {"name": self.name, "baseline": self.baseline}
+        if self.predicted != "none" and self.verdict in ("faster", "slower"):
+            how = phrase("faster") if self.verdict == "faster" else phrase("slower")
+            return phrase("{name} is predicted to be {how} than {baseline}", how=how, **names)
         if self.verdict == "faster":
             return phrase("{name} is {ratio} times as fast as {baseline}", ratio=significant(self.ratio, 3), **names)
         if self.verdict == "slower":
@@ -219,7 +231,9 @@ def _comparison(baseline: BenchSummary, other: BenchSummary, quantity: str, numb
     names = _name(baseline, 0), _name(other, number)
     if names[0] == names[1]:
         names = f"{names[0]} (first)", f"{names[1]} ({ORDINALS.get(number, f'number {number + 1}')})"
+    predicted = predicted_for(baseline) is not None, predicted_for(other) is not None
     return Comparison(
+        predicted={(True, True): "both", (True, False): "baseline", (False, True): "name"}.get(predicted, "none"),
         baseline=names[0],
         name=names[1],
         quantity=quantity,

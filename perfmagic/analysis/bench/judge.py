@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfmagic.analysis.bench.predicted import predicted_ratio, why_of_predicted
 from perfmagic.analysis.bench.warnings import Advice
 from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
 from perfmagic.base.language import counted, phrase
@@ -197,6 +198,12 @@ class Judgement:
 def judge(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Judgement:
     """Whether the other is faster than the baseline.  quantity: by name, of those that both have."""
     interleaved = bool(baseline.round_id) and baseline.round_id == other.round_id
+    interval = predicted_ratio(baseline, other, quantity)
+    if interval is not None:
+        verdict = judged(interval, BAND)
+        ends = np.array([baseline.quantities[quantity].median_s]), np.array([other.quantities[quantity].median_s])
+        why = why_of_predicted(baseline, other, verdict)
+        return Judgement(verdict, why, ratio(ends[1], ends[0], interleaved=False), interval, BAND, interleaved)
     if interleaved:
         return _of_interleaved(baseline, other, quantity)
     first, second = baseline.quantities[quantity], other.quantities[quantity]

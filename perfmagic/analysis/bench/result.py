@@ -26,6 +26,7 @@ from perfmagic.analysis.bench.warnings import (
 )
 from perfmagic.analysis.findings.answer import Answer
 from perfmagic.analysis.verdict import Verdict
+from perfmagic.base.kinds import PredictedFor
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.stats import DEPENDENT_RHO
 from perfmagic.base.units import count, duration_s, significant, size
@@ -222,6 +223,11 @@ class BenchSummary(Taken, Saved):
     def supported_verdict(self) -> str:
         """The kind of the verdict where the samples do not contradict it; "" where they do, and without a verdict."""
         return "" if self.verdict is None else supported_kind(self.verdict.kind, self.waits, self.whole_span)
+
+    @property
+    def predicted(self) -> bool:
+        """Whether a GPU's model gave its times."""
+        return PredictedFor.read(self.device_label) is not None
 
     @property
     def bottleneck(self) -> str:

@@ -12,6 +12,7 @@ from perfmagic.analysis.diff.work import BOTH, RESHAPED, KernelChange, OperatorC
 from perfmagic.analysis.timeline.trust import sample, trust
 from perfmagic.base import units
 from perfmagic.base.language import counted, listed, phrase
+from perfmagic.predict.ratio import ratio_range, times_by_op
 from perfmagic.trace.model import DeviceInfo
 from perfmagic.trace.rows import Rows
 
@@ -36,6 +37,7 @@ def unlike(
         or _sampled(first, second)
         or _without_ops(first, second)
         or _other_device(first, second)
+        or _within_prediction(first, second)
         or _nothing_in_common(first, second, operators, kernels)
         or _other_inputs(first, second, operators)
         or _other_amount(first, second, operators, repeats)
@@ -87,12 +89,33 @@ def _other_device(first: Side, second: Side) -> str:
     return phrase("{a} ran on {a_device}, {b} on {b_device}", a=first.name, b=second.name, **devices)
 
 
+def _within_prediction(first: Side, second: Side) -> str:
+    """That two runs predicted for one GPU differ by no more than its model leaves open."""
+    predicted = first.info.predicted if first.info is not None else None
+    if predicted is None or first.facts.whole_ns == second.facts.whole_ns:
+        return ""
+    low, high = ratio_range(times_by_op(first.trace), times_by_op(second.trace), predicted.spread)
+    if not low < 1 < high:
+        return ""
+    return phrase(
+        "{a} takes × {low} to × {high} as long as {b} on {gpu}, as far as its model says",
+        a=first.name,
+        b=second.name,
+        low=units.significant(low, 2),
+        high=units.significant(high, 2),
+        gpu=predicted.gpu,
+    )
+
+
 def _is_named(info: DeviceInfo) -> bool:
     """Whether the record says what device it was, and not only which."""
     return info.name != f"device {info.index}"
 
 
 def _describe_device(info: DeviceInfo) -> str:
+    if info.predicted is not None:
+        spread = f"{info.predicted.spread:g}"
+        return phrase("a model of {gpu}, predicted to ÷ × {spread}", gpu=info.predicted.gpu, spread=spread)
     if info.simulated:
         return phrase("a {device}", device=info.label)
     if _is_named(info):

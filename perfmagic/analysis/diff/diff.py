@@ -12,6 +12,7 @@ from perfmagic.analysis.diff.comparable import notes, repeats_of, unlike
 from perfmagic.analysis.diff.side import ComparedTrace, Side, busiest_devices
 from perfmagic.analysis.diff.times import TimeChange, parts, totals
 from perfmagic.base import units
+from perfmagic.base.kinds import PredictedFor
 from perfmagic.base.language import Words, chained, phrase, sentences
 from perfmagic.trace.json_form import JsonForm, one_of
 from perfmagic.trace.model import Trace
@@ -48,6 +49,16 @@ def headline(a: ComparedTrace, b: ComparedTrace, whole: TimeChange, no_verdict: 
             b_time=units.duration(whole.b_ns),
         )
         return sentences(phrase("No verdict: {why}", why=no_verdict), times if whole.a_ns and whole.b_ns else "")
+    predicted = PredictedFor.read(b.device_label)
+    if predicted is not None:
+        with units.rough_times():
+            found = _describe_change(a, b, whole, per_step=per_step)
+        return phrase("predicted for {gpu}: {change}", gpu=predicted.gpu, change=found)
+    return _describe_change(a, b, whole, per_step=per_step)
+
+
+def _describe_change(a: ComparedTrace, b: ComparedTrace, whole: TimeChange, *, per_step: bool) -> Words:
+    """The same where there is a verdict, whoever gave the times."""
     second, other = b.name, a.name
     if per_step:
         second, other = phrase("one step of {name}", name=b.name), phrase("one of {name}", name=a.name)

@@ -27,9 +27,8 @@ _INDUCTOR = re.compile(r"^triton_(?:poi|per|red|for|tem|mm|bmm)_")  # its kernel
 
 
 def for_gpus(trace: Trace, device: int, advice: str) -> str:
-    """Advice to compile or to capture, as it holds for a device: the simulated one can do neither."""
-    simulated = any(info.index == device and info.simulated for info in trace.meta.devices)
-    if not simulated or not advice:
+    """Advice to compile or to capture, as it holds for a device: one with a pace can do neither."""
+    if not advice or not trace.device_info(device).paced:
         return advice
     return phrase("On a GPU, {advice}; the simulated device cannot do that", advice=advice)
 

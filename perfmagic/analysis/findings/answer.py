@@ -65,6 +65,8 @@ class Answers(JsonForm):
 
     decides: who, in one sentence.
     total_ns: the whole run.
+    low_ns: the least that a predicted run takes; null for a recorded one.
+    high_ns: the most; null where an operator has no model, too.
     answers: the most first, at most three.
     together: all that are replayed at once, but bounds; None where these are fewer than two.
     little_gain: headlines of what would win less than 2 % of the run.
@@ -79,6 +81,15 @@ class Answers(JsonForm):
     little_gain: tuple[str, ...] = ()
     also_seen: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    low_ns: int | None = None
+    high_ns: int | None = None
+
+    @property
+    def total(self) -> str:
+        """The whole run, of a predicted one with two digits, and "≥" where an operator has no model."""
+        if self.low_ns is None:
+            return units.duration(self.total_ns)
+        return f"{'≥ ' if self.high_ns is None else ''}{units.rough_duration(self.total_ns)}"
 
     def text(self, about: str = "") -> str:
         """Who decides, then two lines for each answer, one for all together, and the rest; as wide as the terminal.
@@ -86,7 +97,7 @@ class Answers(JsonForm):
         about: what was recorded, a line of its own.
         """
         shown = translated(self)
-        lines = wrapped(f"{units.duration(shown.total_ns):<{GUTTER}}{shown.decides}", indent=GUTTER)
+        lines = wrapped(f"{shown.total:<{GUTTER}}{shown.decides}", indent=GUTTER)
         lines += wrapped(" " * GUTTER + about, indent=GUTTER) if about else []
         for number, answer in enumerate(shown.answers, 1):
             lines += answer_lines(

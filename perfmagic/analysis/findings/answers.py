@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfmagic.analysis.findings.answer import Answer, Answers
-from perfmagic.analysis.findings.catalogue import OPEN, action, count_things, decider_key, headline, without_time
+from perfmagic.analysis.findings.catalogue import OPEN as OPEN_KEYS
+from perfmagic.analysis.findings.catalogue import action, count_things, decider_key, headline, without_time
 from perfmagic.analysis.findings.decider import answer_otherwise, who_decides, whole_ns
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import Node, known, tree
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.gains import Gains, change_of, each_once
 from perfmagic.analysis.findings.kernels import claim
-from perfmagic.analysis.findings.verdict import failed
+from perfmagic.analysis.findings.verdict import corners_of, failed
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Pin
 from perfmagic.analysis.replay.changes.host import WithoutPython
@@ -23,7 +24,7 @@ from perfmagic.analysis.replay.changes.kernels import Fused, ShorterOps
 from perfmagic.analysis.replay.prediction import Prediction, in_passing, why_no_path
 from perfmagic.analysis.timeline.activity import orphans
 from perfmagic.analysis.timeline.trust import COUNTS, trust
-from perfmagic.analysis.verdict import HOST_BOUND, HOST_TAIL, MIXED, NO_VERDICT, STALLED, START_UP
+from perfmagic.analysis.verdict import HOST_BOUND, HOST_TAIL, MIXED, NO_VERDICT, OPEN, STALLED, START_UP
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics.intervals import intersect, union
@@ -57,7 +58,7 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
     nodes, head = tree(outcomes, gains)
     groups = _by_remedy([*_with_headline(head.parts), *_with_headline(nodes)])
     every = [_answer(facts, gains, group) for group in groups]
-    is_open = decider_key(decider) in OPEN
+    is_open = decider_key(decider) in OPEN_KEYS
     least_frac = LEAST_OPEN_FRAC if is_open else LEAST_FRAC
     worth = sorted((answer for answer in every if answer.action and is_worth(answer, least_frac)), key=place)
     first = tuple(worth[:MOST_ANSWERS])
@@ -65,12 +66,15 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
     rest = [answer for answer in every if answer not in first and answer not in little]
     if not first:
         verdict = replace(_as_answer(facts, None, "", "", [head.finding]), cost_ns=None)
-        open_kind = STALLED if is_open and kind != NO_VERDICT else kind
+        open_kind = STALLED if is_open and kind not in (NO_VERDICT, OPEN) else kind
         first = (answer_otherwise(facts, open_kind, verdict, rest),)
         rest = [answer for answer in rest if answer.rules != first[0].rules]
+    ends = corners_of(facts)
     return Answers(
         decider,
         total_ns,
+        low_ns=ends.low_ns if ends else None,
+        high_ns=ends.high_ns if ends and not ends.unknown else None,
         answers=tuple(map(_with_gain, first)),
         together=_together(facts, gains, groups, first),
         little_gain=tuple(dict.fromkeys(answer.headline for answer in little)),
@@ -202,7 +206,7 @@ def _remedy(facts: Facts, finding: Finding) -> Change | None:
     if not finding.action or finding.action in _NOT_REPLAYED:
         return None
     if rule in _KERNELS:
-        return None if facts.trace.device_info(facts.device).simulated else _KERNELS[rule](facts, finding)
+        return None if facts.trace.device_info(facts.device).paced else _KERNELS[rule](facts, finding)
     if rule == "alone" and finding.cause == "start-up":
         return _without_start_up(facts, finding)
     if rule == "one_by_one" and finding.action not in _GRAPHS:
@@ -330,7 +334,7 @@ def first_answer(trace: Trace, kind: str) -> Answer | None:
     if first is None or first.action not in _IN_A_TIMELINE or kind not in _LIMITS:
         return first
     remedy = action("fewer_larger" if kind == HOST_BOUND and _launches_decide(trace) else "see_lines")
-    if decider_key(found.decides) in OPEN or not first.rules:  # nothing was found that the verdict rests on
+    if decider_key(found.decides) in OPEN_KEYS or not first.rules:  # nothing was found that the verdict rests on
         first = replace(first, headline=headline(_LIMITS[kind]), rules=(), cost_ns=None)
     return replace(first, action=remedy, lines=())
 

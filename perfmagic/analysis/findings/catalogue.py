@@ -30,6 +30,9 @@ DECIDES = {
     "mixed, launches": "Python and launch latency take turns: {host} and {latency} of the time",
     "mixed, unexplained": "Open: the record explains {share} of the time",
     "mixed, both": "Python and the device keep pace: the device was busy {share} of the time",
+    "open": "Open: {a} or {b}; the intervals of the prediction overlap",
+    "open, unknown": "Open: {n} without a model may take any time",
+    "device-bound, at least": "The device decides: it was busy at least {share} of the time",
     "no device records": "No device was used",
     "no device records, file": "No device activity is in the record",
     "no device records, launches": "Device work was not recorded: {n}, no kernels",
@@ -125,6 +128,8 @@ HEADLINES |= {
     "host_alone": "Only the host was recorded",
     "cpu_alone": "All work ran on the CPU",
     "one_op": "The record holds one device op",
+    "coarse_model": "The model is too coarse to say whether Python or the device decides",
+    "no_model": "No model of {names}: times are lower bounds",
     "incomplete_record": "The record cannot say what the device waited for",
 }
 
@@ -177,6 +182,7 @@ ACTIONS = {
     "other_work": "Look for other work on the device: another process, or unrecorded ops",
     "record_device": "Record the device, too: ProfilerActivity.CUDA in the profiler's activities",
     "use_device": "Create the tensors on a device, such as perfmagic.device()",
+    "record_there": "Record one run on {gpu}: perfmagic.DeviceModel.fit() narrows the intervals",
     "record_step": "Record a whole step, or several runs of this op",
     "record_whole": "Record again: keep every event, and a whole step",
 }
@@ -295,7 +301,7 @@ HEADLINES |= {
 
 _KEYS = {template: key for key, template in HEADLINES.items()}
 _DECIDER_KEYS = {template: key for key, template in DECIDES.items()}
-OPEN = frozenset(key for key in DECIDES if key.startswith(("stalled", "no verdict"))) | {"mixed, unexplained"}
+OPEN = frozenset(key for key in DECIDES if key.startswith(("stalled", "no verdict", "open"))) | {"mixed, unexplained"}
 
 # Things that the values count.
 COUNTED = {
@@ -304,6 +310,7 @@ COUNTED = {
     "kernel": ("{n} kernel", "{n} kernels"),
     "launch": ("{n} launch", "{n} launches"),
     "op": ("{n} op", "{n} ops"),
+    "operator": ("{n} operator", "{n} operators"),
     "tensor": ("{n} tensor", "{n} tensors"),
     "time": ("{n} time", "{n} times"),
 }

@@ -9,7 +9,7 @@ from perfmagic.analysis import verdict as kinds
 from perfmagic.analysis.findings.answer import Answer
 from perfmagic.analysis.findings.catalogue import action, count_things, decides, headline
 from perfmagic.analysis.findings.facts import CellTime, Facts, first_gap
-from perfmagic.analysis.findings.verdict import STARVED_FRAC, failed, judged_by_path
+from perfmagic.analysis.findings.verdict import STARVED_FRAC, corners_of, failed, judged_by_path, predicted_kind
 from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, PART_FRAC, Judgement
 from perfmagic.analysis.replay.prediction import in_passing, why_no_path
 from perfmagic.analysis.timeline.activity import busy_intervals, recorded_span
@@ -17,9 +17,11 @@ from perfmagic.analysis.timeline.device_operators import device_operators
 from perfmagic.analysis.timeline.steps import begins_in_step
 from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
 from perfmagic.base import units
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import total_ns as sum_ns
 from perfmagic.base.terminal import squeezed
 from perfmagic.trace.columns import CallKind
+from perfmagic.trace.names import unknown_operators
 
 # What decides how long a run takes, in one sentence with one number.
 
@@ -37,7 +39,9 @@ def who_decides(facts: Facts, kind: str) -> str:
     trace, judgement = facts.trace, judged_by_path(facts)
     if not len(trace.ops) or failed(trace):
         return _describe_no_records(facts)
-    if kind == kinds.NO_VERDICT or (judgement is None and kind not in _WITHOUT_PATH and _is_unexplained(facts)):
+    if kind in (kinds.NO_VERDICT, kinds.OPEN) or (
+        judgement is None and kind not in _WITHOUT_PATH and _is_unexplained(facts)
+    ):
         return _describe_open(facts, kind)
     time, total_ns = facts.cell_time, max(1, whole_ns(facts))
     before_ns = 0 if trace.meta.returned_ns is not None else facts.first_queued_ns - trace.meta.start_ns
@@ -60,7 +64,18 @@ def who_decides(facts: Facts, kind: str) -> str:
         of_each_step = kind == kinds.START_UP and begins_in_step(trace, facts.first_queued_ns)
         entry = "start-up, in a step" if of_each_step else "host-bound, path" if kind == kinds.HOST_BOUND else kind
         return decides(entry, time=units.duration(times_ns[kind]), total=units.duration(total_ns))
-    return decides(kind, share=busy if kind == kinds.DEVICE_BOUND else units.percent(waited))
+    entry = "device-bound, at least" if kind == kinds.DEVICE_BOUND and unknown_operators(trace) else kind
+    return decides(entry, share=busy if kind == kinds.DEVICE_BOUND else units.percent(waited))
+
+
+def _describe_rivals(facts: Facts) -> str:
+    """Who may decide a predicted run."""
+    ends = corners_of(facts)
+    assert ends is not None  # only then is the kind open
+    rivals = ends.rivals(predicted_kind(facts))
+    if rivals is None:
+        return decides("open, unknown", n=count_things(len(ends.unknown), "operator"))
+    return decides("open", a=phrase(rivals[0]), b=phrase(rivals[1]))
 
 
 def _find_times(facts: Facts, judgement: Judgement | None, is_busy: bool) -> dict[str, int]:
@@ -89,6 +104,8 @@ def _describe_open(facts: Facts, kind: str) -> str:
     """Why the device stood still; or why it began so late, if a file's device was busy once it had begun."""
     if kind == kinds.NO_VERDICT:
         return _describe_no_verdict(facts)
+    if kind == kinds.OPEN:
+        return _describe_rivals(facts)
     busy_frac, late_ns = facts.cell_time.busy_frac, facts.breakdown.extent_start_ns - facts.first_queued_ns
     if (
         facts.trace.meta.returned_ns is None
@@ -172,6 +189,7 @@ _BY_KIND: dict[str, tuple[tuple[str, ...], str, str]] = {
     kinds.LATENCY_BOUND: ((), "short_ops", "larger_ops"),
     kinds.MIXED: (("sync",), "wait_in_turn", "queue_ahead"),
     kinds.STALLED: (("longest_gap",), "not_recorded", "other_work"),
+    kinds.OPEN: ((), "coarse_model", "record_there"),
     kinds.NO_VERDICT: ((), "incomplete_record", "record_whole"),
 }
 
@@ -196,7 +214,11 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
     spoken = max(of_rules, key=lambda answer: answer.cost_ns or 0, default=replace(verdict, headline=headline(fact)))
     if kind == kinds.STALLED and (held_ns := facts.cell_time.stalled_ns) >= facts.notable_ns:
         spoken = replace(spoken, headline=headline("queued_idle", time=units.duration(held_ns)), cost_ns=held_ns)
-    return replace(spoken, action=action(remedy))
+    info = facts.trace.device_info(facts.device)
+    predicted = info.predicted
+    if info.virtual and remedy == "see_python":  # there Python takes no time but for its operators
+        remedy = "fewer_larger"
+    return replace(spoken, action=action(remedy, **({"gpu": predicted.gpu} if predicted else {})))
 
 
 def _refine_kind(facts: Facts, kind: str) -> str:
@@ -215,7 +237,7 @@ def _refine_kind(facts: Facts, kind: str) -> str:
 def _advise_less_work(facts: Facts, verdict: Answer) -> Answer:
     """The operator with most of the device's time; for a simulated device, whose pace is set, only that it had work."""
     by_name: dict[str, float] = {}
-    if not facts.trace.simulated:
+    if not facts.trace.paced:
         for row in device_operators(facts.trace, facts.device, facts.comm_names):
             by_name[row.name] = by_name.get(row.name, 0.0) + row.share_frac
     name = max(by_name, key=by_name.__getitem__, default="")

@@ -43,7 +43,7 @@ def device_time(facts: Facts) -> Outcome:
     Kernels without a recorded operator are classed by their names; the sentence says how much time they have.
     """
     parts = facts.breakdown
-    if facts.trace.simulated:  # how long its ops take depends on its pace, or on the CPU
+    if facts.trace.paced:  # how long its ops take depends on its pace, or on the CPU
         return Silent(phrase("the device is simulated: how long its ops take says nothing about a GPU"))
     least_ns = BUSY_FRAC * max(1, facts.window_ns)
     if parts.busy_ns < least_ns:

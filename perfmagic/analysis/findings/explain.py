@@ -34,6 +34,7 @@ from perfmagic.base.tables import html_block
 from perfmagic.base.terminal import cut_to_columns, width
 from perfmagic.trace.json_form import JsonForm
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import Rows
 
 PAGE = "docs/findings.md"
@@ -121,6 +122,7 @@ class Explanations(Rows[Explanation]):
         return [row.to_dict() for row in self]
 
 
+@in_its_digits
 def explain(trace: Trace, rule: str, comm_names: str | None = None) -> Explanation:
     """What one rule says; only what it needs is computed.
 
@@ -130,6 +132,7 @@ def explain(trace: Trace, rule: str, comm_names: str | None = None) -> Explanati
     return _explained(Outcomes(Facts(trace, comm_names)), rule)
 
 
+@in_its_digits
 def explain_all(trace: Trace, comm_names: str | None = None) -> Explanations:
     """What every rule says."""
     outcomes = Outcomes(Facts(trace, comm_names))

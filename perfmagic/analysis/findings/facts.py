@@ -27,8 +27,9 @@ from perfmagic.analysis.timeline.idle import (
 from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
 from perfmagic.analysis.timeline.queueing import LaunchBound, Launches, QueueStat, launch_bound, launches, queues
 from perfmagic.analysis.timeline.steps import Step, steps
+from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
 from perfmagic.base import units
-from perfmagic.base.language import phrase
+from perfmagic.base.language import counted, listed, phrase
 from perfmagic.base.numerics.intervals import (
     EMPTY,
     Intervals,
@@ -445,3 +446,35 @@ def first_gap(facts: Facts) -> FirstGap | None:
         return None
     busy_frac = 1 - (parts.idle_ns - int(gaps.length_ns[: row + 1].sum())) / max(1, parts.extent_end_ns - end_ns)
     return FirstGap(gap_ns, before, busy_frac)
+
+
+# How much of the record the reader repaired.
+
+# a tenth of the time can change a verdict: durations that the reader made up can do so alone if they are that share of
+# what the device executed
+REPAIRED_FRAC = 1 - DEVICE_BOUND_FRAC
+
+
+def describe_repairs(facts: Facts) -> str:
+    """How many of the durations behind the verdict the reader repaired; "" if none."""
+    meta = facts.trace.meta
+    n_ops, n_calls = len(facts.trace.ops), len(facts.trace.calls)
+    ops, calls = counted(n_ops, "{n} device op", "{n} device ops"), counted(n_calls, "{n} call", "{n} calls")
+    parts = [
+        phrase("{repaired} of {total}", repaired=units.count(min(n, n_all)), total=total)
+        for n, n_all, total in ((meta.repaired_ops, n_ops, ops), (meta.repaired_calls, n_calls, calls))
+        if n and n_all
+    ]
+    return phrase("it rests on repaired durations of {parts}", parts=listed(parts)) if parts else ""
+
+
+def too_much_repaired(facts: Facts) -> bool:
+    """Whether repaired durations of device ops could change the verdict, by their number or by their time.
+
+    By number too: a duration that was missing is now 0, and nobody knows what it was.
+    """
+    meta = facts.trace.meta
+    executed_ns = int((facts.trace.ops.end_ns - facts.trace.ops.start_ns).sum())
+    return bool(meta.repaired_ops) and (
+        meta.repaired_ops >= REPAIRED_FRAC * len(facts.trace.ops) or meta.repaired_ns >= REPAIRED_FRAC * executed_ns
+    )

@@ -30,6 +30,7 @@ from perfmagic.analysis.findings.record import (
     began_late,
     clocks,
     incomplete,
+    no_model,
     race,
     start_up,
     step,
@@ -42,9 +43,8 @@ from perfmagic.analysis.timeline.trust import incomplete_graphs
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, Verdict
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, intersect, merge, overlap_ns, subtract, total_ns
-from perfmagic.predict.gpus import PREDICTED
 from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.once import in_its_digits, once_per_trace
 
 __all__ = ["Finding", "findings"]
 
@@ -58,7 +58,13 @@ EXPOSED: tuple[Claim, ...] = (exposed_communication, repeated_copy, exposed_copy
 BY_RECORDED_KERNELS: tuple[Rule, ...] = (unaligned_gemm, tensor_cores, low_occupancy)
 BUSY: tuple[Rule, ...] = (unaligned_gemm, eager_attention, tensor_cores, low_occupancy, tiny_kernels)
 WITHOUT_TIME: tuple[Rule, ...] = (start_up, step, streams, graph_launch, communication)
-WITHOUT_DURATIONS: tuple[Rule, ...] = (race, queue_full, clocks, incomplete)  # true however long the ops lasted
+WITHOUT_DURATIONS: tuple[Rule, ...] = (
+    race,
+    queue_full,
+    clocks,
+    incomplete,
+    no_model,
+)  # true however long the ops lasted
 
 
 class Outcomes:
@@ -75,7 +81,8 @@ class Outcomes:
     def outcome(self, rule: Rule) -> Outcome:
         """What a rule that claims no time says."""
         if rule not in self._known:
-            silent = _other_kernels(self.facts) if rule in BY_RECORDED_KERNELS else None
+            by_names = rule in BY_RECORDED_KERNELS and not (rule is tensor_cores and self.facts.trace.simulated)
+            silent = _other_kernels(self.facts) if by_names else None
             self._known[rule] = rule(self.facts) if silent is None else silent
         return self._known[rule]
 
@@ -127,10 +134,13 @@ class Outcomes:
 
 
 def _other_kernels(facts: Facts) -> Silent | None:
-    """That a record was replayed on another GPU, where libraries choose other kernels; None where it was not."""
-    if facts.trace.device_info(facts.device).name.endswith(PREDICTED):
-        return Silent(phrase("kernel names and grids are those of the recorded GPU"))
-    return None
+    """That a run is predicted, for a GPU where libraries choose other kernels; None where it was recorded."""
+    info = facts.trace.device_info(facts.device)
+    if info.predicted is None:
+        return None
+    if info.simulated:
+        return Silent(phrase("a prediction has no names and grids of kernels"))
+    return Silent(phrase("kernel names and grids are those of the recorded GPU"))
 
 
 MOSTLY = 0.9  # of the longest gap: if a finding explains this share of it, the gap becomes its part
@@ -154,6 +164,7 @@ class Node:
             yield from part.flat(gains, depth + 1)
 
 
+@in_its_digits
 def findings(trace: Trace, comm_names: str | None = None) -> tuple[Finding, ...]:
     """What is worth knowing about a trace: missing waits, the verdict, then what cost time, the costliest first.
 

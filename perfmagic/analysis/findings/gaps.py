@@ -389,7 +389,7 @@ def _for_gaps(facts: Facts, rows: Int64, was: PythonWas) -> Remedy:
         custom = phrase("torch.compile cannot see into the operator {name}", name=function_name(operator))
         graphs = phrase("CUDA graphs, where they can capture it, launch its kernels without this Python work")
         advice = sentences(custom, for_gpus(trace, facts.device, graphs))
-        return Remedy(advice, "" if trace.device_info(facts.device).simulated else action("graphs"))
+        return Remedy(advice, "" if trace.device_info(facts.device).paced else action("graphs"))
     if (launched := _launched_already(facts, rows, was)) is not None:
         return launched
     if operator:
@@ -416,8 +416,8 @@ def _compile(facts: Facts) -> Remedy:
     """To launch ops without Python between them."""
     compiles = can_compile(facts.trace, facts.device)
     advice = for_gpus(facts.trace, facts.device, _UNCOMPILED_ADVICE if compiles else _GRAPHS_ADVICE)
-    simulated = facts.trace.device_info(facts.device).simulated
-    return Remedy(advice, "" if simulated else action("compile_or_graphs" if compiles else "graphs"))
+    paced = facts.trace.device_info(facts.device).paced
+    return Remedy(advice, "" if paced else action("compile_or_graphs" if compiles else "graphs"))
 
 
 # The finding "gaps waiting for Python", of short gaps with nothing else in common, and its sentence.

@@ -16,6 +16,7 @@ from perfmagic.analysis.findings.advice import can_compile, compiled
 from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, on_lines, too_few, too_short
+from perfmagic.analysis.replay.changes.gpu import as_float32
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
 from perfmagic.analysis.timeline.kernels import categories, tensor_core_share
 from perfmagic.analysis.timeline.origin import Source, origins
@@ -119,8 +120,13 @@ def _unaligned(trace: Trace, _device: int, _comm_names: str | None) -> Bool:
     return _kernels_named(trace, lambda name: _UNALIGNED.search(name) is not None)
 
 
-def _without_tensor_cores(trace: Trace, _device: int, comm_names: str | None) -> Bool:
-    """Matrix kernels that, by their names, do not use tensor cores; for float64 there is no faster kind."""
+def _without_tensor_cores(trace: Trace, device: int, comm_names: str | None) -> Bool:
+    """Matrix kernels that, by their names, do not use tensor cores; for float64 there is no faster kind.
+
+    Of a device that a model predicts, those that take the time of float32.
+    """
+    if trace.device_info(device).simulated:
+        return as_float32(trace, device)
     plain = _kernels_named(trace, lambda name: uses_tensor_cores(name) is False and not _DOUBLE.search(name))
     result: Bool = plain & (op_classes(trace, comm_names) == OpClass.MATRIX)
     return result
@@ -493,7 +499,7 @@ def tiny_kernels(facts: Facts) -> Outcome:
     """A device that is busy with kernels too short to use it."""
     claimed, ops = claim(facts, "tiny_kernels"), facts.trace.ops
     kernels = np.flatnonzero((ops.device == facts.device) & (ops.kind == OpKind.KERNEL))
-    if facts.trace.simulated:
+    if facts.trace.paced:
         return Silent(phrase("the device is simulated: how long its ops take says nothing about a GPU"))
     silent = not_notable(facts, claimed, phrase("kernels of less than {time}", time=units.duration(TINY_NS)))
     if silent is not None:

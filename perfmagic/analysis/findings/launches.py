@@ -118,7 +118,7 @@ def _for_launches(facts: Facts, inside: Bool) -> Remedy:
         compiles = can_compile(trace, device)
         either = phrase("CUDA graphs or torch.compile launch many ops at once")
         advice = for_gpus(trace, device, either if compiles else _GRAPHS)
-        if trace.device_info(device).simulated:
+        if trace.device_info(device).paced:
             return Remedy(advice, fewer)
         return Remedy(advice, action("compile_or_graphs" if compiles else "graphs"))
     if not fused(trace)[inside].any():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from perfmagic.analysis.findings.advice import shortest_name
@@ -21,12 +23,13 @@ from perfmagic.analysis.timeline.host_time import main_thread
 from perfmagic.analysis.timeline.steps import StepOut, begins_in_step, outstanding
 from perfmagic.analysis.timeline.trust import trust
 from perfmagic.base import units
-from perfmagic.base.language import counted, listed, phrase, sentences
+from perfmagic.base.language import chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, clip, intersect, total_ns, union
+from perfmagic.base.terminal import squeezed
 from perfmagic.trace.columns import NO_LINE, NONE, CallKind, Hazard, HostKind
 from perfmagic.trace.correlate import lines_at
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import kernel_short_names
+from perfmagic.trace.names import kernel_short_names, unknown_operators
 
 
 def streams(facts: Facts) -> Outcome:
@@ -229,6 +232,21 @@ def began_late(facts: Facts, free: Intervals) -> Outcome:
     return [
         _python_alone(facts, cause, phrase("it ran no op for the first {time}", time=_of_cell(facts, where)), where)
     ]
+
+
+_NAMED, _HEADLINE_NAMES = 4, 30  # operators in one sentence, and characters of them in a headline
+
+
+def no_model(facts: Facts) -> Outcome:
+    """Operators of a predicted run whose time no model gives, so that it may take longer by any time."""
+    names = unknown_operators(facts.trace)
+    if not names:
+        return Silent(phrase("every operator has a model, or its time was measured"))
+    shown = chained("{a}, {b}", (*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])))
+    cause = counted(len(names), "{n} operator has no model", "{n} operators have no model")
+    detail = phrase(": {names}. The time of their ops is a lower bound: their bytes by the bandwidth", names=shown)
+    fact = headline("no_model", names=squeezed(shown, _HEADLINE_NAMES))
+    return [replace(facts.finding(rule="no_model", cause=cause, detail=detail), headline=fact)]
 
 
 def start_up(facts: Facts) -> Outcome:

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from perfmagic.analysis import verdict as kinds
-from perfmagic.analysis.findings.facts import THE_CELL, CellTime, Facts, first_gap
+from perfmagic.analysis.findings.facts import THE_CELL, CellTime, Facts, describe_repairs, first_gap, too_much_repaired
 from perfmagic.analysis.findings.finding import by_place, name_place, time_on_paths
-from perfmagic.analysis.replay.critical_path import DECIDES_FRAC, PART_FRAC, Judgement, judge
-from perfmagic.analysis.replay.prediction import drawn_path
+from perfmagic.analysis.replay.critical_path import DECIDES_FRAC, PART_FRAC, SHORT_CELL_NS, Judgement, judge
+from perfmagic.analysis.replay.prediction import Corners, corners, drawn_path
 from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.timeline.idle import CAUSES
@@ -23,6 +23,7 @@ from perfmagic.base.numerics.intervals import EMPTY, Intervals, complement, cove
 from perfmagic.trace.columns import NO_LINE, HostKind, Int64
 from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.model import Trace
+from perfmagic.trace.once import in_its_digits
 
 # What a record without device ops says about the host: the verdict when there is no device to judge.
 
@@ -112,16 +113,13 @@ def _say_annotations(trace: Trace, inside: Intervals) -> str:
     return phrase("the longest annotations: {names}", names=names) if annotations else ""
 
 
-# a tenth of the time can change a verdict: durations that the reader made up can do so alone if they are that share of
-# what the device executed
-REPAIRED_FRAC = 1 - kinds.DEVICE_BOUND_FRAC
 EXPOSED_FRAC = 0.05  # of the window, as for the longest gap: less is left to its finding
 DECIDES_RATIO = 2  # times as long as anything else: what decides without a path lasts at least so long
 STARVED_FRAC = 0.2  # of the cell; if a device waited less for Python, Python is not to blame
 TURNS_FRAC = 0.1  # of the window in which another device is busy and the busiest is not
-SHORT_CELL_NS = 100_000  # an eager operator takes Python 5–20 µs, a launch 4–10 µs to start, a sync as long to return
 
 
+@in_its_digits
 def verdict(trace: Trace) -> Verdict:
     """What decides how long this cell takes? Source: docs/verdict.md."""
     return verdict_of(Facts(trace))
@@ -175,7 +173,18 @@ def judged_by_path(facts: Facts) -> Judgement | None:
 
 
 def kind_of(facts: Facts) -> str:
-    """The verdict's kind: by the critical path, or by the parts of the time if the record has no path."""
+    """The verdict's kind; open where a model that predicted the times leaves open who decides."""
+    kind, ends = predicted_kind(facts), corners_of(facts)
+    return kinds.OPEN if ends is not None and ends.is_open(kind) else kind
+
+
+def corners_of(facts: Facts) -> Corners | None:
+    """How long a predicted run may take; None for a recorded one."""
+    return corners(facts.trace, facts.device, facts.comm_names)
+
+
+def predicted_kind(facts: Facts) -> str:
+    """The kind by the times of the record: by its critical path, or by the parts of the time if it has none."""
     judgement = judged_by_path(facts)
     if judgement is None:
         meta, before_ns = facts.trace.meta, facts.first_queued_ns - facts.trace.meta.start_ns
@@ -193,8 +202,7 @@ def kind_of(facts: Facts) -> str:
         kind, run_ns = _judge_parts(facts), meta.end_ns - meta.start_ns
         idle = meta.returned_ns is None and facts.cell_time.busy_ns < DECIDES_FRAC * run_ns
         return kinds.STALLED if idle and kind == kinds.DEVICE_BOUND else kind
-    decided = judgement.kind
-    return kinds.LATENCY_BOUND if judgement.run_ns < SHORT_CELL_NS and decided != kinds.DEVICE_BOUND else decided
+    return judgement.decided
 
 
 def _judge_parts(facts: Facts) -> str:
@@ -372,6 +380,21 @@ def _say_between(facts: Facts, time: CellTime) -> Described:
     return parts, (), time.window.length_ns - time.busy_ns
 
 
+def _say_open(facts: Facts, time: CellTime) -> Described:
+    """The sentence for when the model of a GPU and of its host is too coarse for a verdict."""
+    parts, _, _ = _say_between(facts, time)
+    ends = corners_of(facts)
+    rivals = ends.rivals(predicted_kind(facts)) if ends else None
+    if rivals is not None:
+        a, b = map(phrase, rivals)
+        parts.insert(0, phrase("it may be {a} or {b}, as the intervals of device and host overlap", a=a, b=b))
+    if (predicted := facts.trace.device_info(facts.device).predicted) is not None:
+        parts.append(
+            phrase("one run recorded on {gpu}, given to perfmagic.DeviceModel.fit(), narrows them", gpu=predicted.gpu)
+        )
+    return parts, (), None
+
+
 _DESCRIBED: dict[str, Callable[[Facts, CellTime], Described]] = {
     kinds.DEVICE_BOUND: _say_device_bound,
     kinds.COPY_BOUND: _say_transfers,
@@ -382,6 +405,7 @@ _DESCRIBED: dict[str, Callable[[Facts, CellTime], Described]] = {
     kinds.STALLED: _say_between,
     kinds.HOST_TAIL: _say_host_tail,
     kinds.MIXED: _say_between,
+    kinds.OPEN: _say_open,
 }
 
 
@@ -490,28 +514,3 @@ def _say_exposed(facts: Facts, window_ns: int) -> list[str]:
     ]
     spent = listed(clauses)
     return [phrase("while busy, it spent {spent} that did not overlap with compute", spent=spent)] if clauses else []
-
-
-def describe_repairs(facts: Facts) -> str:
-    """How many of the durations behind the verdict the reader repaired; "" if none."""
-    meta = facts.trace.meta
-    n_ops, n_calls = len(facts.trace.ops), len(facts.trace.calls)
-    ops, calls = counted(n_ops, "{n} device op", "{n} device ops"), counted(n_calls, "{n} call", "{n} calls")
-    parts = [
-        phrase("{repaired} of {total}", repaired=units.count(min(n, n_all)), total=total)
-        for n, n_all, total in ((meta.repaired_ops, n_ops, ops), (meta.repaired_calls, n_calls, calls))
-        if n and n_all
-    ]
-    return phrase("it rests on repaired durations of {parts}", parts=listed(parts)) if parts else ""
-
-
-def too_much_repaired(facts: Facts) -> bool:
-    """Whether repaired durations of device ops could change the verdict, by their number or by their time.
-
-    By number too: a duration that was missing is now 0, and nobody knows what it was.
-    """
-    meta = facts.trace.meta
-    executed_ns = int((facts.trace.ops.end_ns - facts.trace.ops.start_ns).sum())
-    return bool(meta.repaired_ops) and (
-        meta.repaired_ops >= REPAIRED_FRAC * len(facts.trace.ops) or meta.repaired_ns >= REPAIRED_FRAC * executed_ns
-    )

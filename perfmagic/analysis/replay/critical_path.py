@@ -79,6 +79,7 @@ _KINDS_OF_HELD: dict[str, tuple[Held, ...]] = {
 CLASS_WORDS = {
     OpClass.MATRIX: "matrix kernels",
     OpClass.COMPUTE: "other kernels",
+    OpClass.UNKNOWN: "kernels of unknown time",
     OpClass.HTOD: "HtoD copies",
     OpClass.DTOH: "DtoH copies",
     OpClass.DTOD: "DtoD copies",
@@ -92,6 +93,7 @@ SMALL_OF_JOB_FRAC = 0.01  # of a job, for a kind on one rank
 _OF_CLASS = {
     OpClass.MATRIX: Held.COMPUTE,
     OpClass.COMPUTE: Held.COMPUTE,
+    OpClass.UNKNOWN: Held.COMPUTE,
     OpClass.COMMUNICATION: Held.COMMUNICATION,
     OpClass.HTOD: Held.COPY,
     OpClass.DTOH: Held.COPY,
@@ -438,6 +440,7 @@ def _walked_back(graph: Replayable, times: Int64) -> list[tuple[int, int, int, i
 
 DECIDES_FRAC = 0.55  # of the run: what holds the path so long decides
 PART_FRAC = 0.4  # of the run, for what is seldom most of it: start-up, copies, communication, the host's tail
+SHORT_CELL_NS = 100_000  # an eager operator takes Python 5–20 µs, a launch 4–10 µs to start, a sync as long to return
 KEPT_BUSY_FRAC = 0.8  # of the run: a device so busy keeps pace with Python, whichever of them the path follows
 
 _HOST = (Held.PYTHON, Held.CALL, Held.OTHER_THREAD)
@@ -489,17 +492,24 @@ class Judgement:
         )
         return next((kind for kind, applies in checks if applies), verdict.MIXED)
 
+    @property
+    def decided(self) -> str:
+        """The same of a cell, which may be so short that a launch and a wait are most of it."""
+        kind = self.kind
+        return verdict.LATENCY_BOUND if self.run_ns < SHORT_CELL_NS and kind != verdict.DEVICE_BOUND else kind
+
     def _decides(self, ns: int) -> bool:
         return ns >= DECIDES_FRAC * self.run_ns > 0
 
 
-def judge(path: CriticalPath, busy: Intervals) -> Judgement:
+def judge(path: CriticalPath, busy: Intervals, ran: tuple[int, int] | None = None) -> Judgement:
     """What a run's critical path is made of.
 
-    path: of one trace.  busy: when its busiest device executed anything, disjoint intervals in ns.
+    path: of one trace.  busy: when its busiest device executed anything, disjoint intervals in ns.  ran: from the first
+    op to the last one, in ns; as recorded by default.
     """
     (trace,) = path.traces
-    first_ns, last_ns = int(trace.ops.start_ns.min()), int(trace.ops.end_ns.max())
+    first_ns, last_ns = ran or (int(trace.ops.start_ns.min()), int(trace.ops.end_ns.max()))
     on_host = np.isin(path.held, _HOST)
     before, after = on_host & (path.start_ns < first_ns), on_host & (path.end_ns > last_ns)
     start_up_ns = 0

@@ -170,7 +170,8 @@ class Graph:
     @property
     def begins_ns(self) -> int:
         """When the run begins: with the cell, or with the first thing in a file."""
-        return min(self.trace.meta.start_ns, int((self.time_ns - self.length_ns).min(initial=2**62)))
+        first_op_ns = self.trace.ops.start_ns.min(initial=self.trace.meta.start_ns)  # whatever a change made of it
+        return int(self.time_ns.min(initial=first_op_ns))
 
     @property
     def run_ns(self) -> int:

@@ -10,9 +10,10 @@ import numpy as np
 
 from perfmagic.analysis.replay.graph import Graph
 from perfmagic.analysis.replay.prediction import Prediction
+from perfmagic.base.kinds import PredictedFor
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.longest import NO_NODE
-from perfmagic.predict.gpus import PREDICTED, Gpu
+from perfmagic.predict.gpus import Gpu
 from perfmagic.trace.columns import NONE, Int32, Int64, Remark
 from perfmagic.trace.model import DeviceInfo, Trace, make_trace
 
@@ -51,7 +52,7 @@ def predicted_trace(prediction: Prediction) -> Trace:
             end_ns=end_ns,
             returned_ns=None if meta.returned_ns is None else min(end_ns, moved.main_at(meta.returned_ns)),
             notes=(Remark("predicted", predicted), *meta.notes),
-            devices=tuple(_on(graph.gpu, info) for info in meta.devices) if graph.gpu else meta.devices,
+            devices=tuple(_on(graph.gpu, prediction.spread, info) for info in meta.devices),
             predicted=changes,
         ),
         ops=ops,
@@ -67,10 +68,13 @@ def predicted_trace(prediction: Prediction) -> Trace:
     )
 
 
-def _on(gpu: Gpu, info: DeviceInfo) -> DeviceInfo:
-    """A device as the one that it is replayed on."""
+def _on(gpu: Gpu | None, spread: float, info: DeviceInfo) -> DeviceInfo:
+    """A device as the one that it is replayed on, if another."""
+    if gpu is None:
+        return info
     kind = "rocm" if gpu.is_amd else "cuda"
-    return DeviceInfo(info.index, kind, gpu.name + PREDICTED, multiprocessors=gpu.multiprocessors)
+    pace = PredictedFor(gpu.name, spread).words
+    return DeviceInfo(info.index, kind, gpu.name, pace, multiprocessors=gpu.multiprocessors)
 
 
 def _names(graph: Graph) -> tuple[tuple[str, ...], Int32]:

@@ -99,11 +99,11 @@ def pinned_bus(trace: Trace, device: int) -> Bus | None:
     if measured is not None:
         return Bus(measured, phrase("as the pinned copies here"))
     info = trace.device_info(device)
-    if info.kind == "sim":
+    if info.paced:
         pageable = _measured(trace, device, pageable=True)
         twice = phrase("twice that of pageable memory on a simulated device")
         return Bus(2 * pageable, twice) if pageable else None
-    generation = pcie_generation(info.name)
+    generation = pcie_generation(info.predicted.gpu if info.predicted else info.name)
     if generation is None:
         return None
     assumed = phrase("assumed for PCIe {n}.0 ×16", n=generation)
@@ -112,7 +112,7 @@ def pinned_bus(trace: Trace, device: int) -> Bus | None:
 
 def _measured(trace: Trace, device: int, *, pageable: bool) -> float | None:
     ops = trace.ops
-    least_bytes = PACED_BYTES if trace.device_info(device).simulated else LARGE_BYTES
+    least_bytes = PACED_BYTES if trace.device_info(device).paced else LARGE_BYTES
     wanted = np.array(
         [copy_direction(name) == OpClass.HTOD and is_pageable(name) is pageable for name in trace.names], bool
     )

@@ -15,10 +15,12 @@ from perfmagic.base.errors import TraceError
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.intervals import coded, distinct
 from perfmagic.base.work import Inputs, describe_dtype, describe_shape, flop_is_at_most, flop_of, io_bytes_of
-from perfmagic.predict.gpus import Peaks, peaks_of
+from perfmagic.predict.calls import Call, call_of
+from perfmagic.predict.gpus import Peaks, gpu_of, peaks_of
+from perfmagic.predict.kernels import took_tf32
 from perfmagic.trace.category import Category
 from perfmagic.trace.columns import NONE, Bool, Int64
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import DeviceInfo, Trace
 from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
@@ -251,7 +253,7 @@ def _rows(trace: Trace, device: int, comm_names: str | None, by_module: bool) ->
                 flop=None if known.flop is None else known.flop * n_calls,
                 flop_at_most=known.flop_at_most,
                 io_bytes=None if known.io_bytes is None or crosses[of_group].any() else known.io_bytes * n_calls,
-                compute=compute_type(known.dtypes, kernel, trace.device_info(device).kind),
+                compute=_compute_type(known, kernel, trace.device_info(device), total / n_calls),
                 peak_flop_per_s=None,
                 peak_bytes_per_s=None,
             )
@@ -271,6 +273,14 @@ def compute_type(dtypes: str, kernel: str, device_kind: str) -> str:
     return {True: "tf32", False: "fp32", None: ""}[uses_tensor_cores(kernel)]
 
 
+def _compute_type(known: _Known, kernel: str, info: DeviceInfo, call_ns: float) -> str:
+    """The same of a call that took so long, which tells TF32 where a model gave the time."""
+    gpu = gpu_of(info) if info.simulated else None
+    if gpu is None or known.call is None or known.call.dtype != "fp32":
+        return compute_type(known.dtypes, kernel, info.kind)
+    return "tf32" if known.call.products and took_tf32(known.call, gpu, call_ns) else "fp32"
+
+
 @dataclass(frozen=True)
 class _Known:
     """What the inputs of a call tell."""
@@ -280,6 +290,7 @@ class _Known:
     flop: int | None
     flop_at_most: bool
     io_bytes: int | None
+    call: Call | None = None
 
 
 def _known(trace: Trace, name: str, shape: int, dtype: int, value: int) -> _Known:
@@ -290,7 +301,7 @@ def _known(trace: Trace, name: str, shape: int, dtype: int, value: int) -> _Know
     inputs = Inputs.read(trace.input_shapes[shape], dtypes, values)
     types = describe_dtype([dtype_of_tensor for _, dtype_of_tensor in inputs.tensors])
     flop, at_most = flop_of(name, inputs), flop_is_at_most(name, inputs)
-    return _Known(describe_shape(inputs.shapes), types, flop, at_most, io_bytes_of(name, inputs))
+    return _Known(describe_shape(inputs.shapes), types, flop, at_most, io_bytes_of(name, inputs), call_of(name, inputs))
 
 
 def _grouped(keys: list[Int64]) -> Int64:

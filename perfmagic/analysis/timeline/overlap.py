@@ -31,7 +31,7 @@ from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
 CLASS_SETS: dict[str, tuple[OpClass, ...]] = {
-    "compute": (OpClass.MATRIX, OpClass.COMPUTE),
+    "compute": (OpClass.MATRIX, OpClass.COMPUTE, OpClass.UNKNOWN),
     "communication": (OpClass.COMMUNICATION,),
     "copy": (OpClass.HTOD, OpClass.DTOH, OpClass.DTOD, OpClass.PTOP),
     "htod": (OpClass.HTOD,),

@@ -99,4 +99,7 @@ def _name(infos: Sequence[DeviceInfo]) -> str:
     name = "the device" if len(infos) == 1 else f"{len(infos)} devices"
     if not any(info.simulated for info in infos):
         return name
+    predicted = next((info.predicted for info in infos if info.predicted), None)
+    if predicted is not None:
+        return f"{name} (predicted for {predicted.gpu})"
     return name + (" (simulated)" if virtual_clock() is None else " (simulated, virtual clock)")

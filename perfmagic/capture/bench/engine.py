@@ -193,12 +193,13 @@ class Phases:
         refuse_changed_clock(self._reader)
         if virtual_clock() is None:
             return
-        if not any(info.virtual for info in self.use.worked):
+        paces = [info.pace for info in self.use.worked if info.virtual]
+        if not paces:
             raise CaptureError(
                 "on a virtual clock only the simulated device's work takes time, and this code gave it none",
                 hint='perfmagic.device(clock="real") first, or %timeit',
             )
-        self.notes.note("virtual clock")
+        self.notes.note("virtual clock", pace=paces[0])
 
     def warm_up(self) -> Phase[None]:
         """Calls until they settle; how many of them make a sample is known then."""

@@ -304,7 +304,8 @@ def device(
     pace: how all simulated devices are slowed down from now on (see perfmagic.Pace); a recording keeps the pace it was
     made at (TimelineResult.pace).
     memory: how much memory a simulated device has, as "2GB", "512 MiB" or bytes; more raises torch.OutOfMemoryError.
-    0: as much as the host gives, as at first. A CUDA device has what it has, and memory says nothing of it.
+    0: as much as the host gives, as at first; a GPU by its name has what its data sheet says. A CUDA device has what it
+    has, and memory says nothing of it.
     clock: "virtual" for a simulated device whose times are computed by the pace, also where a CUDA device is there;
     "auto" for one only where there is none; "real" for measured times. The process keeps it until it is given again; a
     rank's is that of its session. See docs/simulated-device.md.

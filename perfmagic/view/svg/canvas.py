@@ -16,7 +16,7 @@ import numpy as np
 from perfmagic.base.terminal import escaped
 from perfmagic.trace.columns import Bool, Float64
 from perfmagic.view.svg.metrics import width_px
-from perfmagic.view.svg.palette import TONES, Tone, tint
+from perfmagic.view.svg.palette import TONES, Tone, lighter, tint
 
 # Short path data for SVG: step curves, thin lines and rectangles with rounded, relative coordinates.
 
@@ -137,15 +137,18 @@ class Part:
 
 
 class Styles:
-    """The classes and hatches that pictures in one file share."""
+    """The classes and hatches that pictures in one file share.  predicted: ops are as pale as predictions are."""
 
     def __init__(self) -> None:
         self._classes: dict[tuple[str, Tone, str], str] = {}
         self._patterns: dict[str, str] = {}
+        self.predicted = False
 
     def class_of(self, kind: str, tone: str | Tone, extra: str = "") -> str:
         """The class that fills or strokes (kind) with a tone."""
-        key = (kind, TONES[tone] if isinstance(tone, str) else tone, extra)
+        if isinstance(tone, str):
+            tone = lighter(tone) if self.predicted else TONES[tone]
+        key = (kind, tone, extra)
         return self._classes.setdefault(key, _short_name(len(self._classes)))
 
     def hatch(self, token: str, *, turn: int, width: float, opacity: float) -> str:
@@ -178,6 +181,10 @@ class Canvas:
         self.width_px = width_px
         self._styles = styles or Styles()
         self._elements: list[str] = []
+
+    def show_predictions(self) -> None:
+        """Draw ops pale from now on, in all pictures with these styles."""
+        self._styles.predicted = True
 
     def fill(self, data: str, tone: str | Tone) -> None:
         """A filled path."""

@@ -43,6 +43,7 @@ TONES: dict[str, Tone] = {
     "dtoh": Tone("#004423", "#35835b"),
     "dtod": Tone("#2a9fab", "#93d8e0"),
     "memset": Tone("#6f767f", "#8a9098"),
+    "unknown": Tone("#6a727d", "#8b939e"),
     "memory": Tone("#7d72a8", "#9d93c9"),
     # memory by kind of reason: what lives long is dark and blue, what a backward pass keeps is red, what passes is pale
     "mem_parameters": Tone("#483d82", "#8477ca"),
@@ -66,16 +67,18 @@ TONES: dict[str, Tone] = {
     "on_dtoh": Tone("#ffffff", "#ffffff"),
     "on_dtod": Tone("#04181b", "#04181b"),
     "on_memset": Tone("#ffffff", "#0a0d12"),
+    "on_unknown": Tone("#ffffff", "#0a0d12"),
 }
 
 # the colour of each OpClass, in its order
-CLASS_TOKENS = ("matrix", "comp", "comm", "htod", "dtoh", "dtod", "dtod", "memset")
+CLASS_TOKENS = ("matrix", "comp", "comm", "htod", "dtoh", "dtod", "dtod", "memset", "unknown")
 
 # share of the class colour in the tint of a queued layer, neighbouring layers alternating; orphans paler
 QUEUED_LIGHT = (0.20, 0.32)
 QUEUED_DARK = (0.25, 0.38)
 ORPHAN_LIGHT = (0.10, 0.14)
 ORPHAN_DARK = (0.14, 0.19)
+PREDICTED_SHARE = 0.6  # of the class colour in an op whose time is a prediction
 HIDDEN_SHARE = 0.38  # a stave's part that lies under compute
 LOST_SHARE = 0.09  # the fill under the hatch of lost time
 
@@ -90,6 +93,13 @@ def tint(token: str, light_share: float, dark_share: float) -> Tone:
     """A token laid thinly over the ground."""
     tone, ground = TONES[token], TONES["ground"]
     return Tone(mixed(tone.light, ground.light, light_share), mixed(tone.dark, ground.dark, dark_share))
+
+
+def lighter(token: str) -> Tone:
+    """A token in a picture of predictions: ops are pale, with dark text on them on the light ground."""
+    if token in CLASS_TOKENS:
+        return tint(token, PREDICTED_SHARE, PREDICTED_SHARE)
+    return TONES["ink" if token.startswith("on_") else token]
 
 
 def queued(token: str, layer: int, *, orphan: bool = False) -> Tone:

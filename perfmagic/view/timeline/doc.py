@@ -12,17 +12,16 @@ from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.facts import ITS_EXTENT, THE_CELL
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.replay.critical_path import PathShare
-from perfmagic.analysis.replay.prediction import drawn_path, full_trust, path_shares
+from perfmagic.analysis.replay.prediction import corners, drawn_path, full_trust, path_shares
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.verdict import NO_VERDICT, STALLED
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, say, translate_term, translated
 from perfmagic.base.terminal import ALARM
-from perfmagic.predict.gpus import PREDICTED
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import LaunchShape, Trace, devices_label
-from perfmagic.trace.names import shown_names
+from perfmagic.trace.names import shown_names, unknown_operators
 from perfmagic.view.timeline.device_lanes import device_group
 from perfmagic.view.timeline.host_lanes import cell_lane, host_ops_lanes, launch_lane
 from perfmagic.view.timeline.lanes import CellLane, DeviceGroup, Flag, HostOpsLane, LaunchLane, PathLane, Share
@@ -92,7 +91,9 @@ class Header:
     n_host_ops: operators on the host.  busy_frac: how busy the device was, of several the busiest.  busy_of: what that
     is a share of, "the cell" or, for a file, "its extent".  whole_frac: its share of the window drawn.  n_devices:
     those that executed ops.  queue_max: the deepest queue.  memory_peak: the most bytes allocated on one device, 0 if
-    not recorded.  n_steps: marked training steps.
+    not recorded.  n_steps: marked training steps.  interval: between what a predicted run takes; "" for others.
+    at_least: whether some of it has no model, so that all times are lower bounds.
+    predicted: whether times are a model's or a replay's.  rough: whether a model's, known to two digits.
     """
 
     total_ns: int
@@ -107,19 +108,29 @@ class Header:
     simulated: bool
     memory_peak: int = 0
     n_steps: int = 0
+    interval: str = ""
+    at_least: bool = False
+    predicted: bool = False
+    rough: bool = False
+
+    @property
+    def total(self) -> str:
+        """How long it took, or takes at least."""
+        return f"≥ {units.duration(self.total_ns)}" if self.at_least else units.duration(self.total_ns)
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The line in pieces, the total first."""
         if not self.n_ops:
             return (
-                units.duration(self.total_ns),
+                self.total,
                 self.device_label,
                 counted(self.n_host_ops, "{n} operator", "{n} operators"),
             )
         return (
-            units.duration(self.total_ns),
+            self.total,
             self.device_label,
+            *([self.interval] if self.interval else []),
             counted(self.n_ops, "{n} device op", "{n} device ops"),
             self.busy,
             phrase("queue ≤ {n}", n=units.count(self.queue_max)),
@@ -135,7 +146,8 @@ class Header:
     @property
     def busy(self) -> str:
         """How busy, and of what: "busy 96 % of the cell"; for a file "busy 50 % of the record, 96 % of its extent"."""
-        share, whole = units.percent(self.busy_frac), units.percent(self.whole_frac)
+        at_least = "≥ " if self.at_least else ""
+        share, whole = (f"{at_least}{units.percent(frac)}" for frac in (self.busy_frac, self.whole_frac))
         of_file = self.busy_of == ITS_EXTENT
         if of_file and share != whole:
             both = phrase("{whole} of the record, {share} of its extent", whole=whole, share=share)
@@ -184,6 +196,11 @@ class TimelineDoc:
         return self.end_ns - self.start_ns
 
     @property
+    def predicted(self) -> bool:
+        """Whether a model gave its times."""
+        return self.header.rough
+
+    @property
     def few_ops(self) -> bool:
         return 0 < self.header.n_ops <= FEW_OPS
 
@@ -212,7 +229,7 @@ def timeline_doc(
     return TimelineDoc(
         start_ns=start,
         end_ns=end,
-        header=_build_header(trace, groups, start, end),
+        header=_with_interval(_build_header(trace, groups, start, end), trace, groups, comm_names, whole=whole),
         findings=tuple(f for f in findings if device is None or f.device in (None, NONE, device)),
         names=shown_names(trace),
         cell=cell_lane(trace, start, end),
@@ -256,18 +273,31 @@ def _build_header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, 
         n_devices=len(groups),
         queue_max=max((g.queue_max for g in groups), default=0),
         simulated=trace.simulated,
+        predicted=trace.predicted or bool(trace.meta.predicted),
+        rough=trace.predicted,
         n_steps=sum(trace.names[name].startswith(STEP_NAME) for name in marks),
         memory_peak=max((g.memory.peak_bytes for g in groups if g.memory is not None), default=0),
     )
+
+
+def _with_interval(
+    header: Header, trace: Trace, groups: Sequence[DeviceGroup], comm_names: str | None, *, whole: bool
+) -> Header:
+    """The first line with what is not known of a predicted run.  whole: all of it is drawn."""
+    if not trace.predicted or not groups:
+        return header
+    busiest = max(groups, key=lambda group: group.busy_ns).device
+    ends, at_least = corners(trace, busiest, comm_names) if whole else None, bool(unknown_operators(trace))
+    return replace(header, interval=ends.words if ends and not at_least else "", at_least=at_least)
 
 
 def _label_devices(trace: Trace, groups: tuple[DeviceGroup, ...]) -> str:
     infos = [trace.device_info(group.device) for group in groups] or trace.meta.devices
     none = phrase("no device recorded") if trace.meta.returned_ns is None else phrase("no device")
     label = devices_label(infos) or none
-    if not trace.meta.predicted:
+    if not trace.meta.predicted or trace.predicted:
         return label
-    return phrase("predicted, not recorded: {label}", label=label.replace(PREDICTED, ""))
+    return phrase("predicted, not recorded: {label}", label=label)
 
 
 def _find_flags(trace: Trace, groups: tuple[DeviceGroup, ...]) -> tuple[Flag, ...]:

@@ -202,6 +202,7 @@ def _header(doc: TimelineDoc) -> dict[str, Any]:
         "n_ops": head.n_ops,
         "busy_of": translate_term(head.busy_of),
         "simulated": head.simulated,
+        **{key: True for key in ("predicted", "rough", "at_least") if getattr(head, key)},
         **summary_wire(summary_of(doc)),
         "device_groups": [_group(g) for g in doc.groups],
         "flags": [{"at": flag.at_ns - doc.start_ns, "text": translate_term(flag.text)} for flag in doc.flags],

@@ -157,6 +157,7 @@ TEMPLATES: tuple[str | tuple[str, str], ...] = (
     "the lanes",
     "the peak",
     "the same, overlapped with compute",
+    "time unknown",
     "timeline",
     "trace",
     "under 1 % each: {names}",

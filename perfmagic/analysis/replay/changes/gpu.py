@@ -17,7 +17,7 @@ from perfmagic.base.language import phrase
 from perfmagic.base.work import Inputs
 from perfmagic.predict.calls import Call, call_of
 from perfmagic.predict.gpus import Gpu, gpu_of, pcie_bytes_per_s
-from perfmagic.predict.kernels import can_compute, has_tf32, spread_of, times_ns
+from perfmagic.predict.kernels import can_compute, has_tf32, spread_of, times_ns, took_tf32
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import DeviceInfo, Trace
 from perfmagic.trace.names import OpClass, is_pageable, op_classes
@@ -205,3 +205,18 @@ def _on(call: Call, source: Gpu, target: Gpu) -> Call:
     if call.dtype == "fp32" and "convolution" in call.kind and has_tf32(target) and not has_tf32(source):
         return replace(call, dtype="tf32")
     return call
+
+
+def as_float32(trace: Trace, device: int) -> Bool:
+    """Which ops of a predicted device are products of float32 for which its model did not take TF32; as trace.ops."""
+    found, gpu = np.zeros(len(trace.ops), bool), gpu_of(trace.device_info(device))
+    rows = np.flatnonzero(launched_by_operators(trace) & (trace.ops.device == device))
+    if gpu is None or not len(rows):
+        return found
+    inputs, group = operator_inputs(trace, rows)
+    took_ns = (trace.ops.end_ns - trace.ops.start_ns)[rows]
+    for at, call in enumerate(one.call for one in inputs):
+        if call and call.products and call.dtype == "fp32":
+            of_call = group == at
+            found[rows[of_call]] = not took_tf32(call, gpu, float(took_ns[of_call].min()))
+    return found

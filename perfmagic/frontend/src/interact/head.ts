@@ -24,7 +24,10 @@ export function summary(model: Model, act: Do, save: () => void, signal: AbortSi
   const tabs = tabBar(model, act, signal);
   const about = el("div", "pm-about", seen, words);
   const who = answers
-    ? [el("b", "", duration(model.span)), el("span", "", el("b", "", answers.decides[0]), answers.decides[1])]
+    ? [
+        el("b", "", (model.header.at_least ? "≥ " : "") + duration(model.span)),
+        el("span", "", el("b", "", answers.decides[0]), answers.decides[1]),
+      ]
     : [about];
   const top = el("div", "pm-top", ...who, el("i", "pm-space"), ...buttons, tabs.node);
   const node = el("div", "", top, ...(answers ? [about] : []));

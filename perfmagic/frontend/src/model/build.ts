@@ -1,5 +1,5 @@
 // From decoded columns to the model: tracks, piles and unions.
-import { CLASSES, COMM, COMPUTE, DTOD, DTOH, HTOD, MATRIX, PTOP } from "./classes.ts";
+import { CLASSES, COMM, COMPUTE, DTOD, DTOH, HTOD, MATRIX, PTOP, UNKNOWN } from "./classes.ts";
 import type { Columns, Decoded } from "./decode.ts";
 import { Flame } from "./flame.ts";
 import { Lines } from "./lines.ts";
@@ -202,7 +202,7 @@ function group(wire: GroupWire, all: Stream[]): Group {
     const having = streams.map((i) => all[i]).filter((s) => s.tracks.some((t) => t.classes.some((c) => counts[c])));
     return unionAll(having.map(({ start, end, cls }) => unionOf(start, end, (row) => counts[cls[row]] === 1)));
   };
-  const compute = ofClass(MATRIX, COMPUTE);
+  const compute = ofClass(MATRIX, COMPUTE, UNKNOWN);
   const busy = unionAll(streams.map((i) => unionOf(all[i].start, all[i].end)));
   const comm = ofClass(COMM);
   const part = (token: string, active: Spans): StavePart => ({ token, active, exposed: subtract(active, compute) });

@@ -9,10 +9,11 @@ export const DTOH = 4;
 export const DTOD = 5;
 export const PTOP = 6;
 export const MEMSET = 7;
-export const CLASSES = 8;
+export const UNKNOWN = 8;
+export const CLASSES = 9;
 
 /** The colour of each class of device ops, in the order of OpClass. */
-export const CLASS_TOKENS = ["matrix", "comp", "comm", "htod", "dtoh", "dtod", "dtod", "memset"] as const;
+export const CLASS_TOKENS = ["matrix", "comp", "comm", "htod", "dtoh", "dtod", "dtod", "memset", "unknown"] as const;
 
 /** Classes that belong to one switch in the key. */
 export const KEY_CLASSES: readonly { words: string; token: string; classes: readonly number[] }[] = [
@@ -23,4 +24,5 @@ export const KEY_CLASSES: readonly { words: string; token: string; classes: read
   { words: term("DtoH"), token: "dtoh", classes: [DTOH] },
   { words: term("DtoD"), token: "dtod", classes: [DTOD, PTOP] },
   { words: term("memset"), token: "memset", classes: [MEMSET] },
+  { words: term("time unknown"), token: "unknown", classes: [UNKNOWN] },
 ];

@@ -1,5 +1,5 @@
 // Numbers as people read them: the rules of perfmagic/base/units.py, held equal by shared examples in tests/data/wire.
-import { say } from "./words.ts";
+import { rough, say } from "./words.ts";
 
 export const NBSP = "\u00a0";
 type Unit = readonly [string, number];
@@ -18,7 +18,7 @@ const BYTES: readonly Unit[] = [
 ];
 
 export function duration(ns: number): string {
-  return scaled(ns, TIME);
+  return rough ? scaled(Number(ns.toPrecision(2)), TIME, 2) : scaled(ns, TIME);
 }
 
 export function size(bytes: number): string {
@@ -73,10 +73,11 @@ export function mean(value: number): string {
   return value >= 9.95 ? count(value) : value >= 0.095 ? significant(value, 2) : value > 0 ? "<0.1" : "0";
 }
 
-function scaled(value: number, table: readonly Unit[]): string {
+function scaled(value: number, table: readonly Unit[], digits?: number): string {
   const smallest = table[table.length - 1][0];
   for (const [unit, factor] of table) {
-    if (Math.abs(value) >= factor * 0.9995 && unit !== smallest) return significant(value / factor) + NBSP + unit;
+    if (Math.abs(value) >= factor * 0.9995 && unit !== smallest)
+      return significant(value / factor, digits) + NBSP + unit;
   }
   return value.toFixed(0) + NBSP + smallest;
 }

@@ -158,6 +158,11 @@ export interface Header {
   /** What busy_frac of a device is a share of, in words. */
   busy_of: string;
   simulated: boolean;
+  /** Whether times are a model's or a replay's. */
+  predicted?: boolean;
+  /** Whether a model's, known to two digits; whether some of them have none. */
+  rough?: boolean;
+  at_least?: boolean;
   /** Null where they were not asked for: of the later ones of many ranks. */
   answers: AnswersWire | null;
   findings: FindingWire[];

@@ -2,9 +2,12 @@
 type Words = Readonly<Record<string, string>>;
 
 let words: Words = {};
+/** Whether times are known to two digits: those of predictions. */
+export let rough = false;
 
-/** From now on labels are in the language of a header. */
-export function speak(header: { words?: Words | undefined }): void {
+/** From now on labels are in the language of a header, and its times have two digits where they are a model's. */
+export function speak(header: { words?: Words | undefined; rough?: boolean }): void {
+  rough = header.rough === true;
   words = header.words ?? {};
 }
 

@@ -41,6 +41,7 @@ export class Canvas {
     const width = Math.round(layout.plot * dpr);
     const height = Math.round(layout.height * dpr);
     if (this.palette?.theme !== theme) this.palette = new Palette(theme);
+    this.palette!.predicted = model.header.predicted === true;
     this.columnPx = moving ? this.columnPxFor(dpr) : 1;
     this.resize(layout, dpr, width, height);
     const scale = new Scale(state.view[0], state.view[1], width / dpr);

@@ -1,5 +1,5 @@
 // The executing row of a stream, its strip of cell lines, and the staves over a whole device.
-import { CLASS_TOKENS, COMM, COMPUTE, DTOD, DTOH, HTOD, MATRIX, MEMSET, PTOP } from "../model/classes.ts";
+import { CLASS_TOKENS, COMM, COMPUTE, DTOD, DTOH, HTOD, MATRIX, MEMSET, PTOP, UNKNOWN } from "../model/classes.ts";
 import type { Row } from "../model/layout.ts";
 import { BEFORE_THE_RECORD } from "../model/pile.ts";
 import type { Spans } from "../model/spans.ts";
@@ -15,7 +15,7 @@ const SLICE_PX = 2;
 const NAME_FROM_PX = 34;
 const MEMSET_SHARE = 0.55;
 const TICK_PX = 2.5;
-const STACK = [MATRIX, COMPUTE, MEMSET, DTOD, PTOP, HTOD, DTOH, COMM]; // from the lane's floor up
+const STACK = [MATRIX, COMPUTE, UNKNOWN, MEMSET, DTOD, PTOP, HTOD, DTOH, COMM]; // from the lane's floor up
 
 export function paintLane(f: Frame, row: Row): void {
   const stream = f.model.streams[row.index];

@@ -136,6 +136,7 @@ KEY_NAMES = {
     OpClass.DTOD: ("DtoD", "dtod"),
     OpClass.PTOP: ("PtoP", "dtod"),
     OpClass.MEMSET: ("memset", "memset"),
+    OpClass.UNKNOWN: ("time unknown", "unknown"),
 }
 
 

@@ -254,6 +254,7 @@ MEMSET_SHARE = 0.55
 STACK = (
     OpClass.MATRIX,
     OpClass.COMPUTE,
+    OpClass.UNKNOWN,
     OpClass.MEMSET,
     OpClass.DTOD,
     OpClass.PTOP,

@@ -9,6 +9,7 @@ from perfmagic.analysis.findings.finding import Finding
 from perfmagic.base import units
 from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.trace.names import OpClass
+from perfmagic.trace.once import in_its_digits
 from perfmagic.view.svg.canvas import Canvas, Part, in_row, rects
 from perfmagic.view.svg.layouts import MAX_BYTES as LAYOUTS_BYTES
 from perfmagic.view.svg.layouts import MAX_PICTURE_BYTES as MAX_BYTES
@@ -43,6 +44,7 @@ FLAG_PX = 28
 OPEN_STREAMS = 2  # with few ops on so few streams every op gets a row of its own
 
 
+@in_its_digits
 def timeline_svg(doc: TimelineDoc) -> str:
     """The picture of a timeline, 1000 px wide, at most 40 kB, light and dark by the reader's system.
 
@@ -51,6 +53,7 @@ def timeline_svg(doc: TimelineDoc) -> str:
     return smallest_fit(lambda detail: alone(_drawing(doc, detail, header=True), alt_text(doc)), DETAILS, MAX_BYTES).svg
 
 
+@in_its_digits
 def timeline_picture(doc: TimelineDoc, most_bytes: int = LAYOUTS_BYTES) -> Picture:
     """The same without what stands around it in HTML, laid out for several widths, in at most most_bytes."""
     return fit_layouts(
@@ -64,6 +67,8 @@ def _drawing(doc: TimelineDoc, detail: Detail, *, header: bool) -> Draw:
 
 def _draw(canvas: Canvas, doc: TimelineDoc, detail: Detail, *, header: bool) -> float:
     """The whole picture, as wide as the canvas; returns its height."""
+    if doc.header.predicted:
+        canvas.show_predictions()
     y = draw_header(canvas, doc) if header else 4.0
     if len(doc.groups) == 1 and doc.groups[0].shares:
         y = draw_shares(canvas, doc.groups[0].shares, y)

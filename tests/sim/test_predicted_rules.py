@@ -1,0 +1,93 @@
+"""Which findings speak about a predicted run, and which do not."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import perfmagic
+from perfmagic.results import TimelineResult
+from tests.sim.test_named_gpu import recorded
+
+
+def rules(t: TimelineResult) -> set[str]:
+    return {finding.rule for finding in t.findings}
+
+
+def ran(body: Callable[[torch.device], object], gpu: str = "A100") -> TimelineResult:
+    device = perfmagic.device(gpu)
+    return recorded(lambda: body(device))
+
+
+def products(device: torch.device) -> object:
+    x = torch.ones(1024, 1024, device=device)
+    return [x @ x for _ in range(10)]
+
+
+def small_sums(device: torch.device) -> object:
+    x = torch.ones(16, device=device)
+    return [x + 1 for _ in range(200)]
+
+
+def test_products_of_float32_could_be_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    t = ran(products)
+    assert "tensor_cores" in rules(t)
+    assert t.answers.answers[0].action.startswith('Call torch.set_float32_matmul_precision("high")')
+    (row,) = [row for row in t.device_operators() if row.name == "aten::mm"]
+    assert (row.compute, row.peak_flop_per_s) == ("fp32", 19.5e12)
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        t = ran(products)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    assert "tensor_cores" not in rules(t)
+    (row,) = [row for row in t.device_operators() if row.name == "aten::mm"]
+    assert (row.compute, row.peak_flop_per_s) == ("tf32", 156e12)
+
+
+def test_no_gpu_without_tensor_cores_is_told_to_use_them() -> None:
+    assert "tensor_cores" not in rules(ran(products, "P100"))
+
+
+def test_tiny_kernels_and_launches_are_found() -> None:
+    t = ran(small_sums, "H100")
+    assert {"tiny_kernels", "many_gaps"} <= rules(t)
+    actions = [answer.action for answer in t.answers.answers]
+    assert "Use torch.compile, or capture the step with CUDA graphs" in actions
+    assert "the simulated device cannot" not in t.text(details=True)
+
+
+def test_a_pace_by_hand_says_nothing_about_kernels() -> None:
+    device = perfmagic.device(clock="virtual", pace="mm=1ms")
+    x = torch.ones(64, 64, device=device)
+    t = recorded(lambda: [x @ x for _ in range(10)])
+    assert rules(t).isdisjoint({"tiny_kernels", "tensor_cores", "device_time"})
+
+
+def test_rules_about_names_of_kernels_say_why_they_are_silent() -> None:
+    t = ran(products)
+    for rule in ("unaligned_gemm", "low_occupancy"):
+        assert "a prediction has no names and grids of kernels" in str(perfmagic.explain(t, rule))
+
+
+def test_nobody_is_sent_to_python_that_takes_no_time() -> None:
+    device = perfmagic.device("H100")
+    linear = torch.nn.Linear(8, 8, device=device)
+    x = torch.ones(8, 8, device=device)
+    t = recorded(lambda: [linear(linear(x)).sum().item() for _ in range(20)])
+    assert "t.flame()" not in t.text()
+
+
+def test_eager_attention_is_found() -> None:
+    def attention(device: torch.device) -> object:
+        q = torch.ones(8, 512, 64, device=device, dtype=torch.float16)
+        return [torch.bmm(torch.softmax(torch.bmm(q, q.transpose(1, 2)), -1), q) for _ in range(5)]
+
+    assert "eager_attention" in rules(ran(attention))
+
+
+def test_a_roofline_has_the_peaks_of_the_table() -> None:
+    text = ran(products).roofline().text()
+    assert "predicted for A100 SXM4 80 GB, not recorded" in " ".join(text.split())
+    assert "A100 data sheet" in text
