@@ -408,6 +408,7 @@ def test_events_of_two_clocks_have_no_time_between_them() -> None:
 
 
 def test_memory_runs_out_as_on_threads() -> None:
+    torch.empty(2**24, device="sim")  # leaves an unused segment, larger than the limit
     sim.load(memory_bytes=2**20)
     try:
         with pytest.raises(torch.OutOfMemoryError, match="simulated device out of memory"):
