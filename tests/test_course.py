@@ -83,14 +83,14 @@ def test_two_devices_take_the_time_of_one(gpu: str) -> None:
 # Compilers and interpreters
 
 
-def test_python_is_the_limit_of_a_small_network(gpu: str) -> None:
+def test_a_small_network_leaves_the_device_idle_most_of_the_time(gpu: str) -> None:
     device = perfmagic.device(gpu)
     net = nn.Sequential(nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 2)).to(device)
     x = torch.randn(size=(1, 512), device=device)
     with perfmagic.timeline() as t:
         for _ in range(1000):
             net(x)
-    assert t.result.verdict.kind == "host-bound"
+    assert t.result.verdict.busy_frac < 0.5
 
 
 # Training on several GPUs
