@@ -163,9 +163,11 @@ def usual_latencies(trace: Trace, queues: Queues, waits: Int64, sync_ns: int) ->
     calls = trace.calls
     quick = (calls.kind == CallKind.LAUNCH) & ~blocking_copies(trace)
     call_ns = (calls.end_ns - calls.start_ns)[quick]
+    # on a virtual clock an op begins the moment the one before it ends
+    at_once = any(info.virtual for info in trace.meta.devices)
     return Latencies(
         launch_ns=launch_ns,
-        stream_ns=min(_median(gap[queued], _STREAM_NS), UNEXPLAINED_NS),
+        stream_ns=min(_median(gap[queued], 0 if at_once else _STREAM_NS), UNEXPLAINED_NS),
         wait_ns=_wait_ns(trace, waits, np.maximum(before_ns, end_ns)),
         sync_ns=sync_ns,
         call_ns=int(np.median(call_ns)) if len(call_ns) else _CALL_NS,
@@ -178,7 +180,7 @@ def _wait_ns(trace: Trace, waits: Int64, ready_ns: Int64) -> int:
     released_ns = _released_ns(trace, waits)
     gap_ns = ops.start_ns - released_ns
     held = (released_ns > ready_ns) & (gap_ns >= 0) & (gap_ns <= _LONGEST_WAIT_NS)
-    return _median(gap_ns[held], WAIT_NS)
+    return _median(gap_ns[held], 0 if any(info.virtual for info in trace.meta.devices) else WAIT_NS)
 
 
 def _released_ns(trace: Trace, waits: Int64) -> Int64:
