@@ -1,6 +1,7 @@
 """Runs a demo notebook in a real kernel, prints what each cell found, keeps it as a notebook and as one page.
 
 python demos/run.py demos/00_tour.ipynb --out build/demo
+python demos/run.py demos/00_tour.ipynb --store   # keeps the outputs in the notebook itself; `make format` after it
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ NO_NETWORK = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
     "style-src 'unsafe-inline'; font-src data:\">"
 )
+NO_PICTURE = "no-stored-picture"
 LIGHT = "<style>:root{color-scheme:light}</style>"  # nbconvert's page is light: pictures in it must not turn dark
 
 
@@ -30,9 +32,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("notebook", type=Path)
     parser.add_argument("--out", type=Path, default=Path("build/demo"))
+    parser.add_argument("--store", action="store_true")
     options = parser.parse_args()
     notebook = nbformat.read(options.notebook, as_version=4)
+    metadata = notebook.metadata.copy()
     failed = run(notebook, options.notebook.parent)
+    if options.store and not failed:
+        notebook.metadata = metadata
+        nbformat.write(stored(notebook), options.notebook)
+        return 0
     tell(notebook)
     options.out.mkdir(parents=True, exist_ok=True)
     executed = options.out / f"{options.notebook.stem}.executed.ipynb"
@@ -49,13 +57,29 @@ def run(notebook: nbformat.NotebookNode, folder: Path) -> bool:
         # no kernel or profile of the user's; nobody looks while it runs, so only what remains is shown
         os.environ.update(JUPYTER_DATA_DIR=private, IPYTHONDIR=private, PERFMAGIC_DISPLAY="static")
         client = NotebookClient(
-            notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+            notebook,
+            timeout=600,
+            kernel_name="python3",
+            resources={"metadata": {"path": str(folder)}},
+            record_timing=False,
+            coalesce_streams=True,
         )
         try:
             client.execute()
         except CellExecutionError:
             return True
     return False
+
+
+def stored(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """The notebook without what is of this machine, and without pictures where a cell's tag says so: they are large."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if output.output_type == "error":
+                del output.traceback[:-1]  # the rest names files
+            elif NO_PICTURE in cell.metadata.get("tags", ()) and "text/html" in output.get("data", {}):
+                output.data["text/html"] = re.sub(r'<img (?:[^>"]|"[^"]*")*>', "", output.data["text/html"])
+    return notebook
 
 
 def tell(notebook: nbformat.NotebookNode) -> None:

@@ -102,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     join.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own")
     join.set_defaults(run=_join)
     sanitize = commands.add_parser("nbval-sanitize", help="print the patterns for nbval --nbval-sanitize-with")
+    sanitize.add_argument("--virtual", action="store_true", help="compare numbers too: the clock is virtual")
     sanitize.set_defaults(run=_sanitize)
     doctor = commands.add_parser("doctor", help="show versions, devices, and what each of them can measure")
     doctor.set_defaults(run=_print_doctor)
@@ -430,10 +431,10 @@ def _print_error(message: str) -> None:
     print(f"perfmagic: {message}", file=sys.stderr)
 
 
-def _sanitize(_options: argparse.Namespace) -> int:
+def _sanitize(options: argparse.Namespace) -> int:
     from perfmagic.view.nbval import sanitize_file
 
-    print(sanitize_file(), end="")
+    print(sanitize_file(virtual=options.virtual), end="")
     return 0
 
 

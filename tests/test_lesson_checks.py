@@ -3,12 +3,14 @@
 import ast
 import io
 import json
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import perfmagic
 
 DEMOS = Path(__file__).resolve().parents[1] / "demos"
 KEPT = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef, ast.Assign)
@@ -32,8 +34,9 @@ def definitions(lesson: Path, cells: Container[str] | None = None) -> dict[str, 
 
 
 @pytest.fixture(scope="module")
-def lesson() -> dict[str, Any]:
-    return definitions(LESSON)
+def lesson() -> Iterator[dict[str, Any]]:
+    yield definitions(LESSON)
+    perfmagic.device("sim", clock="real")
 
 
 def says(lesson: dict[str, Any], check: str, pace: str, answer: str) -> str:
@@ -116,7 +119,7 @@ def answer():
     {then}
     return {last}
 """
-PRODUCTS, FEED, MANY = "matmul=4ms, copy=500MB/s", "matmul=16ms, copy=125MB/s", "matmul=20ms, add=500us"
+PRODUCTS, FEED, MANY = "matmul=4ms, copy=500MB/s", "matmul=16ms, copy=125MB/s", "matmul=4ms"
 NETWORK, BACKWARD = "matmul=10ms, copy=500MB/s", "matmul=10ms, copy=125MB/s"
 ANSWERS = [
     # exercise 1
@@ -251,8 +254,9 @@ MEMORY_ANSWERS = [
 
 
 @pytest.fixture(scope="module")
-def memory() -> dict[str, Any]:
-    return definitions(MEMORY, ("c01", "c03", "c27", "c30", "c34"))
+def memory() -> Iterator[dict[str, Any]]:
+    yield definitions(MEMORY, ("c01", "c03", "c27", "c30", "c34"))
+    perfmagic.device("sim", clock="real")
 
 
 @pytest.mark.parametrize(("check", "answer", "words"), MEMORY_ANSWERS)

@@ -7,6 +7,7 @@ is one step of the interpreter, so that no lock is held where an interrupt could
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -221,7 +222,8 @@ class SimLog:
             memory.settle()
         at = self._marks[mark]
         names: dict[str, int] = {}
-        ops = _columns(_OPS, self._ops[at.ops :], names)
+        # by launch: threads of streams, and answers of other ranks, add them in an order that changes
+        ops = _columns(_OPS, sorted(self._ops[at.ops :], key=itemgetter(_OPS.index("correlation"))), names)
         calls = _columns(_CALLS, self._calls[at.calls :], names)
         calls["kind"][np.isin(calls["correlation"], list(self._given_up))] = CallKind.OTHER
         inputs: dict[Any, int] = {}

@@ -331,7 +331,9 @@ class Memory:
         return sum(block.size for pool in self._pools.values() for block in pool.blocks if block.is_whole)
 
     def limit(self, total_bytes: int) -> None:
-        """Limit the memory from now on; 0: as much as the host gives."""
+        """Limit the memory from now on; 0: as much as the host gives. Unused segments beyond it are given back."""
+        if 0 < total_bytes < self.settle().reserved:
+            self.empty_cache()
         self.capacity = Capacity(self, total_bytes) if total_bytes else None
 
     def _give_back(self, block: Block) -> None:

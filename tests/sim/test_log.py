@@ -150,6 +150,14 @@ def test_use_of_another_streams_data_without_a_wait_is_flagged() -> None:
     assert rec.records().races == []
 
 
+def test_ops_that_start_together_are_in_the_order_of_their_launch() -> None:
+    recorded = Recorded()
+    with recorded:
+        for correlation, name in ((2, "second"), (1, "first")):  # as two streams' threads may add them
+            sim.log().add_op(5, 9, OpKind.KERNEL, 0, correlation, name, correlation, 0, raced=None)
+    assert _names(recorded.trace(), recorded.trace().ops) == ["first", "second"]
+
+
 def test_nothing_is_recorded_unless_asked() -> None:
     with Recorded() as rec:
         torch.ones(2, device="sim")

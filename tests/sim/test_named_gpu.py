@@ -89,6 +89,16 @@ def test_bad_input_is_refused() -> None:
         perfmagic.device("H100", clock="real")
 
 
+@pytest.mark.parametrize(("n_here", "kind"), [(0, "sim"), (1, "sim"), (2, "cuda")])
+def test_two_gpus_are_simulated_where_there_are_fewer_of_them(
+    monkeypatch: pytest.MonkeyPatch, n_here: int, kind: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: n_here > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: n_here)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H100 80GB HBM3")
+    assert [device.type for device in perfmagic.devices(2, "H100")] == [kind, kind]
+
+
 def test_a_gpu_has_the_memory_of_its_data_sheet() -> None:
     device = perfmagic.device("T4")
     assert torch.sim.mem_get_info()[1] == 16 * 10**9

@@ -14,8 +14,10 @@ torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 
 import perfmagic  # noqa: E402 - after the skip
 from perfmagic import sim  # noqa: E402
+from perfmagic.analysis.timeline.paths import op_paths  # noqa: E402
 from perfmagic.base.clock import START_NS, now_ns, virtual_clock  # noqa: E402
 from perfmagic.base.errors import CaptureError, DeviceError, OptionError  # noqa: E402
+from perfmagic.capture.watch.events import LEAST_EVENTS  # noqa: E402
 from perfmagic.changes import faster  # noqa: E402
 from perfmagic.sim import virtual  # noqa: E402
 from perfmagic.sim.queues import QUEUE_LAUNCHES  # noqa: E402
@@ -382,6 +384,19 @@ def test_the_cpu_is_asked_for_on_the_real_clock() -> None:
     assert virtual_clock() is None
 
 
+@pytest.mark.parametrize("n_cuda", [0, 1, 2])
+def test_an_automatic_clock_is_virtual_where_the_device_is_simulated(
+    monkeypatch: pytest.MonkeyPatch, n_cuda: int
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: n_cuda > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: n_cuda)
+    sim.load(clock="virtual" if n_cuda else "real")
+    assert perfmagic.device(clock="auto").type == ("cuda" if n_cuda else "sim")
+    assert (virtual_clock() is None) == (n_cuda > 0)
+    assert perfmagic.devices(2, clock="auto")[1].type == ("cuda" if n_cuda == 2 else "sim")
+    assert (virtual_clock() is None) == (n_cuda == 2)
+
+
 def test_events_of_two_clocks_have_no_time_between_them() -> None:
     first, last = (torch.sim.Event(enable_timing=True) for _ in range(2))
     first.record()
@@ -393,6 +408,7 @@ def test_events_of_two_clocks_have_no_time_between_them() -> None:
 
 
 def test_memory_runs_out_as_on_threads() -> None:
+    torch.empty(2**24, device="sim")  # leaves an unused segment, larger than the limit
     sim.load(memory_bytes=2**20)
     try:
         with pytest.raises(torch.OutOfMemoryError, match="simulated device out of memory"):
@@ -527,9 +543,6 @@ def test_what_has_no_virtual_time_is_refused() -> None:
     for kind in ("cuda", "cpu"):
         with pytest.raises(OptionError, match=f"{kind} has no virtual clock"):
             perfmagic.device(kind, clock="virtual")
-    with perfmagic.timeline(lines=True) as timeline:
-        pass
-    assert "lines in functions are not followed" in timeline.result.text(details=True)
     with pytest.raises(DeviceError, match="cpu has no virtual time"), perfmagic.timeline(device="cpu"):
         pass
     with perfmagic.timeline(), pytest.raises(DeviceError, match="while something is recorded"):
@@ -548,3 +561,28 @@ def test_the_clock_changes_when_all_is_done_and_virtual_time_goes_on() -> None:
     assert (b + a).item() == 11
     ((start_ns, end_ns),) = ops_of(recorded(lambda: a.fill_(6)))
     assert (start_ns, end_ns - start_ns) == (OPERATOR_NS + LATENCY_NS, 20_000 * US)
+
+
+def test_lines_in_functions_are_followed_in_virtual_time_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = torch.ones(8, 8, device="sim")
+
+    def steps() -> None:
+        b = a + 1
+        b.mul_(2)
+        for _ in range(2 * LEAST_EVENTS):  # plain Python, and no virtual time passes
+            pass
+
+    monkeypatch.setattr(threading.Thread, "start", lambda _: pytest.fail("a thread began"))
+    with perfmagic.timeline(lines=True) as timeline:
+        steps()
+    trace = timeline.result.trace
+    first = steps.__code__.co_firstlineno
+    assert trace.paths.line[op_paths(trace)].tolist() == [first, first]  # a hot loop's function is one line
+    assert trace.paths.marks.at_ns.max() < 1_000_000
+    with perfmagic.timeline(lines=True) as timeline:
+        exec(compile("b = a + 1\nb.mul_(2)", __file__, "exec"), {"a": a})
+    trace = timeline.result.trace
+    assert trace.paths.line[op_paths(trace)].tolist() == [1, 2]
+    with perfmagic.timeline() as timeline:
+        a + 1
+    assert timeline.result.trace.paths is None  # unasked, as timelines are the same on each Python

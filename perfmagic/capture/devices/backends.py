@@ -313,7 +313,8 @@ def device(
     0: as much as the host gives, as at first; a GPU by its name has what its data sheet says. A CUDA device has what it
     has, and memory says nothing of it.
     clock: "virtual" for a simulated device whose times are computed by the pace, also where a CUDA device is there;
-    "real" for measured ones. The process keeps it until it is given again. See docs/simulated-device.md.
+    "auto" for one only where there is none; "real" for measured times. The process keeps it until it is given again; a
+    rank's is that of its session. See docs/simulated-device.md.
     values: what a virtual clock computes: "real", all, as at first; "small", what takes a CPU little time, as for a GPU
     by its name; "none", shapes only, without host memory for tensors of the device. What needs a value that is not
     there is refused.
@@ -337,20 +338,19 @@ def device(
     if model is not None:
         pace, clock, values = model, _virtual(clock), values or "small"
     kind = _kind_meant("sim" if model is not None else str(kind), clock)
-    given = {"clock": clock, "values": values, "item": item}
+    given: dict[str, Any] = {"clock": clock, "values": values, "item": item}
     if _of_this_rank and kind in ("auto", _of_this_rank[0].type):
+        given["clock"] = None if clock == "auto" else clock
         return _device_of_this_rank(pace=pace, memory_bytes=memory_bytes, **given)
     has_cuda = torch.cuda.is_available()
     if kind == "cuda" and not has_cuda:
         message = f"cuda was asked for, but torch {torch.__version__} sees no CUDA device here"
         raise DeviceError(message, hint='perfmagic.device("sim") gives a simulated device that behaves like one')
-    if kind == "cpu" or (has_cuda and kind != "sim"):
-        if values is not None or item is not None:
-            message = "values= and item= are of a simulated device on a virtual clock"
-            raise DeviceError(message, hint='perfmagic.device(clock="virtual", values="none")')
-        if clock is not None and sim_loaded():
-            importlib.import_module("perfmagic.sim").load(clock=clock)
-        return torch.device("cpu" if kind == "cpu" else "cuda")
+    is_simulated = kind != "cpu" and (kind == "sim" or not has_cuda)
+    if clock == "auto":
+        given["clock"] = "virtual" if is_simulated else "real"
+    if not is_simulated:
+        return _real_device(torch.device("cpu" if kind == "cpu" else "cuda"), **given)
     return _load_sim(torch, pace, memory_bytes=memory_bytes, **given)
 
 
@@ -375,6 +375,16 @@ def _device_in_cell(torch: Any, model: DeviceModel | None, given: tuple[object, 
     return torch.device("cuda")
 
 
+def _real_device(device: Any, *, clock: str | None, values: str | None, item: float | None) -> Any:
+    """The CPU or a CUDA device, with the clock of the process as asked for. Raises DeviceError for values and item."""
+    if values is not None or item is not None:
+        message = "values= and item= are of a simulated device on a virtual clock"
+        raise DeviceError(message, hint='perfmagic.device(clock="virtual", values="none")')
+    if clock is not None and sim_loaded():
+        importlib.import_module("perfmagic.sim").load(clock=clock)
+    return device
+
+
 _KINDS = ("auto", "cuda", "sim", "cpu")
 
 
@@ -390,8 +400,10 @@ def _model_named(kind: str | DeviceModel, pace: Any) -> DeviceModel | None:
     return kind if isinstance(kind, DeviceModel) else DeviceModel(str(kind))
 
 
-def _is_here(torch: Any, model: DeviceModel) -> bool:
-    """Whether this machine has that very GPU."""
+def _is_here(torch: Any, model: DeviceModel, n: int = 1) -> bool:
+    """Whether this machine has that very GPU, n times."""
+    if torch.cuda.device_count() < n:
+        return False
     name = torch.cuda.get_device_name(0) if torch.cuda.is_available() else ""
     return bool(name) and gpu_of(DeviceInfo(0, "cuda", name)) == model.gpu
 
@@ -405,8 +417,8 @@ def _virtual(clock: str | None) -> str:
 
 def _kind_meant(kind: str, clock: str | None) -> str:
     """The kind that is asked for: a virtual clock is the simulated device's. Raises OptionError for other words."""
-    if clock not in (None, "real", "virtual"):
-        raise OptionError(f"clock {clock!r} is not known", hint="real or virtual")
+    if clock not in (None, "auto", "real", "virtual"):
+        raise OptionError(f"clock {clock!r} is not known", hint="one of auto, real, virtual")
     if clock == "virtual" and kind in ("cuda", "cpu"):
         raise OptionError(f"{kind} has no virtual clock", hint='device("sim", clock="virtual")')
     return "sim" if clock == "virtual" else kind
@@ -460,6 +472,9 @@ def devices(
         raise DeviceError(message, hint=f"perfmagic.devices({n}) gives simulated devices where there are not enough")
     if kind == "auto" and torch.cuda.device_count() < n:
         kind = "sim"
+    model = _model_named(kind, pace)
+    if model is not None and not _is_here(torch, model, n):
+        kind, pace, clock, values = "sim", model, _virtual(clock), values or "small"
     first = device(kind, pace=pace, memory=memory, clock=clock, values=values, item=item)
     if first.type == "sim":
         importlib.import_module("perfmagic.sim").load(devices=n)

@@ -239,11 +239,8 @@ class Recorder:
             self._host_log = log
 
     def _open_watch(self) -> None:
-        """Last, and given back first: it shall see the user's code alone. A hot loop is known by real time."""
-        if virtual_clock() is not None:
-            self._lines_note = Remark("lines_not_followed", _UNTIMED_LINES) if self.lines else None
-            return
-        if not (by_default() if self.lines is None else self.lines):
+        """Last, and given back first: it shall see the user's code alone. Virtual time is the same on each Python."""
+        if not (by_default() and virtual_clock() is None if self.lines is None else self.lines):
             return
         watch = LineWatch(self.packages, self.label)
         try:
@@ -325,7 +322,6 @@ class Recorder:
         return min(limits, key=lambda limit: limit.at_ns, default=None)
 
 
-_UNTIMED_LINES = phrase("lines in functions are not followed on a virtual clock")
 _SIM_LATE = phrase("the simulated device was loaded inside the cell and not recorded: run the cell again")
 
 

@@ -10,34 +10,50 @@ few empty calls. Such a loop would take ten times as long and fill the memory, a
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from types import CodeType
 from typing import Protocol, TypeAlias
+
+from perfmagic.base.clock import reader, thread_reader, virtual_clock
 
 LINE = 0  # this line is about to run
 START = 1  # a function begins, or a frame that was running when the watch began
 RESUME = 2  # a generator or a coroutine goes on
 LEAVE = 3  # it returned, yielded, or an exception left it
 
-# (when, by perf_counter_ns; what; whose code; a line, or for START and RESUME of sys.monitoring an offset)
+# (when, by the host's clock; what; whose code; a line, or for START and RESUME of sys.monitoring an offset)
 Event: TypeAlias = tuple[int, int, CodeType, int]
 Append: TypeAlias = Callable[[Event], None]
-clock_ns = time.perf_counter_ns
 
 # a log of 600,000 events takes 70 MB: with lines 5 µs apart that is three seconds of the user's own Python
 MOST_EVENTS = 600_000
+
+
+class _Looking(list[Event]):
+    """A list that looks for hot loops itself, at the same event on each run: a virtual clock has no thread for it."""
+
+    def __init__(self, events: Events) -> None:
+        super().__init__()
+        self._events = events
+
+    def append(self, event: Event) -> None:
+        super().append(event)
+        if len(self) % SAMPLE == 0:
+            self._events.look()
 
 
 class Events:
     """The events of one watch, by thread.
 
     main: the thread that began it. Its list is known to the callbacks, which spares a look-up in each.
+    clock_ns: what reads the host's time.
     """
 
     def __init__(self) -> None:
         self.main = threading.get_ident()
+        self.clock_ns, self._thread = reader(), thread_reader()
+        self.look: Callable[[], None] = lambda: None
         self.by_thread: dict[int, list[Event]] = {}
         self._of = threading.local()
         self.of_main = self.rows()
@@ -47,8 +63,8 @@ class Events:
         try:
             rows: list[Event] = self._of.rows
         except AttributeError:
-            rows = self._of.rows = []
-            self.by_thread[threading.get_native_id()] = rows
+            rows = self._of.rows = _Looking(self) if virtual_clock() else []
+            self.by_thread[self._thread()] = rows
         return rows
 
     def put(self) -> Append:
@@ -75,10 +91,10 @@ class Watching(Protocol):
 
 
 class HotLoops:
-    """A thread that looks at the log while it grows; a resource of perfmagic.capture.owner.
+    """Looks at the log while it grows, in a thread on the real clock; a resource of perfmagic.capture.owner.
 
     untracked: functions whose lines are no longer recorded.  full_ns: when the full log stopped the watch, by
-    perf_counter_ns; None where it did not.
+    the host's clock; None where it did not.
     """
 
     def __init__(
@@ -93,6 +109,9 @@ class HotLoops:
         self.full_ns: int | None = None
 
     def acquire(self) -> None:
+        self._events.look = self.look
+        if virtual_clock():
+            return
         self._thread = threading.Thread(target=self._run, name="perfmagic-lines", daemon=True)
         self._thread.start()
 
@@ -107,7 +126,7 @@ class HotLoops:
         """Stop tracking the functions that are hot by now."""
         if len(self._events) >= self._most and self.full_ns is None:
             self._watching.stop()
-            self.full_ns = time.perf_counter_ns()
+            self.full_ns = self._events.clock_ns()
         for thread, rows in list(self._events.by_thread.items()):
             self._look_at(thread, rows)
 

@@ -13,7 +13,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from perfmagic.base.errors import CaptureError
-from perfmagic.capture.watch.events import LEAVE, LINE, RESUME, START, Events, clock_ns
+from perfmagic.capture.watch.events import LEAVE, LINE, RESUME, START, Events
 
 _TOOL_NAME = "perfmagic"
 
@@ -43,7 +43,7 @@ class Monitoring:
         m: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore] # from 3.12 on
         self._tool = _free_tool(m)
         for frame in self._running:
-            self.events.rows().append((clock_ns(), START, frame.f_code, frame.f_lineno))
+            self.events.rows().append((self.events.clock_ns(), START, frame.f_code, frame.f_lineno))
             self._watch(m, frame.f_code)
         self._running = []
         e = m.events
@@ -87,6 +87,7 @@ class Monitoring:
 
     def _of_lines(self, m: Any) -> dict[int, Callable[..., Any]]:
         main, of_main, put = self.events.main, self.events.of_main.append, self.events.put
+        clock_ns = self.events.clock_ns
         watched, is_user_code, disable, watch = self._watched, self._is_user_code, m.DISABLE, self._watch
 
         def line(code: CodeType, number: int) -> None:
@@ -111,7 +112,7 @@ class Monitoring:
 
     def _of_errors(self, m: Any) -> dict[int, Callable[..., Any]]:
         """Python has these two for all code at once: the user's is picked here."""
-        put, watched = self.events.put, self._watched
+        put, watched, clock_ns = self.events.put, self._watched, self.events.clock_ns
 
         def unwind(code: CodeType, _offset: int, _error: BaseException) -> None:
             if id(code) in watched:

@@ -12,7 +12,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from perfmagic.base.errors import CaptureError
-from perfmagic.capture.watch.events import LEAVE, LINE, START, Append, Events, clock_ns
+from perfmagic.capture.watch.events import LEAVE, LINE, START, Append, Events
 
 
 class Settrace:
@@ -42,7 +42,7 @@ class Settrace:
             )
         self._function, local = self._functions(self.events.of_main.append)
         for frame in self._running:
-            self.events.rows().append((clock_ns(), START, frame.f_code, frame.f_lineno))
+            self.events.rows().append((self.events.clock_ns(), START, frame.f_code, frame.f_lineno))
             frame.f_trace = local
         if threading.gettrace() is None:  # else new threads are a debugger's
             self._of_threads = self._begin_thread
@@ -83,7 +83,7 @@ class Settrace:
     def _functions(self, append: Append) -> tuple[Any, Any]:
         """What traces the calls of one thread, and what traces the lines of one frame."""
         known, is_user_code, released, stopped = self._known, self._is_user_code, self._released, self._stopped
-        local = self._local(append)
+        local, clock_ns = self._local(append), self.events.clock_ns
 
         def begun(frame: FrameType, _event: str, _arg: object) -> Any:
             if stopped:
@@ -104,7 +104,7 @@ class Settrace:
         return begun, local
 
     def _local(self, append: Append) -> Any:
-        released, stopped = self._released, self._stopped
+        released, stopped, clock_ns = self._released, self._stopped, self.events.clock_ns
 
         def local(frame: FrameType, event: str, _arg: object) -> Any:
             if stopped:

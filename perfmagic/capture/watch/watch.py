@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 
 import numpy as np
 
+from perfmagic.base.clock import thread_reader
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.watch import monitoring
 from perfmagic.capture.watch.events import Events, HotLoops
@@ -40,7 +40,7 @@ class LineWatch:
         self._owner = Owner()
         self._hot: HotLoops | None = None
         self._watching: Monitoring | Settrace | None = None
-        self._main_native = threading.get_native_id()
+        self._main_native = thread_reader()()
 
     def acquire(self) -> None:
         running = self._running(sys._getframe(1))
@@ -55,7 +55,7 @@ class LineWatch:
         self._owner.close()
 
     def paths(self, offset_ns: int, *, has_cell: bool) -> Paths:
-        """What was followed.  offset_ns: from perf_counter to the trace's time.  has_cell: whether it was a cell."""
+        """What was followed.  offset_ns: from the host's clock to the trace's.  has_cell: whether it was a cell."""
         sources = Sources(self._label, self._cell if has_cell else None)
         # by id: a code object's own hash is slow
         untracked = set() if self._hot is None else set(map(id, self._hot.untracked))
@@ -93,7 +93,7 @@ class LineWatch:
         return "" if until is None else until[1]
 
     def _until(self) -> tuple[int, str] | None:
-        """When the watch ended before its time, by perf_counter_ns, and why."""
+        """When the watch ended before its time, by the host's clock, and why."""
         if self._watching is not None and self._watching.lost and self._events.of_main:
             return self._events.of_main[-1][0], "a debugger or another tool took over Python's trace function"
         if self._hot is not None and self._hot.full_ns is not None:

@@ -161,6 +161,14 @@ def test_a_compared_timeline_keeps_the_device_and_not_its_numbers(label: str) ->
         assert re.sub(rules["timeline"]["regex"], rules["timeline"]["replace"], text) == f"TIMELINE {label}"
 
 
+def test_numbers_of_a_virtual_clock_are_compared_and_pictures_are_not() -> None:
+    rules = configparser.RawConfigParser()
+    rules.read_string(sanitize_file(virtual=True))
+    (name,) = rules.sections()
+    text, html = "25.4 ms  The device decides: it was busy 99 % of the time", '<div dir="ltr">25.4 ms<img></div>'
+    assert [re.sub(rules[name]["regex"], rules[name]["replace"], one) for one in (text, html)] == [text, "HTML"]
+
+
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
