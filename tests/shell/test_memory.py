@@ -400,21 +400,20 @@ def test_what_the_graphs_of_a_failed_function_keep_is_named_by_its_variable(mode
 
 
 @pytest.mark.parametrize("name", ["a training step", "losses with graphs", "a function", "gradients early"])
-def test_the_host_has_the_blocks_that_a_device_has(notebook: Notebook, name: str) -> None:
+def test_the_host_has_the_blocks_that_a_device_has(model: Notebook, name: str) -> None:
     """The same cell: same lines, same reasons; sizes but for the device's multiples of 512 bytes."""
     cell = body(CELLS[name])
     result = {}
-    notebook.run(SETUP)  # the simulated device first: torch counts devices at its first backward pass
     for device in ("cpu", "sim"):
-        notebook.run(SETUP.replace('device("sim")', f'device("{device}")'))
-        notebook.run("a = b = c = i = out = err = loss = losses = m = None\nopt.zero_grad()\ngc.collect()")
-        ran = notebook.run(f"%%memory --device {device} -o m\n{cell}")
+        model.run(SETUP.replace('device("sim")', f'device("{device}")'))
+        model.run("a = b = c = i = out = err = loss = losses = m = None\nopt.zero_grad()\ngc.collect()")
+        ran = model.run(f"%%memory --device {device} -o m\n{cell}")
         assert ran.error is None, ran.traceback
-        rows = notebook.names["m"].at_peak()
+        rows = model.names["m"].at_peak()
         result[device] = {
             (row.line, row.function, row.reason): row.size_bytes for row in rows if row.size_bytes > 20_000
         }
-        notebook.names.pop("m")
+        model.names.pop("m")
     assert result["cpu"] == pytest.approx(result["sim"], rel=0.05)
 
 
