@@ -88,6 +88,11 @@ class DeviceModel:
         return PredictedFor(self.name, self.spread, self.fitted_on).words
 
     @property
+    def given(self) -> str:
+        """What perfmagic.device() is given for it, in code."""
+        return "model" if self.fitted_on else f'"{self.name}"'
+
+    @property
     def memory_bytes(self) -> int:
         """What a device has without memory=."""
         return self.gpu.memory_bytes

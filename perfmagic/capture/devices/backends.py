@@ -317,8 +317,8 @@ def device(
     rank's is that of its session. See docs/simulated-device.md.
     values: what a virtual clock computes: "real", all, as at first; "small", what takes a CPU little time, as for a GPU
     by its name; "none", shapes only, without host memory for tensors of the device. What needs a value that is not
-    there is refused.
-    item: the number that each read of one such value (t.item(), if t) gives instead; until values is given again.
+    there is refused; floating-point tensors arrive on the host as NaN, and checks for inf and NaN find none.
+    item: the number that each read of one such value (t.item(), if t) gives instead; until values or item is given.
     Raises TorchMissingError without torch, DeviceError for "cuda" where there is none, for pace or memory in a rank on
     the CPU, for another clock while something is recorded, and for values or item on the real clock;
     OptionError for another word.
@@ -336,7 +336,7 @@ def device(
     if model is not None and _is_here(torch, model):
         return torch.device("cuda")
     if model is not None:
-        pace, clock, values = model, _virtual(clock), values or "small"
+        pace, clock, (values, item) = model, _virtual(clock), _values_of_gpu(values, item)
     kind = _kind_meant("sim" if model is not None else str(kind), clock)
     given: dict[str, Any] = {"clock": clock, "values": values, "item": item}
     if _of_this_rank and kind in ("auto", _of_this_rank[0].type):
@@ -408,6 +408,13 @@ def _is_here(torch: Any, model: DeviceModel, n: int = 1) -> bool:
     return bool(name) and gpu_of(DeviceInfo(0, "cuda", name)) == model.gpu
 
 
+def _values_of_gpu(values: str | None, item: float | None) -> tuple[str, float | None]:
+    """Small values unless others are given. What item= gave before stays where neither is given."""
+    if values is None and item is None and sim_loaded():
+        item = importlib.import_module("perfmagic.sim").VALUES.item
+    return values or "small", item
+
+
 def _virtual(clock: str | None) -> str:
     """Raises OptionError for the real clock: a GPU that is not there has none."""
     if clock == "real":
@@ -474,7 +481,7 @@ def devices(
         kind = "sim"
     model = _model_named(kind, pace)
     if model is not None and not _is_here(torch, model, n):
-        kind, pace, clock, values = "sim", model, _virtual(clock), values or "small"
+        kind, pace, clock, (values, item) = "sim", model, _virtual(clock), _values_of_gpu(values, item)
     first = device(kind, pace=pace, memory=memory, clock=clock, values=values, item=item)
     if first.type == "sim":
         importlib.import_module("perfmagic.sim").load(devices=n)
