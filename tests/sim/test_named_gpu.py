@@ -102,10 +102,10 @@ def test_two_gpus_are_simulated_where_there_are_fewer_of_them(
 def test_a_gpu_has_the_memory_of_its_data_sheet() -> None:
     device = perfmagic.device("T4")
     assert torch.sim.mem_get_info()[1] == 16 * 10**9
-    with pytest.raises(torch.OutOfMemoryError):
+    with pytest.raises(torch.OutOfMemoryError, match=r'needs less; perfmagic.device\("A100"\) has more.$'):
         torch.empty(16 * 10**9, dtype=torch.uint8, device=device)
     perfmagic.device("T4", memory="2GB")
-    with pytest.raises(torch.OutOfMemoryError):
+    with pytest.raises(torch.OutOfMemoryError, match=r"has 0 bytes.$"):
         torch.empty(3 * 10**9, dtype=torch.uint8, device=device)
     perfmagic.device("H100")
     assert torch.sim.mem_get_info()[1] == 80 * 10**9
