@@ -88,14 +88,18 @@ def if_finite(op: Operator, taken: Arguments) -> tuple[bool | None, Buffer | Non
     if kernel == "_amp_foreach_non_finite_check_and_unscale":
         LOG.add_given("finite", 0)
         return None, _with_value(args[1].buffer)
+    if op.writes:
+        return None, None  # a part of a tensor, or one of another type
     if kernel in _TESTS:
         return _TESTS[kernel], None
     if kernel in ("eq", "ne"):  # isfinite is (x == x) * (abs(x) != inf)
         if args[0] is args[1]:
             return kernel == "eq", None
         return (kernel == "ne", None) if args[1] == math.inf else (None, None)
-    known = [ref.buffer.assumed for ref in taken.refs] if kernel in _LOGIC else []
-    return (_LOGIC[kernel](known) if known and None not in known else None), None
+    if kernel not in _LOGIC or any(type(arg) is not Ref for arg in args[: 1 if kernel in ("all", "any") else None]):
+        return None, None
+    known = [ref.buffer.assumed for ref in taken.refs]
+    return (None if None in known else _LOGIC[kernel](known)), None
 
 
 def _with_value(buffer: Buffer) -> Buffer:
