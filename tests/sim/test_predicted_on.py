@@ -139,3 +139,12 @@ def test_a_wait_after_backward_leaves_who_decides_to_the_device() -> None:
     found = timeline("H100", learns_and_waits, 4096, 8)
     assert found.verdict.kind == "device-bound"
     assert found.what_if(on("H100")).path[0].name != "Python"
+
+
+def test_a_record_that_needs_more_memory_than_a_gpu_has_is_refused() -> None:
+    device = perfmagic.device("H100")
+    with perfmagic.timeline(shapes=True, memory=True) as t:
+        data = torch.empty(5 * 2**30, device=device)
+        (data * 2).sum()
+    found = t.result.what_if(on("T4"))
+    assert found.refused.replace("\xa0", " ") == "T4 does not fit: needs 43 GB of 16 GB"

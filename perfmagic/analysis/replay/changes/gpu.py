@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.graph import Graph
+from perfmagic.analysis.timeline.memory import memory_curve
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
 from perfmagic.base.language import phrase
@@ -74,6 +75,11 @@ class OnGpu(change.Change):
             return phrase("the record is of {device}, and no whole GPU of that name is in the table", device=unknown[0])
         if not trace.input_shapes:
             return phrase("the record has no shapes: record it with {how}", how=WITH_SHAPES)
+        curves = [memory_curve(trace, index) for index in trace.device_ids]
+        needed_bytes = max((curve.peak_bytes for curve in curves if curve), default=0)
+        if needed_bytes > self.gpu.memory_bytes:
+            words = {"peak": units.rough_size(needed_bytes), "there": units.rough_size(self.gpu.memory_bytes)}
+            return phrase("{gpu} does not fit: needs {peak} of {there}", gpu=self.gpu.name, **words)
         share = scaled_frac(trace, self.gpu)
         if share < LEAST_SCALED_FRAC:
             return phrase(
