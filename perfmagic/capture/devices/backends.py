@@ -333,10 +333,9 @@ def device(
     model = _model_named(kind, pace)
     if AS_CUDA:
         return _device_in_cell(torch, model, (pace, memory, clock), {"values": values, "item": item})
-    is_plain = clock in (None, "auto") and values is None and item is None and kind is not model
-    if model is not None and is_plain and _is_here(torch, model):
-        print(f"{model.name} is in this machine: its times are measured")  # noqa: T201 - asked for where it is shown
-        return torch.device("cuda")
+    plain = clock in (None, "auto") and values is None and item is None and kind is not model
+    if model is not None and plain and _is_here(torch, model):
+        return _announced(torch.device("cuda"), model)
     if model is not None:
         pace, clock, (values, item) = model, _virtual(clock, model.name), _values_of_gpu(values, item)
     kind = _kind_meant("sim" if model is not None else str(kind), clock)
@@ -423,6 +422,12 @@ def _values_of_gpu(values: str | None, item: float | None) -> tuple[str, float |
     if values is None and item is None and sim_loaded():
         item = importlib.import_module("perfmagic.sim").VALUES.item
     return values or "small", item
+
+
+def _announced(device: Any, model: DeviceModel) -> Any:
+    """The device, once the user was told that it is the real one."""
+    print(f"{model.name} is in this machine: its times are measured")  # noqa: T201 - asked for where it is shown
+    return device
 
 
 def _virtual(clock: str | None, gpu: str) -> str:
