@@ -301,9 +301,7 @@ def device(
     values: str | None = None,
     item: float | None = None,
 ) -> Any:
-    """The device to run on: torch.device("cuda") where there is one, else the simulated device.
-
-    In a rank of %%ranks it is that rank's own device.
+    """The device to run on: torch.device("cuda") where there is one, else the simulated device; a rank's is its own.
 
     kind: "auto", "cuda", "sim" or "cpu"; or a GPU, "H100": itself where this machine has it, else a simulated device
     on a virtual clock that takes the times of a model (perfmagic.DeviceModel).
