@@ -209,6 +209,22 @@ def test_training_over_two_devices_gives_the_weights_of_one(name: str, clipped: 
     assert all(torch.equal(a, b) for a, b in zip(train((D0, D1)), train((D0, D0)), strict=True))
 
 
+def test_optimisers_and_clipping_take_lists_as_on_cuda() -> None:
+    parameters = [nn.Parameter(torch.ones(2, device=D0)) for _ in range(150)]
+    optimiser = torch.optim.AdamW(parameters)
+
+    def launched() -> int:
+        for p in parameters:
+            p.grad = torch.ones_like(p)
+        with perfmagic.timeline() as t:
+            nn.utils.clip_grad_norm_(parameters, 0.1)
+            optimiser.step()
+        return len(t.trace.ops)
+
+    launched()  # makes the state, a tensor at a time
+    assert launched() < 20
+
+
 def test_a_scaler_finds_what_is_not_finite_on_each_device() -> None:
     p = nn.Parameter(torch.ones(2, device=D1))
     scaler, optimiser = torch.amp.GradScaler("sim", init_scale=4.0), torch.optim.SGD([p], 1.0)
