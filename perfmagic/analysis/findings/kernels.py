@@ -24,6 +24,8 @@ from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, coded, intersect, merge, subtract, total_ns, union
+from perfmagic.predict.gpus import gpu_of
+from perfmagic.predict.kernels import OLD
 from perfmagic.trace.category import Category
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
 from perfmagic.trace.model import DeviceInfo, Trace
@@ -42,7 +44,9 @@ _DOUBLE = re.compile(r"dgemm|_f64|d884|zgemm", re.IGNORECASE)
 # In attention made of torch operators, a scale, a mask, casts, dropout and copies lie between the two products
 BETWEEN_PRODUCTS = 8
 _PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm"})
-_SOFTMAX = frozenset({"aten::_softmax", "aten::_softmax_backward_data", "aten::_masked_softmax"})
+_SOFTMAX = frozenset(
+    f"aten::_{name}" for name in ("softmax", "safe_softmax", "softmax_backward_data", "masked_softmax")
+)
 
 
 # A kernel that does nothing takes 1 to 3 µs in these records: below 5 µs that is a large part of a kernel
@@ -212,6 +216,7 @@ def eager_attention(facts: Facts) -> Outcome:
         "{products} took {time} longer than aligned ones would", products=products, time=units.duration(lost_ns)
     )
     lines = np.unique(ops.line[claimed.rows])[:3]
+    without_bf16 = _without_bf16(facts)
     return [
         Finding(
             rule="eager_attention",
@@ -226,12 +231,30 @@ def eager_attention(facts: Facts) -> Outcome:
             start_ns=int(ops.start_ns[claimed.rows].min()),
             end_ns=int(ops.end_ns[claimed.rows].max()),
             device=facts.device,
-            advice=phrase("torch.nn.functional.scaled_dot_product_attention runs it as one fused kernel"),
+            advice=_fused_attention(without_bf16),
             headline=headline("eager_attention", time=units.duration(claimed.ops_ns)),
-            action=action("sdpa"),
+            action=action("autocast_half" if without_bf16 else "sdpa"),
             where=claimed.where,
         )
     ]
+
+
+def _without_bf16(facts: Facts) -> str:
+    """The GPU of a run in bfloat16 for which it has no fused attention, though the code may ask for it; else ""."""
+    gpu = gpu_of(facts.trace.device_info(facts.device))
+    if gpu is None or gpu.generation not in OLD:  # source: sdp_utils.cpp of torch 2.13
+        return ""
+    return gpu.name if any("BFloat16" in text for text in facts.trace.input_dtypes) else ""
+
+
+def _fused_attention(without_bf16: str) -> str:
+    if without_bf16:
+        return phrase(
+            "{gpu} has no fused attention for bfloat16: under autocast to float16, "
+            "torch.nn.functional.scaled_dot_product_attention is one kernel",
+            gpu=without_bf16,
+        )
+    return phrase("torch.nn.functional.scaled_dot_product_attention runs it as one fused kernel")
 
 
 def _share_of(facts: Facts, part_ns: int, ops_ns: int, lines: str = "") -> str:
@@ -383,7 +406,8 @@ def tensor_cores(facts: Facts) -> Outcome:
     )
     remedy = "tf32" if tf32 else "autocast_half"
     fact = headline("tensor_cores", time=units.duration(unused_ns), what=which)
-    return [replace(finding, headline=fact, action=action("channels_last" if frac > 1 / 2 else remedy))]
+    by_layout = frac > 1 / 2 and not device.simulated  # a prediction knows no layout of convolutions
+    return [replace(finding, headline=fact, action=action("channels_last" if by_layout else remedy))]
 
 
 def _takes_tf32(device: DeviceInfo) -> bool:
