@@ -85,6 +85,6 @@ class PredictedFor(NamedTuple):
 
     @classmethod
     def read(cls, pace: str) -> PredictedFor | None:
-        """What the pace of a device says of it; None for a pace by hand, and for measured times."""
-        match = _PREDICTED.search(pace)
+        """What the pace of a device says of it; None for a pace by hand, for several, and for measured times."""
+        match = None if "; then " in pace else _PREDICTED.search(pace)
         return None if match is None else cls(match[1], float(match[3]), match[2] or "")

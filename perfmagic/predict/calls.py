@@ -18,6 +18,7 @@ FEW = 16  # rows or columns: a product with fewer reads its matrix once, as a ve
 STREAMED_ROWS = 64  # or columns, with which a product of two matrices reads the larger as fast as memory gives it
 SHORT_ROW = 1024  # torch's softmax holds rows up to this in registers (PersistentSoftmax.cuh)
 CHANNELS_OF_IMAGE = 4  # a convolution over so few input channels fills no tensor core
+_SECTOR_BYTES, _INDEX_BYTES = 32, 8  # that memory gives at least; of a number of an index
 ALIGNED_BYTES = 16  # what tensor cores and vectorised loads want of a row
 _LIST_ELEMENT = re.compile(r"BatchedCopy\w*<(?:.*?OpaqueType<(\d+)|([\w:]+))")  # of torch's kernel for cat
 
@@ -72,12 +73,16 @@ def call_of(name: str, inputs: Inputs, kernel: str = "") -> Call | None:
         return None
 
 
+def _is_floating(dtype: str) -> bool:
+    return DTYPE_WORDS.get(dtype, "").startswith(("fp", "bf"))
+
+
 class _Read:
     """The inputs of a call as sizes, (shape, bytes of an element) each: `tensors`, and `members` of lists of them."""
 
     def __init__(self, name: str, plain: str, inputs: Inputs, kernel: str) -> None:
         self.name, self.plain, self.inputs, self.kernel = name, plain, inputs, kernel
-        floating = [d for d in inputs.dtypes if DTYPE_WORDS.get(d, "").startswith(("fp", "bf"))]
+        floating = [dtype for dtype in inputs.dtypes if _is_floating(dtype)]
         self.element_bytes = DTYPE_BYTES[floating[0]] if floating else 4
         self.dtype = DTYPE_WORDS[floating[0]] if floating else "fp32"
         if self.dtype == "fp32" and uses_tensor_cores(kernel) and "Cijk_" not in kernel:  # AMD's names have no TF32
@@ -128,6 +133,9 @@ def _product(first: int) -> Callable[[_Read], Call]:
 
     def call(read: _Read) -> Call:
         a, b = read.inputs.shapes[first : first + 2]
+        must(
+            not any(dtype in DTYPE_BYTES and not _is_floating(dtype) for dtype in read.inputs.dtypes[first : first + 2])
+        )
         if read.plain == "linear":
             batch, m, n, k = 1, math.prod(a[:-1]), b[0], a[-1]
         else:
@@ -341,6 +349,18 @@ def _and_result(read: _Read) -> float:
     return read.read_bytes + read.first_bytes
 
 
+def _by_index(read: _Read) -> float:
+    """An element of the first tensor for each number of the second, in a sector of its own, and the result."""
+    size = read.tensors[0][1]
+    return float(math.prod(read.tensors[1][0]) * (_SECTOR_BYTES + _INDEX_BYTES + size))
+
+
+def _embedding_gradient(read: _Read) -> float:
+    """The gradient of each row that was taken, added to that of the whole table, which is filled with zeros before."""
+    (grad, size), table_rows = read.tensors[0], int(read.inputs.values[2])
+    return 2.0 * math.prod(grad) * size + float(table_rows * grad[-1] * size)
+
+
 def _times_first(n: int) -> Callable[[_Read], float]:
     return lambda read: float(n * read.first_bytes)
 
@@ -368,9 +388,8 @@ _COPIES = """
     diagonal_backward unfold_backward as_strided_scatter select_scatter slice_scatter
 """
 _REDUCTIONS = """
-    sum mean max min amax amin norm linalg_vector_norm argmax argmin any all prod std var var_mean std_mean cumsum
-    logsumexp nll_loss_forward nll_loss_backward nll_loss2d_forward nll_loss2d_backward aminmax cumprod cummax cummin
-    logcumsumexp
+    sum mean max min amax amin norm linalg_vector_norm argmax argmin any all prod std var var_mean std_mean
+    logsumexp nll_loss_backward nll_loss2d_backward aminmax
 """
 _CONVOLUTIONS = """
     convolution convolution_overrideable cudnn_convolution cudnn_convolution_relu cudnn_convolution_transpose
@@ -385,7 +404,8 @@ _POOL = """
 _SOFTMAX = "_softmax _safe_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data"
 _BATCH_NORM = "cudnn_batch_norm miopen_batch_norm _batch_norm_with_update"
 _BATCH_NORM_BACKWARD = "cudnn_batch_norm_backward miopen_batch_norm_backward batch_norm_backward"
-_INDEXED = "gather scatter scatter_add index_add index_copy take embedding_dense_backward"
+_INDEXED = "scatter scatter_add index_add index_copy"
+_CUMULATIVE = "cumsum cumprod cummax cummin logcumsumexp"
 _UPSAMPLE = "upsample_bilinear2d upsample_bicubic2d upsample_nearest1d upsample_nearest2d"
 _ATTENTION = " ".join(
     f"_scaled_dot_product_{kind}{end}"
@@ -428,6 +448,10 @@ _RULES: dict[str, _Rule] = {
     **_each("_embedding_bag _embedding_bag_forward_only", _bags),
     **_each("_embedding_bag_backward _embedding_bag_dense_backward", _moves("index", _twice)),
     **_each("grid_sampler_2d grid_sampler_3d grid_sampler_2d_backward", _moves("upsample", _and_result)),
+    **_each(_CUMULATIVE, _moves("reduce", _twice)),
+    **_each("nll_loss_forward nll_loss2d_forward", _moves("reduce", _by_index)),
+    **_each("gather take", _moves("index", _by_index)),
+    "embedding_dense_backward": _moves("index", _embedding_gradient),
     **_each(_INDEXED, _moves("index", lambda read: 1.5 * read.read_bytes)),
     **_each("index_put _index_put_impl", _moves("index", lambda read: 3.0 * read.bytes_of(-1))),
     **_each("nonzero masked_select", _moves("nonzero", _twice, 5)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,14 @@ def times_ns(calls: Sequence[Call], gpu: Gpu) -> Float64:
 
 
 def took_tf32(call: Call, gpu: Gpu, ns: float) -> bool:
-    """Whether a product of float32 that a GPU's model gave so many ns was one of TF32: no other takes less."""
-    return has_tf32(gpu) and ns < 0.99 * float(times_ns([call], gpu)[0])
+    """Whether a product of float32 that a GPU's model gave so many ns was one of TF32: the nearer of both times.
+
+    A fitted model has all times by a factor, so neither need be met.
+    """
+    if not has_tf32(gpu):
+        return False
+    fp32_ns, tf32_ns = times_ns([call, replace(call, dtype="tf32")], gpu).tolist()
+    return ns < math.sqrt(fp32_ns * tf32_ns)
 
 
 def spread_of(gpu: Gpu) -> float:

@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 
+from perfmagic.base.errors import OptionError
 from perfmagic.base.kinds import KernelTime, OpKind, PredictedFor
 from perfmagic.base.work import DTYPE_BYTES, Inputs
 from perfmagic.predict.calls import Call, call_of
@@ -72,6 +74,10 @@ class DeviceModel:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", gpu_named(self.name).name)
+        for what in ("host_factor", "device_factor"):
+            factor = getattr(self, what)
+            if not (isinstance(factor, Real) and 0 < float(factor) < math.inf):
+                raise OptionError(f"{what}={factor!r} is not a positive number", hint="1.2 for a fifth longer")
 
     @property
     def others(self) -> tuple[DeviceModel, ...]:
@@ -136,14 +142,14 @@ class DeviceModel:
         """How long a call of an operator takes.
 
         outputs: its new results.  moved_bytes: that it reads and writes at least.
-        tf32: products of float32 may be TF32.  strided: elements are not in the order of memory.
+        tf32: its products of float32 may be TF32.  strided: elements are not in the order of memory.
         """
         call = self._call(name.removeprefix("aten::"), inputs, outputs, moved_bytes, strided)
         if call is None or not can_compute(call, self.gpu):
             call = Call("elementwise", size_bytes=moved_bytes)
             ns, known = moved_bytes / (self.gpu.gb_per_s * 1e9) * 1e9, False
         else:
-            if call.dtype == "fp32" and call.products and has_tf32(self.gpu) and (tf32 or "convolution" in call.kind):
+            if call.dtype == "fp32" and call.products and has_tf32(self.gpu) and tf32:
                 call = replace(call, dtype="tf32")
             ns, known = float(times_ns([call], self.gpu)[0]), True
         host_ns = (OPERATOR_NS * host_units(call) - LAUNCH_NS) * self.host_factor

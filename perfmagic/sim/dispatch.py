@@ -24,6 +24,7 @@ from perfmagic.sim.infer import (
     infer,
     infer_or_raise,
     inputs_of,
+    is_dense,
     is_elsewhere,
     is_unplaced,
     least_s,
@@ -51,7 +52,7 @@ from perfmagic.sim.results import (
     written_by,
 )
 from perfmagic.sim.streams import wait_for_job
-from perfmagic.sim.tensor import Buffer, Ref, SimTensor, become
+from perfmagic.sim.tensor import Buffer, Ref, SimTensor, Spec, become
 from perfmagic.sim.values import VALUES
 from perfmagic.sim.values.reads import check_read
 from perfmagic.sim.values.rule import is_computed
@@ -411,7 +412,7 @@ def _launch(
     *,
     direct: bool = False,
 ) -> Job:
-    kind, name, call = _identity(op, taken)
+    kind, name, call = _identity(op, taken, fresh)
     pace = lane.device.pace
     by_work = pace if isinstance(pace, Pace) and pace.by_work and kind == OpKind.KERNEL else None
     model = None
@@ -433,13 +434,23 @@ def _launch(
     )
 
 
-def _identity(op: Operator, taken: Arguments) -> tuple[OpKind, str, str]:
-    """Kind, name and call of the op as a real device records them: copies and zero fills are not kernels."""
+def _identity(op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> tuple[OpKind, str, str]:
+    """Kind, name and call of the op as a real device records them: zero fills and copies byte by byte are no kernels.
+
+    fresh: new results.
+    """
     if op.kernel == "zero":
         return OpKind.MEMSET, "Memset (Device)", "simMemsetAsync"
-    if op.kernel in ("clone", "copy") and all(ref.spec.dtype == taken.refs[0].spec.dtype for ref in taken.refs):
+    if op.kernel in ("clone", "copy") and _are_alike([*(ref.spec for ref in taken.refs), *(b.spec for b in fresh)]):
         return OpKind.MEMCPY, "Memcpy DtoD (Device -> Device)", "simMemcpyAsync"
     return OpKind.KERNEL, op.kernel, "simLaunchKernel"
+
+
+def _are_alike(specs: Sequence[Spec]) -> bool:
+    """Whether tensors have the same type, and their elements the same dense order."""
+    first = specs[0]
+    same = all((s.dtype, s.size, s.stride) == (first.dtype, first.size, first.stride) for s in specs[1:])
+    return same and is_dense(first)
 
 
 def _moved_bytes(taken: Arguments) -> int:

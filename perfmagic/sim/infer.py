@@ -261,7 +261,7 @@ def forget_times() -> None:
 
 def modelled(model: Model, op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> KernelTime:
     """How long a kernel takes on the GPU of a model.  fresh: new results."""
-    key = (*taken.key, torch.backends.cuda.matmul.allow_tf32)
+    key = (*taken.key, torch_private.allows_tf32(op.kernel))
     known = _times.get(key)
     if known is None:
         if len(_times) >= _CACHE_ENTRIES:

@@ -215,7 +215,7 @@ _HOST_INDICES = {aten.index.Tensor, aten.index_put_.default, aten.index_put.defa
 _BRING_FACTOR = {aten.mul_.Tensor, aten._foreach_mul_.Tensor}
 
 # Whose plain inputs a GPU's model wants, and no record: sizes, training or evaluation, heads
-_MODELLED_BY_VALUES = ("upsample", "batch_norm", "encoder_layer_fwd")
+_MODELLED_BY_VALUES = ("upsample", "batch_norm", "encoder_layer_fwd", "embedding_dense_backward")
 
 # these write arguments their schema does not declare (running statistics)
 _UNDECLARED_WRITES = {"aten::native_batch_norm": (3, 4)}

@@ -201,7 +201,7 @@ class Model(Protocol):
     ) -> KernelTime:
         """A call of an operator: what it does, and at least the bytes that it reads and writes.
 
-        tf32: products of float32 may be TF32.  strided: elements are not in the order of memory.
+        tf32: its products of float32 may be TF32.  strided: elements are not in the order of memory.
         """
 
 

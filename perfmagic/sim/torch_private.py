@@ -550,3 +550,23 @@ def refuse_loading(is_refused: Callable[[Any], None]) -> None:
 
     vars(ask_and_load)["asks_first"] = True
     torch.jit.load = ask_and_load
+
+
+def allows_tf32(kernel: str) -> bool:
+    """Whether torch would let an operator multiply float32 as TF32 on CUDA.
+
+    Asked by the newer names where they are: torch refuses the older ones once a newer one was set.
+    """
+    backends: Any = torch.backends
+    if "conv" in kernel:
+        conv = getattr(backends.cudnn, "conv", None)
+        return bool(backends.cudnn.allow_tf32 if conv is None else conv.fp32_precision == "tf32")
+    if kernel not in _MATRIX_PRODUCTS:
+        return False
+    matmul = backends.cuda.matmul
+    return bool(matmul.fp32_precision == "tf32" if hasattr(matmul, "fp32_precision") else matmul.allow_tf32)
+
+
+_MATRIX_PRODUCTS = frozenset(
+    {"mm", "bmm", "addmm", "baddbmm", "addbmm", "linear", "matmul", "_addmm_activation", "mv", "addmv"}
+)

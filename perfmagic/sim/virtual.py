@@ -140,7 +140,8 @@ def _time_of(job: Job, pace: PaceFunction | None, *, of_gpu: bool) -> tuple[int,
     needs_ns = round(job.least_s * 1e9)
     direction = _direction(job)
     if not isinstance(pace, Pace):
-        return needs_ns or OP_NS, (direction or job.engine) if of_gpu else ""
+        fills = job.kind == OpKind.MEMSET or "DtoD" in job.name  # at the rate of all its memory
+        return needs_ns or OP_NS, (direction or job.engine or ("compute" if fills else "")) if of_gpu else ""
     if not direction and pace.has_time_of(job.name):
         return needs_ns, ""
     return max(needs_ns, OP_NS), direction or ("compute" if needs_ns > OP_NS else "")

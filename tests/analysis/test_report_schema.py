@@ -12,6 +12,7 @@ from perfmagic.analysis.ranks.answers import find_job_answers
 from perfmagic.analysis.ranks.findings import rank_findings
 from perfmagic.analysis.ranks.ranks import ranks_of
 from perfmagic.analysis.report import SCHEMA_VERSION, report
+from perfmagic.base.kinds import PredictedFor
 from perfmagic.trace.columns import HostKind, OpKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Collective, Trace, make_trace
@@ -74,6 +75,9 @@ def everything() -> Iterator[Trace]:
         looped.sync(at + 855, at + 1510)
     yield looped.trace(returned=24_000)
     yield Builder().trace()
+    of_model = looped.trace(returned=24_000)
+    device = replace(of_model.meta.devices[0], kind="sim", pace=f"virtual clock: {PredictedFor('H100 SXM', 1.4).words}")
+    yield replace(of_model, meta=replace(of_model.meta, devices=(device,)))
 
 
 def with_memory() -> Trace:
