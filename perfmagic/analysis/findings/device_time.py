@@ -204,14 +204,17 @@ def _rate(rows: Sequence[DeviceOperator], in_ns: int) -> str:
     return phrase("{most}{rate}\u00a0TFLOP/s", most=most, rate=reached)
 
 
+_CLEARLY = 4  # bytes take so much longer than arithmetic in what the memory limits
+
+
 def _memory_rate(rows: Sequence[DeviceOperator], in_ns: int) -> str:
-    """The rate of inputs and outputs, with the memory's; "" where the data sheet's FLOP/s take longer than its bytes/s.
+    """The rate of inputs and outputs, with the memory's; "" where the data sheet's FLOP/s take a quarter as long.
 
     Also "" above the memory's rate: a cache served them.
     """
     for row in rows:
         compute, memory, intensity = row.peak_flop_per_s, row.peak_bytes_per_s, row.flop_per_byte
-        if not compute or not memory or intensity is None or intensity * memory >= compute:
+        if not compute or not memory or intensity is None or _CLEARLY * intensity * memory >= compute:
             return ""
     reached, peak = sum(row.io_bytes or 0 for row in rows) / in_ns * 1e9, rows[0].peak_bytes_per_s or 0.0
     if reached > peak:

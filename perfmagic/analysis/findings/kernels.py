@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from perfmagic.analysis.findings.advice import can_compile, compiled
+from perfmagic.analysis.findings.advice import can_compile, compiled, fused_attention, without_fused_bf16
 from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, on_lines, too_few, too_short
@@ -24,8 +24,6 @@ from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, coded, intersect, merge, subtract, total_ns, union
-from perfmagic.predict.gpus import gpu_of
-from perfmagic.predict.kernels import OLD
 from perfmagic.trace.category import Category
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
 from perfmagic.trace.model import DeviceInfo, Trace
@@ -44,9 +42,7 @@ _DOUBLE = re.compile(r"dgemm|_f64|d884|zgemm", re.IGNORECASE)
 # In attention made of torch operators, a scale, a mask, casts, dropout and copies lie between the two products
 BETWEEN_PRODUCTS = 8
 _PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm"})
-_SOFTMAX = frozenset(
-    f"aten::_{name}" for name in ("softmax", "safe_softmax", "softmax_backward_data", "masked_softmax")
-)
+_SOFTMAX = frozenset(f"aten::_{kind}softmax" for kind in ("", "safe_", "masked_")) | {"aten::_softmax_backward_data"}
 
 
 # A kernel that does nothing takes 1 to 3 µs in these records: below 5 µs that is a large part of a kernel
@@ -199,7 +195,7 @@ def eager_attention(facts: Facts) -> Outcome:
     silent = not_notable(facts, claimed, phrase("batched products with a softmax between them"))
     if silent is not None:
         return silent
-    ops = facts.trace.ops
+    ops, without_bf16 = facts.trace.ops, without_fused_bf16(facts.trace, facts.device)
     ops_ns = int((ops.end_ns - ops.start_ns)[ops.device == facts.device].sum())
     is_product = categories(facts.trace, facts.comm_names)[claimed.rows] == Category.GEMM
     unaligned = is_product & _unaligned(facts.trace, facts.device, facts.comm_names)[claimed.rows]
@@ -216,7 +212,6 @@ def eager_attention(facts: Facts) -> Outcome:
         "{products} took {time} longer than aligned ones would", products=products, time=units.duration(lost_ns)
     )
     lines = np.unique(ops.line[claimed.rows])[:3]
-    without_bf16 = _without_bf16(facts)
     return [
         Finding(
             rule="eager_attention",
@@ -231,30 +226,12 @@ def eager_attention(facts: Facts) -> Outcome:
             start_ns=int(ops.start_ns[claimed.rows].min()),
             end_ns=int(ops.end_ns[claimed.rows].max()),
             device=facts.device,
-            advice=_fused_attention(without_bf16),
+            advice=fused_attention(without_bf16),
             headline=headline("eager_attention", time=units.duration(claimed.ops_ns)),
             action=action("autocast_half" if without_bf16 else "sdpa"),
             where=claimed.where,
         )
     ]
-
-
-def _without_bf16(facts: Facts) -> str:
-    """The GPU of a run in bfloat16 for which it has no fused attention, though the code may ask for it; else ""."""
-    gpu = gpu_of(facts.trace.device_info(facts.device))
-    if gpu is None or gpu.generation not in OLD:  # source: sdp_utils.cpp of torch 2.13
-        return ""
-    return gpu.name if any("BFloat16" in text for text in facts.trace.input_dtypes) else ""
-
-
-def _fused_attention(without_bf16: str) -> str:
-    if without_bf16:
-        return phrase(
-            "{gpu} has no fused attention for bfloat16: under autocast to float16, "
-            "torch.nn.functional.scaled_dot_product_attention is one kernel",
-            gpu=without_bf16,
-        )
-    return phrase("torch.nn.functional.scaled_dot_product_attention runs it as one fused kernel")
 
 
 def _share_of(facts: Facts, part_ns: int, ops_ns: int, lines: str = "") -> str:
@@ -328,8 +305,7 @@ def _with_others(kernel: str, n_kernels: int) -> str:
     """A kernel, and how many others there are."""
     if n_kernels == 1:
         return kernel
-    others = counted(n_kernels - 1, "{n} other", "{n} others")
-    return phrase("{a} and {b}", a=kernel, b=others)
+    return phrase("{a} and {b}", a=kernel, b=counted(n_kernels - 1, "{n} other", "{n} others"))
 
 
 def _intervals(facts: Facts, rows: Int64) -> Int64:
@@ -373,8 +349,7 @@ def tensor_cores(facts: Facts) -> Outcome:
     if silent is not None:
         return silent
     share = tensor_core_share(facts.trace, facts.device, facts.comm_names)
-    least_ns = UNUSED_FRAC * max(1, share.kernel_ns)
-    if unused_ns < least_ns:
+    if unused_ns < (least_ns := UNUSED_FRAC * max(1, share.kernel_ns)):
         share_words = phrase("{share} of the kernel time", share=units.percent(UNUSED_FRAC))
         return too_short(phrase("{kernels} took", kernels=_WITHOUT), unused_ns, least_ns, share_words)
     ops = facts.trace.ops
