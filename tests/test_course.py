@@ -80,6 +80,32 @@ def test_two_devices_take_the_time_of_one(gpu: str) -> None:
     assert both.done_s < 0.55 * (one.done_s + two.done_s)
 
 
+def test_copying_results_while_computing_takes_less_than_one_after_the_other(gpu: str) -> None:
+    device = perfmagic.device(gpu)
+
+    def run(x: Any) -> list[Any]:
+        return [x.mm(x) for _ in range(50)]
+
+    def copy_to_cpu(x: Any, non_blocking: bool = False) -> list[Any]:
+        return [y.to("cpu", non_blocking=non_blocking) for y in x]
+
+    x_gpu1 = torch.rand(size=(4000, 4000), device=device)
+    with Benchmark("Run on GPU1") as computed:
+        y = run(x_gpu1)
+        perfmagic.synchronize()
+    with Benchmark("Copy to CPU") as copied:
+        y_cpu = copy_to_cpu(y)
+        perfmagic.synchronize()
+    assert len(y_cpu) == 50
+    assert y_cpu[49].isnan().all()
+    del y_cpu  # 3 GB
+    with Benchmark("Run on GPU1 and copy to CPU") as both:
+        y = run(x_gpu1)
+        _ = copy_to_cpu(y, True)
+        perfmagic.synchronize()
+    assert both.done_s < computed.done_s + copied.done_s
+
+
 # Compilers and interpreters
 
 

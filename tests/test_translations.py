@@ -29,7 +29,7 @@ from tests.translations import (
 NAMES = {
     *("Python", "CUDA", "DDP", "CPU", "GPU", "DataLoader", "rank", "autocast", "autograd", "pace", "float16", "del"),
     *("bfloat16", "torch", "memset", "softmax", "MoE", "token", "prefill", "decode", "HtoD", "DtoH", "DtoD", "PtoP"),
-    *("FLOP", "TFLOP", "ABBA", "ping", "t1", "t2", "t3", "n", "k", "s", "NUMA", "PCIe", "cuDNN", "inductor"),
+    *("FLOP", "TFLOP", "ABBA", "NaN", "ping", "t1", "t2", "t3", "n", "k", "s", "NUMA", "PCIe", "cuDNN", "inductor"),
     *(
         "DistributedDataParallel",
         "PyTorch",

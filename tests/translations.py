@@ -73,7 +73,8 @@ TERMS = (  # headings and labels, which their writers look up
     "step", "phase", "operator", "annotation", "line", "wait", "stream", "collective", "kernel", "kind", "pair",
     "Ranks",
     # of benchmarks and rooflines
-    "bottleneck unclear", "needs 6 samples", "returns", "device span", "done", "per call, queued", "span", "samples",
+    "bottleneck unclear", "needs 6 samples", "same each run", "returns", "device span", "done", "per call, queued",
+    "span", "samples",
     "times as fast", "verdict", "faster", "slower", "same", "unclear", "variant", "of its roof", "of the peak",
     "FLOP/byte", "FLOP per byte of inputs and outputs, each once", "data sheet", "measured", "given",
     # of comparisons

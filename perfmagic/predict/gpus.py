@@ -149,12 +149,17 @@ def gpu_named(name: str) -> Gpu:
 
 
 def _near(name: str) -> str:
-    """The names of the table that are most like one that is not there: other devices, none of them meant."""
-    models = dict.fromkeys(_model(gpu.name) for gpu in GPUS)
+    """The names of the table that are much like one that is not there; else all that it has."""
     wanted = re.sub(r"^(?:(?:NVIDIA|AMD|TESLA|INSTINCT|GEFORCE)\s)*", "", name.strip().upper())
-    near = difflib.get_close_matches(_model(wanted), models, cutoff=0.65)
-    names = [gpu.name for model in near for gpu in GPUS if _model(gpu.name) == model]
+    near = difflib.get_close_matches(_number(wanted), dict.fromkeys(_number(gpu.name) for gpu in GPUS), cutoff=0.7)
+    names = [gpu.name for number in near for gpu in GPUS if _number(gpu.name) == number]
+    models = dict.fromkeys(_model(gpu.name) for gpu in GPUS)
     return f"the nearest names: {', '.join(names[:4])}" if names else f"it has {listed([*models])}"
+
+
+def _number(name: str) -> str:
+    """What tells models apart: not "RTX", by which a 6000 would be like a 5090."""
+    return re.sub(r"^RTX ?", "", _model(name))
 
 
 def _model(name: str) -> str:

@@ -37,6 +37,7 @@ _HOST_UNITS = (
 NVLINK_C2C_BYTES_PER_S = 400e9  # GH200, the one device of the table without PCIe
 COPY_NS = 2_000  # of a copy of no size
 PAGEABLE_FRAC = 0.35  # of the rate of pinned memory: 18 to 25 of 57 GB/s on H100 records
+_LARGER = ("A100", "H200", "MI325X")
 _TILE = 64  # rows and columns of the smallest tile that counts
 _BLOCK_BYTES = 32_768  # that a multiprocessor takes at a time of what is no product
 
@@ -94,9 +95,19 @@ class DeviceModel:
         return PredictedFor(self.name, self.spread, self.fitted_on).words
 
     @property
+    def given(self) -> str:
+        """What perfmagic.device() is given for it, in code."""
+        return "model" if self.fitted_on else f'"{self.name}"'
+
+    @property
     def memory_bytes(self) -> int:
         """What a device has without memory=."""
         return self.gpu.memory_bytes
+
+    @property
+    def larger(self) -> str:
+        """A GPU with more memory, for advice; "" for none."""
+        return next((name for name in _LARGER if gpu_named(name).memory_bytes > self.memory_bytes), "")
 
     @property
     def spread(self) -> float:

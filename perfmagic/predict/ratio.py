@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from perfmagic.base.kinds import HOST_SPREAD
+from perfmagic.base.kinds import HOST_SPREAD, PredictedFor
 from perfmagic.base.numerics.intervals import distinct
 from perfmagic.trace.model import Trace
 
@@ -35,6 +35,15 @@ def ratio_range(a: Mapping[str, float], b: Mapping[str, float], spread: float) -
             of_a, of_b = (sum(s * x.get(k, 0.0) for k, s in zip(kinds, scales, strict=True)) for x in (a, b))
             ratios += [of_a / of_b] if of_b else []
     return min(ratios, default=1.0), max(ratios, default=1.0)
+
+
+def of_two_gpus(a_ns: float, b_ns: float, a: PredictedFor, b: PredictedFor) -> tuple[float, float]:
+    """The least and the most that a run on one GPU takes of one on another.
+
+    It is off by as much as a replay on another GPU, which is such a ratio.
+    """
+    spread = max(a.spread, b.spread)
+    return a_ns / b_ns / spread, a_ns / b_ns * spread
 
 
 def _off(kind: str, spread: float) -> float:

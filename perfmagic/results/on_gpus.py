@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError
@@ -17,6 +17,7 @@ from perfmagic.predict.model import DeviceModel
 from perfmagic.predict.runs import GpuStat
 from perfmagic.results.result import Result
 from perfmagic.results.timeline import TimelineResult
+from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import Rows
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class OnGpusResult(Result):
     timelines: tuple[TimelineResult, ...]
     models: tuple[DeviceModel, ...]
     peak_bytes: int
+    predicted: ClassVar[bool] = True  # its times have two digits
 
     @cached_property
     def table(self) -> Rows[GpuStat]:
@@ -103,12 +105,14 @@ class OnGpusResult(Result):
         """to_dict() as JSON text."""
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=1)
 
+    @in_its_digits
     def text(self) -> str:
         """The table, then what to do on the first GPU."""
         from perfmagic.view.timeline.gpus import gpus_text
 
         return gpus_text(self._doc, self.timelines[0].answers)
 
+    @in_its_digits
     def html(self) -> str:
         """The table, and the timelines one below the other on one axis."""
         from perfmagic.view.timeline.writers import gpus_html
@@ -143,7 +147,7 @@ class OnGpusResult(Result):
         return self.timelines[0].to_tensorboard(folder, worker)
 
     def __repr__(self) -> str:
-        return f"OnGpusResult: {translated(self.sentence)}"
+        return f"OnGpusResult, predicted: {translated(self.sentence)}"
 
 
 def _does_not_fit(row: GpuStat) -> str:

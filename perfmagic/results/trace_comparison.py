@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from perfmagic.analysis.diff import diff as analysed
 from perfmagic.results.result import Result
 from perfmagic.results.timeline import TimelineResult
+from perfmagic.trace.once import in_its_digits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,10 +25,16 @@ class TraceComparison(Result, analysed.TraceDiff):  # noqa: D101 - the words of 
         """The same differences, as a result that can be shown."""
         return cls(**{field.name: getattr(numbers, field.name) for field in fields(numbers)}, timelines=timelines)
 
+    @property
+    def predicted(self) -> bool:
+        """Whether models gave the times of both, which are then written with two digits."""
+        return all(timeline.trace.predicted for timeline in self.timelines)
+
     def to_frame(self) -> pd.DataFrame:
         """The parts, one a row: each instant of both timelines once. Needs pandas; every table has its own."""
         return self.parts.to_frame()
 
+    @in_its_digits
     def text(self, *, details: bool = False) -> str:
         """How much longer, who decides in each, and at most three differences.
 
@@ -37,18 +44,21 @@ class TraceComparison(Result, analysed.TraceDiff):  # noqa: D101 - the words of 
 
         return comparison_text(self, "" if details else ".text(details=True)")
 
+    @in_its_digits
     def html(self) -> str:
         """The verdict, the waterfall, both timelines on one axis, and tables of what changed."""
         from perfmagic.view.diff.tables import comparison_html
 
         return comparison_html(self, *self.timelines)
 
+    @in_its_digits
     def markdown(self) -> str:
         """The verdict and the tables as GitHub's Markdown."""
         from perfmagic.view.diff.tables import comparison_markdown
 
         return comparison_markdown(self)
 
+    @in_its_digits
     def page(self) -> str:
         """One self-contained page with every table, without a script and without a network."""
         from perfmagic.view.diff.tables import comparison_html

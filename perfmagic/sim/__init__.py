@@ -75,6 +75,8 @@ def load(
     changes = wanted is not None or leaves_model
     if changes and memory_bytes is None:
         memory_bytes = _memory_with(wanted)
+    if changes and values is None and isinstance(current_pace(), Model) and not isinstance(wanted, Model):
+        values = "real"
     check_values(values, item, virtual=clock == "virtual" or (clock is None and virtual_clock() is not None))
     with _loading:
         prepare()

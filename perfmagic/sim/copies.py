@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from perfmagic.sim.refusals import check_plain
 from perfmagic.sim.streams import Stream, stream, wait_for_job
 from perfmagic.sim.tensor import Ref, SimTensor
 from perfmagic.sim.values import VALUES
-from perfmagic.sim.values.reads import read_one, refuse_copy
+from perfmagic.sim.values.reads import copy_missing, read_one
 from perfmagic.sim.values.rule import leave_out, may_write
 
 # Pinned host memory, as far as a machine without a driver has it: memory that is marked so.
@@ -89,7 +88,7 @@ def to_host(source: SimTensor, target: torch.Tensor, non_blocking: bool) -> torc
     begin_ns = now_ns()
     is_pinned = is_tensor_pinned(target)
     ref, memory = source._ref, target.detach()
-    given = _given(ref)
+    given = copy_missing(ref, target.dtype) if ref.buffer.missing else None
     name = f"Memcpy DtoH (Device -> {'Pinned' if is_pinned else 'Pageable'})"
 
     def body() -> None:
@@ -165,17 +164,6 @@ def _is_copied(target: Ref, source: Ref | None = None) -> bool:
         return True
     leave_out((target.buffer,))
     return False
-
-
-def _given(ref: Ref) -> Any:
-    """What a copy to the host holds where there is no value: item= for one element; else it is refused."""
-    __tracebackhide__ = True
-    if not ref.buffer.missing:
-        return None
-    n = math.prod(ref.spec.size)
-    if n > 1:
-        refuse_copy(ref)
-    return read_one(ref) if n else 0
 
 
 def _queue(

@@ -42,7 +42,15 @@ class SimDevice:
         self.errors: deque[tuple[str, BaseException]] = deque()
         self.host_seen: dict[Lane, int] = {}  # up to which launch of a stream the host has waited
         self.closing = threading.Event()
-        self.memory = Memory(index)
+        self.memory = Memory(index, self._advise)
+
+    def _advise(self, total_bytes: int) -> str:
+        """What to do on a GPU that is not there, where its own memory is the limit."""
+        if self.model is None or self.model.memory_bytes != total_bytes:
+            return ""
+        larger = self.model.larger
+        more = f"--on {larger}" if ALIAS else f'perfmagic.device("{larger}")'
+        return f" A smaller batch or checkpointing needs less{f'; {more} has more' if larger else ''}."
 
     def keep_pace(self, pace: PaceFunction | None) -> None:
         """Take the times of ops from a pace from now on."""

@@ -93,7 +93,7 @@ class SimRecords:
     blocks: see BlockLog.since; empty where memory was not recorded.
     nodes: of each launch, where autograd is at work.
     paced: name, asked_ns and needed_ns of each op that had a pace.  pace: in words.  pace_json: "" for several.
-    given: what Python read instead of each value that was not there (device(item=…)).
+    given: what Python got instead of values that were not there, each as (kind, number): see add_given.
     dropped: rows beyond the limit, counted and not kept.  full_ns: when the first of them began, None for none.
     limit_ops: device ops that are kept.
     beside: what the same run does on further GPUs.
@@ -112,7 +112,7 @@ class SimRecords:
     blocks: Columns
     nodes: list[ForwardNode]
     paced: list[tuple[str, int, int]]
-    given: list[float]
+    given: list[tuple[str, float]]
     dropped: int
     full_ns: int | None
     limit_ops: int
@@ -171,7 +171,7 @@ class SimLog:
         self._given_up: set[int] = set()
         self._nodes: list[ForwardNode] = []
         self._paced: list[tuple[str, int, int]] = []
-        self._given: list[float] = []
+        self._given: list[tuple[str, float]] = []
         self._marks: list[_Mark] = []
         self._set_ends(0, 0, 0)
 
@@ -284,9 +284,13 @@ class SimLog:
         if len(self._paced) < self._ops_end:
             self._paced.append((name, asked_ns, needed_ns))
 
-    def add_given(self, number: float) -> None:
-        """A read of one value that was not there: what it gave."""
-        self._given.append(number)
+    def add_given(self, kind: str, number: float) -> None:
+        """A number in place of values that were not there.
+
+        kind: "item", a read that device(item=…) answered; "copy", a copy to the host; "finite", a check for inf.
+        """
+        if self.recording:
+            self._given.append((kind, number))
 
     def add_collective(self, correlation: int, what: SimCollective, sequence: int) -> None:
         """A launch that is an operation between ranks.  sequence: its number among those of its group."""

@@ -99,7 +99,7 @@ class Capacity:
             f"capacity of {_words(self.total_bytes)} of which {_words(max(0, self.total_bytes - memory.reserved))} is "
             f"free. Of the allocated memory {_words(memory.allocated)} is allocated by PyTorch, and "
             f"{_words(memory.reserved - memory.allocated)} is reserved by PyTorch but unallocated; its largest free "
-            f"piece has {_words(largest)}."
+            f"piece has {_words(largest)}.{memory.advise(self.total_bytes)}"
         )
 
 
@@ -193,10 +193,13 @@ _numbers = itertools.count(1)
 
 
 class Memory:
-    """The counters of one device, in bytes; they are true after settle()."""
+    """The counters of one device, in bytes; they are true after settle().
 
-    def __init__(self, index: int) -> None:
-        self.index = index
+    advise: what the error says in the end where a device of so many bytes has no room.
+    """
+
+    def __init__(self, index: int, advise: Callable[[int], str] = lambda _: "") -> None:
+        self.index, self.advise = index, advise
         self.allocated = self.reserved = self.peak_allocated = self.peak_reserved = 0
         self._pools: dict[tuple[int, bool], Pool] = {}
         self._blocks: dict[int, tuple[weakref.ref[Held], Block, Noted | None]] = {}

@@ -204,9 +204,12 @@ def substitute_for(func: Any) -> Callable[..., Any]:
 
 def shapes_by(func: Any) -> Callable[..., Any]:
     """What tells on meta tensors which shapes an operator returns: itself, unless torch has no meta kernel of it."""
+    if func.name().split(".")[0] in _RETURN_NOTHING:
+        return lambda *_, **__: None
     return substitute_for(func) if func in _WITHOUT_META else func
 
 
+_RETURN_NOTHING = ("aten::_fused_sgd_", "aten::_fused_adagrad_")  # and torch has no meta kernel of them
 _WITHOUT_META = {aten._thnn_fused_gru_cell.default, aten._thnn_fused_gru_cell_backward.default}
 
 # CUDA, too, takes indices that are on the host

@@ -172,7 +172,8 @@ PaceFunction = Callable[[str, OpKind, int], float]  # (name, kind, size_bytes) -
 class Model(Protocol):
     """A pace that is the model of a GPU, for a virtual clock (perfmagic.DeviceModel). It is asked for copies as any.
 
-    words: "predicted for H100 SXM".  host_ns: see perfmagic.sim.virtual.HOST_NS.  memory_bytes: of a device.
+    words: "predicted for H100 SXM".  given: what perfmagic.device() takes for it, in code.
+    host_ns: see perfmagic.sim.virtual.HOST_NS.  memory_bytes: of a device.  larger: a GPU with more, or "".
     others: of further GPUs, whose times are kept beside.
     """
 
@@ -184,6 +185,12 @@ class Model(Protocol):
 
     @property
     def words(self) -> str: ...
+
+    @property
+    def given(self) -> str: ...
+
+    @property
+    def larger(self) -> str: ...
 
     @property
     def host_ns(self) -> Mapping[str, int]: ...

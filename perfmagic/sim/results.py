@@ -92,7 +92,8 @@ def pass_over(op: Operator, taken: Arguments, index: int, buffers: list[Buffer])
     """For an op that is not computed: what it writes has no value. Random ops after it get the seeds they would get."""
     if op.seeded:
         _seeding(op, taken.args, taken.kwargs, index)
-    rule.leave_out(buffers)
+    assumed, kept = rule.if_finite(op, taken)
+    rule.leave_out([buffer for buffer in buffers if buffer is not kept], assumed)
 
 
 def _fill(fresh: list[Buffer], result: Any) -> None:

@@ -88,14 +88,15 @@ class Buffer:
     base: the real tensor, once there.  writer: the last job that writes it.  readers: the last one of each stream that
     has read it since.  error: why it will never be there.
     missing: it has no value, as nothing was computed (perfmagic.sim.values); it never had, or lost its base.
+    assumed: what all its bools would be then, were every value finite; None where that does not tell.
     odd: a result whose real shape differs from the inferred one (the CPU's own kernels take it as it is).
     unplaced: made by a gradient formula of torch, whose idea of the device is always sim:0: the first op that uses it
     together with tensors of another device settles where it is.
     """
 
     __slots__ = (
-        "__weakref__", "_held", "_missing", "base", "device_index", "error", "odd", "readers", "spec", "unplaced",
-        "writer",
+        "__weakref__", "_held", "_missing", "assumed", "base", "device_index", "error", "odd", "readers", "spec",
+        "unplaced", "writer",
     )  # fmt: skip
 
     def __init__(self, device_index: int, spec: Spec, stream: int, base: torch.Tensor | None = None) -> None:
@@ -107,6 +108,7 @@ class Buffer:
         self.writer: Job | None = None
         self.readers: dict[Lane, Job] = {}
         self.error: BaseException | None = None
+        self.assumed: bool | None = None
         self._missing = self.odd = self.unplaced = False
 
     @property

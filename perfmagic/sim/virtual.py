@@ -27,7 +27,7 @@ HOST_NS = {
     "view": 1_200,  # and an allocation
     "event": 1_500,  # record, wait, query
     "wait": 8_000,  # of the host, once what it waits for is done
-    "module": 5_000,  # a call of a torch.nn.Module with a tensor of the device
+    "module": 5_000,  # a call of a torch.nn.Module with a tensor of the device as a positional argument
 }
 _host_ns = dict(HOST_NS)  # of the model that the device has
 LATENCY_NS = 500  # from the end of the launch call until the op begins on an idle stream

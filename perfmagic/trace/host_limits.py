@@ -66,18 +66,32 @@ def clock_remarks(worked: Sequence[DeviceInfo]) -> list[Remark]:
     return [Remark("virtual_clock", describe_virtual_clock(virtual.predicted))] if virtual else []
 
 
-def given_remarks(given: Sequence[float]) -> list[Remark]:
-    """What Python was told of values that were not there.  given: the number of each read."""
-    if not given:
-        return []
-    numbers = ", ".join(f"{number:g}" for number in dict.fromkeys(given))
-    said = counted(
-        len(given),
+def given_remarks(given: Sequence[tuple[str, float]]) -> list[Remark]:
+    """What Python was told of values that were not there.  given: as SimRecords has it."""
+    items = [number for kind, number in given if kind == "item"]
+    n_copies, n_checks = (sum(kind == wanted for kind, _ in given) for wanted in ("copy", "finite"))
+    read = counted(
+        len(items),
         "item={numbers} answered {n} read of a value that was not computed",
         "item={numbers} answered {n} reads of values that were not computed",
-        numbers=numbers,
+        numbers=", ".join(f"{number:g}" for number in dict.fromkeys(items)),
     )
-    return [Remark("given_values", said, {"n_reads": len(given)})]
+    copied = counted(
+        n_copies,
+        "{n} copy to the host brought no values: its tensor holds NaN",
+        "{n} copies to the host brought no values: their tensors hold NaN",
+    )
+    checked = counted(
+        n_checks,
+        "{n} check for inf and NaN had no values: it counts as finite",
+        "{n} checks for inf and NaN had no values: they count as finite",
+    )
+    remarks = (
+        Remark("given_values", read, {"n_reads": len(items)}),
+        Remark("copies_without_values", copied, {"n_copies": n_copies}),
+        Remark("checks_without_values", checked, {"n_checks": n_checks}),
+    )
+    return [remark for remark in remarks if any(remark.numbers.values())]
 
 
 def describe_virtual_clock(predicted: PredictedFor | None = None) -> str:

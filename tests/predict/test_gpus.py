@@ -145,9 +145,10 @@ def test_of_a_gpu_that_is_not_there_the_nearest_names_are_said(name: str, neares
     assert "B200" not in refused.value.hint
 
 
-def test_nothing_is_near_another_word() -> None:
+@pytest.mark.parametrize("name", ["banana", "RTX 6000", "RTX A6000", "GTX 1080"])
+def test_nothing_is_near_another_word(name: str) -> None:
     with pytest.raises(OptionError) as refused:
-        gpu_named("banana")
+        gpu_named(name)
     assert refused.value.hint.startswith("it has P100, V100")
 
 

@@ -68,6 +68,14 @@ def test_a_saved_result_comes_back_with_its_picture(kind: str, tmp_path: Path) -
     assert "data:image/svg+xml;base64," in again.html()
 
 
+@pytest.mark.parametrize("ending", [".npz", ".json", ".json.gz"])
+def test_a_saved_timeline_comes_back(ending: str, tmp_path: Path) -> None:
+    timeline = TimelineResult(queue_of())
+    again = perfmagic.load(timeline.save(tmp_path / f"one{ending}"))
+    assert isinstance(again, TimelineResult)
+    assert again.doc.header.total_ns == timeline.doc.header.total_ns
+
+
 def test_a_variant_of_a_sweep_by_itself_is_a_sweep_with_a_picture() -> None:
     together = perfmagic.compare(sweep(), sweep())
     assert isinstance(together, SweepResult)

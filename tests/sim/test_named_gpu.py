@@ -1,6 +1,7 @@
 """perfmagic.device("H100"): a GPU that is not there, by its model."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -83,8 +84,12 @@ def test_an_unsafe_view_launches_nothing() -> None:
 def test_bad_input_is_refused() -> None:
     with pytest.raises(OptionError, match="no GPU called 'H1000'"):
         perfmagic.device("H1000")
-    with pytest.raises(OptionError, match="times of its model"):
+    with pytest.raises(OptionError, match="takes its times from its model"):
         perfmagic.device("H100", pace="mm=1ms")
+    with pytest.raises(OptionError, match="a kind has no number here"):
+        perfmagic.device("cuda:0")
+    with pytest.raises(OptionError, match="clock 'x' is not known"):
+        perfmagic.device("T4", clock="x")
     with pytest.raises(OptionError, match="no real clock"):
         perfmagic.device("H100", clock="real")
 
@@ -102,10 +107,10 @@ def test_two_gpus_are_simulated_where_there_are_fewer_of_them(
 def test_a_gpu_has_the_memory_of_its_data_sheet() -> None:
     device = perfmagic.device("T4")
     assert torch.sim.mem_get_info()[1] == 16 * 10**9
-    with pytest.raises(torch.OutOfMemoryError):
+    with pytest.raises(torch.OutOfMemoryError, match=r'needs less; perfmagic.device\("A100"\) has more.$'):
         torch.empty(16 * 10**9, dtype=torch.uint8, device=device)
     perfmagic.device("T4", memory="2GB")
-    with pytest.raises(torch.OutOfMemoryError):
+    with pytest.raises(torch.OutOfMemoryError, match=r"has 0 bytes.$"):
         torch.empty(3 * 10**9, dtype=torch.uint8, device=device)
     perfmagic.device("H100")
     assert torch.sim.mem_get_info()[1] == 80 * 10**9
@@ -141,3 +146,44 @@ def test_a_copy_between_gpus_takes_their_link() -> None:
 
     assert copied_ns("H100") == pytest.approx((1 << 26) / 360e9 * 1e9, rel=0.05)
     assert copied_ns("T4") > 10 * copied_ns("H100")
+
+
+def test_a_pace_by_hand_computes_all_values_again() -> None:
+    perfmagic.device("H100")
+    device = perfmagic.device("sim", pace="mm=1ms")
+    assert torch.ones(2048, 2048, device=device).sum().item() == 2048**2
+
+
+def test_a_record_of_two_gpus_has_the_name_of_neither() -> None:
+    perfmagic.device("H100")
+
+    def on_two() -> None:
+        for gpu in ("T4", "H100"):
+            x = torch.ones(64, 64, device=perfmagic.device(gpu))
+            x @ x
+
+    assert recorded(on_two).trace.meta.devices[0].predicted is None
+
+
+@pytest.mark.parametrize("factor", [0, -1, float("nan"), "x"])
+def test_a_factor_of_a_model_is_a_number_above_0(factor: Any) -> None:
+    with pytest.raises(OptionError, match="is not a positive number"):
+        perfmagic.DeviceModel("H100", host_factor=factor)
+
+
+def test_copies_within_the_device_take_turns_with_kernels() -> None:
+    x = torch.empty(4096, 4096, device=perfmagic.device("H100"))
+    side = torch.sim.Stream()
+
+    def both() -> None:
+        with torch.sim.stream(side):
+            x.clone()
+        x + 1
+
+    ops = recorded(both).trace.ops
+    assert ops.start_ns[1] == ops.end_ns[0]
+
+
+def test_products_of_complex_numbers_have_no_model() -> None:
+    x = torch.ones(64, 64, device=perfmagic.device("H100"), dtype=torch.complex64)
+    assert op_ns(recorded(lambda: x @ x)).keys() == {f"mm{UNKNOWN_TIME}"}

@@ -79,9 +79,21 @@ def timeline(gpu: str, n: int, what: Callable[[torch.Tensor], object] = lambda x
     return recorded(lambda: [what(x) for _ in range(n)])
 
 
-def test_timelines_of_two_gpus_have_no_verdict_and_say_predicted() -> None:
-    text = " ".join(perfmagic.compare(timeline("A100", 5), timeline("H100", 5)).text().split())
-    assert text.startswith("No verdict: A ran on a model of A100 SXM4 80 GB, predicted to ÷ × 1.4")
+def test_timelines_of_two_gpus_say_how_many_times_as_fast_one_is() -> None:
+    a, b = timeline("A100", 50), timeline("H100", 50)
+    found = perfmagic.compare(a, b)
+    assert found.no_verdict == ""
+    ratio = a.doc.header.total_ns / b.doc.header.total_ns
+    low, high = (f"{ratio * by:.2g}" for by in (1 / 1.4, 1.4))
+    assert found.total.startswith(
+        f"H100 SXM is predicted to be {ratio:.2g} × as fast as A100 SXM4 80 GB ({low} to {high} ×"
+    )
+    assert perfmagic.compare(b, a).total.partition("(")[0] == found.total.partition("(")[0]
+
+
+def test_two_gpus_within_the_interval_leave_open_which_is_faster() -> None:
+    found = perfmagic.compare(timeline("H200", 50, torch.relu), timeline("H100", 50, torch.relu))
+    assert found.no_verdict.startswith("which is faster stays open: A on H200 SXM takes × ")
 
 
 def test_timelines_on_one_predicted_gpu_are_compared() -> None:

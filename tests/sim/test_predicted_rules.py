@@ -113,3 +113,25 @@ def test_a_roofline_has_the_peaks_of_the_table() -> None:
     text = ran(products).roofline().text()
     assert "predicted for A100 SXM4 80 GB, not recorded" in " ".join(text.split())
     assert "A100 data sheet" in text
+
+
+def test_softmax_and_casts_of_a_model_are_fused_with_their_gain() -> None:
+    def body(device: torch.device) -> object:
+        x = torch.empty(4096, 4096, device=device)
+        return [(x * 2).softmax(-1).to(torch.bfloat16).float() for _ in range(20)]
+
+    first = ran(body, "H100").answers.answers[0]
+    assert (first.headline, first.rules) == ("Elementwise kernels and softmax run one after another", ("device_time",))
+    assert first.after_ns is not None
+    assert 0 < first.after_ns < first.before_ns
+
+
+def test_an_open_run_asks_for_no_recording_that_needs_the_gpu() -> None:
+    def body(device: torch.device) -> object:
+        x = torch.empty(144, 144, 144, device=device)
+        return [x.sum(-1) for _ in range(200)]
+
+    t = ran(body, "H100")
+    assert t.verdict.kind == "open"
+    assert "DeviceModel" not in t.answers.text()
+    assert "DeviceModel.fit()" in t.verdict.detail

@@ -20,6 +20,7 @@ import perfmagic  # noqa: E402
 from benchmarks.values import Llama, language_loss  # noqa: E402
 from perfmagic import sim  # noqa: E402
 from perfmagic.base.errors import DeviceError, OptionError  # noqa: E402
+from perfmagic.base.kinds import OpKind  # noqa: E402
 from perfmagic.sim.tensor import NoValueError  # noqa: E402
 from perfmagic.sim.values.rule import LARGEST_BYTES  # noqa: E402
 from tests.sim.test_zoo import OPTIMISERS, ZOO  # noqa: E402
@@ -269,7 +270,6 @@ READS: dict[str, Callable[[Any], Any]] = {
     "in": lambda x: 1 in x,
     "one hot": lambda x: F.one_hot(x.long()),
     "one element": lambda x: x[:1, 0].cpu(),
-    "gradients": lambda x: nn.utils.clip_grad_norm_([_with_grad(x)], 1.0, error_if_nonfinite=True),
 }
 COPIES: dict[str, Callable[[Any], Any]] = {
     "cpu": lambda x: x.cpu(),
@@ -290,21 +290,17 @@ SHAPES: dict[str, Callable[[Any], Any]] = {
     "repeat_interleave": lambda x: x.repeat_interleave(torch.ones(4, dtype=torch.long, device="sim"), 0),
     "equal": lambda x: torch.equal(x, x),
     "allclose": lambda x: torch.allclose(x, x),
-    "no shape rule": lambda x: torch.linalg.lstsq(x, x),
+    "no shape rule": lambda x: torch.linalg.lstsq(x.double(), x.double()),
 }
-
-
-def _with_grad(x: torch.Tensor) -> torch.Tensor:
-    parameter = nn.Parameter(x)
-    parameter.grad = x
-    return parameter
 
 
 @pytest.mark.parametrize("name", [*READS, *COPIES, *SHAPES])
 def test_what_needs_a_value_is_refused_at_its_line(name: str) -> None:
     keep("none")
     x = torch.ones(4, 5, device="sim")
-    hint = "item=0.5 gives every such read" if name in READS else 'smaller sizes with values="real"'
+    x = x.long() if name in COPIES else x
+    device = 'perfmagic.device(clock="virtual", item=0.5) gives every such read'
+    hint = device if name in READS else 'smaller sizes with values="real"'
     with pytest.raises(
         NoValueError, match=r"test_values.py, line \d+ .*there is no data: the result of \w+.*"
     ) as refused:
@@ -325,7 +321,7 @@ def test_item_answers_each_read_of_one_value_and_the_result_says_how_many() -> N
     assert note.numbers == {"n_reads": 5}
     for refused in (*COPIES.values(), *SHAPES.values()):
         with pytest.raises(NoValueError):
-            refused(x)
+            refused(x.long())
     keep("none")
     with pytest.raises(NoValueError):
         x.sum().item()
@@ -333,6 +329,94 @@ def test_item_answers_each_read_of_one_value_and_the_result_says_how_many() -> N
     with perfmagic.timeline() as timeline:
         assert torch.ones(2, device="sim").sum().item() == 2
     assert "given_values" not in {note.kind for note in timeline.result.trace.meta.notes}
+
+
+def _note(timeline: Any, kind: str) -> str | None:
+    return next((note.words for note in timeline.result.trace.meta.notes if note.kind == kind), None)
+
+
+@pytest.mark.parametrize("copy_to_host", COPIES.values(), ids=COPIES)
+def test_a_copy_to_the_host_without_values_brings_nan_takes_its_time_and_is_counted(
+    copy_to_host: Callable[[Any], Any],
+) -> None:
+    sim.set_pace("copies=0.001GB/s")
+    keep("none")
+    x = torch.ones(4, 5, device="sim")
+    with perfmagic.timeline() as timeline:
+        found = copy_to_host(x)
+    assert found is None or bool(torch.as_tensor(found).isnan().all())
+    said = _note(timeline, "copies_without_values")
+    assert said == "1 copy to the host brought no values: its tensor holds NaN"
+    ops = timeline.result.trace.ops
+    assert (ops.end_ns - ops.start_ns)[ops.kind == OpKind.MEMCPY].sum() >= 80e3
+
+
+def test_a_copy_without_values_into_integers_is_refused() -> None:
+    keep("none")
+    host = torch.zeros(4, 5, dtype=torch.long)
+    with pytest.raises(NoValueError):
+        host.copy_(torch.ones(4, 5, device="sim"))
+    assert not host.any()
+
+
+@pytest.mark.parametrize("optimiser", [torch.optim.SGD, torch.optim.Adagrad, torch.optim.AdamW, "not fused"])
+@pytest.mark.parametrize("values", ["small", "none"])
+@pytest.mark.parametrize("item", [None, 0.5])
+def test_a_grad_scaler_finds_no_inf_where_nothing_was_computed(optimiser: Any, values: str, item: float | None) -> None:
+    keep(values, item)
+    net = nn.Linear(4096, 4096, device="sim")
+    fused = optimiser != "not fused"
+    steps = (optimiser if fused else torch.optim.SGD)(net.parameters(), 0.1, fused=fused)
+    scaler = torch.amp.GradScaler("sim", growth_interval=2)
+    taken = 0
+
+    def count(*_: object) -> None:
+        nonlocal taken
+        taken += 1
+
+    steps.register_step_post_hook(count)
+    with perfmagic.timeline() as timeline:
+        for _ in range(2):
+            scaler.scale(net(torch.ones(8, 4096, device="sim")).sum()).backward()
+            scaler.unscale_(steps)
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0, error_if_nonfinite=True)
+            scaler.step(steps)
+            scaler.update()
+    assert taken == 2
+    said = _note(timeline, "checks_without_values")
+    assert said == "4 checks for inf and NaN had no values: they count as finite"
+    assert _note(timeline, "given_values") is None
+    if values == "small":
+        assert scaler.get_scale() == 2**17
+
+
+def test_an_inf_that_was_computed_is_still_found() -> None:
+    keep("small")
+    small, large = (nn.Parameter(torch.ones(n, device="sim")) for n in (3, LARGE))
+    small.grad = torch.full((3,), torch.inf, device="sim")
+    steps, scaler = torch.optim.SGD([small], 1.0), torch.amp.GradScaler("sim")
+    scaler.scale(torch.ones(1, device="sim"))
+    scaler.step(steps)
+    assert small.tolist() == [1, 1, 1]
+    assert not torch.isfinite(small.grad).all()
+    assert torch.isfinite(large).all()
+
+
+def test_whether_anything_is_inf_or_nan_is_answered_without_item() -> None:
+    keep("none")
+    x = torch.ones(4, 5, device="sim")
+    assert torch.isfinite(x).all()
+    assert not torch.isfinite(x).logical_not().any()
+    assert not (torch.isnan(x) | torch.isinf(x)).any()
+    assert x.isnan().any(dim=0)[0].item() is False
+    assert torch.eq(x, x)[0, 0].item() is True
+    finite = torch.isfinite(x)
+    finite[0].logical_not_()  # a part
+    written = torch.isnan(x).copy_(x > 0)
+    either = torch.isnan(x) | (x > 0)
+    for unknown in (x == 1, x != x + 1, x > torch.inf, either, torch.isfinite(x) * 2, finite, written):
+        with pytest.raises(NoValueError):
+            unknown.sum().item() if unknown.dtype != torch.bool else bool(unknown.any())
 
 
 def test_printing_says_that_there_is_no_value() -> None:
@@ -375,6 +459,22 @@ def test_values_are_left_out_on_a_virtual_clock_only() -> None:
     with pytest.raises(NoValueError):
         (missing + 1).sum().item()
     assert missing.fill_(1).sum().item() == 3
+
+
+def test_item_stays_with_another_gpu_until_values_are_given() -> None:
+    try:
+        perfmagic.device("H100", item=0.5)
+        device = perfmagic.device("A100")
+        large = torch.ones(LARGE, device=device)
+        assert large.sum().item() == 0.5
+        perfmagic.devices(2, "T4")
+        assert large.sum().item() == 0.5
+        perfmagic.device("A100", values="small")
+        with pytest.raises(NoValueError) as refused:
+            large.sum().item()
+        assert str(refused.value.hint).startswith('perfmagic.device("A100 SXM4 80 GB", item=0.5) gives')
+    finally:
+        sim.set_pace(None)
 
 
 def test_a_gpu_by_its_name_computes_what_is_small() -> None:

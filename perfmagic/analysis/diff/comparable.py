@@ -12,7 +12,7 @@ from perfmagic.analysis.diff.work import BOTH, RESHAPED, KernelChange, OperatorC
 from perfmagic.analysis.timeline.trust import sample, trust
 from perfmagic.base import units
 from perfmagic.base.language import counted, listed, phrase
-from perfmagic.predict.ratio import ratio_range, times_by_op
+from perfmagic.predict.ratio import of_two_gpus, ratio_range, times_by_op
 from perfmagic.trace.model import DeviceInfo
 from perfmagic.trace.rows import Rows
 
@@ -80,7 +80,7 @@ def _without_ops(first: Side, second: Side) -> str:
 
 def _other_device(first: Side, second: Side) -> str:
     a, b = first.info, second.info
-    if a is None or b is None or "unknown" in (a.kind, b.kind):
+    if a is None or b is None or "unknown" in (a.kind, b.kind) or (a.predicted and b.predicted):
         return ""
     named = _is_named(a) and _is_named(b) and not a.simulated
     if (a.kind, a.pace) == (b.kind, b.pace) and (a.name == b.name or not named):
@@ -90,21 +90,25 @@ def _other_device(first: Side, second: Side) -> str:
 
 
 def _within_prediction(first: Side, second: Side) -> str:
-    """That two runs predicted for one GPU differ by no more than its model leaves open."""
-    predicted = first.info.predicted if first.info is not None else None
-    if predicted is None or first.facts.whole_ns == second.facts.whole_ns:
+    """That two predicted runs differ by no more than the models of their GPUs leave open."""
+    a, b = (side.info.predicted if side.info is not None else None for side in (first, second))
+    if a is None or b is None or first.facts.whole_ns == second.facts.whole_ns:
         return ""
-    low, high = ratio_range(times_by_op(first.trace), times_by_op(second.trace), predicted.spread)
+    if a != b:
+        low, high = of_two_gpus(first.facts.whole_ns, second.facts.whole_ns, a, b)
+    else:
+        low, high = ratio_range(times_by_op(first.trace), times_by_op(second.trace), a.spread)
     if not low < 1 < high:
         return ""
-    return phrase(
-        "{a} takes × {low} to × {high} as long as {b} on {gpu}, as far as its model says",
-        a=first.name,
-        b=second.name,
-        low=units.significant(low, 2),
-        high=units.significant(high, 2),
-        gpu=predicted.gpu,
-    )
+    names = {"a": first.name, "b": second.name, "low": units.significant(low, 2), "high": units.significant(high, 2)}
+    if a != b:
+        return phrase(
+            "which is faster stays open: {a} on {gpu} takes × {low} to × {high} as long as {b} on {other}",
+            **names,
+            gpu=a.gpu,
+            other=b.gpu,
+        )
+    return phrase("{a} takes × {low} to × {high} as long as {b} on {gpu}, as far as its model says", **names, gpu=a.gpu)
 
 
 def _is_named(info: DeviceInfo) -> bool:

@@ -14,6 +14,7 @@ from perfmagic.analysis.diff.times import TimeChange, parts, totals
 from perfmagic.base import units
 from perfmagic.base.kinds import PredictedFor
 from perfmagic.base.language import Words, chained, phrase, sentences
+from perfmagic.predict.ratio import of_two_gpus
 from perfmagic.trace.json_form import JsonForm, one_of
 from perfmagic.trace.model import Trace
 from perfmagic.trace.rows import Rows
@@ -49,12 +50,35 @@ def headline(a: ComparedTrace, b: ComparedTrace, whole: TimeChange, no_verdict: 
             b_time=units.duration(whole.b_ns),
         )
         return sentences(phrase("No verdict: {why}", why=no_verdict), times if whole.a_ns and whole.b_ns else "")
-    predicted = PredictedFor.read(b.device_label)
+    first, predicted = PredictedFor.read(a.device_label), PredictedFor.read(b.device_label)
+    if first and predicted and first != predicted and whole.a_ns != whole.b_ns:
+        return _two_gpus((a, first, whole.a_ns), (b, predicted, whole.b_ns))
     if predicted is not None:
         with units.rough_times():
             found = _describe_change(a, b, whole, per_step=per_step)
         return phrase("predicted for {gpu}: {change}", gpu=predicted.gpu, change=found)
     return _describe_change(a, b, whole, per_step=per_step)
+
+
+_OnGpu = tuple[ComparedTrace, PredictedFor, int]
+
+
+def _two_gpus(a: _OnGpu, b: _OnGpu) -> Words:
+    """How many times as fast one predicted GPU is as another, the faster one first."""
+    (_, slow, slow_ns), (_, fast, fast_ns) = sorted((a, b), key=lambda side: -side[2])
+    low, high = of_two_gpus(slow_ns, fast_ns, slow, fast)
+    return phrase(
+        "{gpu} is predicted to be {times} × as fast as {other} ({low} to {high} ×; {a} {a_time}, {b} {b_time})",
+        gpu=fast.gpu,
+        other=slow.gpu,
+        times=units.significant(slow_ns / fast_ns, 2),
+        low=units.significant(low, 2),
+        high=units.significant(high, 2),
+        a=a[0].name,
+        a_time=units.rough_duration(a[2]),
+        b=b[0].name,
+        b_time=units.rough_duration(b[2]),
+    )
 
 
 def _describe_change(a: ComparedTrace, b: ComparedTrace, whole: TimeChange, *, per_step: bool) -> Words:

@@ -59,7 +59,7 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
     groups = _by_remedy([*_with_headline(head.parts), *_with_headline(nodes)])
     every = [_answer(facts, gains, group) for group in groups]
     is_open = decider_key(decider) in OPEN_KEYS
-    least_frac = LEAST_OPEN_FRAC if is_open else LEAST_FRAC
+    least_frac = LEAST_OPEN_FRAC if is_open and kind != OPEN else LEAST_FRAC  # a model's run is explained
     worth = sorted((answer for answer in every if answer.action and is_worth(answer, least_frac)), key=place)
     first = tuple(worth[:MOST_ANSWERS])
     little = [answer for answer in every if answer.action and answer not in worth]

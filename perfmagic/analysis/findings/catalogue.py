@@ -87,6 +87,7 @@ HEADLINES = {
     "low_occupancy": "Kernels fill a part of the device for {time}",
     "tiny_kernels": "Half of the {n} take {time} or less",
     "fusible": "Elementwise kernels take {time} of device time",
+    "fusible_softmax": "Elementwise kernels and softmax take {time} of device time",
 }
 
 # The same without a time: of an answer with a predicted gain, which may be more or less than that time.
@@ -108,6 +109,7 @@ WITHOUT_TIME = {
     "tensor_cores": "Tensor cores are not used by {what}",
     "unaligned_gemm": "Unaligned sizes slow matrix products",
     "fusible": "Elementwise kernels run one after another",
+    "fusible_softmax": "Elementwise kernels and softmax run one after another",
     "transfer": "Exposed data transfer lengthens the run",
     "waits_for_rank": "Collectives wait for another rank",
 }
@@ -182,7 +184,7 @@ ACTIONS = {
     "other_work": "Look for other work on the device: another process, or unrecorded ops",
     "record_device": "Record the device, too: ProfilerActivity.CUDA in the profiler's activities",
     "use_device": "Create the tensors on a device, such as perfmagic.device()",
-    "record_there": "Record one run on {gpu}: perfmagic.DeviceModel.fit() narrows the intervals",
+    "fewer_for_both": "Queue fewer ops: that saves time of Python and of the device",
     "record_step": "Record a whole step, or several runs of this op",
     "record_whole": "Record again: keep every event, and a whole step",
 }

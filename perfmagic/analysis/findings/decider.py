@@ -189,7 +189,6 @@ _BY_KIND: dict[str, tuple[tuple[str, ...], str, str]] = {
     kinds.LATENCY_BOUND: ((), "short_ops", "larger_ops"),
     kinds.MIXED: (("sync",), "wait_in_turn", "queue_ahead"),
     kinds.STALLED: (("longest_gap",), "not_recorded", "other_work"),
-    kinds.OPEN: ((), "coarse_model", "record_there"),
     kinds.NO_VERDICT: ((), "incomplete_record", "record_whole"),
 }
 
@@ -205,8 +204,8 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
         fact, remedy = ("cpu_alone", "use_device") if of_cell else ("host_alone", "record_device")
         return replace(verdict, headline=headline(fact), action=action(remedy))
     kind = _refine_kind(facts, kind)
-    if kind == kinds.DEVICE_BOUND:
-        return _advise_less_work(facts, verdict)
+    if kind in (kinds.DEVICE_BOUND, kinds.OPEN):
+        return _advise_less_work(facts, verdict, is_open=kind == kinds.OPEN)
     rules, fact, remedy = _BY_KIND[kind]
     if kind == kinds.NO_VERDICT and _has_one_op(facts):
         fact, remedy = "one_op", "record_step"
@@ -214,11 +213,11 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
     spoken = max(of_rules, key=lambda answer: answer.cost_ns or 0, default=replace(verdict, headline=headline(fact)))
     if kind == kinds.STALLED and (held_ns := facts.cell_time.stalled_ns) >= facts.notable_ns:
         spoken = replace(spoken, headline=headline("queued_idle", time=units.duration(held_ns)), cost_ns=held_ns)
-    info = facts.trace.device_info(facts.device)
-    predicted = info.predicted
-    if info.virtual and remedy == "see_python":  # there Python takes no time but for its operators
+    if (
+        facts.trace.device_info(facts.device).virtual and remedy == "see_python"
+    ):  # there Python takes no time but for its operators
         remedy = "fewer_larger"
-    return replace(spoken, action=action(remedy, **({"gpu": predicted.gpu} if predicted else {})))
+    return replace(spoken, action=action(remedy))
 
 
 def _refine_kind(facts: Facts, kind: str) -> str:
@@ -234,7 +233,7 @@ def _refine_kind(facts: Facts, kind: str) -> str:
     return kinds.LATENCY_BOUND if judgement.latency_ns > min(judgement.host_ns, on_device_ns) else kind
 
 
-def _advise_less_work(facts: Facts, verdict: Answer) -> Answer:
+def _advise_less_work(facts: Facts, verdict: Answer, *, is_open: bool) -> Answer:
     """The operator with most of the device's time; for a simulated device, whose pace is set, only that it had work."""
     by_name: dict[str, float] = {}
     if not facts.trace.paced:
@@ -242,7 +241,8 @@ def _advise_less_work(facts: Facts, verdict: Answer) -> Answer:
             by_name[row.name] = by_name.get(row.name, 0.0) + row.share_frac
     name = max(by_name, key=by_name.__getitem__, default="")
     if not name or by_name[name] < MOST_FRAC:
-        return replace(verdict, headline=headline("device_is_limit"), action=action("leave_python"))
+        fact, remedy = ("coarse_model", "fewer_for_both") if is_open else ("device_is_limit", "leave_python")
+        return replace(verdict, headline=headline(fact), action=action(remedy))
     short = squeezed(name, _OPERATOR_CHARS)
     most = headline("most_of_device", name=short, share=units.percent(by_name[name]))
     return replace(verdict, headline=most, action=action("less_work"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,7 @@ from perfmagic.base.language import chained, phrase, sentences
 from perfmagic.base.numerics.intervals import merge, subtract
 from perfmagic.trace.category import CATEGORY_WORDS, Category
 from perfmagic.trace.columns import Bool
+from perfmagic.trace.model import Trace
 from perfmagic.trace.names import shown_names
 
 BUSY_FRAC = 0.5  # of the window: if the device is busy for less, what it waits for matters more
@@ -31,6 +33,8 @@ _KINDS = {  # as subjects of a sentence, where the words of the table's column a
     Category.OTHER: phrase("other kernels"),
 }
 FUSIBLE_FRAC = 0.3  # of the device's ops: if more is elementwise work, it is worth fusing
+PREDICTED_FUSIBLE_FRAC = 0.25  # of a model's, with softmax: its kernels have the names of their operators
+_SOFTMAX = re.compile(r"_(?:log_)?softmax(?:_backward_data)?")
 _FUSE = phrase(
     "Elementwise kernels are bound by memory bandwidth: torch.compile fuses adjacent kernels, which keeps "
     "intermediate values on the chip"
@@ -67,7 +71,9 @@ def device_time(facts: Facts) -> Outcome:
             longest=longest.describe(kind.total_ns) if longest else "",
         )
         clauses.append(took)
-    sets, fuse = parts.intervals, _to_fuse(facts, ops_ns)
+    sets, fusible = parts.intervals, _to_fuse(facts)
+    fusible_ns = int((facts.trace.ops.end_ns - facts.trace.ops.start_ns)[fusible].sum())
+    fuse = _is_worth_fusing(facts, kinds, fusible_ns, ops_ns) and can_compile(facts.trace, facts.device)
     finding = facts.finding(
         rule="device_time",
         cause=phrase("device time"),
@@ -81,7 +87,8 @@ def device_time(facts: Facts) -> Outcome:
     )
     if not fuse:
         return [finding]
-    fact = headline("fusible", time=units.duration(kinds[0].total_ns))
+    softmax = (fusible & _softmax(facts.trace)).any()
+    fact = headline("fusible_softmax" if softmax else "fusible", time=units.duration(fusible_ns))
     return [replace(finding, headline=fact, action=action("fuse"))]
 
 
@@ -155,18 +162,27 @@ def _without_operator(facts: Facts, ops_ns: int) -> str:
     )
 
 
-def _to_fuse(facts: Facts, ops_ns: int) -> bool:
-    """Whether elementwise work takes the most time, and enough to fuse it; not where some code is compiled already."""
+def _to_fuse(facts: Facts) -> Bool:
+    """The ops that torch.compile would fuse: elementwise ones, and softmax where a model names it; as trace.ops."""
     trace = facts.trace
-    kinds = category_times(trace, facts.device, facts.comm_names)
-    if kinds[0].category != Category.ELEMENTWISE or kinds[0].total_ns < FUSIBLE_FRAC * ops_ns:
+    fusible: Bool = categories(trace, facts.comm_names) == Category.ELEMENTWISE
+    return _here(facts) & ((fusible | _softmax(trace)) if trace.predicted else fusible)
+
+
+def _softmax(trace: Trace) -> Bool:
+    named: Bool = np.array([_SOFTMAX.fullmatch(name) is not None for name in trace.names], bool)[trace.ops.name]
+    return named
+
+
+def _is_worth_fusing(facts: Facts, kinds: Sequence[CategoryTime], fusible_ns: int, ops_ns: int) -> bool:
+    """Whether such work takes enough of the time; of a recording the most, too. Not where some code is compiled."""
+    trace = facts.trace
+    most = trace.predicted or kinds[0].category == Category.ELEMENTWISE
+    if not most or fusible_ns < (PREDICTED_FUSIBLE_FRAC if trace.predicted else FUSIBLE_FRAC) * ops_ns:
         return False
-    elementwise = _here(facts) & (categories(trace, facts.comm_names) == Category.ELEMENTWISE)
     length = trace.ops.end_ns - trace.ops.start_ns
-    in_graph_ns = int(length[elementwise & in_graphs(trace)].sum())
-    if not can_compile(trace, facts.device):
-        return False
-    return not compiled(trace)[_here(facts)].any() and 2 * in_graph_ns < int(length[elementwise].sum())
+    in_graph_ns = int(length[_to_fuse(facts) & in_graphs(trace)].sum())
+    return not compiled(trace)[_here(facts)].any() and 2 * in_graph_ns < fusible_ns
 
 
 def _name(rows: Sequence[DeviceOperator]) -> str:

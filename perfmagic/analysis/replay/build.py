@@ -62,7 +62,7 @@ class _Builder:
         self._link_host_waits(on_host, usual.sync_ns)
         at = device_ops.Instants(self.begin_of, self.end_of, self.op_node, self.time_ns, self.first, self.second)
         n_full_queue = device_ops.link_full_queues(trace, queues, starts.launched, starts.previous, at)
-        self._end_run()
+        self._end_run(handed)
         time_ns, first, second = self._with_joins()
         alone = (first.node == NO_NODE) & (second.node == NO_NODE)
         first.lag_ns[alone] = time_ns[alone]
@@ -201,14 +201,13 @@ class _Builder:
             second.node[end], second.kind[end] = source, Edge.SYNC
             second.lag_ns[end] = lag_ns if held else min(sync_ns, lag_ns)
 
-    def _end_run(self) -> None:
+    def _end_run(self, handed: list[tuple[int, int]]) -> None:
         """A last join: the run ends when every thread has done its last work and every op has ended."""
         if not self.n:
             return
         points, end_ns = self.points, self.time_ns[self.op_node]
         last = np.flatnonzero(np.append(~points.follows[1:], len(points) > 0)) if len(points) else np.zeros(0, np.int64)
-        thread = points.thread[last]
-        tail_ns = np.maximum(0, _python_end_ns(self.trace, thread) - points.time_ns[last])
+        tail_ns = np.maximum(0, _python_end_ns(self.trace, points, last, handed) - points.time_ns[last])
         parts: list[Part] = [(at, ns, Edge.PYTHON) for at, ns in zip(last.tolist(), tail_ns.tolist(), strict=True)]
         for stream in np.unique(self.trace.ops.stream).tolist():
             on_stream = np.flatnonzero(self.trace.ops.stream == stream)
@@ -278,15 +277,24 @@ def host_points(trace: Trace) -> HostPoints:
     return HostPoints(time_ns[order], row[order], is_end[order], calls.thread[row[order]])
 
 
-def _python_end_ns(trace: Trace, threads: Int64) -> Int64:
-    """When each thread was seen last: the thread of a cell as the cell returned; shape of threads."""
-    ends_ns = np.full(len(threads), -(2**62), np.int64)
+def _python_end_ns(trace: Trace, points: HostPoints, last: Int64, handed: list[tuple[int, int]]) -> Int64:
+    """When each thread was seen last: the thread of a cell as the cell returned; shape of last, its last instant."""
+    ends_ns, threads = np.full(len(last), -(2**62), np.int64), points.thread[last]
     for table in (trace.host_ops, trace.calls):
         for place, thread in enumerate(threads.tolist()):
             ends_ns[place] = max(ends_ns[place], table.end_ns[table.thread == thread].max(initial=-(2**62)))
     if trace.meta.returned_ns is not None:
-        ends_ns[threads == main_thread(trace)] = trace.meta.returned_ns
+        ends_ns[threads == _last_thread(trace, points, last, handed)] = trace.meta.returned_ns
     return np.minimum(ends_ns, trace.meta.end_ns)  # an annotation of the profiler's own may end after the record
+
+
+def _last_thread(trace: Trace, points: HostPoints, last: Int64, handed: list[tuple[int, int]]) -> int:
+    """The thread that the cell returned on, or waited for: autograd's may launch most, yet others go on after it."""
+    thread = main_thread(trace)
+    goes_on = {int(points.thread[other]): int(points.thread[at]) for at, other in handed if other in last}
+    while thread in goes_on:  # each time to a later instant, so that it ends
+        thread = goes_on[thread]
+    return thread
 
 
 def hand_overs(trace: Trace, points: HostPoints) -> list[tuple[int, int]]:
@@ -304,7 +312,7 @@ def hand_overs(trace: Trace, points: HostPoints) -> list[tuple[int, int]]:
     paused = paused[~_operator_runs(trace, points.thread[paused], middle_ns)]
     by_time = np.argsort(points.time_ns, kind="stable")
     waited = np.concatenate((paused, np.flatnonzero(~follows)))
-    last = np.searchsorted(points.time_ns[by_time], points.time_ns[waited], side="left") - 1
+    last = np.searchsorted(points.time_ns[by_time], points.time_ns[waited], side="right") - 1
     times, threads = points.time_ns[by_time].tolist(), points.thread[by_time].tolist()  # gone through one by one
     pairs = []
     for at, latest in zip(waited.tolist(), last.tolist(), strict=True):

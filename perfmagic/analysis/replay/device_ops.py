@@ -163,11 +163,9 @@ def usual_latencies(trace: Trace, queues: Queues, waits: Int64, sync_ns: int) ->
     calls = trace.calls
     quick = (calls.kind == CallKind.LAUNCH) & ~blocking_copies(trace)
     call_ns = (calls.end_ns - calls.start_ns)[quick]
-    # on a virtual clock an op begins the moment the one before it ends
-    at_once = any(info.virtual for info in trace.meta.devices)
     return Latencies(
         launch_ns=launch_ns,
-        stream_ns=min(_median(gap[queued], 0 if at_once else _STREAM_NS), UNEXPLAINED_NS),
+        stream_ns=min(_median(gap[queued], 0 if _at_once(trace) else _STREAM_NS), UNEXPLAINED_NS),
         wait_ns=_wait_ns(trace, waits, np.maximum(before_ns, end_ns)),
         sync_ns=sync_ns,
         call_ns=int(np.median(call_ns)) if len(call_ns) else _CALL_NS,
@@ -180,7 +178,12 @@ def _wait_ns(trace: Trace, waits: Int64, ready_ns: Int64) -> int:
     released_ns = _released_ns(trace, waits)
     gap_ns = ops.start_ns - released_ns
     held = (released_ns > ready_ns) & (gap_ns >= 0) & (gap_ns <= _LONGEST_WAIT_NS)
-    return _median(gap_ns[held], 0 if any(info.virtual for info in trace.meta.devices) else WAIT_NS)
+    return _median(gap_ns[held], 0 if _at_once(trace) else WAIT_NS)
+
+
+def _at_once(trace: Trace) -> bool:
+    """Whether an op begins the moment what it waits for ends, as on a virtual clock."""
+    return any(info.virtual for info in trace.meta.devices)
 
 
 def _released_ns(trace: Trace, waits: Int64) -> Int64:
@@ -195,7 +198,7 @@ def op_starts(trace: Trace, queues: Queues, waits: Int64, usual: Latencies, has_
 
     waits: as from stream_waits.  has_point: which calls are instants of the graph; shape of trace.calls.
     unseen: read a delay that nothing explains as a wait for the op of another stream that ended just before; of ops
-    launched before the record it always is.
+    launched before the record, or on a virtual clock, it always is.
     """
     ops = trace.ops
     launched, call_start_ns, call_end_ns = _launched(trace)
@@ -222,7 +225,8 @@ def op_starts(trace: Trace, queues: Queues, waits: Int64, usual: Latencies, has_
     least = np.minimum(np.minimum(late_launch, late_stream), late_wait)
     unexplained_ns = np.where(least < _FAR, np.maximum(least, 0), 0)
     # what an op of before the record waits for was asked for before it: another stream's op explains its delay
-    early = orphans(trace)
+    # on a virtual clock it is known: ops that fill the device take turns
+    early = orphans(trace) | _at_once(trace)
     other = _ended_just_before(trace, queues, unexplained_ns if unseen else np.where(early, unexplained_ns, 0))
     unexplained_ns = np.where(early & (other != NONE), 0, unexplained_ns)
     known = other == NONE
@@ -257,10 +261,11 @@ def _ended_just_before(trace: Trace, queues: Queues, unexplained_ns: Int64) -> I
     before = np.full(len(ops), NONE, np.int64)
     by_end = np.argsort(ops.end_ns, kind="stable")
     ends_ns = ops.end_ns[by_end]
+    slack_ns = 0 if _at_once(trace) else WAIT_NS
     for op in np.flatnonzero(unexplained_ns > UNEXPLAINED_NS).tolist():
         start_ns = int(ops.start_ns[op])
         earliest_ns = start_ns - min(int(unexplained_ns[op]), CLOSE_NS)
-        k = int(np.searchsorted(ends_ns, start_ns + WAIT_NS, side="right")) - 1
+        k = int(np.searchsorted(ends_ns, start_ns + slack_ns, side="right")) - 1
         while k >= 0 and ends_ns[k] > earliest_ns:
             if queues.of_op[by_end[k]] != queues.of_op[op]:
                 before[op] = by_end[k]

@@ -317,8 +317,8 @@ def device(
     rank's is that of its session. See docs/simulated-device.md.
     values: what a virtual clock computes: "real", all, as at first; "small", what takes a CPU little time, as for a GPU
     by its name; "none", shapes only, without host memory for tensors of the device. What needs a value that is not
-    there is refused.
-    item: the number that each read of one such value (t.item(), if t) gives instead; until values is given again.
+    there is refused; floating-point tensors arrive on the host as NaN, and checks for inf and NaN find none.
+    item: the number that each read of one such value (t.item(), if t) gives instead; until values or item is given.
     Raises TorchMissingError without torch, DeviceError for "cuda" where there is none, for pace or memory in a rank on
     the CPU, for another clock while something is recorded, and for values or item on the real clock;
     OptionError for another word.
@@ -333,10 +333,11 @@ def device(
     model = _model_named(kind, pace)
     if AS_CUDA:
         return _device_in_cell(torch, model, (pace, memory, clock), {"values": values, "item": item})
-    if model is not None and _is_here(torch, model):
-        return torch.device("cuda")
+    plain = clock in (None, "auto") and values is None and item is None and kind is not model
+    if model is not None and plain and _is_here(torch, model):
+        return _announced(torch.device("cuda"), model)
     if model is not None:
-        pace, clock, values = model, _virtual(clock), values or "small"
+        pace, clock, (values, item) = model, _virtual(clock, model.name), _values_of_gpu(values, item)
     kind = _kind_meant("sim" if model is not None else str(kind), clock)
     given: dict[str, Any] = {"clock": clock, "values": values, "item": item}
     if _of_this_rank and kind in ("auto", _of_this_rank[0].type):
@@ -378,7 +379,7 @@ def _device_in_cell(torch: Any, model: DeviceModel | None, given: tuple[object, 
 def _real_device(device: Any, *, clock: str | None, values: str | None, item: float | None) -> Any:
     """The CPU or a CUDA device, with the clock of the process as asked for. Raises DeviceError for values and item."""
     if values is not None or item is not None:
-        message = "values= and item= are of a simulated device on a virtual clock"
+        message = "values= and item= need a simulated device on a virtual clock"
         raise DeviceError(message, hint='perfmagic.device(clock="virtual", values="none")')
     if clock is not None and sim_loaded():
         importlib.import_module("perfmagic.sim").load(clock=clock)
@@ -396,8 +397,16 @@ def _model_named(kind: str | DeviceModel, pace: Any) -> DeviceModel | None:
     if kind in _KINDS:
         return None
     if pace is not None:
-        raise OptionError(f"device({kind!r}, pace=…): a GPU has the times of its model", hint='device("sim", pace=…)')
-    return kind if isinstance(kind, DeviceModel) else DeviceModel(str(kind))
+        raise OptionError(
+            f"device({kind!r}, pace=…): a GPU takes its times from its model", hint='device("sim", pace=…)'
+        )
+    if isinstance(kind, DeviceModel):
+        return kind
+    if str(kind).partition(":")[0] in _KINDS:
+        raise OptionError(
+            f"device({str(kind)!r}): a kind has no number here", hint=f"one of {', '.join(_KINDS)}; devices(2)"
+        )
+    return DeviceModel(str(kind))
 
 
 def _is_here(torch: Any, model: DeviceModel, n: int = 1) -> bool:
@@ -408,11 +417,24 @@ def _is_here(torch: Any, model: DeviceModel, n: int = 1) -> bool:
     return bool(name) and gpu_of(DeviceInfo(0, "cuda", name)) == model.gpu
 
 
-def _virtual(clock: str | None) -> str:
-    """Raises OptionError for the real clock: a GPU that is not there has none."""
+def _values_of_gpu(values: str | None, item: float | None) -> tuple[str, float | None]:
+    """Small values unless others are given. What item= gave before stays where neither is given."""
+    if values is None and item is None and sim_loaded():
+        item = importlib.import_module("perfmagic.sim").VALUES.item
+    return values or "small", item
+
+
+def _announced(device: Any, model: DeviceModel) -> Any:
+    """The device, once the user was told that it is the real one."""
+    print(f"{model.name} is in this machine: its times are measured")  # noqa: T201 - asked for where it is shown
+    return device
+
+
+def _virtual(clock: str | None, gpu: str) -> str:
+    """Raises OptionError for the real clock: a GPU that is not there has none; and for another word."""
     if clock == "real":
-        raise OptionError("a GPU that is not there has no real clock", hint='device("H100") without clock')
-    return "virtual"
+        raise OptionError("a GPU that is not there has no real clock", hint=f'device("{gpu}") without clock')
+    return _kind_meant("sim", clock) and "virtual"
 
 
 def _kind_meant(kind: str, clock: str | None) -> str:
@@ -474,7 +496,7 @@ def devices(
         kind = "sim"
     model = _model_named(kind, pace)
     if model is not None and not _is_here(torch, model, n):
-        kind, pace, clock, values = "sim", model, _virtual(clock), values or "small"
+        kind, pace, clock, (values, item) = "sim", model, _virtual(clock, model.name), _values_of_gpu(values, item)
     first = device(kind, pace=pace, memory=memory, clock=clock, values=values, item=item)
     if first.type == "sim":
         importlib.import_module("perfmagic.sim").load(devices=n)

@@ -40,7 +40,7 @@ def check_values(kept: str | None, item: object, *, virtual: bool) -> None:
     if kept not in (None, REAL, SMALL, NONE):
         raise OptionError(f"values={kept!r} is not known", hint='"real", "small" or "none"')
     if item is not None and (isinstance(item, bool) or not isinstance(item, (int, float))):
-        raise OptionError(f"item={item!r} is no number", hint="for example item=0.5")
+        raise OptionError(f"item={item!r} is not a number", hint="for example item=0.5")
     if not virtual and (kept in (SMALL, NONE) or item is not None):
         given = f"item={item}" if item is not None else f'values="{kept}"'
         message = f"{given}: on the real clock every op is computed, as its time is measured"

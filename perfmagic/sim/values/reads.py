@@ -1,13 +1,14 @@
-"""What Python reads of tensors without values: refused at the user's line, or answered by item=."""
+"""What Python reads of tensors without values: refused at the user's line, or answered by item= or NaN."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, NoReturn
 
 import torch
 
 from perfmagic.base.user_lines import describe_line, user_line
-from perfmagic.sim.device import ALIAS
+from perfmagic.sim.device import ALIAS, sim_device
 from perfmagic.sim.infer import Arguments, infer_or_raise
 from perfmagic.sim.log import LOG
 from perfmagic.sim.operators import Operator
@@ -20,20 +21,43 @@ _BY_VALUES = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
 
 def read_one(ref: Ref) -> Any:
-    """What reading the one value of a tensor gives that has none: item=, in the tensor's type. Each is counted."""
+    """What reading the one value of a tensor gives that has none: item=, in the tensor's type. Each is counted.
+
+    Whether anything is inf or NaN is answered without item=: no, as nothing was computed.
+    """
     __tracebackhide__ = True
+    if ref.buffer.assumed is not None:
+        LOG.add_given("finite", ref.buffer.assumed)
+        return ref.buffer.assumed
     if VALUES.item is None:
-        item = "--item 0.5" if ALIAS else "item=0.5"
-        refuse_read("reads a value", ref, f"{item} gives every such read that number; or {_SIZES}")
-    if LOG.recording:
-        LOG.add_given(VALUES.item)
+        refuse_read("reads a value", ref, f"{_with_item(ref)} gives every such read that number; or {_SIZES}")
+    LOG.add_given("item", VALUES.item)
     return torch.tensor(VALUES.item).to(ref.spec.dtype).item()
 
 
-def refuse_copy(ref: Ref) -> NoReturn:
-    """Refuse to copy a tensor without values to the host: whatever it held there would be invented."""
+def _with_item(ref: Ref) -> str:
+    """What the user writes to give item=, in place of what chose the device."""
+    if ALIAS:
+        return "--item 0.5"
+    model = sim_device(ref.buffer.device_index).model
+    if model is None:
+        return 'perfmagic.device(clock="virtual", item=0.5)'
+    return f"perfmagic.device({model.given}, item=0.5)"
+
+
+def copy_missing(ref: Ref, dtype: torch.dtype) -> Any:
+    """What fills the host's tensor, of a dtype, in a copy without values: NaN, which is no invented number.
+
+    One element is a read of it. Raises NoValueError for types that have no NaN.
+    """
     __tracebackhide__ = True
-    refuse_read("copies values to the host", ref, f"{_SIZES}; item= answers reads of one value only")
+    n = math.prod(ref.spec.size)
+    if n < 2:
+        return read_one(ref) if n else 0
+    if not all(t.is_floating_point or t.is_complex for t in (ref.spec.dtype, dtype)):
+        refuse_read("copies values to the host", ref, f"{_SIZES}; item= answers reads of one value only")
+    LOG.add_given("copy", math.nan)
+    return math.nan
 
 
 def check_read(op: Operator, taken: Arguments) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 
 from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.work import flop_of, is_counted
 from perfmagic.sim.infer import Arguments, inputs_of, is_dense
+from perfmagic.sim.log import LOG
 from perfmagic.sim.operators import Operator
 from perfmagic.sim.tensor import Buffer, Ref, Spec, view_of
 from perfmagic.sim.values import NONE, SMALL, VALUES
@@ -22,6 +24,13 @@ LARGEST_BYTES = 16 * 2**20
 
 # these write their first argument without reading it
 _ONLY_WRITE = {"zero", "fill", "copy", "uniform", "normal", "random", "bernoulli", "exponential", "eye"}
+
+_TESTS = {"isnan": False, "isinf": False, "isfinite": True, "isposinf": False, "isneginf": False}
+_LOGIC: dict[str, Callable[[list[Any]], bool]] = {
+    **dict.fromkeys(("mul", "all", "logical_and", "bitwise_and"), all),
+    **dict.fromkeys(("any", "logical_or", "bitwise_or"), any),
+    **dict.fromkeys(("logical_not", "bitwise_not"), lambda known: not known[0]),
+}
 
 
 def is_computed(op: Operator, taken: Arguments, fresh: Iterable[Buffer], written: Sequence[Ref]) -> bool:
@@ -61,13 +70,44 @@ def may_write(ref: Ref) -> bool:
     return True
 
 
-def leave_out(buffers: Iterable[Buffer]) -> None:
+def leave_out(buffers: Iterable[Buffer], assumed: bool | None = None) -> None:
     """Mark what an op writes as without values. On the real clock earlier ops may still read what was there."""
     VALUES.active = True
     for buffer in buffers:
-        buffer.missing, buffer.odd = True, False
+        buffer.missing, buffer.odd, buffer.assumed = True, False, assumed
         if VIRTUAL:
             buffer.base = None
+
+
+def if_finite(op: Operator, taken: Arguments) -> tuple[bool | None, Buffer | None]:
+    """What an op that is not computed tells where every value is finite: its bools, and what keeps its value.
+
+    That is the found_inf of a GradScaler: 0, unless gradients with values had an inf.
+    """
+    kernel, args = op.kernel, taken.args
+    if kernel == "_amp_foreach_non_finite_check_and_unscale":
+        LOG.add_given("finite", 0)
+        return None, _with_value(args[1].buffer)
+    if op.writes:
+        return None, None  # a part of a tensor, or one of another type
+    if kernel in _TESTS:
+        return _TESTS[kernel], None
+    if kernel in ("eq", "ne"):  # isfinite is (x == x) * (abs(x) != inf)
+        if args[0] is args[1]:
+            return kernel == "eq", None
+        return (kernel == "ne", None) if args[1] == math.inf else (None, None)
+    if kernel not in _LOGIC or any(type(arg) is not Ref for arg in args[: 1 if kernel in ("all", "any") else None]):
+        return None, None
+    known = [ref.buffer.assumed for ref in taken.refs]
+    return (None if None in known else _LOGIC[kernel](known)), None
+
+
+def _with_value(buffer: Buffer) -> Buffer:
+    """A buffer, of zeros where it had no value."""
+    if buffer.missing:
+        storage = torch.UntypedStorage(buffer.spec.storage_bytes)  # type: ignore[no-untyped-call]
+        buffer.base, buffer.missing = view_of(storage, buffer.spec).zero_(), False
+    return buffer
 
 
 def is_kept(buffer: Buffer) -> bool:

@@ -12,10 +12,12 @@ from perfmagic.analysis.bench.result import BenchSummary, Quantity
 from perfmagic.analysis.findings.answer import Answer, Times, times_of
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND
 from perfmagic.base import units
+from perfmagic.base.kinds import VIRTUAL_CLOCK
 from perfmagic.base.language import phrase, say, translated
 from perfmagic.base.options import called
 
 NO_INTERVAL = "needs 6 samples"  # the fewest that have one at 95 % (perfmagic.base.numerics.stats)
+NO_SPREAD = "same each run"  # on a virtual clock
 # the baseline in the grey of what is there already
 VARIANT_TOKENS = ("launch", "comp", "comm", "htod", "memory", "dtod")
 NOTICEABLE_FRAC = 0.02  # of done: a shorter wait is not worth hatching or saying
@@ -135,7 +137,8 @@ def bench_doc(result: BenchSummary) -> BenchDoc:
         ("done", "comp", result.done),
         ("queued", "dtod", result.queued),
     )
-    rows = tuple(_row(name, token, quantity) for name, token, quantity in measured if quantity is not None)
+    unknown = NO_SPREAD if any(warning.kind == VIRTUAL_CLOCK for warning in result.warnings) else NO_INTERVAL
+    rows = tuple(_row(name, token, quantity, unknown) for name, token, quantity in measured if quantity is not None)
     lead, rest = _headline(result, rows)
     fine_print = (_rates(result), *translated(result.method).split(" · "), translated(result.device_label))
     return BenchDoc(
@@ -187,7 +190,8 @@ def _device_idle(result: BenchSummary) -> Wait | None:
     return Wait(waits.device_s, say("idle {time}", time=idle), lost=result.supported_verdict != DEVICE_BOUND)
 
 
-def _row(name: str, token: str, quantity: Quantity) -> Row:
+def _row(name: str, token: str, quantity: Quantity, unknown: str) -> Row:
+    """unknown: what stands for an interval that is not known."""
     step_ns = _step_ns(quantity)
     unit_ns = quantity.median_s * 1e9
 
@@ -203,7 +207,7 @@ def _row(name: str, token: str, quantity: Quantity) -> Row:
         quantity=quantity,
         median=median,
         headline=median + mean,
-        interval=f"{bare(quantity.low_s or 0.0)} – {bare(quantity.high_s or 0.0)}" if known else say(NO_INTERVAL),
+        interval=f"{bare(quantity.low_s or 0.0)} – {bare(quantity.high_s or 0.0)}" if known else say(unknown),
         least=bare(quantity.min_s),
         spread=bare(quantity.iqr_s),
         outliers=_outliers(quantity),

@@ -52,7 +52,7 @@ def gpus_table(rows: Sequence[GpuStat]) -> Table:
         )
         for row in rows
     ]
-    return Table("GPU", ("GPU", *HEAD), cells, note=phrase(NOTE))
+    return Table("GPU, predicted", ("GPU", *HEAD), cells, note=phrase(NOTE))
 
 
 def _time(row: GpuStat) -> str:

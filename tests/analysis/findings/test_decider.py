@@ -38,7 +38,7 @@ def busy(*, simulated: bool) -> Trace:
 
 
 def test_every_kind_of_verdict_has_words() -> None:
-    known = {*decider._BY_KIND, "device-bound", NO_RECORDS}
+    known = {*decider._BY_KIND, "device-bound", "open", NO_RECORDS}
     assert known == {*KINDS}
     for _, fact, remedy in decider._BY_KIND.values():
         assert fact in HEADLINES

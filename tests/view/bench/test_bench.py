@@ -92,6 +92,8 @@ def test_a_number_has_the_decimals_its_interval_allows() -> None:
 def test_below_six_samples_there_is_no_interval() -> None:
     row = bench_doc(result(returns=around(1.2, n=5))).row("returns")
     assert row.interval == "needs 6 samples"
+    virtual = result(returns=around(1.2, n=5), warnings=(BenchWarning("virtual clock"),))
+    assert bench_doc(virtual).row("returns").interval == "same each run"
 
 
 def test_every_form_says_simulated_and_its_warnings() -> None:

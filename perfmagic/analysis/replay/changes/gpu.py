@@ -11,9 +11,11 @@ import numpy.typing as npt
 
 from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.graph import Graph
+from perfmagic.analysis.timeline.memory import memory_curve
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
 from perfmagic.base.language import phrase
+from perfmagic.base.numerics.longest import NO_NODE
 from perfmagic.base.work import Inputs
 from perfmagic.predict.calls import Call, call_of
 from perfmagic.predict.gpus import Gpu, gpu_of, pcie_bytes_per_s
@@ -34,8 +36,8 @@ _WITH_HOST = (OpClass.HTOD, OpClass.DTOH, OpClass.PTOP)
 class OnGpu(change.Change):
     """The record on another GPU: kernels by operator, shapes and types; the host as recorded.
 
-    Copies between host and device change with the generation of PCIe, where both are known and memory is pinned. All
-    that has no model stays as recorded: communication, compiled and custom kernels.
+    Copies between host and device change with the generation of PCIe, where both are known and memory is pinned, or a
+    model gave the record. All that has no model stays as recorded: communication, compiled and custom kernels.
     alike: these kernels change as those with a model do together, the other end of what is not known of them.
     """
 
@@ -73,6 +75,11 @@ class OnGpu(change.Change):
             return phrase("the record is of {device}, and no whole GPU of that name is in the table", device=unknown[0])
         if not trace.input_shapes:
             return phrase("the record has no shapes: record it with {how}", how=WITH_SHAPES)
+        curves = [memory_curve(trace, index) for index in trace.device_ids]
+        needed_bytes = max((curve.peak_bytes for curve in curves if curve), default=0)
+        if needed_bytes > self.gpu.memory_bytes:
+            words = {"peak": units.rough_size(needed_bytes), "there": units.rough_size(self.gpu.memory_bytes)}
+            return phrase("{gpu} does not fit: needs {peak} of {there}", gpu=self.gpu.name, **words)
         share = scaled_frac(trace, self.gpu)
         if share < LEAST_SCALED_FRAC:
             return phrase(
@@ -87,7 +94,19 @@ class OnGpu(change.Change):
         rows = np.flatnonzero(~np.isnan(left))
         length_ns = changed.length_ns[graph.op_node[rows]]
         change.set_lengths(changed, rows, np.rint(length_ns * left[rows]).astype(np.int64))
+        _stage(changed, rows, length_ns)
         return changed
+
+
+def _stage(changed: Graph, rows: Int64, before_ns: Int64) -> None:
+    """Let calls that stage pageable memory for as long as its copy takes, as a model's do, change with the copy."""
+    trace, ops = changed.trace, changed.trace.ops
+    pageable = np.array([is_pageable(name) for name in trace.names], bool)[ops.name[rows]] & (ops.launch[rows] != NONE)
+    rows, before_ns = rows[pageable], before_ns[pageable]
+    ends = changed.end_of[ops.launch[rows]]
+    stages = (ends != NO_NODE) & (changed.first.lag_ns[ends] >= before_ns)
+    gained_ns = before_ns - changed.length_ns[changed.op_node[rows]]
+    changed.first.lag_ns[ends[stages]] -= gained_ns[stages]
 
 
 def _devices(trace: Trace) -> list[DeviceInfo]:
@@ -113,8 +132,8 @@ def ratios(trace: Trace, gpu: Gpu) -> Float64:
             continue
         rows = np.flatnonzero(of_operator & (trace.ops.device == info.index))
         left[rows] = _of_operators(trace, rows, source, gpu)
-        copies = _pinned(trace) & (trace.ops.device == info.index)
-        now, then = pcie_bytes_per_s(info.name), pcie_bytes_per_s(gpu.name)
+        copies = _over_link(trace, info) & (trace.ops.device == info.index)
+        now, then = pcie_bytes_per_s(info.predicted.gpu if info.predicted else info.name), pcie_bytes_per_s(gpu.name)
         if now and then and now != then:
             left[copies] = now / then
     left.flags.writeable = False
@@ -137,9 +156,13 @@ def launched_by_operators(trace: Trace) -> Bool:
     return np.asarray((origins(trace).source == Source.OPERATOR) & ~others)
 
 
-def _pinned(trace: Trace) -> Bool:
+def _over_link(trace: Trace, info: DeviceInfo) -> Bool:
+    """Copies that the link limits: pinned ones, and all of a model, which gives pageable ones a share of its rate."""
+    copies = np.isin(op_classes(trace), (OpClass.HTOD, OpClass.DTOH))
+    if info.predicted:
+        return copies
     pageable = np.array([is_pageable(name) for name in trace.names], bool)[trace.ops.name]
-    return np.asarray(np.isin(op_classes(trace), (OpClass.HTOD, OpClass.DTOH)) & ~pageable)
+    return np.asarray(copies & ~pageable)
 
 
 def _of_operators(trace: Trace, rows: Int64, source: Gpu, target: Gpu) -> Float64:

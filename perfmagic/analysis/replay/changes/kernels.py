@@ -23,10 +23,11 @@ from perfmagic.trace.names import OpClass, is_pageable, op_classes
 CALL_NS = 10_000  # of a graph's launch: 5–20 µs on A100 and V100 (traces/)
 GAP_NS = 1_000  # between two ops of one graph
 LONG_PYTHON_NS = 200_000  # between two launches: an operator's own Python is 5 to 50 µs, so there is something else
-# kernels of the simulated device have the names of torch's operators; these are the usual ones tagged "pointwise" there
+# kernels of the simulated device have torch's names of operators; these are the usual ones tagged "pointwise" there,
+# and softmax, which torch.compile fuses with them
 _POINTWISE = re.compile(
     r"(?:add|sub|rsub|mul|div|neg|abs|exp|log|sqrt|rsqrt|reciprocal|pow|square|sin|cos|tanh|sigmoid|relu|gelu|silu|erf"
-    r"|clamp|maximum|minimum|where|lerp|addcmul|addcdiv|threshold_backward|(?:sigmoid|tanh|gelu|silu)_backward)_?"
+    r"|clamp|maximum|minimum|where|lerp|addcmul|addcdiv|threshold_backward|(?:sigmoid|tanh|gelu|silu)_backward|_(?:log_)?softmax(?:_backward_data)?)_?"
 )
 
 
