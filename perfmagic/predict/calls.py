@@ -15,6 +15,7 @@ from perfmagic.base.work import DTYPE_BYTES, DTYPE_WORDS, ELEMENTWISE, Inputs, S
 from perfmagic.trace.names import uses_tensor_cores
 
 FEW = 16  # rows or columns: a product with fewer reads its matrix once, as a vector's does
+STREAMED_ROWS = 64  # or columns, with which a product of two matrices reads the larger as fast as memory gives it
 SHORT_ROW = 1024  # torch's softmax holds rows up to this in registers (PersistentSoftmax.cuh)
 CHANNELS_OF_IMAGE = 4  # a convolution over so few input channels fills no tensor core
 _SECTOR_BYTES, _INDEX_BYTES = 32, 8  # that memory gives at least; of a number of an index
@@ -30,6 +31,7 @@ class Call:
     flop: a count.  size_bytes: read and written.  products: (batch, m, n, k) of each matrix product.
     blocks: parts that multiprocessors take one by one, 0 where that is not known.  n_kernels: how many it launches.
     aligned: whether rows begin at multiples of 16 bytes.  winograd: a 3 × 3 filter that libraries may transform.
+    streamed: whether it reads a matrix once, by whole rows, for few rows or columns of the other.
     """
 
     kind: str
@@ -41,6 +43,12 @@ class Call:
     n_kernels: float = 1.0
     aligned: bool = True
     winograd: bool = False
+    streamed: bool = False
+
+    @property
+    def tiled(self) -> bool:
+        """Whether it is computed by tiles: a vector's product is not, and its result says little of its blocks."""
+        return bool(self.products) and self.kind != "vector product"
 
 
 def call_of(name: str, inputs: Inputs, kernel: str = "") -> Call | None:
@@ -136,8 +144,12 @@ def _product(first: int) -> Callable[[_Read], Call]:
         size = read.element_bytes
         aligned = all(length * size % ALIGNED_BYTES == 0 for length in (n, k))
         moved = size * batch * (m * k + k * n + m * n)
-        kind = "vector product" if min(m, n) <= FEW else "product"
-        return Call(kind, read.dtype, 2.0 * batch * m * n * k, moved, ((batch, m, n, k),), aligned=aligned)
+        few = min(m, n)
+        streamed = batch == 1 and few <= STREAMED_ROWS and (few == 1 or k * size % ALIGNED_BYTES == 0)
+        kind = "product" if few > FEW else "vector product" if streamed else "narrow product"
+        streamed &= aligned or few <= FEW
+        flop = 2.0 * batch * m * n * k
+        return Call(kind, read.dtype, flop, moved, ((batch, m, n, k),), aligned=aligned, streamed=streamed)
 
     return call
 
@@ -146,7 +158,7 @@ def _matrix_by_vector(read: _Read) -> Call:
     """mv, and addmv, whose first input is what the product is added to."""
     m, k = next(shape for shape, _ in read.tensors if len(shape) == 2)
     moved = read.read_bytes + m * read.element_bytes
-    return Call("vector product", read.dtype, 2.0 * m * k, moved, ((1, m, 1, k),))
+    return Call("vector product", read.dtype, 2.0 * m * k, moved, ((1, m, 1, k),), streamed=True)
 
 
 _MORE_OF_LAYER = 14  # kernels beside the products: norms, biases, softmax, transposed copies

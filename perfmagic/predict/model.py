@@ -191,7 +191,7 @@ class DeviceModel:
 
     def _filled_frac(self, call: Call) -> float:
         """The share of the multiprocessors that a kernel occupies."""
-        if call.products:
+        if call.tiled:
             blocks = sum(batch * math.ceil(m / _TILE) * math.ceil(n / _TILE) for batch, m, n, _ in call.products)
         else:
             blocks = call.blocks or math.ceil(call.size_bytes / _BLOCK_BYTES)

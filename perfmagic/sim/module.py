@@ -16,7 +16,7 @@ from perfmagic.sim import copies, dispatch, launch, memory, random, refusals, st
 from perfmagic.sim import device as devices
 from perfmagic.sim.groups import foreign
 from perfmagic.sim.operators import map_tree
-from perfmagic.sim.tensor import install
+from perfmagic.sim.tensor import FarTensor, SimTensor, install
 
 aten = torch.ops.aten
 
@@ -174,6 +174,7 @@ def register(rebuild: Callable[..., Any]) -> list[Any]:
     torch_private.leave_nccl_alone(copies.is_ours)
     torch_private.make_reducers_in(used_parameters_on_host)
     torch_private.register_python_backend(devices.NAME, make_module())
+    torch_private.take_lists_of(SimTensor, FarTensor)
     torch_private.refuse_loading(refusals.refuse_scripted)
     names = torch_private.host_kernels()
     library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]

@@ -519,6 +519,20 @@ def refuse_while_compiling(message: str, hint: str) -> None:
     raise error
 
 
+def take_lists_of(*kinds: type[torch.Tensor]) -> None:
+    """Have torch's optimizers and clip_grad_norm_ run on lists of such tensors, as they do on CUDA's.
+
+    Adds to _foreach_supported_types of torch.optim.optimizer and torch.utils._foreach_utils (read in 2.13.0). Where the
+    names are gone, they run on a tensor at a time.
+    """
+    from torch.optim import optimizer
+    from torch.utils import _foreach_utils
+
+    for module in (optimizer, _foreach_utils):
+        taken = getattr(module, "_foreach_supported_types", [])
+        taken += [kind for kind in kinds if kind not in taken]
+
+
 def refuse_loading(is_refused: Callable[[Any], None]) -> None:
     """Have torch.jit.load call is_refused(map_location) first; once a process.
 

@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 
+import perfmagic  # noqa: E402 - after the skip
 from perfmagic import sim  # noqa: E402 - after the skip
 from perfmagic.base.errors import DeviceError  # noqa: E402
 
@@ -207,6 +208,22 @@ def test_training_over_two_devices_gives_the_weights_of_one(name: str, clipped: 
         return [p.detach().cpu() for p in parameters]
 
     assert all(torch.equal(a, b) for a, b in zip(train((D0, D1)), train((D0, D0)), strict=True))
+
+
+def test_optimisers_and_clipping_take_lists_as_on_cuda() -> None:
+    parameters = [nn.Parameter(torch.ones(2, device=D0)) for _ in range(150)]
+    optimiser = torch.optim.AdamW(parameters)
+
+    def launched() -> int:
+        for p in parameters:
+            p.grad = torch.ones_like(p)
+        with perfmagic.timeline():
+            nn.utils.clip_grad_norm_(parameters, 0.1)
+            optimiser.step()
+        return len(perfmagic.last().trace.ops)  # type: ignore[union-attr]
+
+    launched()  # makes the state, a tensor at a time
+    assert launched() < 20
 
 
 def test_a_scaler_finds_what_is_not_finite_on_each_device() -> None:

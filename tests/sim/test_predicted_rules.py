@@ -50,6 +50,28 @@ def test_no_gpu_without_tensor_cores_is_told_to_use_them() -> None:
     assert "tensor_cores" not in rules(ran(products, "P100"))
 
 
+@pytest.mark.parametrize(("gpu", "said"), [("T4", True), ("H100", False)])
+def test_a_gpu_without_fused_attention_for_bfloat16_is_named(gpu: str, said: bool) -> None:
+    def attend(device: torch.device) -> object:
+        q = torch.rand(8, 8, 256, 64, device=device, dtype=torch.bfloat16)
+        return [torch.nn.functional.scaled_dot_product_attention(q, q, q) for _ in range(4)]
+
+    found = {finding.rule: finding for finding in ran(attend, gpu).findings}
+    assert ("eager_attention" in found) == said
+    if said:
+        finding = found["eager_attention"]
+        assert f"{gpu} has no fused attention for bfloat16" in str(finding.advice)
+        assert finding.action == "Use torch.autocast to float16"
+
+
+def test_a_vector_product_is_described_by_the_memory() -> None:
+    device = perfmagic.device("H100")
+    x, w = torch.ones(1, 4096, device=device), torch.ones(4096, 4096, device=device)
+    t = recorded(lambda: [x @ w for _ in range(4)])
+    assert "of 3.35\u00a0TB/s" in t.text(details=True)
+    assert "tensor_cores" not in rules(t)
+
+
 def test_tiny_kernels_and_launches_are_found() -> None:
     t = ran(small_sums, "H100")
     assert {"tiny_kernels", "many_gaps"} <= rules(t)

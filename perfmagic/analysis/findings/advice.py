@@ -11,6 +11,8 @@ from perfmagic.analysis.findings.finding import PythonWas
 from perfmagic.analysis.timeline.origin import graph_sizes
 from perfmagic.base import units
 from perfmagic.base.language import phrase, sentences
+from perfmagic.predict.gpus import gpu_of
+from perfmagic.predict.kernels import OLD
 from perfmagic.trace.columns import NONE, Bool, HostKind, Int64, OpKind
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
@@ -142,3 +144,22 @@ def shortest_name(was: PythonWas) -> str:
         frame = ""
     name = function_name(frame or operator or annotation)
     return name if len(name) <= MOST_NAME_CHARS else f"{name[: MOST_NAME_CHARS - 1]}…"
+
+
+def without_fused_bf16(trace: Trace, device: int) -> str:
+    """The GPU of a run in bfloat16 for which it has no fused attention, though the code may ask for it; else ""."""
+    gpu = gpu_of(trace.device_info(device))
+    if gpu is None or gpu.generation not in OLD:  # source: sdp_utils.cpp of torch 2.13
+        return ""
+    return gpu.name if any("BFloat16" in text for text in trace.input_dtypes) else ""
+
+
+def fused_attention(without_bf16: str) -> str:
+    """What runs attention as one kernel.  without_bf16: from without_fused_bf16."""
+    if without_bf16:
+        return phrase(
+            "{gpu} has no fused attention for bfloat16: under autocast to float16, "
+            "torch.nn.functional.scaled_dot_product_attention is one kernel",
+            gpu=without_bf16,
+        )
+    return phrase("torch.nn.functional.scaled_dot_product_attention runs it as one fused kernel")

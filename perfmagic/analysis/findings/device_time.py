@@ -208,6 +208,8 @@ def _rate(rows: Sequence[DeviceOperator], in_ns: int) -> str:
     """The rate reached in some time, with the peak if all have the same; "" where operations are not known."""
     if any(row.flop is None for row in rows) or not in_ns:
         return ""
+    if memory := _memory_rate(rows, in_ns):
+        return memory
     rate = sum(row.flop or 0 for row in rows) / in_ns * 1e9
     peaks = {row.peak_flop_per_s for row in rows}
     peak = peaks.pop() if len(peaks) == 1 else None
@@ -216,3 +218,22 @@ def _rate(rows: Sequence[DeviceOperator], in_ns: int) -> str:
         reached = phrase("{n} of {peak}", n=reached, peak=units.significant(peak / 1e12))
     most = phrase("up to ") if any(row.flop_at_most for row in rows) else ""
     return phrase("{most}{rate}\u00a0TFLOP/s", most=most, rate=reached)
+
+
+_CLEARLY = 4  # bytes take so much longer than arithmetic in what the memory limits
+
+
+def _memory_rate(rows: Sequence[DeviceOperator], in_ns: int) -> str:
+    """The rate of inputs and outputs, with the memory's; "" where the data sheet's FLOP/s take a quarter as long.
+
+    Also "" above the memory's rate: a cache served them.
+    """
+    for row in rows:
+        compute, memory, intensity = row.peak_flop_per_s, row.peak_bytes_per_s, row.flop_per_byte
+        if not compute or not memory or intensity is None or _CLEARLY * intensity * memory >= compute:
+            return ""
+    reached, peak = sum(row.io_bytes or 0 for row in rows) / in_ns * 1e9, rows[0].peak_bytes_per_s or 0.0
+    if reached > peak:
+        return ""
+    of_peak = phrase("{n} of {peak}", n=units.significant(reached / 1e12), peak=units.significant(peak / 1e12))
+    return f"{of_peak}{units.NBSP}TB/s"

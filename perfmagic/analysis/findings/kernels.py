@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from perfmagic.analysis.findings.advice import can_compile, compiled
+from perfmagic.analysis.findings.advice import can_compile, compiled, fused_attention, without_fused_bf16
 from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, on_lines, too_few, too_short
@@ -42,7 +42,7 @@ _DOUBLE = re.compile(r"dgemm|_f64|d884|zgemm", re.IGNORECASE)
 # In attention made of torch operators, a scale, a mask, casts, dropout and copies lie between the two products
 BETWEEN_PRODUCTS = 8
 _PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm"})
-_SOFTMAX = frozenset({"aten::_softmax", "aten::_softmax_backward_data", "aten::_masked_softmax"})
+_SOFTMAX = frozenset(f"aten::_{kind}softmax" for kind in ("", "safe_", "masked_")) | {"aten::_softmax_backward_data"}
 
 
 # A kernel that does nothing takes 1 to 3 µs in these records: below 5 µs that is a large part of a kernel
@@ -195,7 +195,7 @@ def eager_attention(facts: Facts) -> Outcome:
     silent = not_notable(facts, claimed, phrase("batched products with a softmax between them"))
     if silent is not None:
         return silent
-    ops = facts.trace.ops
+    ops, without_bf16 = facts.trace.ops, without_fused_bf16(facts.trace, facts.device)
     ops_ns = int((ops.end_ns - ops.start_ns)[ops.device == facts.device].sum())
     is_product = categories(facts.trace, facts.comm_names)[claimed.rows] == Category.GEMM
     unaligned = is_product & _unaligned(facts.trace, facts.device, facts.comm_names)[claimed.rows]
@@ -226,9 +226,9 @@ def eager_attention(facts: Facts) -> Outcome:
             start_ns=int(ops.start_ns[claimed.rows].min()),
             end_ns=int(ops.end_ns[claimed.rows].max()),
             device=facts.device,
-            advice=phrase("torch.nn.functional.scaled_dot_product_attention runs it as one fused kernel"),
+            advice=fused_attention(without_bf16),
             headline=headline("eager_attention", time=units.duration(claimed.ops_ns)),
-            action=action("sdpa"),
+            action=action("autocast_half" if without_bf16 else "sdpa"),
             where=claimed.where,
         )
     ]
@@ -305,8 +305,7 @@ def _with_others(kernel: str, n_kernels: int) -> str:
     """A kernel, and how many others there are."""
     if n_kernels == 1:
         return kernel
-    others = counted(n_kernels - 1, "{n} other", "{n} others")
-    return phrase("{a} and {b}", a=kernel, b=others)
+    return phrase("{a} and {b}", a=kernel, b=counted(n_kernels - 1, "{n} other", "{n} others"))
 
 
 def _intervals(facts: Facts, rows: Int64) -> Int64:
@@ -350,8 +349,7 @@ def tensor_cores(facts: Facts) -> Outcome:
     if silent is not None:
         return silent
     share = tensor_core_share(facts.trace, facts.device, facts.comm_names)
-    least_ns = UNUSED_FRAC * max(1, share.kernel_ns)
-    if unused_ns < least_ns:
+    if unused_ns < (least_ns := UNUSED_FRAC * max(1, share.kernel_ns)):
         share_words = phrase("{share} of the kernel time", share=units.percent(UNUSED_FRAC))
         return too_short(phrase("{kernels} took", kernels=_WITHOUT), unused_ns, least_ns, share_words)
     ops = facts.trace.ops
@@ -383,7 +381,8 @@ def tensor_cores(facts: Facts) -> Outcome:
     )
     remedy = "tf32" if tf32 else "autocast_half"
     fact = headline("tensor_cores", time=units.duration(unused_ns), what=which)
-    return [replace(finding, headline=fact, action=action("channels_last" if frac > 1 / 2 else remedy))]
+    by_layout = frac > 1 / 2 and not device.simulated  # a prediction knows no layout of convolutions
+    return [replace(finding, headline=fact, action=action("channels_last" if by_layout else remedy))]
 
 
 def _takes_tf32(device: DeviceInfo) -> bool:

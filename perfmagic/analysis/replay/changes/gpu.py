@@ -239,7 +239,7 @@ def as_float32(trace: Trace, device: int) -> Bool:
     inputs, group = operator_inputs(trace, rows)
     took_ns = (trace.ops.end_ns - trace.ops.start_ns)[rows]
     for at, call in enumerate(one.call for one in inputs):
-        if call and call.products and call.dtype == "fp32":
+        if call and call.tiled and call.dtype == "fp32":
             of_call = group == at
             found[rows[of_call]] = not took_tf32(call, gpu, float(took_ns[of_call].min()))
     return found
