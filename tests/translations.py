@@ -99,7 +99,8 @@ TERMS = (  # headings and labels, which their writers look up
     # of timelines
     "communication alone",
     "memory", "copy", "GPU", "no time lost", "race", "before the first op", "after the last op", "critical path",
-    "Python has queued everything", "the device has finished", "queued, stream idle", "recorded", "Python", "waiting",
+    "Python has queued everything", "the device has finished", "queued, stream idle", "recorded", "unchanged",
+    "Python", "waiting",
     "its backward", "Python on this line", "its ops queued", "its ops executing",
     "its backward, queued by another line", "allocated by it, alive at the peak", "your code and libraries", "lines",
     "torch, Python and what is built in", "annotations",

@@ -39,6 +39,8 @@ class Predicted(Result):
 
     prediction: Prediction
 
+    _is_of_model: ClassVar[bool] = False  # whether a GPU's model gave the times of the record, too
+
     @property
     def refused(self) -> str:
         """Why nothing is predicted; "" where something is."""
@@ -76,7 +78,8 @@ class Predicted(Result):
         others = (
             phrase("{if_others}; else up to {time}", if_others=IF_OTHERS, time=alone) if predicted.if_others else ""
         )
-        expected, before = shown(predicted.expected_ns), units.duration(predicted.recorded_ns)
+        before = (shown if self._is_of_model else units.duration)(predicted.recorded_ns)
+        expected = shown(predicted.expected_ns)
         if predicted.at_most:
             return phrase(
                 "{changes}: at best {time} instead of {before}{others}",
@@ -292,7 +295,13 @@ class WhatIfResult(Predicted):
         recorded = path_shares(self.trace, self.comm_names) or self._of_large()
         if not recorded or not self.path:
             return ()
-        return ("recorded", recorded, units.duration), ("predicted", self.path, self.prediction.shown)
+        predicted = self.prediction
+        was = ("unchanged", recorded, predicted.shown) if self._is_of_model else ("recorded", recorded, units.duration)
+        return was, ("predicted", self.path, predicted.shown)
+
+    @property
+    def _is_of_model(self) -> bool:  # type: ignore[override]
+        return any(info.predicted for info in self.trace.meta.devices)
 
     def _of_large(self) -> tuple[PathShare, ...]:
         graph = graph_of(self.trace)
