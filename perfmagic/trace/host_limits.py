@@ -72,8 +72,8 @@ def given_remarks(given: Sequence[tuple[str, float]]) -> list[Remark]:
     n_copies, n_checks = (sum(kind == wanted for kind, _ in given) for wanted in ("copy", "finite"))
     read = counted(
         len(items),
-        "item={numbers} answered {n} read of a value that was not computed",
-        "item={numbers} answered {n} reads of values that were not computed",
+        "{n} read of a value that was not computed gave item={numbers}",
+        "{n} reads of values that were not computed gave item={numbers}",
         numbers=", ".join(f"{number:g}" for number in dict.fromkeys(items)),
     )
     copied = counted(

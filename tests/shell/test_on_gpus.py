@@ -220,8 +220,8 @@ def test_reading_a_value_has_its_price_on_each_gpu(cells: Notebook) -> None:
     assert "line 4 reads a value" in str(ran.error)
     assert "--item 0.5" in str(ran.error)
     t = result(cells, body, "%%timeline --on H100,A100,T4 --item 0.5 -o t")
-    assert "item=0.5 answered 4 reads" in t.text()
-    assert "item=0.5 answered 4 reads" in t.html()
+    assert "4 reads of values that were not computed gave item=0.5" in t.text()
+    assert "4 reads of values that were not computed gave item=0.5" in t.html()
     for row in t.table:
         assert 0 < row.without_waits_ns <= row.time_ns
 

@@ -317,7 +317,7 @@ def test_item_answers_each_read_of_one_value_and_the_result_says_how_many() -> N
         assert [t.item() for t in (x[0, 0].double(), x[0, 0] > 0, x[0, 0].long())] == [0.5, True, 0]
         assert x[:1, 0].cpu().tolist() == [0.5]
     (note,) = (note for note in timeline.result.trace.meta.notes if note.kind == "given_values")
-    assert note.words == "item=0.5 answered 5 reads of values that were not computed"
+    assert note.words == "5 reads of values that were not computed gave item=0.5"
     assert note.numbers == {"n_reads": 5}
     for refused in (*COPIES.values(), *SHAPES.values()):
         with pytest.raises(NoValueError):
