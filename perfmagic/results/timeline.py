@@ -44,6 +44,7 @@ from perfmagic.base.language import translated
 from perfmagic.predict.gpus import Peaks
 from perfmagic.results.result import Result
 from perfmagic.trace.model import Trace, devices_label
+from perfmagic.trace.names import unknown_operators
 from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import Rows, RowT, pandas
 from perfmagic.trace.window import window
@@ -545,6 +546,7 @@ class TimelineResult(Result):
     def __repr__(self) -> str:
         meta = self.trace.meta
         total = units.duration(meta.end_ns - meta.start_ns)
+        total = f"at least {total}" if unknown_operators(self.trace) else total
         devices = devices_label(meta.devices) or "CPU, no device records"
         first = f" {self.findings[0].sentence}" if self.findings else ""
         failed = f" The code failed: {meta.failed}." if meta.failed else ""

@@ -388,9 +388,14 @@ def _say_open(facts: Facts, time: CellTime) -> Described:
     if rivals is not None:
         a, b = map(phrase, rivals)
         parts.insert(0, phrase("it may be {a} or {b}, as the intervals of device and host overlap", a=a, b=b))
+    elif ends and ends.unknown:
+        parts.insert(0, phrase("{operators}: without a model, of any time", operators=", ".join(ends.unknown)))
     if (predicted := facts.trace.device_info(facts.device).predicted) is not None:
         parts.append(
-            phrase("one run recorded on {gpu}, given to perfmagic.DeviceModel.fit(), narrows them", gpu=predicted.gpu)
+            phrase(
+                "one run recorded on {gpu}, given to perfmagic.DeviceModel.fit(), narrows the intervals",
+                gpu=predicted.gpu,
+            )
         )
     return parts, (), None
 
