@@ -391,12 +391,8 @@ def _say_open(facts: Facts, time: CellTime) -> Described:
     elif ends and ends.unknown:
         parts.insert(0, phrase("{operators}: without a model, of any time", operators=", ".join(ends.unknown)))
     if (predicted := facts.trace.device_info(facts.device).predicted) is not None:
-        parts.append(
-            phrase(
-                "one run recorded on {gpu}, given to perfmagic.DeviceModel.fit(), narrows the intervals",
-                gpu=predicted.gpu,
-            )
-        )
+        fit = "perfmagic.DeviceModel.fit()"
+        parts.append(phrase("{fit} of a run recorded on {gpu} narrows the intervals", fit=fit, gpu=predicted.gpu))
     return parts, (), None
 
 
