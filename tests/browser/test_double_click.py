@@ -157,7 +157,7 @@ def test_the_timeline_follows_the_theme(desk: Any) -> None:
 
 
 def test_the_button_adds_a_cell_that_opens_the_trace_to_the_notebook_used_last(desk: Any) -> None:
-    desk.evaluate("() => jupyterapp.commands.execute('docmanager:open', {path: 'books/book.ipynb'})")
+    desk.evaluate("async () => { await jupyterapp.commands.execute('docmanager:open', {path: 'books/book.ipynb'}); }")
     desk.wait_for_selector(".jp-Notebook .jp-Cell", timeout=120_000)
     double_click(desk, STEP)
     desk.click(f"#{desk.evaluate(f'() => {CURRENT}.id')} .perfmagic-insert")
