@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 
 from perfmagic import sim  # noqa: E402 - after the skip
+from perfmagic.base.clock import virtual_clock  # noqa: E402
 from perfmagic.base.errors import DeviceError  # noqa: E402
 from perfmagic.sim.values import VALUES  # noqa: E402
 from tests.sim_gate import gates  # noqa: E402
@@ -32,3 +33,6 @@ def _device() -> Iterator[None]:
         sim.log().stop()
     with suppress(DeviceError):  # a failure the test provoked and did not collect
         sim.synchronize()
+    if virtual_clock() is not None:
+        sim.load(clock="real", memory_bytes=0)
+        torch.sim.empty_cache()
