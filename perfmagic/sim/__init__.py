@@ -13,6 +13,7 @@ This module is the only door: nothing outside perfmagic.sim imports another modu
     torch_module             torch.sim: streams, events, memory, random numbers, as torch.cuda has them
     found_accelerator        what torch.accelerator meant before the simulated device was there
     Pace                     the least time of ops
+    VALUES                   what a virtual clock computes, and what reads of other values give
     SimRecording SimRecords  what the devices did in a recording; BesideRecords: on another GPU
     groups                   process groups for the simulated device and the CPU: a door of its own
 
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     from perfmagic.sim.queues import Lane
 
 __all__ = [
-    "BesideRecords", "Pace", "SimRecording", "SimRecords", "call", "devices_in_use", "found_accelerator", "groups",
-    "load", "loaded", "prepare", "state", "torch_module",
+    "VALUES", "BesideRecords", "Pace", "SimRecording", "SimRecords", "call", "devices_in_use", "found_accelerator",
+    "groups", "load", "loaded", "prepare", "state", "torch_module",
 ]  # fmt: skip
 
 _paces = PaceLog()

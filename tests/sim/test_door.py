@@ -1,4 +1,4 @@
-"""The package needs ten names of the simulated device, all of them from perfmagic.sim."""
+"""The package needs few names of the simulated device, all of them from perfmagic.sim."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 from perfmagic import sim
 
 PACKAGE = Path(__file__).resolve().parents[2] / "perfmagic"
-MOST_NAMES = 10
+MOST_NAMES = 14  # ten, and four for GPUs that are not there
 
 
 def outside() -> list[Path]:
@@ -53,7 +53,7 @@ def test_nothing_imports_another_module_than_the_door() -> None:
     assert imported == {}
 
 
-def test_the_door_has_ten_names_and_each_is_used() -> None:
+def test_the_door_has_few_names_and_each_is_used() -> None:
     used: set[str] = set()
     for path in outside():
         text = path.read_text(encoding="utf-8")

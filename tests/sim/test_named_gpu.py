@@ -110,7 +110,7 @@ def test_a_gpu_has_the_memory_of_its_data_sheet() -> None:
     with pytest.raises(torch.OutOfMemoryError, match=r'needs less; perfmagic.device\("A100"\) has more.$'):
         torch.empty(16 * 10**9, dtype=torch.uint8, device=device)
     perfmagic.device("T4", memory="2GB")
-    with pytest.raises(torch.OutOfMemoryError, match=r"has 0 bytes.$"):
+    with pytest.raises(torch.OutOfMemoryError, match=r"largest free piece has [0-9.]+ \w+\.$"):
         torch.empty(3 * 10**9, dtype=torch.uint8, device=device)
     perfmagic.device("H100")
     assert torch.sim.mem_get_info()[1] == 80 * 10**9

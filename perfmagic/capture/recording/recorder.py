@@ -172,7 +172,7 @@ class Recorder:
                 )
                 notes += [Remark("interrupted_wait", stopped)] if failed else []
                 failed = failed or stopped
-            sim = self._sim.read() if self._sim is not None else None
+            records = self._sim.read() if self._sim is not None else None
             if sim_loaded() and not self._had_sim:
                 notes.append(Remark("sim_late", _SIM_LATE))
         finally:
@@ -190,18 +190,19 @@ class Recorder:
                 marks=self.marks,
                 kineto=kineto,
                 communicated=self._host_log.rows(self._offset_ns) if self._host_log is not None else [],
-                sim=sim,
+                sim=records,
                 steps=self._steps,
                 memory=self.memory,
                 failed=failed,
                 notes=notes,
-                limit=self._limit(sim),
+                limit=self._limit(records),
                 rank=self.rank,
                 watch=self._watch,
                 holders=self._holders(error),
             )
         )
-        self._beside = tuple(trace_beside(trace, records) for records in (sim.beside if sim is not None else ()))
+        others = () if records is None else records.beside
+        self._beside = tuple(trace_beside(trace, each) for each in others)
         return trace
 
     def beside(self) -> tuple[Trace, ...]:
