@@ -23,7 +23,7 @@ def hold() -> Iterator[Callable[[], Callable[[], None]]]:
 
 @pytest.fixture(autouse=True)
 def _device() -> Iterator[None]:
-    sim.load(memory_bytes=0)
+    sim.load(memory_bytes=0, clock="real")
     sim.set_pace(None)
     VALUES.active = False  # what other tests left without values is gone
     torch.set_num_threads(1)
