@@ -105,7 +105,7 @@ class OnPath:
 @once_per_trace
 def on_paths(trace: Trace) -> OnPath:
     """The time of every thread with lines of the user's, cut wherever its path changed."""
-    if trace.paths is None:
+    if trace.paths is None or not trace.paths.by_thread:
         none = np.zeros(0, np.int64)
         return OnPath(none, none, none, none)
     end = _end_ns(trace) if trace.paths.until_ns == NONE else trace.paths.until_ns
