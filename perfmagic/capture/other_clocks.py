@@ -1,4 +1,4 @@
-"""Tells once that code reads the clock of this machine where the device keeps a virtual one."""
+"""Notes once that code reads the clock of this machine where the device keeps a virtual one."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _CLOCKS = frozenset({
 _MODULES: dict[str, ModuleType] = {"time": time, "timeit": timeit, "datetime": dt}
 _MAGIC = re.compile(r"^[ \t]*(%%?time(?:it)?)\b", re.MULTILINE)
 _NO_PYTHON = re.compile(r"^([ \t]*)[%!].*$", re.MULTILINE)  # magics and shell commands
-_told: list[str] = []
+_noted: list[str] = []
 
 
 def note_once(source: str, names: Mapping[str, Any]) -> Words | None:
-    """What to tell of a cell that has run, the first time that one reads another clock than the virtual one.
+    """The note on a cell that has run, the first time that one reads another clock than the virtual one.
 
     names: the notebook's variables.
     """
-    if virtual_clock() is None or _told:
+    if virtual_clock() is None or _noted:
         return None
     call = other_clock(source, names)
     if not call:
         return None
-    _told.append(call)
+    _noted.append(call)
     return phrase("the device's clock is virtual; {call} reads this machine's: use perfmagic.Benchmark", call=call)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
 
+from perfmagic.base.clock import HOST_NS
 from perfmagic.base.errors import OptionError
 from perfmagic.base.kinds import KernelTime, OpKind, PredictedFor
 from perfmagic.base.work import DTYPE_BYTES, Inputs
@@ -16,17 +17,7 @@ from perfmagic.predict.calls import Call, call_of
 from perfmagic.predict.gpus import PCIE_BYTES_PER_S, Gpu, gpu_named, link_of, pcie_bytes_per_s, peer_bytes_per_s
 from perfmagic.predict.kernels import OLD, can_compute, has_tf32, spread_of, times_ns
 
-# What the host needs, in ns: an assumption for a fast host without a profiler. No public record is without one.
-LAUNCH_NS = 3_000
-OPERATOR_NS = 5_000  # of an elementwise operator with its launch
-HOST_NS = {
-    "operator": OPERATOR_NS - LAUNCH_NS,
-    "launch": LAUNCH_NS,
-    "view": 1_200,
-    "event": 1_500,
-    "wait": 8_000,
-    "module": 5_000,
-}
+OPERATOR_NS = HOST_NS["operator"] + HOST_NS["launch"]  # of an elementwise operator with its launch
 # How much longer others take there than an elementwise operator, from records of several machines
 _HOST_UNITS = (
     ("convolution backward", 6.0), ("convolution", 4.0), ("attention backward", 4.0), ("attention", 3.0),
@@ -163,7 +154,7 @@ class DeviceModel:
             if call.dtype == "fp32" and call.products and has_tf32(self.gpu) and tf32:
                 call = replace(call, dtype="tf32")
             ns, known = float(times_ns([call], self.gpu)[0]), True
-        host_ns = (OPERATOR_NS * host_units(call) - LAUNCH_NS) * self.host_factor
+        host_ns = (OPERATOR_NS * host_units(call) - HOST_NS["launch"]) * self.host_factor
         return KernelTime(ns * self.device_factor, host_ns, known, self._filled_frac(call) > 0.5)
 
     def _call(self, name: str, inputs: Inputs, outputs: Inputs, moved_bytes: int, strided: bool) -> Call | None:

@@ -72,11 +72,11 @@ def load(
     change or compute no less, and what failed on a device before it changes.
     """
     wanted = as_pace(pace)
-    leaves_model = clock == "real" and isinstance(current_pace(), Model)  # what is measured is predicted for no GPU
-    changes = wanted is not None or leaves_model
-    if changes and memory_bytes is None:
-        memory_bytes = _memory_with(wanted)
-    if changes and values is None and isinstance(current_pace(), Model) and not isinstance(wanted, Model):
+    has_model, takes_model = isinstance(current_pace(), Model), isinstance(wanted, Model)
+    leaves_model = has_model and not takes_model and (wanted is not None or clock == "real")
+    if memory_bytes is None and (takes_model or leaves_model):
+        memory_bytes = wanted.memory_bytes if isinstance(wanted, Model) else 0
+    if values is None and leaves_model:
         values = "real"
     check_values(values, item, virtual=clock == "virtual" or (clock is None and virtual_clock() is not None))
     with _loading:
@@ -90,17 +90,11 @@ def load(
     if clock is not None:
         _keep_clock(clock)
     VALUES.choose(values, item)
-    if changes:
+    if wanted is not None:
         set_pace(wanted)
     if memory_bytes is not None:
         for device in _loaded_device().all_devices():
             device.memory.limit(memory_bytes)
-
-
-def _memory_with(pace: PaceFunction | None) -> int | None:
-    if isinstance(pace, Model):
-        return pace.memory_bytes
-    return 0 if isinstance(current_pace(), Model) else None
 
 
 def prepare() -> None:

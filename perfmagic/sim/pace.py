@@ -173,7 +173,7 @@ class Model(Protocol):
     """A pace that is the model of a GPU, for a virtual clock (perfmagic.DeviceModel). It is asked for copies as any.
 
     words: "predicted for H100 SXM".  given: what perfmagic.device() takes for it, in code.
-    host_ns: see perfmagic.sim.virtual.HOST_NS.  memory_bytes: of a device.  larger: a GPU with more, or "".
+    host_ns: see perfmagic.base.clock.HOST_NS.  memory_bytes: of a device.  larger: a GPU with more, or "".
     others: of further GPUs, whose times are kept beside.
     """
 

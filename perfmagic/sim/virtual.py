@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from perfmagic.base.clock import HOST, VIRTUAL, keep_virtual_time, virtual_clock
+from perfmagic.base.clock import HOST, HOST_NS, VIRTUAL, keep_virtual_time, virtual_clock
 from perfmagic.base.kinds import OpKind
 from perfmagic.sim import torch_private
 from perfmagic.sim.beside import BESIDE, BesideOp, keep_beside
@@ -19,16 +19,6 @@ from perfmagic.sim.log import LOG
 from perfmagic.sim.pace import Model, Pace, PaceFunction
 from perfmagic.sim.queues import Body, Job, Lane, NotComputedError
 
-# What the host needs, in ns. An assumption, and no measurement: a fast host, without a profiler. Thirty public records
-# of GPUs have 15 to 107 µs between launches, all with a profiler.
-HOST_NS = {
-    "operator": 2_000,  # of an operator that launches, before the launch
-    "launch": 3_000,
-    "view": 1_200,  # and an allocation
-    "event": 1_500,  # record, wait, query
-    "wait": 8_000,  # of the host, once what it waits for is done
-    "module": 5_000,  # a call of a torch.nn.Module with a tensor of the device as a positional argument
-}
 _host_ns = dict(HOST_NS)  # of the model that the device has
 LATENCY_NS = 500  # from the end of the launch call until the op begins on an idle stream
 OP_NS = 3_000  # an op of which the pace says nothing: fits of the same records give the smallest kernels 1.6 to 3.6 µs

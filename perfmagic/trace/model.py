@@ -99,9 +99,19 @@ class DeviceInfo:
     @property
     def label(self) -> str:
         """The name as pictures and tables show it; a simulated or predicted device always says so."""
+        return self._label(of_times=True)
+
+    @property
+    def of_memory(self) -> str:
+        """The label beside bytes, which are counted and have no interval."""
+        return self._label(of_times=False)
+
+    def _label(self, *, of_times: bool) -> str:
         number = f" {self.name}" if self.simulated and ":" in self.name else ""
         if self.predicted is not None:
-            return chained("{a}: {b}", [*([self.name] if number else []), describe_prediction(self.predicted)])
+            return chained(
+                "{a}: {b}", [*([self.name] if number else []), describe_prediction(self.predicted, of_times=of_times)]
+            )
         if self.name == f"device {self.index}":
             return phrase("device {n}", n=self.index)
         if not self.simulated:
@@ -110,20 +120,13 @@ class DeviceInfo:
             return phrase("simulated device{number}, {pace}", number=number, pace=describe_pace(self.pace))
         return phrase("simulated device{number}", number=number)
 
-    @property
-    def of_memory(self) -> str:
-        """The label beside bytes, which are counted and no prediction."""
-        return (
-            self.label if self.predicted is None else replace(self, pace=self.predicted._replace(spread=1).words).label
-        )
 
-
-def describe_prediction(predicted: PredictedFor) -> str:
+def describe_prediction(predicted: PredictedFor, *, of_times: bool = True) -> str:
     """For which GPU times are predicted, and how far off they may be."""
     gpu = predicted.gpu
     if predicted.fitted_on:
         gpu = phrase("{gpu}, fitted on {recording}", gpu=gpu, recording=predicted.fitted_on)
-    if predicted.spread == 1:
+    if not of_times:
         return phrase("predicted for {gpu}, not recorded", gpu=gpu)
     return phrase("predicted for {gpu}, not recorded · ÷ × {spread}", gpu=gpu, spread=f"{predicted.spread:g}")
 

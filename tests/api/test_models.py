@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 import perfmagic
+from perfmagic.base.clock import HOST_NS
 from perfmagic.base.errors import OptionError
 from perfmagic.base.work import Inputs
 from perfmagic.predict.calls import call_of
 from perfmagic.predict.gpus import gpu_named
 from perfmagic.predict.kernels import times_ns
-from perfmagic.predict.model import HOST_NS
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import DeviceInfo, Trace
 from tests.analysis.shaped import Shaped

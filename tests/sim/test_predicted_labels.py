@@ -1,4 +1,4 @@
-"""What says that times are those of a GPU's model, in every face of a result."""
+"""What says that times are those of a GPU's model, wherever a result is shown."""
 
 import json
 from pathlib import Path

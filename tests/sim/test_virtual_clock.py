@@ -15,13 +15,13 @@ torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 import perfmagic  # noqa: E402 - after the skip
 from perfmagic import sim  # noqa: E402
 from perfmagic.analysis.timeline.paths import op_paths  # noqa: E402
-from perfmagic.base.clock import START_NS, now_ns, virtual_clock  # noqa: E402
+from perfmagic.base.clock import HOST_NS, START_NS, now_ns, virtual_clock  # noqa: E402
 from perfmagic.base.errors import CaptureError, DeviceError, OptionError  # noqa: E402
 from perfmagic.capture.watch.events import LEAST_EVENTS  # noqa: E402
 from perfmagic.changes import faster  # noqa: E402
 from perfmagic.sim import virtual  # noqa: E402
 from perfmagic.sim.queues import QUEUE_LAUNCHES  # noqa: E402
-from perfmagic.sim.virtual import HOST_NS, LATENCY_NS, OP_NS  # noqa: E402
+from perfmagic.sim.virtual import LATENCY_NS, OP_NS  # noqa: E402
 from tests.sim_gate import in_flight  # noqa: E402
 
 US = 1_000

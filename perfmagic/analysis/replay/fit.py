@@ -15,10 +15,11 @@ from perfmagic.analysis.replay.changes.gpu import (
 )
 from perfmagic.analysis.timeline.origin import MODULE, origins
 from perfmagic.base import units
+from perfmagic.base.clock import HOST_NS
 from perfmagic.base.errors import OptionError
 from perfmagic.predict.gpus import Gpu
 from perfmagic.predict.kernels import can_compute, times_ns
-from perfmagic.predict.model import HOST_NS, host_units
+from perfmagic.predict.model import OPERATOR_NS, host_units
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64
 from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.model import Trace
@@ -59,13 +60,11 @@ def host_time(trace: Trace) -> HostTime:
     views = int(_inside(spans, host.thread[plain], host.start_ns[plain]).sum())
     frames = trace.python_frames.named(np.array([MODULE.fullmatch(name) is not None for name in trace.names], bool))
     modules = int(_inside(spans, frames.thread, frames.start_ns).sum())
-    operator_ns = HOST_NS["operator"] + HOST_NS["launch"]
-    assumed = operator_ns * sum(units_of.get(int(row), 1.0) for row in operators[inside])
+    assumed = OPERATOR_NS * sum(units_of.get(int(row), 1.0) for row in operators[inside])
     assumed += HOST_NS["view"] * views + HOST_NS["module"] * modules
     if not assumed:
-        raise OptionError(
-            "no operator launched anything, so that the record says nothing of the host", hint="no graphs"
-        )
+        message = "no operator launched anything, so that the record says nothing of the host"
+        raise OptionError(message, hint="record without CUDA graphs")
     recorded = sum(int((ends - starts).sum()) for starts, ends in spans.values())
     return HostTime(recorded, assumed, launches, modules > 0)
 

@@ -1,8 +1,8 @@
 """While a cell runs on a GPU that is not there, "cuda" and torch.cuda are that GPU: for `%%timeline --on H100`.
 
 Three things are put in place, and taken back after the cell: a torch function mode (cuda_mode.py), functions of
-torch.cuda, and the names of two or three functions of torch that say "cuda" themselves. What has no counterpart is
-refused at its line. Code that asked torch.cuda.is_available() when it was imported keeps the answer of then.
+torch.cuda, and the functions of torch that say "cuda" themselves. What has no counterpart is refused at its line. Code
+that asked torch.cuda.is_available() when it was imported keeps the answer of then.
 """
 
 from __future__ import annotations

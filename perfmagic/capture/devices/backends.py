@@ -429,19 +429,24 @@ def _announced(device: Any, model: DeviceModel) -> Any:
 
 
 def _virtual(clock: str | None, gpu: str) -> str:
-    """Raises OptionError for the real clock: a GPU that is not there has none; and for another word."""
+    """The clock of a GPU that is not there. Raises OptionError for the real one, and for another word."""
+    _check_clock(clock)
     if clock == "real":
         raise OptionError("a GPU that is not there has no real clock", hint=f'device("{gpu}") without clock')
-    return _kind_meant("sim", clock) and "virtual"
+    return "virtual"
 
 
 def _kind_meant(kind: str, clock: str | None) -> str:
     """The kind that is asked for: a virtual clock is the simulated device's. Raises OptionError for other words."""
-    if clock not in (None, "auto", "real", "virtual"):
-        raise OptionError(f"clock {clock!r} is not known", hint="one of auto, real, virtual")
+    _check_clock(clock)
     if clock == "virtual" and kind in ("cuda", "cpu"):
         raise OptionError(f"{kind} has no virtual clock", hint='device("sim", clock="virtual")')
     return "sim" if clock == "virtual" else kind
+
+
+def _check_clock(clock: str | None) -> None:
+    if clock not in (None, "auto", "real", "virtual"):
+        raise OptionError(f"clock {clock!r} is not known", hint="one of auto, real, virtual")
 
 
 def _device_of_this_rank(**given: Any) -> Any:

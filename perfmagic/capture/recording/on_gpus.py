@@ -41,14 +41,14 @@ def models_named(on: object) -> tuple[DeviceModel, ...]:
 def check_options(on: tuple[DeviceModel, ...], device: str, lines: bool | None, item: float | None) -> None:
     """Raise OptionError for options that a predicted GPU does not have, and for one that only such a GPU has."""
     if item is not None and not on:
-        raise OptionError("--item is of a GPU that is not here", hint="--on H100 --item 0.5")
+        raise OptionError("--item needs --on", hint="--on H100 --item 0.5")
     if on and device in ("cpu", "cuda"):
         raise OptionError(
             f"--on predicts GPUs, and --device {device} records a device that is here", hint="leave one out"
         )
     if on and lines:
         hint = "leave --lines out; lines of the cell itself are always there"
-        raise OptionError("lines in functions are not followed on a virtual clock, which --on keeps", hint=hint)
+        raise OptionError("--on does not follow lines in functions", hint=hint)
 
 
 class OnGpus:

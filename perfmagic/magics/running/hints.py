@@ -44,8 +44,8 @@ class Hints:
             return
         for hint in _unawaited_hints(result.info.raw_cell, self._shell.user_ns):
             print(f"perfmagic: {hint}")  # each time: the measurement lacks the coroutine's work
-        if told := note_once(result.info.raw_cell, self._shell.user_ns):
-            print(f"perfmagic: {told}")
+        if note := note_once(result.info.raw_cell, self._shell.user_ns):
+            print(f"perfmagic: {note}")
         for hint in self._device_hints(result.info.raw_cell):
             if hint not in self._printed:
                 self._printed.add(hint)

@@ -35,10 +35,10 @@ def code_label(shell: Any, filename: str) -> str:
 
 def with_clock_note(trace: Trace, shell: Any) -> Trace:
     """A cell's trace with a note, once a session, that the cell read another clock than the device's virtual one."""
-    told = note_once(trace.cell.source, shell.user_ns) if trace.cell is not None else None
-    if told is None:
+    note = note_once(trace.cell.source, shell.user_ns) if trace.cell is not None else None
+    if note is None:
         return trace
-    notes = (Remark("other_clock", told), *trace.meta.notes)  # a short text shows the first one
+    notes = (Remark("other_clock", note), *trace.meta.notes)  # a short text shows the first one
     return replace(trace, meta=replace(trace.meta, notes=notes))
 
 

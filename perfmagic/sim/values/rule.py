@@ -64,8 +64,7 @@ def may_write(ref: Ref) -> bool:
         if not _is_whole(ref.spec):
             return False
         if buffer.base is None:
-            storage = torch.UntypedStorage(buffer.spec.storage_bytes)  # type: ignore[no-untyped-call]
-            buffer.base = view_of(storage, buffer.spec)
+            buffer.base = _new_memory(buffer)
         buffer.missing = False
     return True
 
@@ -105,9 +104,13 @@ def if_finite(op: Operator, taken: Arguments) -> tuple[bool | None, Buffer | Non
 def _with_value(buffer: Buffer) -> Buffer:
     """A buffer, of zeros where it had no value."""
     if buffer.missing:
-        storage = torch.UntypedStorage(buffer.spec.storage_bytes)  # type: ignore[no-untyped-call]
-        buffer.base, buffer.missing = view_of(storage, buffer.spec).zero_(), False
+        buffer.base, buffer.missing = _new_memory(buffer).zero_(), False
     return buffer
+
+
+def _new_memory(buffer: Buffer) -> torch.Tensor:
+    storage = torch.UntypedStorage(buffer.spec.storage_bytes)  # type: ignore[no-untyped-call]
+    return view_of(storage, buffer.spec)
 
 
 def is_kept(buffer: Buffer) -> bool:
