@@ -187,12 +187,3 @@ def test_copies_within_the_device_take_turns_with_kernels() -> None:
 def test_products_of_complex_numbers_have_no_model() -> None:
     x = torch.ones(64, 64, device=perfmagic.device("H100"), dtype=torch.complex64)
     assert op_ns(recorded(lambda: x @ x)).keys() == {f"mm{UNKNOWN_TIME}"}
-
-
-def test_code_without_a_file_is_timed_as_a_whole() -> None:
-    """Its lines cannot be followed: no path of any thread is known."""
-    x = torch.ones(8, 8, device=perfmagic.device("H100"))
-    names: dict[str, Any] = {"perfmagic": perfmagic, "x": x}
-    exec(compile("with perfmagic.timeline(lines=True) as t:\n    x @ x", "<stdin>", "exec"), names)
-    assert len(names["t"].result.trace.ops) == 1
-    assert names["t"].result.lines is not None

@@ -101,3 +101,11 @@ def test_what_came_after_the_log_was_full_counts_to_no_function() -> None:
     found = stats(replace(trace, paths=replace(trace.paths, until_ns=25 * MS)))
     assert found[("step", 2)] == (10, 1, 2)
     assert found[("step", 3)] == (5, 0, 0)
+
+
+def test_no_line_is_charged_where_no_thread_could_be_followed() -> None:
+    trace = trace_of([(5, MAIN)])
+    assert trace.paths is not None
+    marks = PathMarks.make()
+    unfollowed = replace(trace, paths=replace(trace.paths, marks=marks))
+    assert [row for row in function_lines(unfollowed) if row.blocked_ns] == []
