@@ -66,6 +66,14 @@ def _same_pace() -> Iterator[None]:
         sim.set_pace(before)
 
 
+@pytest.fixture(autouse=True)
+def _same_language() -> Iterator[None]:
+    """A language that a test or a docstring's example chooses ends with it."""
+    yield
+    if language := sys.modules.get("perfmagic.base.language"):
+        language._chosen.clear()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     report = yield

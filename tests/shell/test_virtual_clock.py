@@ -46,7 +46,7 @@ def told(ran: Ran) -> str:
 def test_a_cell_that_reads_another_clock_is_told_so_once(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch, head: str
 ) -> None:
-    monkeypatch.setattr(other_clocks, "_told", [])
+    monkeypatch.setattr(other_clocks, "_noted", [])
     notebook.run("import time")
     said = "he device's clock is virtual; time.time() reads this machine's: use perfmagic.Benchmark"
     first, second = (told(notebook.run(f"{head}\nt0 = time.time()\ny = x @ x\nt0")) for _ in range(2))
@@ -55,10 +55,10 @@ def test_a_cell_that_reads_another_clock_is_told_so_once(
 
 
 def test_on_the_real_clock_nothing_is_told(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(other_clocks, "_told", [])
+    monkeypatch.setattr(other_clocks, "_noted", [])
     sim.load(clock="real")
     assert "clock" not in told(notebook.run("import time\nt0 = time.time()"))
-    assert other_clocks._told == []
+    assert other_clocks._noted == []
 
 
 @pytest.mark.parametrize(
