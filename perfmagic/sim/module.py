@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.errors import DeviceError
 from perfmagic.sim import copies, dispatch, launch, memory, random, refusals, streams, torch_private
 from perfmagic.sim import device as devices
@@ -172,6 +173,7 @@ def register(rebuild: Callable[..., Any]) -> list[Any]:
     torch_private.tell_lost_errors()
     torch_private.provide_peer_copies(copies.functions())
     torch_private.leave_nccl_alone(copies.is_ours)
+    torch_private.apply_replicas_in_turn(lambda: bool(VIRTUAL))
     torch_private.make_reducers_in(used_parameters_on_host)
     torch_private.register_python_backend(devices.NAME, make_module())
     torch_private.take_lists_of(SimTensor, FarTensor)
