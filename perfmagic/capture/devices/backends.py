@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from perfmagic.base import units
+from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.errors import DeviceError, OptionError, TorchMissingError
+from perfmagic.capture.sleep import count_sleeps
 from perfmagic.predict.gpus import gpu_of
 from perfmagic.predict.model import DeviceModel
 from perfmagic.trace.model import DeviceInfo
@@ -360,6 +362,8 @@ def virtual_gpu(model: DeviceModel, item: float | None = None) -> Any:
 
 def _load_sim(torch: Any, pace: Any, **given: Any) -> Any:
     importlib.import_module("perfmagic.sim").load(pace, **given)
+    if VIRTUAL:
+        count_sleeps()
     importlib.import_module("perfmagic.sim").groups.register()
     return torch.device("sim", 0)
 
