@@ -30,10 +30,11 @@ class Sleep:
 
     def __call__(self, seconds: float, /) -> None:
         __tracebackhide__ = True
+        begun_ns = HOST.read_ns()
         counts = bool(VIRTUAL) and self._is_host() and _is_users(sys._getframe(1))
         self._sleep(min(seconds, 0) if counts and not self._really else seconds)  # which refuses what is no time
         if counts:
-            HOST.advance(round(seconds * 1e9))
+            HOST.wait_until(begun_ns + round(seconds * 1e9))  # other threads may have let time pass meanwhile
 
     def __reduce__(self) -> str:
         return "sleep"  # of the module time, in any process
