@@ -11,6 +11,7 @@ import numpy as np
 
 from perfmagic.analysis.ranks.job_graph import JobGraph, Rendezvous, job_graph
 from perfmagic.analysis.ranks.ranks import Ranks
+from perfmagic.analysis.ranks.waits import waits_for_start
 from perfmagic.analysis.replay.changes.change import Change, OnTime, applied
 from perfmagic.analysis.replay.changes.gpu import OnGpu
 from perfmagic.analysis.replay.critical_path import CriticalPath, critical_path
@@ -194,9 +195,11 @@ def rendezvous_of(ranks: Ranks) -> tuple[Rendezvous, ...]:
     """The matched collectives, and the messages where clocks tell who waited for whom."""
     rows = {rank: summary.comm["row"] for rank, summary in ranks.summaries.items()}
     met = []
-    for group in ranks.matching.groups:
+    groups = ranks.matching.groups
+    for group, for_start in zip(groups, waits_for_start(groups, ranks.summaries), strict=True):
         by_rank = [rows[rank][places].tolist() for rank, places in zip(group.ranks, group.places, strict=True)]
-        for *ops, errs_ns in zip(*by_rank, group.waits.errs_ns.tolist(), strict=True):
+        apart_ns = group.waits.errs_ns + for_start.max(axis=0)  # what the start-up is to blame for
+        for *ops, errs_ns in zip(*by_rank, apart_ns.tolist(), strict=True):
             met.append(Rendezvous(tuple(zip(group.ranks, ops, strict=True)), errs_ns))
     if ranks.alignment.comparable:
         offset_ns = ranks.alignment.offset_ns

@@ -125,7 +125,7 @@ class Ranks:
         return not any(summary.n_ops for summary in self.summaries.values())
 
     def began_ns(self, rank: int) -> int:
-        """When a rank's first training step began by its own clock; without steps its first record."""
+        """When a rank began with what is judged, by its own clock: see perfmagic.analysis.ranks.rank_summary.Start."""
         return self.summaries[rank].began_ns
 
     def began_on_axis_ns(self, rank: int) -> int:
@@ -194,6 +194,12 @@ class Ranks:
         return JobWaits(self.matching.groups, self.summaries, transfer)
 
     # what findings measure by
+
+    @cached_property
+    def judged_ns(self) -> int:
+        """From when the last rank had begun with what is judged to the last record of any."""
+        ends = (self.alignment.offset_ns[rank] + summary.last_ns for rank, summary in self.summaries.items())
+        return max(ends) - max(map(self.began_on_axis_ns, self.ranks))
 
     @cached_property
     def extent_ns(self) -> int:

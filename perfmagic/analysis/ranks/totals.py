@@ -11,6 +11,7 @@ from perfmagic.analysis.findings.catalogue import Remedy, action, headline
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.rank_summary import Totals
 from perfmagic.analysis.ranks.ranks import Ranks, others_median
+from perfmagic.analysis.ranks.waits import judged
 from perfmagic.analysis.ranks.why_late import OTHER_COPIES, OTHER_KERNELS
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase
@@ -132,6 +133,49 @@ def _other_steps(steps: Mapping[int, tuple[int, ...]]) -> RankFinding:
 def _numbers(steps: tuple[int, ...]) -> str:
     shown = ", ".join(map(str, steps[:3])) + (", …" if len(steps) > 3 else "")
     return counted(len(steps), "{n} step ({steps})", "{n} steps ({steps})", steps=shown) if steps else phrase("none")
+
+
+# How far apart ranks of files began: start-up is one line, and nothing in it is taken for a straggler.
+
+
+def start_up(job: Ranks) -> list[RankFinding]:
+    """How far apart the ranks began with what is judged; nothing of cells, which begin on all ranks together."""
+    starts = [job.summaries[rank].start for rank in job.ranks]
+    came = _came_to_start(job)
+    if came is None or not all(start.is_file for start in starts):
+        return []
+    last = max(came, key=lambda rank: came[rank])
+    apart_ns = came[last] - min(came.values())
+    if apart_ns < job.notable_ns:
+        return []
+    steps = {start.step for start in starts if start.step is not None}
+    time = units.duration(apart_ns)
+    since = phrase("Steps are judged from step {n} on", n=max(steps)) if steps else phrase("What follows is judged")
+    return [
+        RankFinding(
+            rule="ranks_start_up",
+            cost_ns=None,
+            cause=phrase("start-up: ranks began up to {time} apart, rank {rank} last", time=time, rank=last),
+            detail=phrase(". {sentence}", sentence=phrase("{since}, each rank by its own start", since=since)),
+            ranks=(last,),
+            headline=headline("ranks_start_up", time=time, rank=last),
+        )
+    ]
+
+
+def _came_to_start(job: Ranks) -> dict[int, int] | None:
+    """When each rank came to the first collective of all, if that is start-up, else when it began (ns).
+
+    None where nothing tells how the clocks fit together.
+    """
+    early = [g for g in job.matching.groups if len(g.kinds) and not judged(g, job.summaries)[0]]
+    if early:
+        first = max(early, key=lambda group: len(group.ranks))
+        return dict(zip(first.ranks, (-first.waits.ahead_ns[:, 0]).tolist(), strict=True))
+    clocks = job.alignment
+    if clocks.residual_ns is None and not clocks.comparable:
+        return None
+    return {rank: job.began_on_axis_ns(rank) for rank in job.ranks}
 
 
 # Whether ranks waited for a core: the first suspect where several ranks share few cores.
