@@ -164,14 +164,18 @@ def start_up(job: Ranks) -> list[RankFinding]:
 
 
 def _came_to_start(job: Ranks) -> dict[int, int] | None:
-    """When each rank came to the first collective of all, if that is start-up, else when it began (ns).
+    """When each rank came to the start-up's collective that they came to furthest apart; without one, when it began.
 
-    None where nothing tells how the clocks fit together.
+    In ns. None where nothing tells how the clocks fit together.
     """
-    early = [g for g in job.matching.groups if len(g.kinds) and not judged(g, job.summaries)[0]]
-    if early:
-        first = max(early, key=lambda group: len(group.ranks))
-        return dict(zip(first.ranks, (-first.waits.ahead_ns[:, 0]).tolist(), strict=True))
+    ahead = [
+        (int(ahead_ns.max()), group.ranks, ahead_ns)
+        for group in job.matching.groups
+        for ahead_ns in group.waits.ahead_ns[:, ~judged(group, job.summaries)].T
+    ]
+    if ahead:
+        _, ranks, ahead_ns = max(ahead, key=lambda each: each[0])
+        return dict(zip(ranks, (-ahead_ns).tolist(), strict=True))
     clocks = job.alignment
     if clocks.residual_ns is None and not clocks.comparable:
         return None
