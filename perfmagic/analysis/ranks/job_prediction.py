@@ -187,8 +187,14 @@ def job_replay_in_passing(ranks: Ranks) -> JobReplay | None:
     """The job, ready to be replayed for its picture; None where it is too large, lacks a trace, or has failed."""
     if any(summary.meta.failed for summary in ranks.summaries.values()):
         return None
-    sizes = [2 * len(trace.calls) + len(trace.ops) for trace in ranks.traces.values()]
-    return job_replay(ranks) if len(sizes) == len(ranks.ranks) and sum(sizes) <= MOST_INSTANTS else None
+    most = max((summary.n_instants for summary in ranks.summaries.values()), default=0)
+    all_here = len(ranks.traces) == len(ranks.ranks)
+    return job_replay(ranks) if all_here and most <= most_instants(len(ranks.ranks)) else None
+
+
+def most_instants(n_ranks: int) -> int:
+    """Of a rank's record, in a job that is replayed for its picture."""
+    return MOST_INSTANTS // max(1, n_ranks)
 
 
 def rendezvous_of(ranks: Ranks) -> tuple[Rendezvous, ...]:

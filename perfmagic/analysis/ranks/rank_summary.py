@@ -332,9 +332,9 @@ class Start(NamedTuple):
 class RankSummary:
     """One rank; times in ns by its own clock.
 
-    collectives: of each process group one, for telling jobs apart.  n_ops: device ops.  first_ns, last_ns: of all
-    records.  start: from when on it is judged; totals, exposed and what here() gives are of that time.
-    steps: their numbers.  sample: why the file is taken for a sample of a recording, "" for a whole one.
+    collectives: of each process group one, for telling jobs apart.  n_ops: device ops.  n_instants: of a replay.
+    first_ns, last_ns: of all records.  start: from when on it is judged; totals, exposed and what here() gives are of
+    that time.  steps: their numbers.  sample: why the file is taken for a sample of a recording, "" for a whole one.
     first_thread: the lowest number of a thread that launched, else 0.
     kinds: of communication.  comm: its ops in the order of their start: `row` of trace.ops, `start`, `end`, `kind`,
     `number` in the group, `bytes` (NONE: not known), `launched` (NONE: not known), `step`: the number of the step that
@@ -348,6 +348,7 @@ class RankSummary:
     meta: TraceMeta
     collectives: tuple[Collective, ...]
     n_ops: int
+    n_instants: int
     first_ns: int
     last_ns: int
     start: Start
@@ -405,6 +406,7 @@ def rank_summary(given: Trace, comm_names: str | None = None) -> RankSummary:
             Collective("", group_size=each.group_size, group=each.group, ranks=each.ranks) for each in groups.values()
         ),
         n_ops=len(ops),
+        n_instants=2 * len(trace.calls) + len(ops),
         first_ns=first_ns,
         last_ns=last_ns,
         start=start,
