@@ -15,8 +15,8 @@ from perfmagic.analysis.ranks.jobs import stretches
 from perfmagic.analysis.ranks.rank_files import FileOfRank, summarize_file
 from perfmagic.analysis.ranks.rank_summary import rank_summary
 from perfmagic.base.errors import OptionError, TraceError
-from perfmagic.changes import faster_python
 from perfmagic.base.terminal import Progress
+from perfmagic.changes import faster_python
 from perfmagic.results import RanksResult, TimelineResult
 from perfmagic.trace.kineto.helper import Helper
 from tests.analysis.build import US
