@@ -27,7 +27,7 @@ from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.trust import COUNTS
 from perfmagic.analysis.verdict import KINDS
 from perfmagic.base.language import DOMAIN, LANGUAGES, LOCALE
-from perfmagic.trace.category import CATEGORY_WORDS
+from perfmagic.trace.families import CATEGORY_WORDS
 from perfmagic.trace.kineto.repair import DAMAGE
 from perfmagic.trace.model import OF_WHAT, PACES
 from perfmagic.view.diff.tables import RANK_WORDS, TOTAL_WORDS

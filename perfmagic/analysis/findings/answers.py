@@ -31,8 +31,7 @@ from perfmagic.base.numerics.intervals import intersect, union
 from perfmagic.base.numerics.intervals import total_ns as sum_ns
 from perfmagic.predict.gpus import peaks_of
 from perfmagic.trace.columns import NO_LINE, HostKind
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 
 MOST_ANSWERS = 3
 LEAST_FRAC = 0.02  # of the run: what saves less is not an answer

@@ -43,8 +43,7 @@ from perfmagic.analysis.timeline.trust import incomplete_graphs
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, Verdict
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, intersect, merge, overlap_ns, subtract, total_ns
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import in_its_digits, once_per_trace
+from perfmagic.trace.model import Trace, in_its_digits, once_per_trace
 
 __all__ = ["Finding", "findings"]
 

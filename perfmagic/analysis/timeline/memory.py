@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.trace.columns import Int64
-from perfmagic.trace.correlate import lines_at
+from perfmagic.trace.columns import Int64, lines_at
 from perfmagic.trace.model import Trace
 
 ALLOCATED, RESERVED = "Total Allocated", "Total Reserved"  # as Kineto names its memory counters

@@ -18,8 +18,7 @@ from typing import IO, Any
 import numpy as np
 
 from perfmagic.base.files import whole_file
-from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind, Remark
-from perfmagic.trace.correlate import call_kind
+from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind, Remark, call_kind
 from perfmagic.trace.kineto.header import EXPORT_SCHEMA
 from perfmagic.trace.model import Collective, DeviceInfo, LaunchShape, Trace
 

@@ -33,11 +33,11 @@ from perfmagic.trace.columns import (
     LineMarks,
     StreamWaits,
     Table,
+    apart,
 )
 from perfmagic.trace.formats import npz_checks
-from perfmagic.trace.frames import apart
+from perfmagic.trace.json_form import plain_json, typed
 from perfmagic.trace.model import Cell, Trace
-from perfmagic.trace.typed import plain_json, typed
 
 # 1 and 2 are no longer read. 3 lacks types and values of operators' inputs, and sizes of devices; 4 what a rank's host
 # says; 5 lines of functions, and the forward of a backward

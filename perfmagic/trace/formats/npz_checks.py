@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 
 from perfmagic.trace.columns import NONE, BlockRole, Blocks, CallKind, HostKind, OpKind, PathMarks, Table
+from perfmagic.trace.json_form import EXACT, MOST_LINES, Count, Int64Number, Ns, plain_json, typed
 from perfmagic.trace.model import Collective, LaunchShape, TraceMeta
 from perfmagic.trace.paths import Paths, UserFunction
-from perfmagic.trace.typed import EXACT, MOST_LINES, Count, Int64Number, Ns, plain_json, typed
 
 # The lines of functions in an .npz file: columns as arrays, the rest as JSON.
 

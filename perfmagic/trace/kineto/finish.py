@@ -12,8 +12,7 @@ import numpy as np
 
 from perfmagic.base.language import counted
 from perfmagic.base.units import size
-from perfmagic.trace.columns import MOST_BYTES, NONE, Bool, Int64, Remark
-from perfmagic.trace.correlate import forward_rows
+from perfmagic.trace.columns import MOST_BYTES, NONE, Bool, Int64, Remark, forward_rows
 from perfmagic.trace.kineto.gathered import (
     COUNTERS,
     DAY_NS,

@@ -11,9 +11,9 @@ import msgspec
 
 from perfmagic.base.language import phrase
 from perfmagic.trace.columns import Remark
+from perfmagic.trace.json_form import EXACT, FAR_NS, Line, Ns, typed
 from perfmagic.trace.kineto.decode import Header
 from perfmagic.trace.model import Cell, DeviceInfo, TraceMeta
-from perfmagic.trace.typed import EXACT, FAR_NS, Line, Ns, typed
 
 EXPORT_SCHEMA = 2  # 1 had repairs and notes as text
 _REPAIRED = ("repaired_ops", "repaired_ns", "repaired_calls")

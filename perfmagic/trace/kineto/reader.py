@@ -18,6 +18,7 @@ from perfmagic.base.errors import TraceError
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.units import count, duration
 from perfmagic.trace.columns import HostKind, Remark
+from perfmagic.trace.json_form import printable
 from perfmagic.trace.kineto.blocks import blocks_of
 from perfmagic.trace.kineto.decode import UNSOUND, Header, SoundFile, decoded
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES, Blocks, Source, text_blocks
@@ -39,7 +40,6 @@ from perfmagic.trace.kineto.helper import Helper, HelperLostError
 from perfmagic.trace.kineto.repair import repair
 from perfmagic.trace.kineto.tables import Tables
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
-from perfmagic.trace.typed import printable
 
 MOST_DEVICES = 1024  # one process uses 16 at most, 56 where each is cut in seven
 MOST_CHARACTERS = 1 << 16  # of a name: those of templates reach some 10,000

@@ -16,8 +16,7 @@ from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
 from perfmagic.analysis.timeline.queueing import CountOverTime, count_over_time
 from perfmagic.base.numerics.intervals import coded, subtract
 from perfmagic.base.work import Inputs, describe_dtype, describe_shape
-from perfmagic.trace.columns import NONE, Bool, Int8, Int64
-from perfmagic.trace.correlate import layer_lines_at
+from perfmagic.trace.columns import NONE, Bool, Int8, Int64, layer_lines_at
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import op_classes
 from perfmagic.view.timeline.lanes import PARTITION_WORDS, DeviceGroup, Share, Stave, StavePart, StreamLane, pack, rank

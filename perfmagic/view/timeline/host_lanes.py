@@ -14,9 +14,7 @@ from perfmagic.analysis.timeline.activity import Syncs, beside_work
 from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME, is_own_frame, main_thread
 from perfmagic.base import units
 from perfmagic.base.language import say
-from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, HostOps, Int32, Int64
-from perfmagic.trace.correlate import layer_lines
-from perfmagic.trace.frames import touches
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, HostOps, Int32, Int64, layer_lines, touches
 from perfmagic.trace.hoststack import HostStack, host_stack, nested
 from perfmagic.trace.model import Trace
 from perfmagic.view.timeline.lanes import CellLane, HostOpsLane, LaunchLane

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from perfmagic.analysis.findings.find import findings
-from perfmagic.trace.columns import NONE, HostKind
-from perfmagic.trace.frames import PythonFrames
+from perfmagic.trace.columns import NONE, HostKind, PythonFrames
 from perfmagic.trace.model import Trace
 from perfmagic.view.timeline.device_lanes import MOST_INPUTS, describe_frame, describe_origin
 from perfmagic.view.timeline.doc import timeline_doc

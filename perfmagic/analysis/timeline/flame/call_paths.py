@@ -13,12 +13,10 @@ import numpy as np
 from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME, STEP_NAME, is_own_frame, main_thread
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, coded, covered_ns, distinct, total_ns, union
-from perfmagic.trace.columns import NO_LINE, NONE, Bool, HostKind, HostOps, Int64, PathMarks
-from perfmagic.trace.frames import in_one_table
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, HostKind, HostOps, Int64, PathMarks, in_one_table
 from perfmagic.trace.hoststack import HostStack, nested
 from perfmagic.trace.json_form import JsonForm
-from perfmagic.trace.model import Cell, Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Cell, Trace, once_per_trace
 from perfmagic.trace.paths import NOWHERE, Paths
 from perfmagic.trace.rows import Rows
 

@@ -8,8 +8,8 @@ from itertools import pairwise, product
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.base import units
 from perfmagic.base.language import counted, say, translate_term, translated
+from perfmagic.trace.model import in_its_digits
 from perfmagic.trace.names import OpClass
-from perfmagic.trace.once import in_its_digits
 from perfmagic.view.svg.canvas import Canvas, Part, in_row, rects
 from perfmagic.view.svg.layouts import MAX_BYTES as LAYOUTS_BYTES
 from perfmagic.view.svg.layouts import MAX_PICTURE_BYTES as MAX_BYTES
