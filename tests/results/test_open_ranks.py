@@ -17,7 +17,7 @@ from perfmagic.analysis.ranks.rank_summary import rank_summary
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.terminal import Progress
 from perfmagic.results import RanksResult, TimelineResult
-from perfmagic.trace.kineto.helper import Helper
+from perfmagic.trace.kineto.decode import Helper
 from tests.analysis.build import US
 from tests.analysis.ranks.raw import events
 from tests.analysis.ranks.test_ranks import rank
