@@ -393,7 +393,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from perfmagic.analysis.findings.explain import check_rule
+    from perfmagic.analysis.findings.find import check_rule
     from perfmagic.api.opening import open_trace
     from perfmagic.api.timelines import explain
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.finding import Answers
 from perfmagic.analysis.timeline.flame.call_paths import (
     Flame,
     call_paths,

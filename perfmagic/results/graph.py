@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from perfmagic.analysis.findings.answer import Conclusion
+from perfmagic.analysis.findings.finding import Conclusion
 from perfmagic.analysis.graph.graph import Graph, GraphEdge, edges, graph_of
 from perfmagic.analysis.graph.late import LateNode, late_nodes
 from perfmagic.analysis.graph.nodes import GraphNode

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from perfmagic.analysis.findings.answer import Conclusion
+from perfmagic.analysis.findings.finding import Conclusion
 from perfmagic.analysis.memory.ledger import Ledger, ledger
 from perfmagic.analysis.memory.peak import Growth, HeldBytes, MemoryBlock, blocks, growth, held
 from perfmagic.analysis.memory.reasons import Descriptions, reasons
 from perfmagic.analysis.memory.stack import stack
 from perfmagic.analysis.memory.whatif import WhatIf, what_if
-from perfmagic.analysis.timeline.memory import RESERVED
+from perfmagic.analysis.timeline.activity import RESERVED
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.language import chained, phrase, translated
 from perfmagic.results.result import Result

@@ -12,9 +12,8 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.find import findings
-from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.finding import Answers, Finding
 from perfmagic.analysis.findings.verdict import verdict
 from perfmagic.analysis.replay.build import graph_of
 from perfmagic.analysis.replay.changes.change import Change

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from perfmagic.analysis.findings.answer import list_rest, name_action
+from perfmagic.analysis.findings.finding import list_rest, name_action
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase, say, translate_term

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfmagic.analysis.timeline.activity import orphans, stream_rows, streams
-from perfmagic.analysis.timeline.memory import memory_curve
+from perfmagic.analysis.timeline.activity import memory_curve, orphans, stream_rows, streams
 from perfmagic.analysis.timeline.origin import frames, modules, origins
 from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
 from perfmagic.analysis.timeline.queueing import CountOverTime, count_over_time

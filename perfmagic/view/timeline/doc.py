@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.facts import ITS_EXTENT, THE_CELL
-from perfmagic.analysis.findings.finding import Finding
+from perfmagic.analysis.findings.finding import Answers, Finding
 from perfmagic.analysis.replay.critical_path import PathShare
 from perfmagic.analysis.replay.prediction import corners, drawn_path, full_trust, path_shares
 from perfmagic.analysis.timeline.activity import syncs

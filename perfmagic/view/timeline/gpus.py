@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfmagic.analysis.findings.answer import Answers
+from perfmagic.analysis.findings.finding import Answers
 from perfmagic.base import units
 from perfmagic.base.language import phrase, say, translate_term, translated
 from perfmagic.base.tables import NOTHING, Table, markdown_table, markdown_text

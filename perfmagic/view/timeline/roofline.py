@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from perfmagic.analysis.findings.answer import Conclusion
+from perfmagic.analysis.findings.finding import Conclusion
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, Roof, RooflineData
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, say, translate_term, translated

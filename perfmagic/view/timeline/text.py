@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.catalogue import HEADLINES
+from perfmagic.analysis.findings.finding import Answers
 from perfmagic.analysis.timeline.trust import COUNTS
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, say, translate_term, translated

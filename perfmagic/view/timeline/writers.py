@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from perfmagic.analysis.findings.answer import Answers, name_action, times_of
+from perfmagic.analysis.findings.finding import Answers, name_action, times_of
 from perfmagic.base import units
 from perfmagic.base.language import translated
 from perfmagic.base.tables import html_table

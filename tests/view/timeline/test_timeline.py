@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from perfmagic.analysis.timeline.memory import MemoryCurve
+from perfmagic.analysis.timeline.activity import MemoryCurve
 from perfmagic.base.terminal import columns
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import Remark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfmagic.analysis.timeline.memory import MemoryCurve
+from perfmagic.analysis.timeline.activity import MemoryCurve
 from perfmagic.base import units
 from perfmagic.base.language import counted, say, translated
 from perfmagic.base.numerics.intervals import Int64, union
