@@ -12,11 +12,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from perfmagic.api.options import DeviceOptions, MemoryOptions, ReadOptions, add_flag, described
-from perfmagic.base.errors import OptionError, PerfmagicError
+from perfmagic.base.errors import OptionError, PerfmagicError, without_secrets
 from perfmagic.base.files import write_text
 from perfmagic.base.options import did_you_mean
 from perfmagic.base.terminal import for_terminal
-from perfmagic.base.urls import without_secrets
 
 if TYPE_CHECKING:
     from perfmagic.results import RanksResult, TimelineResult

@@ -20,7 +20,8 @@ _NAMES = {
     "perfmagic.analysis.diff.times": "TimeChange",
     "perfmagic.analysis.diff.work": "KernelChange OperatorChange Replacement",
     "perfmagic.analysis.findings.find": "Explanation Explanations",
-    "perfmagic.analysis.findings.finding": "Answer Answers Conclusion Finding Proposal",
+    "perfmagic.analysis.findings.answer": "Answer Answers Conclusion Proposal",
+    "perfmagic.analysis.findings.finding": "Finding",
     "perfmagic.analysis.graph.graph": "GraphEdge",
     "perfmagic.analysis.graph.late": "LateNode",
     "perfmagic.analysis.graph.nodes": "GraphNode",
@@ -85,8 +86,9 @@ if TYPE_CHECKING:
     from perfmagic.analysis.diff.side import ComparedTrace
     from perfmagic.analysis.diff.times import TimeChange
     from perfmagic.analysis.diff.work import KernelChange, OperatorChange, Replacement
+    from perfmagic.analysis.findings.answer import Answer, Answers, Conclusion, Proposal
     from perfmagic.analysis.findings.find import Explanation, Explanations
-    from perfmagic.analysis.findings.finding import Answer, Answers, Conclusion, Finding, Proposal
+    from perfmagic.analysis.findings.finding import Finding
     from perfmagic.analysis.graph.graph import GraphEdge
     from perfmagic.analysis.graph.late import LateNode
     from perfmagic.analysis.graph.nodes import GraphNode

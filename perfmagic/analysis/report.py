@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
+from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.find import Finding, findings
-from perfmagic.analysis.findings.finding import Answers
 from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.replay.prediction import full_trust
 from perfmagic.analysis.timeline.activity import StreamStat, Syncs, memory_curve, streams, syncs

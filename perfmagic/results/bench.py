@@ -8,7 +8,7 @@ from perfmagic.analysis.bench import compare as comparison_analysis
 from perfmagic.analysis.bench import result as analysed
 from perfmagic.analysis.bench import sweep as sweep_analysis
 from perfmagic.results.result import Result
-from perfmagic.trace.model import in_its_digits
+from perfmagic.trace.once import in_its_digits
 
 
 class BenchResult(Result, analysed.BenchSummary):  # noqa: D101 - the words of the numbers are its own

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from perfmagic.analysis.findings.finding import Conclusion
+from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.graph.graph import Graph, GraphEdge, edges, graph_of
 from perfmagic.analysis.graph.late import LateNode, late_nodes
 from perfmagic.analysis.graph.nodes import GraphNode
@@ -15,7 +15,8 @@ from perfmagic.base.errors import CaptureError, TraceError
 from perfmagic.base.language import chained, counted, phrase, translated
 from perfmagic.results.result import Result
 from perfmagic.trace.columns import SeenOps
-from perfmagic.trace.model import Trace, devices_label, in_its_digits
+from perfmagic.trace.model import Trace, devices_label
+from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import Rows
 
 if TYPE_CHECKING:

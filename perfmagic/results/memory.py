@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from perfmagic.analysis.findings.finding import Conclusion
+from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.memory.ledger import Ledger, ledger
 from perfmagic.analysis.memory.peak import Growth, HeldBytes, MemoryBlock, blocks, growth, held
 from perfmagic.analysis.memory.reasons import Descriptions, reasons

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from perfmagic.analysis.bench.saved import damage_of
-from perfmagic.analysis.findings.finding import Conclusion
+from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.ranks.scaling import (
     RunOfRanks,
     Scaling,

@@ -12,8 +12,9 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.find import findings
-from perfmagic.analysis.findings.finding import Answers, Finding
+from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.verdict import verdict
 from perfmagic.analysis.replay.build import graph_of
 from perfmagic.analysis.replay.changes.change import Change
@@ -42,8 +43,9 @@ from perfmagic.base.files import write_text
 from perfmagic.base.language import translated
 from perfmagic.predict.gpus import Peaks
 from perfmagic.results.result import Result
-from perfmagic.trace.model import Trace, devices_label, in_its_digits
+from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.names import unknown_operators
+from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import Rows, RowT, pandas
 from perfmagic.trace.window import window
 
@@ -87,7 +89,7 @@ class Lines(Rows[LineStat]):
     def __repr__(self) -> str:
         if self._doc is None:
             return super().__repr__()
-        from perfmagic.view.timeline.lines.text import lines_text
+        from perfmagic.view.timeline.text import lines_text
 
         return "\n".join(lines_text(self._doc)).lstrip("\n")
 
@@ -517,8 +519,7 @@ class TimelineResult(Result):
 
         details: the findings, a table of the streams, lines of functions, and what the record cannot tell, as well.
         """
-        from perfmagic.view.timeline.lines.text import lines_below
-        from perfmagic.view.timeline.text import answers_text, timeline_text
+        from perfmagic.view.timeline.text import answers_text, lines_below, timeline_text
 
         below = lines_below(self._followed())
         if not details:
@@ -531,7 +532,7 @@ class TimelineResult(Result):
 
         Where functions were followed their lines open below it, at most 54 kB more.
         """
-        from perfmagic.view.timeline.lines.text import lines_html
+        from perfmagic.view.timeline.text import lines_html
         from perfmagic.view.timeline.writers import timeline_html
 
         return timeline_html(self.doc, lines_html(self._followed()))

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from perfmagic.trace.model import LONGEST_NAME, once_per_name
+from perfmagic.trace.once import LONGEST_NAME, once_per_name
 from perfmagic.trace.signatures import function_name
 
 

@@ -16,7 +16,7 @@ from perfmagic.base.tables import Table, html_block, table_of_fields, text_rows
 from perfmagic.base.units import plural
 from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.json_form import to_json
-from perfmagic.trace.names import short_names
+from perfmagic.trace.short_names import short_names
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from perfmagic.trace.model import once_per_name
+from perfmagic.trace.once import once_per_name
 
 # Itanium-mangled names, as AMD's kernels come: the function, and the template arguments that stand in it in the open.
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from perfmagic.analysis.findings.finding import Conclusion, Times
+from perfmagic.analysis.findings.answer import Conclusion, Times
 from perfmagic.base.language import say, translate_term, translated
 from perfmagic.base.tables import Table, html_table, markdown_table, markdown_text, text_lines, whole_name
 from perfmagic.base.terminal import escaped, wrapped
-from perfmagic.trace.names import short_names
+from perfmagic.trace.short_names import short_names
 from perfmagic.view.svg.layouts import Picture
 
 MAX_OUTPUT_BYTES = 80_000  # one output of a notebook (docs/traces.md, "Limits")

@@ -10,7 +10,7 @@ import pytest
 
 from perfmagic.analysis.bench.compare import CompareSummary, compare
 from perfmagic.analysis.bench.sweep import SweepSummary, sweep_result
-from perfmagic.analysis.findings.finding import Conclusion
+from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.api.comparisons import compare_timelines
 from perfmagic.changes import no_item
 from perfmagic.results import GraphResult, MemoryResult, TimelineResult

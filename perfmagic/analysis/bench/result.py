@@ -24,7 +24,7 @@ from perfmagic.analysis.bench.warnings import (
     span_partial,
     span_waits,
 )
-from perfmagic.analysis.findings.finding import Answer
+from perfmagic.analysis.findings.answer import Answer
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.base.kinds import PredictedFor
 from perfmagic.base.language import chained, counted, phrase

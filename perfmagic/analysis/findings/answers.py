@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from perfmagic.analysis.findings.answer import Answer, Answers
 from perfmagic.analysis.findings.catalogue import OPEN as OPEN_KEYS
 from perfmagic.analysis.findings.catalogue import action, count_things, decider_key, headline, without_time
 from perfmagic.analysis.findings.decider import answer_otherwise, who_decides, whole_ns
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import Node, known, tree
-from perfmagic.analysis.findings.finding import Answer, Answers, Finding
+from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.gains import Gains, change_of, each_once
 from perfmagic.analysis.findings.kernels import claim
 from perfmagic.analysis.findings.verdict import corners_of, failed
@@ -30,7 +31,8 @@ from perfmagic.base.numerics.intervals import intersect, union
 from perfmagic.base.numerics.intervals import total_ns as sum_ns
 from perfmagic.predict.gpus import peaks_of
 from perfmagic.trace.columns import NO_LINE, HostKind
-from perfmagic.trace.model import Trace, once_per_trace
+from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 
 MOST_ANSWERS = 3
 LEAST_FRAC = 0.02  # of the run: what saves less is not an answer

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from perfmagic.analysis import verdict as kinds
+from perfmagic.analysis.findings.answer import Answer
 from perfmagic.analysis.findings.catalogue import action, count_things, decides, headline
 from perfmagic.analysis.findings.facts import CellTime, Facts, first_gap
-from perfmagic.analysis.findings.finding import Answer
 from perfmagic.analysis.findings.verdict import STARVED_FRAC, corners_of, failed, judged_by_path, predicted_kind
 from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, PART_FRAC, Judgement
 from perfmagic.analysis.replay.prediction import in_passing, why_no_path

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from perfmagic.analysis.findings.answer import Conclusion, Proposal
 from perfmagic.analysis.findings.catalogue import action, count_things, decides, headline
-from perfmagic.analysis.findings.finding import Conclusion, Proposal
 from perfmagic.analysis.graph.delays import Cause, Delay, Delays, Wait
 from perfmagic.analysis.graph.graph import Graph
 from perfmagic.analysis.graph.late import HELD, LateNode

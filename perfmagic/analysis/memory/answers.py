@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from perfmagic.analysis.findings.answer import Conclusion, Proposal
 from perfmagic.analysis.findings.catalogue import action, decides, headline
-from perfmagic.analysis.findings.finding import Conclusion, Proposal
 from perfmagic.analysis.memory.ledger import Ledger
 from perfmagic.analysis.memory.reasons import Descriptions, Why
 from perfmagic.analysis.memory.stack import Kind, kind_of

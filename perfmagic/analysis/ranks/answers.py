@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from perfmagic.analysis.findings.answer import Answer, Answers
 from perfmagic.analysis.findings.answers import MOST_ANSWERS, Asked, asked_of, is_worth, name_together
 from perfmagic.analysis.findings.catalogue import HEADLINE_CHARS, decider_key, decides, headline, without_time
-from perfmagic.analysis.findings.finding import Answer, Answers
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import FEWEST, JobReplay, job_replay_in_passing
@@ -23,8 +23,8 @@ from perfmagic.analysis.verdict import COMMUNICATION_BOUND
 from perfmagic.base import units
 from perfmagic.base.language import capitalised, phrase, sentences
 from perfmagic.base.terminal import columns, cut_to_columns
-from perfmagic.trace.model import once_per_trace
 from perfmagic.trace.names import OpClass
+from perfmagic.trace.once import once_per_trace
 
 LATE = ("straggler", "late_too", "ranks_in_turn")
 OF_RECORD = (

@@ -23,7 +23,8 @@ from perfmagic.base import units
 from perfmagic.base.language import Words, chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import subtract, total_ns, union
 from perfmagic.trace.columns import Int64
-from perfmagic.trace.model import Trace, once_per_trace
+from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 
 # What the exposed communication of the ranks is: waiting for late ranks, data on their way, or both.
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from perfmagic.analysis.findings.answer import Conclusion, Proposal
 from perfmagic.analysis.findings.catalogue import action, decides, headline
-from perfmagic.analysis.findings.finding import Conclusion, Proposal
 from perfmagic.analysis.ranks.rank_summary import LEFT_ALONE
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.base import units

@@ -18,8 +18,9 @@ from perfmagic.base.numerics.intervals import Intervals, overlap_ns, subtract, t
 from perfmagic.predict.gpus import PCIE_BYTES_PER_S, pcie_generation
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64, OpKind
 from perfmagic.trace.json_form import one_of
-from perfmagic.trace.model import Trace, once_per_trace
+from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, copy_direction, is_pageable
+from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.paths import NOWHERE
 from perfmagic.trace.rows import Rows
 

@@ -20,8 +20,9 @@ from perfmagic.predict.gpus import Peaks, gpu_of, peaks_of
 from perfmagic.predict.kernels import took_tf32
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.families import Category
-from perfmagic.trace.model import DeviceInfo, Trace, once_per_trace
+from perfmagic.trace.model import DeviceInfo, Trace
 from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
+from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
 HOW_TO_RECORD = phrase("record with %%timeline --shapes, or torch.profiler.profile(record_shapes=True)")

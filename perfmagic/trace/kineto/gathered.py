@@ -16,8 +16,7 @@ import numpy as np
 
 from perfmagic.base.language import counted
 from perfmagic.base.units import size
-from perfmagic.trace.columns import MOST_BYTES, NONE, Bool, Float64, Int64, Remark, forward_rows
-from perfmagic.trace.model import Trace
+from perfmagic.trace.columns import MOST_BYTES, NONE, Bool, Float64, Int64, Remark
 
 Columns = dict[str, Any]
 OPS, CALLS, HOST_OPS, WAITS, COUNTERS, FRAMES, MEMORY, HOST_WAITS = range(1, 9)  # which table an event goes to; 0: none
@@ -412,30 +411,3 @@ def _joined(parts: list[Part], table: int) -> Columns:
 
 
 # From the device ops of a backward to the operators of their forward, by the numbers that autograd gives its nodes.
-
-
-def with_forward(trace: Trace, host_ops: Columns, linked: Columns) -> Trace:
-    """The trace whose ops know when, and on which thread, the operator of their forward began.
-
-    host_ops, linked: columns of one length: start_ns, end_ns and thread; sequence and forward_thread.
-    """
-    sequence, thread = linked["sequence"], host_ops["thread"]
-    numbered = sequence != NONE
-    backward = np.flatnonzero(numbered & (linked["forward_thread"] > 0))
-    forward = np.flatnonzero(numbered & (linked["forward_thread"] <= 0))
-    launch = trace.ops.launch
-    known = np.flatnonzero(launch != NONE)
-    if not len(backward) or not len(forward) or not len(known):
-        return trace
-    calls = trace.calls
-    inner = around(host_ops, backward, calls.thread[launch[known]], calls.start_ns[launch[known]])
-    inside = inner != NONE
-    rows, at = known[inside], inner[inside]
-    forward_row = forward_rows(sequence[forward], host_ops["start_ns"][forward], sequence[at], host_ops["start_ns"][at])
-    has = forward_row != NONE
-    forward_ns, forward_thread = trace.ops.forward_ns.copy(), trace.ops.forward_thread.copy()
-    forward_ns[rows[has]] = host_ops["start_ns"][forward[forward_row[has]]]
-    forward_thread[rows[has]] = thread[forward[forward_row[has]]]
-    for column in (forward_ns, forward_thread):
-        column.flags.writeable = False
-    return replace(trace, ops=replace(trace.ops, forward_ns=forward_ns, forward_thread=forward_thread))

@@ -21,7 +21,7 @@ import numpy as np
 from perfmagic.base.errors import TraceError
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.units import count, duration
-from perfmagic.trace.columns import HostKind, Remark
+from perfmagic.trace.columns import NONE, HostKind, Remark, forward_rows
 from perfmagic.trace.json_form import EXACT, FAR_NS, Line, Ns, printable, typed
 from perfmagic.trace.kineto.blocks import blocks_of
 from perfmagic.trace.kineto.decode import UNSOUND, Header, Helper, HelperLostError, SoundFile, decoded
@@ -37,8 +37,8 @@ from perfmagic.trace.kineto.gathered import (
     OPS,
     WAITS,
     Columns,
+    around,
     finished,
-    with_forward,
 )
 from perfmagic.trace.kineto.repair import repair
 from perfmagic.trace.kineto.tables import Tables
@@ -308,7 +308,7 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
         input_values=tables.input_values,
         collectives=tables.collectives,
     )
-    return with_forward(trace, host_ops, linked) if linked else trace
+    return _with_forward(trace, host_ops, linked) if linked else trace
 
 
 def _devices(ops: Columns, origin: str) -> list[int]:
@@ -391,3 +391,30 @@ class _Collector:
     def __exit__(self, *_error: object) -> None:
         if self._was_on:
             gc.enable()
+
+
+def _with_forward(trace: Trace, host_ops: Columns, linked: Columns) -> Trace:
+    """The trace whose ops know when, and on which thread, the operator of their forward began.
+
+    host_ops, linked: columns of one length: start_ns, end_ns and thread; sequence and forward_thread.
+    """
+    sequence, thread = linked["sequence"], host_ops["thread"]
+    numbered = sequence != NONE
+    backward = np.flatnonzero(numbered & (linked["forward_thread"] > 0))
+    forward = np.flatnonzero(numbered & (linked["forward_thread"] <= 0))
+    launch = trace.ops.launch
+    known = np.flatnonzero(launch != NONE)
+    if not len(backward) or not len(forward) or not len(known):
+        return trace
+    calls = trace.calls
+    inner = around(host_ops, backward, calls.thread[launch[known]], calls.start_ns[launch[known]])
+    inside = inner != NONE
+    rows, at = known[inside], inner[inside]
+    forward_row = forward_rows(sequence[forward], host_ops["start_ns"][forward], sequence[at], host_ops["start_ns"][at])
+    has = forward_row != NONE
+    forward_ns, forward_thread = trace.ops.forward_ns.copy(), trace.ops.forward_thread.copy()
+    forward_ns[rows[has]] = host_ops["start_ns"][forward[forward_row[has]]]
+    forward_thread[rows[has]] = thread[forward[forward_row[has]]]
+    for column in (forward_ns, forward_thread):
+        column.flags.writeable = False
+    return replace(trace, ops=replace(trace.ops, forward_ns=forward_ns, forward_thread=forward_thread))

@@ -10,7 +10,7 @@ import numpy as np
 
 from perfmagic.analysis.bench.queue_model import FORMULA, QueueModel
 from perfmagic.analysis.bench.result import Quantity
-from perfmagic.analysis.findings.finding import answer_lines, in_row
+from perfmagic.analysis.findings.answer import answer_lines, in_row
 from perfmagic.base import terminal, units
 from perfmagic.base.language import chained, counted, phrase, say, translate_term, translated
 from perfmagic.base.numerics.stats import Float64

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from perfmagic.analysis.bench.quantity import UNCLEAR, unconfirmed
 from perfmagic.analysis.bench.queue_model import QueueModel
 from perfmagic.analysis.bench.result import BenchSummary, Quantity
-from perfmagic.analysis.findings.finding import Answer, Times, times_of
+from perfmagic.analysis.findings.answer import Answer, Times, times_of
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND
 from perfmagic.base import units
 from perfmagic.base.kinds import VIRTUAL_CLOCK

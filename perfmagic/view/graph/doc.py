@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perfmagic.analysis.findings.finding import Conclusion
+from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.graph.graph import Graph
 from perfmagic.analysis.graph.groups import Drawn
 from perfmagic.analysis.graph.late import LateNode

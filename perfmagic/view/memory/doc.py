@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perfmagic.analysis.findings.finding import Conclusion
+from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.memory.peak import Growth, HeldBytes
 from perfmagic.analysis.memory.stack import Stack
 from perfmagic.analysis.memory.whatif import WhatIf

@@ -9,7 +9,7 @@ from itertools import chain
 
 import numpy as np
 
-from perfmagic.analysis.findings.finding import Answer, name_action, times_of
+from perfmagic.analysis.findings.answer import Answer, name_action, times_of
 from perfmagic.base import units
 from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.base.numerics.intervals import Intervals, occupancy

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
-from perfmagic.analysis.findings.finding import Conclusion
+from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.ranks.scaling import ScalingChange, ScalingStat
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase, say, sentences, translate_term, translated

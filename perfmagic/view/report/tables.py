@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from perfmagic.analysis.findings.finding import list_rest, name_action
+from perfmagic.analysis.findings.answer import list_rest, name_action
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase, say, translate_term
 from perfmagic.base.tables import Cell, Table, cell, whole_name
 from perfmagic.trace.families import CATEGORY_WORDS, Category
-from perfmagic.trace.names import short_names
+from perfmagic.trace.short_names import short_names
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
 
 KeyColumn = tuple[str, Callable[[Any], Cell], str]  # its heading, what makes its cells, and of which key of a report

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from perfmagic.analysis.findings.finding import Conclusion
+from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.timeline.device_operators import DeviceOperator, Roof, RooflineData
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, say, translate_term, translated
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import wrapped
 from perfmagic.trace.families import Category
-from perfmagic.trace.names import short_names
+from perfmagic.trace.short_names import short_names
 from perfmagic.view.html import conclusion_html, framed, image, paragraphs
 from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, Placed, number
 from perfmagic.view.svg.layouts import alone, in_bytes

@@ -11,7 +11,7 @@ import pytest
 from perfmagic.analysis.bench.compare import CompareSummary, compare
 from perfmagic.analysis.bench.result import BenchSummary, summarise
 from perfmagic.analysis.bench.sweep import sweep_result
-from perfmagic.analysis.findings.finding import Answer
+from perfmagic.analysis.findings.answer import Answer
 from perfmagic.trace.samples import ClockRecord
 from tests.analysis.bench.test_result import FULL, VERDICT
 from tests.schema_checks import never_filled, problems

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from perfmagic.analysis.findings import decider
+from perfmagic.analysis.findings.answer import Answer
 from perfmagic.analysis.findings.answers import find_answers
 from perfmagic.analysis.findings.catalogue import ACTION_CHARS, ACTIONS, HEADLINE_CHARS, HEADLINES
-from perfmagic.analysis.findings.finding import Answer
 from perfmagic.analysis.verdict import KINDS, NO_RECORDS
 from perfmagic.trace.model import DeviceInfo, Trace
 from tests.analysis.build import Builder

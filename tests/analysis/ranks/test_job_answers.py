@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.answers import LEAST_FRAC, MOST_ANSWERS
 from perfmagic.analysis.findings.catalogue import ACTION_CHARS, HEADLINE_CHARS
-from perfmagic.analysis.findings.finding import Answers
 from perfmagic.analysis.ranks.answers import find_job_answers
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.ranks import ranks_of

@@ -10,7 +10,7 @@ import pytest
 from perfmagic.analysis.bench.queue_model import QueueModel
 from perfmagic.analysis.bench.result import BenchSummary, Quantity
 from perfmagic.analysis.bench.warnings import BenchWarning
-from perfmagic.analysis.findings.finding import Answer
+from perfmagic.analysis.findings.answer import Answer
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.base import units
 from perfmagic.view.bench.bench import Strip, bench_doc, bench_html, bench_picture, bench_svg, bench_text, placed, terms

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perfmagic.analysis.findings.finding import Answers
+from perfmagic.analysis.findings.answer import Answers
 from perfmagic.results import TimelineResult
 from perfmagic.view.html import AMBER
 from perfmagic.view.timeline.answers import answers_wire, summary_of

@@ -13,7 +13,8 @@ from perfmagic.analysis.timeline.lines import LineStat, function_lines, lines, s
 from perfmagic.analysis.timeline.paths import backward_rows, on_paths, op_paths, sites
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, subtract, union
 from perfmagic.trace.columns import NO_LINE, Int64
-from perfmagic.trace.model import Trace, once_per_trace
+from perfmagic.trace.model import Trace
+from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.paths import NOWHERE, Paths
 
 LEAST_SHARE = 0.01  # of Python's time and of the devices': a function below both is named, and not drawn
