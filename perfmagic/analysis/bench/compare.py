@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from perfmagic.analysis.bench.judge import judge
-from perfmagic.analysis.bench.predicted import predicted_for
+from perfmagic.analysis.bench.judge import judge, predicted_for
 from perfmagic.analysis.bench.result import BenchSummary
 from perfmagic.analysis.bench.saved import Saved, damage_of, of_format, read_json
 from perfmagic.base.errors import OptionError

@@ -18,8 +18,7 @@ from perfmagic.analysis.memory.ledger import Ledger, ledger
 from perfmagic.analysis.memory.peak import HeldBytes, held
 from perfmagic.analysis.memory.reasons import Descriptions, reasons
 from perfmagic.analysis.memory.stack import KINDS, Kind, bytes_by_layer, stack
-from perfmagic.analysis.timeline.flame.call_paths import THREAD
-from perfmagic.analysis.timeline.flame.every_call import EveryCall, every_call
+from perfmagic.analysis.timeline.flame.call_paths import THREAD, EveryCall, every_call
 from perfmagic.base import units
 from perfmagic.base.language import phrase, say, translate_term, translated
 from perfmagic.trace.columns import NONE, Int32, Int64
