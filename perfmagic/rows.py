@@ -15,7 +15,7 @@ _NAMES = {
     "perfmagic.analysis.bench.queue_model": "QueueModel",
     "perfmagic.analysis.bench.sweep": "SweepPoint",
     "perfmagic.analysis.bench.warnings": "BenchWarning",
-    "perfmagic.analysis.diff.matching": "LineChange RankChange StepChange",
+    "perfmagic.analysis.diff.diff": "LineChange RankChange StepChange",
     "perfmagic.analysis.diff.side": "ComparedTrace",
     "perfmagic.analysis.diff.times": "TimeChange",
     "perfmagic.analysis.diff.work": "KernelChange OperatorChange Replacement",
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.bench.queue_model import QueueModel
     from perfmagic.analysis.bench.sweep import SweepPoint
     from perfmagic.analysis.bench.warnings import BenchWarning
-    from perfmagic.analysis.diff.matching import LineChange, RankChange, StepChange
+    from perfmagic.analysis.diff.diff import LineChange, RankChange, StepChange
     from perfmagic.analysis.diff.side import ComparedTrace
     from perfmagic.analysis.diff.times import TimeChange
     from perfmagic.analysis.diff.work import KernelChange, OperatorChange, Replacement

@@ -9,8 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from perfmagic.analysis.diff.diff import TraceDiff, describe_part
-from perfmagic.analysis.diff.matching import median_step
+from perfmagic.analysis.diff.diff import TraceDiff, describe_part, median_step
 from perfmagic.analysis.diff.side import ComparedTrace
 from perfmagic.analysis.diff.times import TimeChange
 from perfmagic.analysis.diff.work import changed_ops
