@@ -34,10 +34,10 @@ from perfmagic.results.result import Result
 from perfmagic.results.timeline import TimelineResult
 from perfmagic.results.what_if import Bars, Predicted, checked_changes
 from perfmagic.trace.formats.sources import read_file
+from perfmagic.trace.json_form import Count, typed
 from perfmagic.trace.model import PingNumbers, Trace, devices_label
 from perfmagic.trace.names import checked_pattern
 from perfmagic.trace.rows import Rows, pandas
-from perfmagic.trace.typed import Count, typed
 from perfmagic.view.timeline.doc import ViewState
 
 if TYPE_CHECKING:
