@@ -29,7 +29,7 @@ class FlightResult(Result):
     dumps: of each rank, as they were read.
     """
 
-    dumps: Sequence[Dump] = field(repr=False)
+    dumps: tuple[Dump, ...] = field(repr=False)
 
     @classmethod
     def of(cls, dumps: Sequence[Dump]) -> FlightResult:

@@ -84,7 +84,7 @@ class FlightReport(JsonForm):
     """What the dumps of one job say.
 
     version: of the recorder's format.
-    library: the communication library's version; empty where the dumps do not say.
+    library: that communicated, with its version as far as the dumps say.
     conclusion: who keeps whom waiting, and what to look at.
     missing: ranks that left no dump.
     standstills: every operation that ranks cannot leave.

@@ -103,7 +103,7 @@ def _absent(job: Job, operation: Operation, absent: Sequence[int]) -> Found:
     sentence = _never_came(job, operation, absent)
     if operation.is_message:
         (rank, call), *_ = operation.calls.items()
-        other = phrase("recv") if call.name in SENDS else phrase("send")
+        other = "recv" if call.name in SENDS else "send"
         sentence = phrase(
             "rank {rank} waits in {call}, and rank {peer} has no {other} for it",
             rank=rank, call=describe_call(call, job), peer=absent[0], other=other,
@@ -125,8 +125,7 @@ def _last_seen(job: Job, ranks: Sequence[int]) -> Iterator[Proposal]:
             continue
         call = describe_call(job.dumps[of_line[0]].calls[-1], job)
         headline = phrase("the last call of {ranks} was {call}", ranks=who, call=call)
-        after = describe_place(place) or phrase("that call")
-        todo = phrase("Look at what {ranks} runs after {where}", ranks=who, where=after)
+        todo = phrase("Look at what {ranks} runs after {where}", ranks=who, where=describe_place(place) or call)
         yield Proposal(at_place(headline, place), todo, line=place.line, function=place.function)
 
 
@@ -147,23 +146,27 @@ def _lost(job: Job, operation: Operation, lost: Sequence[int]) -> Found:
 
 
 def _different(job: Job, operation: Operation, parts: Parts) -> Found:
-    names = {call.name for call in operation.calls.values()}
     said = chained("{a}, {b}", (phrase("{what} on {ranks}", what=what, ranks=describe_ranks(of)) for what, of in parts))
     call = describe_operation(operation, job)
     if operation.is_message:
-        sentence = phrase("messages do not match: {call} is {parts}", call=call, parts=said)
+        sentence = phrase("messages do not match: {call} has {parts}", call=call, parts=said)
+    elif len({of_rank.name for of_rank in operation.calls.values()}) == 1:
+        sentence = phrase("collectives do not match: {call} has {parts}", call=call, parts=said)
     else:
-        if len(names) > 1:
-            call = phrase("#{number} of {group}", number=operation.number, group=describe_group(operation.group))
+        call = phrase("#{number} of {group}", number=operation.number, group=describe_group(operation.group))
         sentence = phrase("collectives do not match: {call} is {parts}", call=call, parts=said)
-    proposals = (_line_of(operation, what, of) for what, of in parts[:_MOST_PLACES])
+    *others, (_, most) = parts
+    proposals = (_compare(operation, what, of, most) for what, of in others[:_MOST_PLACES])
     return _made("mismatch", operation, parts[0][1], sentence), tuple(proposals)
 
 
-def _line_of(operation: Operation, what: str, ranks: Sequence[int]) -> Proposal:
-    place = operation.calls[ranks[0]].place
+def _compare(operation: Operation, what: str, ranks: Sequence[int], most: Sequence[int]) -> Proposal:
+    """The line of ranks that are few, and that of most others."""
+    place, other = operation.calls[ranks[0]].place, describe_place(operation.calls[most[0]].place)
     headline = at_place(phrase("{what} on {ranks}", what=what, ranks=describe_ranks(ranks)), place)
-    todo = phrase("Have all ranks of a group call the same collectives in one order, with one size and type")
+    todo = phrase("Compare it with {where} on {ranks}", where=other, ranks=describe_ranks(most))
+    if not other:
+        todo = phrase("Compare what these ranks call before it")
     return Proposal(headline, todo, line=place.line, function=place.function)
 
 
@@ -176,22 +179,34 @@ def _sizes_of_ends(operation: Operation) -> Parts:
 
 
 def _inside(job: Job, operation: Operation) -> Found:
-    """All ranks are in it: some devices have not begun it, or the transfer does not end."""
+    """All ranks that are known to take part are in it."""
+    if not operation.group.ranks:
+        return _others_unknown(job, operation)
     started = [rank for rank in operation.open if operation.calls[rank].state == "started"]
     queued = [rank for rank in operation.open if rank not in started]
-    who, call = describe_ranks(operation.open), describe_operation(operation, job)
+    call = describe_operation(operation, job)
     if started and queued:
-        behind = describe_ranks(queued)
-        sentence = phrase(
-            "{call} has begun on {started} and is queued on {queued}",
-            call=call, started=describe_ranks(started), queued=behind,
-        )  # fmt: skip
+        who, behind = describe_ranks(started), describe_ranks(queued)
+        sentence = phrase("{started} began {call}, and {queued} did not", call=call, started=who, queued=behind)
         todo = phrase("Look at what the devices of {ranks} execute before it", ranks=behind)
-        headline = phrase("the devices of {ranks} have not begun it", ranks=behind)
+        headline = phrase("it is queued behind other work on {ranks}", ranks=behind)
         return _made("queued", operation, queued, sentence), (Proposal(headline, todo),)
-    sentence = phrase("{call} does not end, though no rank is missing: {ranks}", call=call, ranks=who)
+    sentence = phrase("no rank is missing in {call}, and it does not end", call=call)
     todo = phrase("Check links and devices of these ranks: NCCL_DEBUG=INFO, dmesg")
-    return _made("transfer", operation, (), sentence), (Proposal(phrase("all its ranks have called it"), todo),)
+    headline = phrase("all its ranks have called it: {ranks}", ranks=describe_ranks(operation.open))
+    return _made("transfer", operation, (), sentence), (Proposal(headline, todo),)
+
+
+def _others_unknown(job: Job, operation: Operation) -> Found:
+    sentence = counted(
+        len(operation.open),
+        "{ranks} waits in {call}, and the dumps do not say for whom",
+        "{ranks} wait in {call}, and the dumps do not say for whom",
+        ranks=describe_ranks(operation.open),
+        call=describe_operation(operation, job),
+    )
+    headline = phrase("other ranks may take part in it")
+    return _made("no dump", operation, (), sentence), (Proposal(headline, phrase("Open the dumps of all ranks")),)
 
 
 def _circle(job: Job, operations: Sequence[Operation]) -> Found:

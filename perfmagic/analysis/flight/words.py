@@ -16,9 +16,13 @@ _UNNAMED = "undefined"  # as torch describes a group that its maker does not
 
 def describe_ranks(ranks: Sequence[int]) -> str:
     """`rank 2`, `ranks 0–3, 6`; of many spans the first."""
-    spans = describe_span(ranks).split(", ")
-    shown = ", ".join(spans[:_MOST_SPANS]) + (", …" if len(spans) > _MOST_SPANS else "")
-    return counted(len(ranks), "rank {ranks}", "ranks {ranks}", ranks=shown)
+    return counted(len(ranks), "rank {ranks}", "ranks {ranks}", ranks=spans(ranks))
+
+
+def spans(ranks: Sequence[int]) -> str:
+    """`0–3, 6`; of many spans the first."""
+    known = describe_span(ranks).split(", ")
+    return ", ".join(known[:_MOST_SPANS]) + (", …" if len(known) > _MOST_SPANS else "")
 
 
 def describe_group(group: Group) -> str:

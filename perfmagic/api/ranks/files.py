@@ -59,10 +59,10 @@ def open_ranks(
     sources, dumps = without_dumps([source] if isinstance(source, (str, os.PathLike)) else source)
     if dumps and not sources:
         flight, errors = open_dumps(dumps)
-        for problem in errors[flight is None :]:
-            warnings.warn(problem.message, stacklevel=3)
         if flight is None:
             raise errors[0]
+        for problem in errors:
+            warnings.warn(problem.message, stacklevel=3)  # the caller's line: documented() adds a frame
         return flight
     storage = dict(options["storage_options"] or {})
     names = list(_listed(sources, storage))

@@ -19,9 +19,10 @@ import msgspec
 
 from perfmagic.base.errors import TraceError
 from perfmagic.base.files import open_regular
+from perfmagic.base.terminal import printable
 from perfmagic.base.user_lines import is_torchs, is_users
 from perfmagic.trace.formats.plain_pickle import nested_pickle
-from perfmagic.trace.typed import EXACT, Amount, Count, Int64Number, Ns, plain_json, printable, typed
+from perfmagic.trace.typed import EXACT, Amount, Count, Int64Number, Ns, plain_json, typed
 
 MOST_FILE_BYTES = 2**28  # 2,000 calls, torch's default, take half a megabyte
 ENDED = "completed"
@@ -126,7 +127,11 @@ class Call:
 
 @dataclass(frozen=True)
 class Dump:
-    """What one rank recorded, in order.  n_lost: earlier calls that its buffer no longer holds."""
+    """What one rank recorded, in order.
+
+    version: of the format.  library: "nccl 2.27.3", as far as known.  groups: those whose ranks are known.  n_lost:
+    earlier calls that the dump no longer holds.
+    """
 
     rank: int
     file: str
@@ -174,7 +179,8 @@ def _dump(data: bytes, rank: int, file: str) -> Dump:
     groups = _groups(content.get("pg_config"))
     known = {group.name: group for group in groups}
     read = typed(entries, list[_Entry])
-    version, library = (str(content.get(key) or "") for key in ("version", "comm_lib_version"))
+    version, of_library = (printable(str(content.get(key) or "")) for key in ("version", "comm_lib_version"))
+    library = " ".join(filter(None, (_parsed(read[0])[0] if read else "", of_library)))
     stacks = _Stacks()
     frames = [stacks.places(entry.get("frames")) for entry in entries]
     n_lost = read[0].record_id if read else 0

@@ -93,19 +93,8 @@ def nested_pickle(data: bytes) -> Any:
         return _Nested(source).load()
     except KeyError as error:
         code = error.args[0]
-        name = _NAMES.get(bytes([code]), f"byte {code}") if isinstance(code, int) else ""
-        if not name or code in _NESTING:
-            raise ValueError("it is damaged: it names a place that it has not filled") from None
-        raise ValueError(f"there is {name} before byte {source.tell():,}, and only plain data is read") from None
-    except EOFError:
-        raise ValueError(f"it ends at byte {len(data):,} before it is whole") from None
-    except (
-        pickle.UnpicklingError,
-        IndexError,
-        TypeError,
-        AttributeError,
-        ValueError,
-        OverflowError,
-        struct.error,
-    ) as error:
-        raise ValueError(f"it is damaged: {error}") from None
+        what = f"there is {_NAMES.get(bytes([code]), f'byte {code}')} before byte {source.tell():,}"
+        raise ValueError(f"{what}, and only plain data is read") from None
+    except (pickle.UnpicklingError, EOFError, IndexError, TypeError, AttributeError, ValueError, struct.error) as error:
+        cut = "" if data.endswith(b".") else f"it ends at byte {len(data):,} before it is whole"
+        raise ValueError(cut or f"it is damaged: {error}") from None

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perfmagic.analysis.flight.report import FlightReport, RankState
-from perfmagic.analysis.flight.words import describe_ranks
-from perfmagic.base.language import counted, phrase, say, translate_term, translated
+from perfmagic.analysis.flight.words import describe_ranks, spans
+from perfmagic.base.language import counted, phrase, say, translated
 from perfmagic.base.tables import Table, html_table, markdown_table, text_lines
 from perfmagic.base.terminal import cut_to_columns, escaped, wrapped
 from perfmagic.view.html import closed, conclusion_html, conclusion_markdown, framed
 
-HEAD = ("ranks", "last ended", "waits in", "state", "line")
+TITLE, HEAD = "where the ranks are", ("rank", "last ended", "waits in", "state", "line")
 MOST_ROWS = 40  # ranks at one place are one row
 
 
@@ -62,12 +62,18 @@ def _who(rows: Sequence[RankState]) -> str:
 def _table(report: FlightReport) -> Table:
     alike = _alike(report)
     rows = [
-        (_who(rows), rows[0].last_ended, rows[0].waits_in, translate_term(rows[0].state), _line(rows[0]))
+        (
+            spans([row.rank for row in rows]),
+            rows[0].last_ended,
+            rows[0].waits_in,
+            rows[0].state,
+            _line(rows[0]),
+        )
         for rows in alike[:MOST_ROWS]
     ]
     if (hidden := sum(map(len, alike[MOST_ROWS:]))) > 0:
         rows.append((translated(counted(hidden, "{n} more rank", "{n} more ranks")), "", "", "", ".ranks"))
-    return Table("", HEAD, rows)
+    return Table(TITLE, HEAD, rows)
 
 
 def _line(row: RankState) -> str:
