@@ -11,9 +11,10 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -94,6 +95,13 @@ class Place:
 
 
 NO_PLACE = Place()
+
+
+class Stack(NamedTuple):
+    """place: the user's innermost line.  frames: innermost first."""
+
+    place: Place
+    frames: tuple[Place, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +188,9 @@ def _dump(data: bytes, rank: int, file: str) -> Dump:
     known = {group.name: group for group in groups}
     read = typed(entries, list[_Entry])
     version, of_library = (printable(str(content.get(key) or "")) for key in ("version", "comm_lib_version"))
-    library = " ".join(filter(None, (_parsed(read[0])[0] if read else "", of_library)))
+    library = " ".join(filter(None, (_parsed(read[0].profiling_name)[0] if read else "", of_library)))
     stacks = _Stacks()
-    frames = [stacks.places(entry.get("frames")) for entry in entries]
+    frames = [stacks.stack(entry.get("frames")) for entry in entries]
     n_lost = read[0].record_id if read else 0
     return Dump(rank, file, version, library, groups, tuple(_calls(read, frames, known)), n_lost)
 
@@ -209,14 +217,19 @@ def _groups(config: Any) -> tuple[Group, ...]:
 
 
 class _Stacks:
-    """The places of stacks; many frames stand in several stacks, and are read once."""
+    """The stacks of a dump: frames stand in many of them, and most calls have one of a few; each is read once."""
 
     def __init__(self) -> None:
         self._frames: dict[int, Place] = {}
+        self._known: dict[tuple[int, ...], Stack] = {}
 
-    def places(self, frames: Any) -> tuple[Place, ...]:
+    def stack(self, frames: Any) -> Stack:
         frames = frames if isinstance(frames, list) else []
-        return tuple(self._frames.get(id(frame)) or self._read(frame) for frame in frames)
+        key = tuple(map(id, frames))
+        if key not in self._known:
+            places = tuple(self._frames.get(id(frame)) or self._read(frame) for frame in frames)
+            self._known[key] = Stack(_users_place(places), places)
+        return self._known[key]
 
     def _read(self, frame: Any) -> Place:
         known = typed(frame, _Frame)
@@ -224,7 +237,7 @@ class _Stacks:
         return place
 
 
-def _calls(entries: Sequence[_Entry], stacks: Sequence[tuple[Place, ...]], known: dict[str, Group]) -> Iterable[Call]:
+def _calls(entries: Sequence[_Entry], stacks: Sequence[Stack], known: dict[str, Group]) -> Iterable[Call]:
     """One call for each collective and each message; calls of a coalesced group have the state of its end."""
     parts: dict[tuple[str, bool, int], list[int]] = {}
     for i, entry in enumerate(entries):
@@ -234,13 +247,13 @@ def _calls(entries: Sequence[_Entry], stacks: Sequence[tuple[Place, ...]], known
         end = entries[members[-1]]
         if name not in known:
             known[name] = Group(printable(name), printable(end.process_group[1]), ())
-        named = [i for i in members if not _parsed(entries[i])[1].endswith(_COALESCED)] or members
+        named = [i for i in members if not _parsed(entries[i].profiling_name)[1].endswith(_COALESCED)] or members
         for of_call in [[i] for i in named] if is_message else [named]:
             yield _call(known[name], number, [entries[i] for i in of_call], end, stacks[of_call[0]])
 
 
-def _call(group: Group, number: int, parts: Sequence[_Entry], end: _Entry, stack: tuple[Place, ...]) -> Call:
-    library, name, here, there = _parsed(parts[0])
+def _call(group: Group, number: int, parts: Sequence[_Entry], end: _Entry, stack: Stack) -> Call:
+    library, name, here, there = _parsed(parts[0].profiling_name)
     inputs, outputs = (_elements(size for part in parts for size in sizes(part)) for sizes in _SIZES)
     dtypes = tuple(tuple(kind for part in parts for kind in kinds(part)) for kinds in _DTYPES)
     sizes = filter(None, (_bytes(*side) for side in zip((inputs, outputs), dtypes, strict=True)))
@@ -257,8 +270,8 @@ def _call(group: Group, number: int, parts: Sequence[_Entry], end: _Entry, stack
         size_bytes=max(sizes, default=None),
         created_ns=parts[0].time_created_ns,
         duration_ns=None if end.duration_ms is None else round(end.duration_ms * 1e6),
-        place=_users_place(stack),
-        stack=stack,
+        place=stack.place,
+        stack=stack.frames,
     )
 
 
@@ -283,8 +296,9 @@ def _bytes(elements: Sequence[int], dtypes: Sequence[str]) -> int | None:
     return sum(n * _BYTES[kind] for n, kind in zip(elements, dtypes, strict=True))
 
 
-def _parsed(entry: _Entry) -> tuple[str, str, str | None, str]:
+@lru_cache(maxsize=4096)
+def _parsed(profiling_name: str) -> tuple[str, str, str | None, str]:
     """The library, the name of the call, and the two ends of a message."""
-    name = printable(entry.profiling_name)
+    name = printable(profiling_name)
     match = _NAME.fullmatch(name)
     return (match[1] or "", match[2], match[3], match[4] or "") if match else ("", name, None, "")
