@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -64,7 +65,11 @@ def test_a_folder_of_dumps_is_one_result(folder: Path) -> None:
     with pytest.raises(perfmagic.OptionError, match="no two of them") as raised:
         traces.ranks
     assert raised.value.hint == ".flight has what their flight recorders say"
-    assert isinstance(perfmagic.open_ranks(folder), FlightResult)
+    again = pickle.loads(pickle.dumps(perfmagic.open_ranks(folder)))
+    assert (isinstance(again, FlightResult), again.text()) == (True, flight.text())
+    with pytest.raises(perfmagic.TraceError, match="folder without") as raised:
+        perfmagic.open_trace(folder)
+    assert raised.value.hint == "perfmagic.open_traces(folder).flight reads its dumps"
 
 
 def test_rows_and_json_have_every_number(folder: Path) -> None:
@@ -190,7 +195,7 @@ step()
 dist.barrier()
 if rank != 1:
     dist.all_reduce(torch.ones(7), async_op=True)  # line 12
-    time.sleep(0.5)
+time.sleep(0.5)  # until gloo has noted what ended
 with open(f"{folder}/nccl_trace_rank_{rank}", "wb") as file:
     file.write(_dump_fr_trace())
 open(f"{folder}/done{rank}", "w").close()

@@ -76,15 +76,22 @@ class Job:
 
     @cached_property
     def collectives(self) -> list[Operation]:
-        """The first collective of each group that has not ended on all of its ranks."""
+        """The first collective of each group that has not ended on all of its ranks.
+
+        One to which all came, and that ended somewhere, may only be late to be noted: the next with an absent rank is
+        taken then.
+        """
         heads = []
         for group, numbers in self.by_number.items():
-            pending = [number for number, calls in numbers.items() if not all(call.ended for call in calls.values())]
-            if pending:
-                heads.append(self._head(group, min(pending)))
+            pending = (number for number, calls in numbers.items() if not all(call.ended for call in calls.values()))
+            open_ones = [self._operation(group, number) for number in sorted(pending)]
+            first = open_ones[:1]
+            if first and not first[0].absent and len(first[0].open) < len(first[0].calls):
+                first = [operation for operation in open_ones if operation.absent][:1] or first
+            heads += first
         return heads
 
-    def _head(self, group: Group, number: int) -> Operation:
+    def _operation(self, group: Group, number: int) -> Operation:
         calls = self.by_number[group][number]
         later = {rank for n, of_ranks in self.by_number[group].items() if n > number for rank in of_ranks}
         absent = (rank for rank in self.members(group) if rank not in calls and rank not in later)

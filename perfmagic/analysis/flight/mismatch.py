@@ -39,7 +39,8 @@ def first_mismatches(job: Job) -> list[tuple[Operation, Parts]]:
     for group, numbers in job.by_number.items():
         for number in sorted(numbers):
             operation = Operation(group, number, numbers[number], ())
-            if len(numbers[number]) > 1 and (parts := mismatch(operation)):
+            asked = {(call.name, call.inputs, call.outputs, call.dtypes) for call in numbers[number].values()}
+            if len(asked) > 1 and (parts := mismatch(operation)):
                 found.append((operation, parts))
                 break
     return found

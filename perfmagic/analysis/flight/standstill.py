@@ -36,7 +36,7 @@ class Standstill(JsonForm):
     number: of the collectives of its group, or of the rank's messages.
     group: its group, as torch names it.
     ranks: the ranks in it.
-    absent: the ranks that it waits for.
+    absent: the ranks that it waits for, without those that stand still elsewhere, unless all do.
     sentence: all of this in words.
     """
 
@@ -191,7 +191,7 @@ def _inside(job: Job, operation: Operation) -> Found:
         todo = phrase("Look at what the devices of {ranks} execute before it", ranks=behind)
         headline = phrase("it is queued behind other work on {ranks}", ranks=behind)
         return _made("queued", operation, queued, sentence), (Proposal(headline, todo),)
-    sentence = phrase("no rank is missing in {call}, and it does not end", call=call)
+    sentence = phrase("no rank is missing in {call}, and it had not ended", call=call)
     todo = phrase("Check links and devices of these ranks: NCCL_DEBUG=INFO, dmesg")
     headline = phrase("all its ranks have called it: {ranks}", ranks=describe_ranks(operation.open))
     return _made("transfer", operation, (), sentence), (Proposal(headline, todo),)

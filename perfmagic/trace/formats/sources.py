@@ -80,7 +80,10 @@ def trace_files(path: str | os.PathLike[str]) -> list[Path]:
     if not files:
         words = f"{source.name} is a folder without .json, .json.gz or .npz files"
         saved = any(source.glob("*.perfmagic"))
-        raise TraceError(words, hint="perfmagic.load(folder) opens it" if saved else "name another folder")
+        hint = "perfmagic.load(folder) opens it" if saved else "name another folder"
+        raise TraceError(
+            words, hint="perfmagic.open_traces(folder).flight reads its dumps" if _dumps_in(source) else hint
+        )
     return sorted(files, key=lambda entry: by_numbers(entry.name))
 
 

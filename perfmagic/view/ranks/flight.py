@@ -8,7 +8,7 @@ from pathlib import Path
 from perfmagic.analysis.flight.report import FlightReport, RankState
 from perfmagic.analysis.flight.words import describe_ranks, spans
 from perfmagic.base.language import counted, phrase, say, translated
-from perfmagic.base.tables import Table, html_table, markdown_table, text_lines
+from perfmagic.base.tables import Column, Table, html_table, markdown_table, text_lines
 from perfmagic.base.terminal import cut_to_columns, escaped, wrapped
 from perfmagic.view.html import closed, conclusion_html, conclusion_markdown, framed
 
@@ -73,7 +73,7 @@ def _table(report: FlightReport) -> Table:
     ]
     if (hidden := sum(map(len, alike[MOST_ROWS:]))) > 0:
         rows.append((translated(counted(hidden, "{n} more rank", "{n} more ranks")), "", "", "", ".ranks"))
-    return Table(TITLE, HEAD, rows)
+    return Table(TITLE, [Column(words, numeric=False) for words in HEAD], rows)
 
 
 def _line(row: RankState) -> str:

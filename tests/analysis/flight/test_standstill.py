@@ -142,7 +142,7 @@ def test_groups_without_ranks_are_those_that_used_them(opened: Opened) -> None:
 @pytest.mark.parametrize(
     ("states", "sentence"),
     [
-        (["started"] * 4, "No rank is missing in all_reduce #1 of group dp, and it does not end"),
+        (["started"] * 4, "No rank is missing in all_reduce #1 of group dp, and it had not ended"),
         (["started"] * 3 + ["scheduled"], "Ranks 0–2 began all_reduce #1 of group dp, and rank 3 did not"),
     ],
 )
@@ -163,7 +163,16 @@ def test_a_message_needs_its_other_end(opened: Opened) -> None:
         "Messages do not match: send #1 to rank 3 of group tp has 4.10\u00a0kB on rank 2, 2.05\u00a0kB on rank 3"
     )
     ranks[3].entries[-1] |= {"input_sizes": [[1024]], "output_sizes": [[1024]]}
-    assert first(opened(ranks))[0] == "No rank is missing in send #1 to rank 3 of group tp, and it does not end"
+    assert first(opened(ranks))[0] == "No rank is missing in send #1 to rank 3 of group tp, and it had not ended"
+
+
+def test_an_end_that_is_noted_late_hides_no_absent_rank(opened: Opened) -> None:
+    ranks = started_job()
+    all_call(ranks, "barrier", DP)
+    ranks[3].entries[-1]["state"] = "scheduled"
+    assert first(opened(ranks))[0] == "No rank is missing in barrier #1 of group dp, and it had not ended"
+    all_call(ranks[:3], "all_reduce", DP, state="scheduled")
+    assert first(opened(ranks))[0] == "Rank 3 never came to all_reduce #2 of group dp: ranks 0–2 wait there"
 
 
 def test_a_rank_whose_buffer_began_later_did_come(opened: Opened) -> None:
@@ -171,7 +180,7 @@ def test_a_rank_whose_buffer_began_later_did_come(opened: Opened) -> None:
     all_call(ranks, "all_reduce", DP, state="scheduled")
     ranks[3].call("all_reduce", DP, state="scheduled")
     del ranks[3].entries[:2]  # a ring buffer forgets
-    assert first(opened(ranks))[0] == "No rank is missing in all_reduce #1 of group dp, and it does not end"
+    assert first(opened(ranks))[0] == "No rank is missing in all_reduce #1 of group dp, and it had not ended"
     assert [row.n_lost for row in opened(ranks).ranks] == [0, 0, 0, 2]
 
 
