@@ -81,49 +81,44 @@ class Job:
         One to which all came, and that ended somewhere, may only be late to be noted: the next with an absent rank is
         taken then.
         """
-        heads = []
-        for group, numbers in self.by_number.items():
-            pending = (number for number, calls in numbers.items() if not all(call.ended for call in calls.values()))
-            open_ones = [self._operation(group, number) for number in sorted(pending)]
-            first = open_ones[:1]
-            if first and not first[0].absent and len(first[0].open) < len(first[0].calls):
-                first = [operation for operation in open_ones if operation.absent][:1] or first
-            heads += first
-        return heads
+        return [head for group in self.by_number if (head := self._head(group)) is not None]
 
-    def _operation(self, group: Group, number: int) -> Operation:
-        calls = self.by_number[group][number]
-        later = {rank for n, of_ranks in self.by_number[group].items() if n > number for rank in of_ranks}
-        absent = (rank for rank in self.members(group) if rank not in calls and rank not in later)
-        return Operation(group, number, calls, tuple(absent))
+    def _head(self, group: Group) -> Operation | None:
+        numbers = self.by_number[group]
+        last = {rank: number for number in sorted(numbers) for rank in numbers[number]}
+        first = None
+        for number in sorted(numbers):
+            calls = numbers[number]
+            n_open = sum(not call.ended for call in calls.values())
+            if not n_open:
+                continue
+            absent = [rank for rank in self.members(group) if rank not in calls and last.get(rank, -1) < number]
+            if first is None or absent:
+                first = Operation(group, number, calls, tuple(absent))
+            if absent or (number == first.number and n_open == len(calls)):
+                break
+        return first
 
     @cached_property
     def messages(self) -> list[Operation]:
-        """The messages of which an end is open: each with its other end, if that is open, too."""
+        """The first message of each pair of ranks of which an end is open or absent, with both ends.
+
+        Ends are matched in their order; where a buffer forgot some, only the open ones.
+        """
+        whole = not any(dump.n_lost for dump in self.dumps.values())
         ends: dict[tuple[Group, int, int], tuple[list[Call], list[Call]]] = {}
         for rank, dump in self.dumps.items():
             for call in dump.calls:
-                if call.peer is not None and not call.ended:
+                if call.peer is not None and (whole or not call.ended):
                     peer, sends = self.peer(call), call.name in SENDS
                     key = (call.group, rank, peer) if sends else (call.group, peer, rank)
                     ends.setdefault(key, ([], []))[not sends].append(call)
-        return [self._message(*key, *both) for key, both in ends.items()]
+        return [message for key, both in ends.items() if (message := _first_open(*key, *both)) is not None]
 
     def peer(self, call: Call) -> int:
         """The rank at the other end of a message."""
         members = self.members(call.group)
         return members[call.peer] if call.peer is not None and call.peer < len(members) else call.peer or 0
-
-    def _message(
-        self, group: Group, sender: int, receiver: int, sends: Sequence[Call], receives: Sequence[Call]
-    ) -> Operation:
-        """The first message from one rank to another of which more ends are open on one side than on the other."""
-        at = min(len(sends), len(receives))
-        both = {sender: sends, receiver: receives}
-        alone = {rank: calls[at] for rank, calls in both.items() if len(calls) > at}
-        calls = alone or {rank: calls[0] for rank, calls in both.items()}
-        first = next(iter(calls.values()))
-        return Operation(group, first.number, calls, tuple(rank for rank in both if rank not in calls))
 
     def last_common(self) -> Operation | None:
         """The collective that ended on all ranks of its group and was asked for last."""
@@ -134,3 +129,16 @@ class Job:
             if len(calls) == len(self.members(group)) and all(call.ended for call in calls.values())
         ]
         return max(common, key=lambda op: min(call.created_ns for call in op.calls.values()), default=None)
+
+
+def _first_open(
+    group: Group, sender: int, receiver: int, sends: Sequence[Call], receives: Sequence[Call]
+) -> Operation | None:
+    """The first message from one rank to another of which an end has not ended."""
+    both = {sender: sends, receiver: receives}
+    for at in range(max(len(sends), len(receives))):
+        calls = {rank: of_rank[at] for rank, of_rank in both.items() if len(of_rank) > at}
+        if not all(call.ended for call in calls.values()):
+            first = next(iter(calls.values()))
+            return Operation(group, first.number, calls, tuple(rank for rank in both if rank not in calls))
+    return None
