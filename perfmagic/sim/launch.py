@@ -13,7 +13,7 @@ from perfmagic.sim.log import LOG
 from perfmagic.sim.queues import Body, Job, Lane, next_correlation
 from perfmagic.sim.streams import Event, Stream
 from perfmagic.sim.tensor import Buffer, Ref
-from perfmagic.sim.virtual import spend, spend_on, waited
+from perfmagic.sim.virtual import at_work, spend, spend_on, waited
 
 
 def launch_lane(device_index: int, refs: Sequence[Ref]) -> tuple[Lane, bool]:
@@ -29,6 +29,7 @@ def launch_lane(device_index: int, refs: Sequence[Ref]) -> tuple[Lane, bool]:
     return current_lane(device_index), True
 
 
+@at_work
 def sleep(seconds: float) -> None:
     """Queue an op that occupies the current stream for that time and does nothing."""
     check_usable()

@@ -1,13 +1,16 @@
 """Virtual time: an op runs where it is launched, on the CPU, and arithmetic says when the device would have done it.
 
 Nothing sleeps, and only operations between ranks have a thread: they wait for each other in real time, and tell each
-other in virtual time when they came. The host's time is counted, so that it comes out the same on every run.
+other in virtual time when they came. The host's time is counted, so that it comes out the same on every run, or it is
+Python's own, without what at_work() wraps.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
@@ -35,6 +38,33 @@ def spend_on(operator_ns: float) -> None:
     HOST.advance(round(operator_ns))
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def at_work(function: Callable[P, R], *, through_torch: bool = False) -> Callable[P, R]:
+    """Let a measured host stand still in a function: it is the device, or what a driver does and constants count.
+
+    through_torch: and for as long as torch takes to call it, which an operator's constant has in it.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        __tracebackhide__ = True
+        if HOST.stands:
+            return function(*args, **kwargs)
+        try:
+            HOST.begin_work()
+            return function(*args, **kwargs)
+        finally:
+            HOST.end_work(WAY_NS[0] if through_torch else 0)
+
+    return call
+
+
+WAY_NS = [0]  # of a call from Python through torch to this device, and back; known once a host was measured
+
+
 def take_host_of(pace: PaceFunction | None) -> None:
     """Let the host need the times that a model has, or those of HOST_NS."""
     _host_ns.update(pace.host_ns if isinstance(pace, Model) else HOST_NS)
@@ -52,15 +82,18 @@ def waited(ns: int) -> bool:
 _hooks: list[Any] = []  # torch's handle of the one that counts calls of modules
 
 
-def keep_time(*, virtual: bool) -> None:
-    """Keep virtual or real time from now on, when nothing is queued. Mends what an interrupt left behind."""
+def keep_time(*, virtual: bool, measured: bool = False) -> None:
+    """Keep virtual or real time from now on, when nothing is queued. Mends what an interrupt left behind.
+
+    measured: the host's time is Python's own, which has a module's call in it.
+    """
     _set_threads_back()
     while _hooks:
         _hooks[-1].remove()
         _hooks.pop()
-    if virtual:
+    if virtual and not measured:
         _hooks.append(torch.nn.modules.module.register_module_forward_pre_hook(_count_module))
-    keep_virtual_time(virtual)
+    keep_virtual_time(virtual, measured=measured)
 
 
 def _count_module(_module: Any, inputs: tuple[Any, ...]) -> None:

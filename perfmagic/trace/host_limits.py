@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfmagic.base import units
-from perfmagic.base.kinds import HOST_SPREAD, PredictedFor
+from perfmagic.base.kinds import HOST_MEASURED, HOST_SPREAD, PredictedFor
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.trace.columns import Remark
 from perfmagic.trace.model import DeviceInfo
@@ -63,7 +63,7 @@ def pace_remarks(ops: Sequence[Paced]) -> list[Remark]:
 def clock_remarks(worked: Sequence[DeviceInfo]) -> list[Remark]:
     """That times are no measurements, where a device that executed something kept a virtual clock."""
     virtual = next((info for info in worked if info.virtual), None)
-    return [Remark("virtual_clock", describe_virtual_clock(virtual.predicted))] if virtual else []
+    return [Remark("virtual_clock", describe_virtual_clock(virtual.pace))] if virtual else []
 
 
 def given_remarks(given: Sequence[tuple[str, float]]) -> list[Remark]:
@@ -94,8 +94,11 @@ def given_remarks(given: Sequence[tuple[str, float]]) -> list[Remark]:
     return [remark for remark in remarks if any(remark.numbers.values())]
 
 
-def describe_virtual_clock(predicted: PredictedFor | None = None) -> str:
-    """The sentence about a virtual clock.  predicted: the GPU whose model gave the times, None for a pace."""
+def describe_virtual_clock(pace: str) -> str:
+    """The sentence about a virtual clock.  pace: of a device that keeps it, as in DeviceInfo."""
+    predicted = PredictedFor.read(pace)
+    if HOST_MEASURED in pace:
+        return _describe_measured_host(predicted)
     if predicted is None:
         return phrase(
             "virtual clock: times are computed by the pace, not measured; the host is assumed to take 5 µs an "
@@ -107,6 +110,22 @@ def describe_virtual_clock(predicted: PredictedFor | None = None) -> str:
         gpu=predicted.gpu,
         spread=f"{predicted.spread:g}",
         host=f"{HOST_SPREAD:g}",
+    )
+
+
+def _describe_measured_host(predicted: PredictedFor | None) -> str:
+    if predicted is None:
+        device = phrase("virtual clock: the device's times are computed by the pace, not measured")
+    else:
+        device = phrase(
+            "a model of {gpu} gives the device's times: four of five lie within ÷ × {spread}",
+            gpu=predicted.gpu,
+            spread=f"{predicted.spread:g}",
+        )
+    return phrase(
+        "{device}; the host's are Python's in this run on this machine, and an assumed 5 µs an operator: they change "
+        "from run to run, and no interval covers another machine",
+        device=device,
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmagic.analysis.bench.predicted import predicted_ratio, why_of_predicted
+from perfmagic.analysis.bench.predicted import host_measured, predicted_ratio, why_of_predicted
 from perfmagic.analysis.bench.warnings import Advice
 from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
 from perfmagic.base.language import counted, phrase
@@ -200,6 +200,8 @@ def judge(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Judgeme
     interleaved = bool(baseline.round_id) and baseline.round_id == other.round_id
     interval = predicted_ratio(baseline, other, quantity)
     if interval is not None:
+        if host_measured(baseline) or host_measured(other):
+            interval = _with_noise(interval, baseline, other, quantity)
         verdict = judged(interval, BAND)
         ends = np.array([baseline.quantities[quantity].median_s]), np.array([other.quantities[quantity].median_s])
         why = why_of_predicted(baseline, other, verdict)
@@ -221,6 +223,19 @@ def judge(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Judgeme
         )
     samples = np.array(second.samples_s), np.array(first.samples_s)
     return Judgement(verdict, why, ratio(*samples, interleaved=False), interval, BAND_SEPARATE, False)
+
+
+def _with_noise(
+    interval: tuple[float, float], baseline: BenchSummary, other: BenchSummary, quantity: str
+) -> tuple[float, float]:
+    """The interval of a ratio of predictions, wider by what the samples leave open; too few leave all open."""
+    interleaved = bool(baseline.round_id) and baseline.round_id == other.round_id
+    samples = [np.array(each.quantities[quantity].samples_s) for each in (other, baseline)]
+    noise = ratio_interval(samples[0], samples[1], interleaved=interleaved, level=LEVEL)
+    if noise is None:
+        return 0.0, math.inf
+    middle = ratio(samples[0], samples[1], interleaved=interleaved)
+    return interval[0] * min(1.0, noise[0] / middle), interval[1] * max(1.0, noise[1] / middle)
 
 
 def _of_interleaved(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Judgement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfmagic.base.kinds import HOST_SPREAD, PredictedFor
+from perfmagic.base.kinds import HOST_MEASURED, HOST_SPREAD, PredictedFor
 from perfmagic.base.language import phrase
 from perfmagic.predict.ratio import ratio_range, times_by_op
 
@@ -17,12 +17,17 @@ def predicted_for(result: BenchSummary) -> PredictedFor | None:
     return PredictedFor.read(result.device_label)
 
 
+def host_measured(result: BenchSummary) -> bool:
+    """Whether the host of a predicted benchmark was Python's own time, which has noise."""
+    return HOST_MEASURED in result.device_label
+
+
 def predicted_ratio(baseline: BenchSummary, other: BenchSummary, quantity: str) -> tuple[float, float] | None:
     """Between what the ratio of two times lies, above 1 where the other is faster; None if both were measured.
 
     On one GPU the model's error of an operator is the same in both, where both have a recorded run. Two GPUs: the
-    error of a ratio of two predictions, as of a replay on another GPU. Beside a measurement the host's error counts,
-    too, as it may be the host that takes the time.
+    error of a ratio of two predictions, as of a replay on another GPU. Beside a measurement, or a host that is measured
+    in one of them only, the host's error counts, too, as it may be the host that takes the time.
     """
     models = [predicted_for(result) for result in (baseline, other)]
     known = [model for model in models if model is not None]
@@ -32,10 +37,11 @@ def predicted_ratio(baseline: BenchSummary, other: BenchSummary, quantity: str) 
     ratio = before_s / after_s if after_s else 0.0
     spread = max(model.spread for model in known)
     runs = [result.record.trace if result.record is not None else None for result in (baseline, other)]
-    if models[0] == models[1] and runs[0] is not None and runs[1] is not None:
+    is_host_alike = len(known) == 2 and host_measured(baseline) == host_measured(other)
+    if is_host_alike and models[0] == models[1] and runs[0] is not None and runs[1] is not None:
         low, high = ratio_range(times_by_op(runs[0]), times_by_op(runs[1]), spread)
         return min(low, ratio), max(high, ratio)
-    off = spread if len(known) == 2 else max(spread, HOST_SPREAD)
+    off = spread if is_host_alike else max(spread, HOST_SPREAD)
     return ratio / off, ratio * off
 
 
@@ -45,6 +51,8 @@ def why_of_predicted(baseline: BenchSummary, other: BenchSummary, verdict: str) 
         return phrase("the difference lies within what the model leaves open: only recordings decide")
     if predicted_for(baseline) is None or predicted_for(other) is None:
         return phrase("a prediction beside a measurement: the ratio has the errors of GPU and host")
+    if host_measured(baseline) != host_measured(other):
+        return phrase("both predicted, the host of one measured and of the other counted: the ratio has its error")
     if predicted_for(baseline) != predicted_for(other):
         return phrase("predicted for two GPUs: the ratio has the model's error")
     return phrase("both predicted: the same operators have the same error in both")
