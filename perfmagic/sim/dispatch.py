@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from perfmagic.base.clock import VIRTUAL, now_ns
+from perfmagic.base.clock import HOST, VIRTUAL, at_work, now_ns
 from perfmagic.base.errors import DeviceError
 from perfmagic.base.kinds import UNKNOWN_TIME, OpKind
 from perfmagic.sim import copies
@@ -58,7 +58,7 @@ from perfmagic.sim.tensor import Buffer, Ref, SimTensor, Spec, become, without_w
 from perfmagic.sim.values import VALUES
 from perfmagic.sim.values.reads import check_read
 from perfmagic.sim.values.rule import is_computed
-from perfmagic.sim.virtual import WAY_NS, at_work, spend
+from perfmagic.sim.virtual import spend
 
 # Operators that do something other than launch one kernel.
 
@@ -165,11 +165,11 @@ def measure_way() -> None:
 
     A quarter of them is faster: others were disturbed.
     """
-    if not WAY_NS[0]:
+    if not HOST.way_ns:
         t = torch.empty(1, device=NAME)
         with without_work(at_work(lambda _operator, args, _kwargs: args[0])):
             begun_ns = [now_ns() for _ in range(_WAYS) if t.add_(1) is t]
-        WAY_NS[0] = sorted(map(sub, begun_ns[1:], begun_ns))[_WAYS // 4]
+        HOST.way_ns = sorted(map(sub, begun_ns[1:], begun_ns))[_WAYS // 4]
 
 
 _WAYS = 200

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmagic.base.clock import VIRTUAL, now_ns
+from perfmagic.base.clock import VIRTUAL, at_work, now_ns
 from perfmagic.base.kinds import CallKind, Hazard, KernelTime, OpKind
 from perfmagic.sim import torch_private
 from perfmagic.sim.beside import BESIDE, hold_beside, spend_beside
@@ -13,7 +13,7 @@ from perfmagic.sim.log import LOG
 from perfmagic.sim.queues import Body, Job, Lane, next_correlation
 from perfmagic.sim.streams import Event, Stream
 from perfmagic.sim.tensor import Buffer, Ref
-from perfmagic.sim.virtual import at_work, spend, spend_on, waited
+from perfmagic.sim.virtual import spend, spend_on, waited
 
 
 def launch_lane(device_index: int, refs: Sequence[Ref]) -> tuple[Lane, bool]:

@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
-from perfmagic.base.clock import now_ns
+from perfmagic.base.clock import at_work, now_ns
 from perfmagic.base.errors import DeviceError
 from perfmagic.base.kinds import CallKind
 from perfmagic.sim import device as devices
 from perfmagic.sim.log import LOG
 from perfmagic.sim.queues import Job, Lane, NotComputedError
-from perfmagic.sim.virtual import at_work, spend
+from perfmagic.sim.virtual import spend
 
 # The host waits, as calls the log shows.
 

@@ -8,9 +8,7 @@ Python's own, without what at_work() wraps.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import torch
 
@@ -36,33 +34,6 @@ def spend(what: str) -> None:
 def spend_on(operator_ns: float) -> None:
     """Let the host need that time for an operator, as a model says; call only on the virtual clock."""
     HOST.advance(round(operator_ns))
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def at_work(function: Callable[P, R], *, through_torch: bool = False) -> Callable[P, R]:
-    """Let a measured host stand still in a function: it is the device, or what a driver does and constants count.
-
-    through_torch: and for as long as torch takes to call it, which an operator's constant has in it.
-    """
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        __tracebackhide__ = True
-        if HOST.stands:
-            return function(*args, **kwargs)
-        try:
-            HOST.begin_work()
-            return function(*args, **kwargs)
-        finally:
-            HOST.end_work(WAY_NS[0] if through_torch else 0)
-
-    return call
-
-
-WAY_NS = [0]  # of a call from Python through torch to this device, and back; known once a host was measured
 
 
 def take_host_of(pace: PaceFunction | None) -> None:
@@ -93,7 +64,7 @@ def keep_time(*, virtual: bool, measured: bool = False) -> None:
         _hooks.pop()
     if virtual and not measured:
         _hooks.append(torch.nn.modules.module.register_module_forward_pre_hook(_count_module))
-    keep_virtual_time(virtual, measured=measured)
+    keep_virtual_time(virtual, measured)
 
 
 def _count_module(_module: Any, inputs: tuple[Any, ...]) -> None:

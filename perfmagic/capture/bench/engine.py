@@ -201,6 +201,8 @@ class Phases:
                 hint='perfmagic.device(clock="real") first, or %timeit',
             )
         self.notes.note("virtual clock", pace=paces[0])
+        if clock.measured:
+            self.notes.note("measured host")
 
     def warm_up(self) -> Phase[None]:
         """Calls until they settle; how many of them make a sample is known then."""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfmagic.base.kinds import UNKNOWN_TIME, VIRTUAL_CLOCK
-from perfmagic.trace.columns import NONE, Int64
+from perfmagic.base.kinds import UNKNOWN_TIME
+from perfmagic.trace.columns import NONE, Int64, Remark
+from perfmagic.trace.host_limits import describe_virtual_clock
 from perfmagic.trace.model import Trace, make_trace
 
 if TYPE_CHECKING:
@@ -20,9 +21,10 @@ _JOINED = ("launch", "line")  # columns that a trace works out itself
 def trace_beside(trace: Trace, records: BesideRecords) -> Trace:
     """The run on another GPU: its ops at their times there, and the host later by what it waited more."""
     moved = _Moved(trace.meta.base_unix_ns, records)
-    names, ops = _ops(trace, records, moved)
     meta = trace.meta
-    pace = f"{VIRTUAL_CLOCK}: {records.model.words}"
+    names, ops = _ops(trace, records, moved)
+    first = meta.devices[0].pace
+    pace = f"{first.partition(': ')[0]}: {records.model.words}"
     return make_trace(
         names,
         replace(
@@ -30,6 +32,7 @@ def trace_beside(trace: Trace, records: BesideRecords) -> Trace:
             end_ns=moved.instant(meta.end_ns),
             returned_ns=None if meta.returned_ns is None else moved.instant(meta.returned_ns),
             devices=tuple(replace(info, pace=pace) for info in meta.devices),
+            notes=tuple(_of_this_gpu(note, pace) for note in meta.notes),
         ),
         ops=ops,
         calls=moved.columns(trace.calls.to_dict()),
@@ -46,6 +49,10 @@ def trace_beside(trace: Trace, records: BesideRecords) -> Trace:
         input_values=trace.input_values,
         collectives=trace.collectives,
     )
+
+
+def _of_this_gpu(note: Remark, pace: str) -> Remark:
+    return replace(note, words=describe_virtual_clock(pace)) if note.kind == "virtual_clock" else note
 
 
 class _Moved:

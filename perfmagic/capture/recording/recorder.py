@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.base import units
-from perfmagic.base.clock import reader, unix_offset_ns, virtual_clock
+from perfmagic.base.clock import is_repeatable, reader, unix_offset_ns, virtual_clock
 from perfmagic.base.errors import CaptureError, DeviceError, OptionError
 from perfmagic.base.language import phrase
 from perfmagic.capture.cell import INNER_MARKS_LIMIT, MarkLog
-from perfmagic.capture.devices.backends import active_backends, cuda_available, sim_loaded, torch_if_imported
+from perfmagic.capture.devices.backends import AS_CUDA, active_backends, cuda_available, sim_loaded, torch_if_imported
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording.assembly import Limit, Recorded, assemble, is_rank
 from perfmagic.capture.recording.beside import trace_beside
@@ -240,8 +240,9 @@ class Recorder:
             self._host_log = log
 
     def _open_watch(self) -> None:
-        """Last, and given back first: it shall see the user's code alone. Virtual time is the same on each Python."""
-        if not (by_default() and virtual_clock() is None if self.lines is None else self.lines):
+        """Last, and given back first: it shall see the user's code alone. Counted time is the same on each Python."""
+        unasked = by_default() and not is_repeatable() and not AS_CUDA
+        if not (unasked if self.lines is None else self.lines):
             return
         watch = LineWatch(self.packages, self.label)
         try:

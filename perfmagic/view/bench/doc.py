@@ -12,7 +12,7 @@ from perfmagic.analysis.bench.result import BenchSummary, Quantity
 from perfmagic.analysis.findings.answer import Answer, Times, times_of
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND
 from perfmagic.base import units
-from perfmagic.base.kinds import HOST_MEASURED, VIRTUAL_CLOCK
+from perfmagic.base.kinds import VIRTUAL_CLOCK
 from perfmagic.base.language import phrase, say, translated
 from perfmagic.base.options import called
 
@@ -137,8 +137,8 @@ def bench_doc(result: BenchSummary) -> BenchDoc:
         ("done", "comp", result.done),
         ("queued", "dtod", result.queued),
     )
-    paces = [str(warning.values.get("pace", "")) for warning in result.warnings if warning.kind == VIRTUAL_CLOCK]
-    unknown = NO_SPREAD if paces and HOST_MEASURED not in paces[0] else NO_INTERVAL
+    kinds = {warning.kind for warning in result.warnings}
+    unknown = NO_SPREAD if VIRTUAL_CLOCK in kinds and "measured host" not in kinds else NO_INTERVAL
     rows = tuple(_row(name, token, quantity, unknown) for name, token, quantity in measured if quantity is not None)
     lead, rest = _headline(result, rows)
     fine_print = (_rates(result), *translated(result.method).split(" · "), translated(result.device_label))
