@@ -129,6 +129,20 @@ def test_time_goes_on_after_an_op_that_fails_and_in_other_threads() -> None:
     assert took_ns >= 20 * MS
 
 
+def test_a_clock_that_an_interrupt_left_standing_goes_in_the_next_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = torch.ones(8, device="sim")
+
+    def interrupt(_rest_ns: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(HOST, "end_work", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            a + 1
+    assert both_ns(lambda: spin(MS))[0] == 0
+    assert recorded(lambda: spin(20 * MS)).trace.meta.returned_ns >= 20 * MS
+
+
 def test_every_face_says_whose_time_it_is(tmp_path: Path) -> None:
     for device, words in (("H100", "÷ × 1.4 · host measured here"), ("sim", "virtual clock, host measured here")):
         place = perfmagic.device(device, clock="virtual", host="measured", item=0.0 if device == "H100" else None)

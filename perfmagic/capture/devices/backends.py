@@ -308,24 +308,19 @@ def device(
     on a virtual clock that takes the times of a model (perfmagic.DeviceModel).
     pace: how all simulated devices are slowed down from now on (see perfmagic.Pace); a recording keeps the pace it was
     made at (TimelineResult.pace).
-    memory: how much memory a simulated device has, as "2GB", "512 MiB" or bytes; more raises torch.OutOfMemoryError.
-    0: as much as the host gives, as at first; a GPU by its name has what its data sheet says. A CUDA device has what it
-    has, and memory says nothing of it.
+    memory: of a simulated device, as "2GB", "512 MiB" or bytes; more raises torch.OutOfMemoryError. 0: as much as the
+    host gives, as at first; a GPU by its name has what its data sheet says.
     clock: "virtual" for a simulated device whose times are computed by the pace, also where a CUDA device is there;
-    "auto" for one only where there is none; "real" for measured times. The process keeps it until it is given again; a
-    rank's is that of its session. See docs/simulated-device.md.
-    host: what virtual time the host takes. "counted", as at first: assumed constants for an operator with its launch, a
-    view, an event, a wait and a module, none for other Python; each run is the same. "measured": Python's own time
-    here, without what the simulated device computes and records, and those constants but for a module's. Modules,
-    CPU tensors and time.sleep count then, and torch's way to the device, which makes an operator a few µs too long.
-    Ranks have no measured host. The process keeps it as long as its clock is virtual, until it is given again.
+    "auto" for one only where there is none; "real" for measured times. The process keeps it, a rank its session's.
+    host: its virtual time. "counted", as at first: constants for an operator, a view, an event, a wait and a module.
+    "measured": for modules and all other Python what it takes here, time.sleep and CPU tensors too; constants for the
+    rest, without what the simulated device computes and torch takes to call it. Not in ranks. Kept as the clock is.
     values: what a virtual clock computes: "real", all, as at first; "small", what takes a CPU little time, as for a GPU
     by its name; "none", shapes only, without host memory for tensors of the device. What needs a value that is not
     there is refused; floating-point tensors arrive on the host as NaN, and checks for inf and NaN find none.
     item: the number that each read of one such value (t.item(), if t) gives instead; until values or item is given.
     Raises TorchMissingError without torch, DeviceError for "cuda" where there is none, for pace or memory in a rank on
-    the CPU, for another clock while something is recorded, and for host, values or item on the real clock;
-    OptionError for another word.
+    the CPU, for another clock in a recording, for host, values or item on the real clock; OptionError for other words.
 
     >>> device = perfmagic.device("sim", pace="matmul=1ms")
     >>> x = torch.ones(8, 8, device=device)
