@@ -83,8 +83,8 @@ class HostClock:
 
     @property
     def stands(self) -> bool:
-        """Whether this thread's time does not count: the clock is counted, or this thread is at the device's work."""
-        return not self.measured or threading.get_ident() in self._at_work
+        """Whether this thread's time does not count, as it is at the device's work."""
+        return threading.get_ident() in self._at_work
 
     def advance(self, ns: int) -> int:
         """Let so much time pass, and give the time then."""
@@ -151,7 +151,7 @@ def at_work(function: Callable[P, R], *, through_torch: bool = False) -> Callabl
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         __tracebackhide__ = True
-        if HOST.stands:
+        if not HOST.measured or HOST.stands:
             return function(*args, **kwargs)
         try:
             HOST.begin_work()
