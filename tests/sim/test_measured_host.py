@@ -15,6 +15,7 @@ from perfmagic import sim  # noqa: E402
 from perfmagic.api.ranks.session import settings_for  # noqa: E402
 from perfmagic.base.clock import HOST, HOST_NS, now_ns, virtual_clock  # noqa: E402
 from perfmagic.base.errors import DeviceError, OptionError  # noqa: E402
+from perfmagic.capture.bench.spec import BenchSpec  # noqa: E402
 from perfmagic.sim import virtual  # noqa: E402
 from perfmagic.sim.groups import group  # noqa: E402
 
@@ -190,6 +191,15 @@ def test_a_benchmark_takes_samples_as_of_any_machine() -> None:
     assert "same each run" not in result.text()
     assert "host measured here" in " ".join(result.text().split())
     assert perfmagic.bench(lambda: time.sleep(1e-3), time=0.05, max_samples=10).returns.median_s >= 1e-3
+
+
+@pytest.mark.parametrize(("host", "finished"), [("counted", True), ("measured", False)])
+def test_equal_samples_say_nothing_of_those_to_come_where_the_host_is_measured(host: str, finished: bool) -> None:
+    perfmagic.device("sim", host=host)
+    rule = BenchSpec().rule()
+    for _ in range(5):
+        rule.add((1e-3,), 0.0)
+    assert rule.finished == finished
 
 
 def test_the_host_is_the_process_s_until_its_clock_is_real() -> None:
