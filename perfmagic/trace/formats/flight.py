@@ -23,7 +23,7 @@ from perfmagic.base.files import open_regular
 from perfmagic.base.terminal import printable
 from perfmagic.base.user_lines import is_torchs, is_users
 from perfmagic.trace.formats.plain_pickle import nested_pickle
-from perfmagic.trace.typed import EXACT, Amount, Count, Int64Number, Ns, plain_json, typed
+from perfmagic.trace.json_form import EXACT, Amount, Count, Int64Number, Ns, plain_json, typed
 
 MOST_FILE_BYTES = 2**28  # 2,000 calls, torch's default, take half a megabyte
 ENDED = "completed"
