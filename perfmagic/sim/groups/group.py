@@ -27,7 +27,8 @@ from perfmagic.sim.groups.hosting import Begin, hand_over
 from perfmagic.sim.groups.ledger import Ledger, PendingOperation, Request
 from perfmagic.sim.groups.operations import OperationKind
 from perfmagic.sim.groups.posting import Call, Courier, Group, post
-from perfmagic.sim.torch_private import new_options
+from perfmagic.sim.refusals import refuse_flat_sharding
+from perfmagic.sim.torch_private import mend_sharding, new_options
 
 # What torch asks of a process group besides communication: its names, its rank, its end.
 
@@ -104,6 +105,7 @@ class Identity(_ProcessGroup):  # type: ignore[misc]
             request.give_up()
 
     def rank(self) -> int:
+        mend_sharding(refuse_flat_sharding)  # FSDP, imported by now, asks for the rank before all else
         return self._rank
 
     def size(self) -> int:
