@@ -265,9 +265,9 @@ class Memory:
                 noted.begin(block.size)
             self._count(self._last_ns, block.size)
         elif kind is weakref.ref:
-            _, block, noted = self._blocks.pop(id(note), (None, None, None))
-            if block is None:  # it was freed before its end
+            if id(note) not in self._blocks:  # it was freed before its end
                 return
+            _, block, noted = self._blocks.pop(id(note))
             if noted is not None:
                 noted.end()
             self._count(self._last_ns, -block.size)

@@ -177,7 +177,7 @@ _installed: dict[str, Callable[..., Any]] = {}
 
 
 def install(dispatch: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any], **others: Callable[..., Any]) -> None:
-    """Set the functions behind SimTensor: for operators; to, rebuild (unpickle) and resize (free, or allocate again)."""
+    """Set the functions behind SimTensor: for operators; and to, rebuild (unpickles), resize (frees, or allocates)."""
     _installed.update(others, dispatch=dispatch)
 
 

@@ -6,6 +6,7 @@ imported before torch is wanted.
 
 from __future__ import annotations
 
+import gc
 import sys
 from _thread import interrupt_main
 from collections import deque
@@ -483,14 +484,30 @@ def mend_sharding(refuse: Callable[[], None]) -> None:
             names[name].is_mended = True
 
 
+def begin_new_steps() -> None:
+    """Have each FSDP model forget the step that it is in: where a step failed, ranks are at different places of it.
+
+    Uses FSDPModule.reset_iter_state, of models that have run (_get_fsdp_state()._is_root, read in 2.13.0). Where the
+    names are gone, nothing is forgotten.
+    """
+    kind: Any = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
+    if not hasattr(kind, "reset_iter_state"):
+        return
+    for module in [each for each in gc.get_objects() if issubclass(type(each), kind)]:
+        if module._get_fsdp_state()._is_root:
+            module.reset_iter_state()
+
+
 def _moving_states(move: Callable[..., None]) -> Callable[..., None]:
+    swap: Any = torch.utils.swap_tensors
+
     def move_states(params: list[Any], buffers: list[Any], device: torch.device) -> None:
         __tracebackhide__ = True
         for t in (*params, *buffers) if device.type == private_device_name() else ():
             if t.device.type == "cpu" and type(t) in (torch.Tensor, torch.nn.Parameter):
                 there = t.detach().to(device)
                 is_parameter = isinstance(t, torch.nn.Parameter)
-                torch.utils.swap_tensors(t, torch.nn.Parameter(there, t.requires_grad) if is_parameter else there)
+                swap(t, torch.nn.Parameter(there, t.requires_grad) if is_parameter else there)
         move(params, buffers, device)
 
     return move_states

@@ -11,7 +11,7 @@ from tests.many_ranks import run_ranks
 pytestmark = pytest.mark.slow
 
 _TRAINED = """
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
@@ -38,7 +38,9 @@ def trained(on, **options):
     x = torch.randn(4, 6).to(on)
     losses = [step(net, optimizer, x) for _ in range(3)]
     whole = get_model_state_dict(net, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
-    return losses, {name: t.sum().item() for name, t in whole.items()}
+    again = sharded(on, **options)
+    set_model_state_dict(again, whole, options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
+    return losses, {name: t.sum().item() for name, t in whole.items()}, step(again, optimizer, x) < losses[-1]
 def piped(on, kind):
     stage = PipelineStage(layers()[rank].to(on), rank, world_size, on)
     schedule, losses = kind(stage, n_microbatches=4, loss_fn=mse), []
@@ -74,16 +76,24 @@ streams = {}
 for name, stream in zip(trace.ops.name.tolist(), trace.ops.stream.tolist()):
     streams.setdefault(trace.names[name], set()).add(stream)
 say(streams={name: sorted(some) for name, some in streams.items()}, races=len(trace.meta.races))
-weight = net[0][0].weight.to_local()
-weight.untyped_storage().resize_(0)
+spare = torch.ones(2, device=virtual)
+spare.untyped_storage().resize_(0)
 try:
-    weight.sum().item()
+    spare.sum().item()
 except perfmagic.PerfmagicError as error:
     say(freed=str(error))
+if rank == 0:
+    net(x)  # the other one is not in this step
+groups.free("a rank failed")
+groups.renew(1)
+say(trains=step(net, optimizer, x))
 a = torch.ones(2, device=virtual)
 dist.all_reduce(a)
 say(after=a.tolist())
-dist.barrier()
+group = dist.group.WORLD
+dist.destroy_process_group()
+groups.forget()
+say(ended=repr(group))
 """
 
 
@@ -99,4 +109,6 @@ def test_sharded_and_piped_models_train_as_gloo_trains_them_and_free_their_memor
         assert 0 not in streams["_all_gather_base"] == streams["_reduce_scatter_base"]
         assert report["races"] == 0
         assert "was freed" in report["freed"]
+        assert report["trains"] > 0
         assert report["after"] == [2.0, 2.0]
+        assert "make models, meshes and groups again" in report["ended"]
