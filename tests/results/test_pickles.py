@@ -10,8 +10,9 @@ import pytest
 import perfmagic
 from perfmagic import results
 from perfmagic.changes import faster, faster_python, no_item, overlap_copies, pin
-from perfmagic.results import GraphResult, MemoryResult, RanksSweep, TimelineResult
+from perfmagic.results import FlightResult, GraphResult, MemoryResult, RanksSweep, TimelineResult
 from perfmagic.results.ranks import Traces
+from perfmagic.trace.formats.flight import Dump
 from tests.analysis.graph.made import two_devices
 from tests.api.test_rank_comparisons import job
 from tests.results.test_flame_result import timeline as steps_of_python
@@ -43,6 +44,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "BenchResult": bench,
     "CompareResult": lambda: perfmagic.compare(bench(), bench()),
     "FlameResult": lambda: steps_of_python().flame(),
+    "FlightResult": lambda: FlightResult((Dump(0, "nccl_trace_rank_0", "2.10", "nccl", (), (), 0),)),
     "GraphResult": lambda: GraphResult(*two_devices()),
     "MemoryResult": lambda: MemoryResult(perfmagic.open_trace(real("v100_fsdp_memory_events")).trace),
     "RanksResult": job,
