@@ -34,15 +34,16 @@ from perfmagic.results.result import Result
 from perfmagic.results.timeline import TimelineResult
 from perfmagic.results.what_if import Bars, Predicted, checked_changes
 from perfmagic.trace.formats.sources import read_file
+from perfmagic.trace.json_form import Count, typed
 from perfmagic.trace.model import PingNumbers, Trace, devices_label
 from perfmagic.trace.names import checked_pattern
 from perfmagic.trace.rows import Rows, pandas
-from perfmagic.trace.typed import Count, typed
 from perfmagic.view.timeline.doc import ViewState
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfmagic.results.flight import FlightResult
     from perfmagic.view.ranks.doc import RankRow, RanksDoc
     from perfmagic.view.timeline.live_data import Wire
     from perfmagic.view.timeline.writers import LiveView
@@ -166,9 +167,9 @@ class _Saved(msgspec.Struct):
 class RanksResult(Result):
     """Several ranks of one job.
 
-    timelines: one for each rank, by rank; each has its own numbers, by its own clock. None of ranks that open_ranks()
-    read: rank() reads one again.  ranks: what was worked out of all, with the clocks' alignment and the matched
-    collectives.  files: of the ranks without a timeline, by rank.
+    timelines: one for each rank, by rank; each has its own numbers, by its own clock. None of large files that
+    open_ranks() read: rank() reads one again.  ranks: what was worked out of all, with the clocks' alignment and the
+    matched collectives.  files: of the ranks without a timeline, by rank.
     """
 
     timelines: tuple[TimelineResult, ...]
@@ -263,18 +264,17 @@ class RanksResult(Result):
         """What held the job at each instant and on which rank, from its beginning to its end (ns on the axis).
 
         Where a collective waits for its last rank, the path goes on in that rank. Raises TraceError where the records
-        do not say, OptionError after open_ranks(), which keeps no records.
+        do not say. After open_ranks() large files are read again.
         """
-        job = self._job("critical_path")
-        if job.unreadable:
-            raise TraceError(f"the critical path is not known: {job.unreadable}")
-        return job.path.rows_of_job()
+        if self._job.unreadable:
+            raise TraceError(f"the critical path is not known: {self._job.unreadable}")
+        return self._job.path.rows_of_job()
 
     def what_if(self, *changes: Change, ranks: int | Iterable[int] | None = None) -> RanksWhatIf:
         """What the job would take with changes (perfmagic.changes) on all ranks, or on some.
 
-        ranks: one, or several of them. Raises OptionError for what is no change, for a rank that is not here, and after
-        open_ranks(), which keeps no records.
+        ranks: one, or several of them. Raises OptionError for what is no change, and for a rank that is not here. After
+        open_ranks() large files are read again.
         """
         checked_changes("ranks.what_if", changes)
         wanted = self.ranks.ranks if ranks is None else [ranks] if isinstance(ranks, int) else list(ranks)
@@ -282,14 +282,16 @@ class RanksResult(Result):
         if unknown or not wanted:
             which = f"rank {unknown[0]!r} is not here" if unknown else "no rank is given"
             raise OptionError(f"ranks.what_if: {which}", hint=f"ranks to compare: {stretches(self.ranks.ranks)}")
-        prediction, after = self._job("what_if").predict(changes, wanted)
-        return RanksWhatIf(prediction, self.ranks, after)
+        prediction, after = self._job.predict(changes, wanted)
+        return RanksWhatIf(prediction, self._job.ranks, after)
 
-    def _job(self, what: str) -> JobReplay:
-        if len(self.ranks.traces) != len(self.ranks.ranks):
-            message = f"ranks.{what}: the records of {len(self.ranks.ranks)} ranks were not kept"
-            raise OptionError(message, hint="perfmagic.open_traces(folder).ranks keeps them")
-        return job_replay(self.ranks)
+    @cached_property
+    def _job(self) -> JobReplay:
+        """The job, ready to be replayed; files whose traces were not kept are read again."""
+        ranks = self.ranks
+        if len(ranks.traces) < len(ranks.ranks):
+            ranks = replace(ranks, traces={number: self._trace(number) for number in ranks.ranks}, given={})
+        return job_replay(ranks)
 
     def messages(self) -> Rows[Message]:
         """Each send with its receive: when both ends had come, when it arrived, how long each end waited (ns)."""
@@ -494,8 +496,16 @@ class Traces(tuple[TimelineResult, ...]):  # noqa: SLOT001  it keeps what was wo
     """The timelines of several files, in order.
 
     jobs: those that are ranks of one job, on one axis each, the largest job first.  alone: all others.  mixed: which
-    jobs the files are of, in a sentence; "" for one job.
+    jobs the files are of, in a sentence; "" for one job.  flight: what dumps of flight recorders among the files say,
+    None without any.
     """
+
+    flight: FlightResult | None = None
+
+    def with_flight(self, flight: FlightResult | None) -> Traces:
+        """The same timelines beside what flight recorders say."""
+        self.flight = flight
+        return self
 
     @cached_property
     def _grouped(self) -> tuple[list[RanksResult], list[TimelineResult]]:
@@ -518,12 +528,13 @@ class Traces(tuple[TimelineResult, ...]):  # noqa: SLOT001  it keeps what was wo
         """The ranks of the largest job on one axis. Raises OptionError where there are none."""
         if not self.jobs:
             message = f"{units.plural(len(self), 'trace')}, and no two of them are ranks of one job"
-            raise OptionError(message, hint=self.mixed or "open the files of several ranks")
+            hint = ".flight has what their flight recorders say" if self.flight else "open the files of several ranks"
+            raise OptionError(message, hint=self.mixed or hint)
         return self.jobs[0]
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What IPython shows: the ranks on one axis, then the timelines that stand alone."""
-        shown: list[Result] = [*self.jobs, *self.alone]
+        """What IPython shows: flight recorders, the ranks on one axis, then the timelines that stand alone."""
+        shown: list[Result] = [*([self.flight] if self.flight else []), *self.jobs, *self.alone]
         mixed = f"<p>{escaped(self.mixed)}</p>" if self.mixed else ""
         return {
             "text/plain": "\n\n".join(
