@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from perfmagic.analysis.findings.facts import ITS_EXTENT, Facts
+from perfmagic.analysis.ranks.own_work import Lane, lane_of
 from perfmagic.analysis.timeline.collectives import op_bytes
 from perfmagic.analysis.timeline.kernels import KernelStat, kernels
 from perfmagic.analysis.timeline.trust import sample
@@ -323,7 +324,7 @@ class RankSummary:
     `number` in the group, `bytes` (NONE: not known), `launched` (NONE: not known), `blocked`: how long Python had been
     blocked until then; and by each name of SPENT how much there was until `start`.
     began: the same until began_ns, by the names of SPENT and "blocked".
-    exposed: communication that did not overlap with compute.  kernels: the longest of the device.
+    exposed: communication that did not overlap with compute.  kernels: the longest of the device.  lane: its own work.
     bands: of a picture, see perfmagic.analysis.ranks.rank_files; empty where the trace is at hand.
     """
 
@@ -342,6 +343,7 @@ class RankSummary:
     began: Mapping[str, int]
     exposed: Columns
     kernels: tuple[KernelTime, ...]
+    lane: Lane
     bands: Mapping[str, Columns] = field(default_factory=dict)
 
     @property
@@ -408,6 +410,7 @@ def rank_summary(given: Trace, comm_names: str | None = None) -> RankSummary:
         began={name: int(_until(where, np.array([began_ns]))[0]) for name, where in _spent(facts).items()},
         exposed=Columns({"start": exposed[:, 0], "end": exposed[:, 1]}),
         kernels=longest(kernels(trace, parts.device, comm_names)),
+        lane=lane_of(trace, facts, comm),
     )
 
 

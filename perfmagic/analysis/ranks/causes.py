@@ -1,0 +1,377 @@
+"""What made ranks of a job wait: work on one rank that takes more than its peers', and what the job wins without it.
+
+A cause is a kind of work, a line or an operator, on one rank. Its peers are the same work on the other ranks, in the
+same step, by their median; work that most ranks do not have is compared as a whole. Its gain is what the replayed job
+takes less with it at its peers' time. Causes are found one after the other, the dearest first, so that gains add up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfmagic.analysis.ranks.own_work import Doing
+from perfmagic.analysis.ranks.ranks import Ranks
+from perfmagic.analysis.ranks.replayed_job import Replay, ReplayedJob, replayed_job
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
+from perfmagic.trace.once import once_per_trace
+
+MOST_CAUSES = 6
+MOST_TRIED = 16  # ranks, and kinds of work on one, in one round
+NAMED_FRAC = 0.5  # of what a rank's excess wins: one kind of work that wins as much stands for it
+SIGNED_FRAC = 0.5  # of the gain: work that is longer and shorter in turn is no cause
+STEP_FRAC = 0.1  # of the step with the largest excess: steps with less are not named
+START_UP, LINK = "start-up", "link"  # as phases
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Work on some ranks that takes more than its peers; times in ns.
+
+    ranks: that do it; nearly always one.  doing: the work; None where no line or operator stands for it.
+    phase: "backward", START_UP before the first common collective of the job, LINK for transfers; else "".
+    steps: the numbers of the steps in which it takes more; empty where none are marked.  n_times, n_rounds: how many
+    of how many steps, or rounds between collectives of all ranks.  excess_ns: more than its peers, in all.
+    own_ns: how long it took there.  gain_ns: what the job would take less, on top of the causes before.  waited_ns: what
+    the other ranks would wait less, added up.  span_ns: where it is longest, on the common axis, with what waits for it.
+    before: the collective that it was longest before, and its number.  about: compute overlaps communication on the
+    rank, so that the gain is not exact.
+    """
+
+    ranks: tuple[int, ...]
+    doing: Doing | None
+    phase: str
+    steps: tuple[int, ...]
+    n_times: int
+    n_rounds: int
+    own_ns: int
+    excess_ns: int
+    gain_ns: int
+    waited_ns: int
+    span_ns: tuple[int, int]
+    before: str = ""
+    about: bool = False
+
+    @property
+    def rank(self) -> int:
+        return self.ranks[0]
+
+    @property
+    def line(self) -> int:
+        return self.doing.line if self.doing else NO_LINE
+
+    @property
+    def name(self) -> str:
+        return self.doing.name if self.doing else ""
+
+
+def find_causes(job: ReplayedJob, least_ns: float) -> tuple[Cause, ...]:
+    """The causes that win at least so much of the job each, the dearest first."""
+    search = _Search(job, _peers_of(job), least_ns)
+    found: list[Cause] = []
+    while len(found) < MOST_CAUSES and (cause := search.next()) is not None:
+        found.append(cause)
+    return tuple(found)
+
+
+@once_per_trace
+def causes_of(ranks: Ranks) -> tuple[Cause, ...]:
+    """The causes of a job that win what is notable, and more than its clocks may err."""
+    job = replayed_job(ranks)
+    return () if job is None else find_causes(job, max(1.0, ranks.notable_ns, ranks.alignment.bound_ns or 0))
+
+
+# Own work beside that of peers.
+
+
+@dataclass(frozen=True, eq=False)
+class Peers:
+    """The pieces of own work of a job, and what their peers take; columns of shape (n,).
+
+    doing: number of `doings`.  round: the step, or the number of collectives of all ranks before it; NONE in the
+    start-up, which has no peers.  usual_ns: what peers take.
+    """
+
+    rank: Int64
+    point: Int64
+    doing: Int64
+    round: Int64
+    ns: Int64
+    usual_ns: Int64
+    doings: tuple[Doing, ...]
+    n_rounds: int
+
+    @property
+    def excess_ns(self) -> Int64:
+        return self.ns - self.usual_ns
+
+
+def _peers_of(job: ReplayedJob) -> Peers:
+    """Every piece with what its peers take."""
+    numbers: dict[Doing, int] = {}
+    columns: list[tuple[Int64, ...]] = []
+    base = 0
+    for i, rank in enumerate(job.ranks.ranks):
+        lane = job.ranks.summaries[rank].lane
+        known = np.array([numbers.setdefault(doing, len(numbers)) for doing in lane.doings], np.int64)
+        point, ns = lane.pieces["point"] + base, lane.pieces["ns"]
+        columns.append((np.full(len(ns), i), point, known[lane.pieces["doing"]], ns))
+        base += len(lane.points["kind"])
+    rank, point, doing, ns = (np.concatenate(column).astype(np.int64) for column in zip(*columns, strict=True))
+    rounds, n_rounds = _rounds(job)
+    doings, n_ranks = tuple(numbers), len(job.ranks.ranks)
+    usual = _usual_ns(rank, _compared(rank, doing, doings, n_ranks), rounds[point], ns, n_ranks)
+    usual = np.where(rounds[point] == NONE, ns, usual)
+    return Peers(rank, point, doing, rounds[point], ns, usual, doings, n_rounds)
+
+
+def _rounds(job: ReplayedJob) -> tuple[Int64, int]:
+    """Of each point its round, NONE in the start-up, and how many there are."""
+    points, begins = job.points, start_up_ends(job)
+    started = np.arange(len(points.rank)) > begins[points.rank]
+    steps = [summary.steps for summary in job.ranks.summaries.values()]
+    if steps[0] and all(of_rank == steps[0] for of_rank in steps):
+        return np.where(started, points.step, NONE), len(steps[0])
+    common = np.zeros(len(points.rank), np.int64)
+    common[job.came[common_ops(job)]] = 1
+    before = np.cumsum(common) - common
+    first = np.searchsorted(points.rank, np.arange(len(job.began_ns)))
+    number = before - before[first][points.rank]
+    return np.where(started, number, NONE), int(number.max(initial=0)) + 1
+
+
+def common_ops(job: ReplayedJob) -> Int64:
+    """The ops of collectives in which all ranks are, by rank."""
+    n = len(job.ranks.ranks)
+    place = {rank: i for i, rank in enumerate(job.ranks.ranks)}
+    groups = [group for group in job.ranks.matching.groups if len(group.ranks) == n]
+    rows = [job.op_base[place[r]] + places for g in groups for r, places in zip(g.ranks, g.places, strict=True)]
+    return np.sort(np.concatenate(rows)) if rows else np.zeros(0, np.int64)
+
+
+def start_up_ends(job: ReplayedJob) -> Int64:
+    """Of each rank the last point of its start-up: where files come to the first common collective of their first step.
+
+    NONE (no start-up) in cells, which begin on all ranks together, and without such a collective.
+    """
+    ends = np.full(len(job.began_ns), NONE, np.int64)
+    if all(summary.meta.returned_ns is not None for summary in job.ranks.summaries.values()):
+        return ends
+    ops = common_ops(job)
+    at = job.came[ops]
+    if any(summary.steps for summary in job.ranks.summaries.values()):
+        ops = ops[job.points.step[at] != NONE]
+    firsts = [ops[job.op_rank[ops] == i][:1] for i in range(len(ends))]
+    if all(len(first) for first in firsts):
+        ends = job.came[np.concatenate(firsts)]
+    return ends
+
+
+def _compared(rank: Int64, doing: Int64, doings: tuple[Doing, ...], n_ranks: int) -> Int64:
+    """Of each piece what it is compared as: its own doing where most ranks have it, else all such work of a phase."""
+    pairs = np.unique(doing * n_ranks + rank)
+    n_having = np.bincount(pairs // n_ranks, minlength=len(doings))
+    phases = sorted({each.phase for each in doings})
+    rest = np.array([len(doings) + phases.index(each.phase) for each in doings], np.int64)
+    return np.where(2 * n_having > n_ranks, np.arange(len(doings)), rest)[doing]
+
+
+def _usual_ns(rank: Int64, compared: Int64, rounds: Int64, ns: Int64, n_ranks: int) -> Int64:
+    """What the peers of each piece take.  One by one where all ranks have as many of a round, else by their sums."""
+    if not len(ns):
+        return ns
+    cell = compared * (int(rounds.max()) + 2) + rounds + 1
+    _, cell = np.unique(cell, return_inverse=True)
+    own, inverse, counts = np.unique(cell * n_ranks + rank, return_inverse=True, return_counts=True)
+    n_cells = int(cell.max()) + 1
+    least, most = np.full(n_cells, np.iinfo(np.int64).max), np.zeros(n_cells, np.int64)
+    np.minimum.at(least, own // n_ranks, counts)
+    np.maximum.at(most, own // n_ranks, counts)
+    even = (least == most) & (np.bincount(own // n_ranks, minlength=n_cells) == n_ranks)
+    order = np.argsort(inverse, kind="stable")
+    within = np.empty(len(ns), np.int64)
+    within[order] = np.arange(len(ns)) - (np.cumsum(counts) - counts)[inverse[order]]
+    width = int(counts.max())
+    slot = cell * width + np.where(even[cell], within, 0)
+    sums_of, place = np.unique(slot * n_ranks + rank, return_inverse=True)
+    sums = np.bincount(place, weights=ns).astype(np.int64)
+    usual = _others_median(sums_of // n_ranks, sums, n_ranks)
+    return (ns * (usual / np.maximum(sums, 1))[place]).round().astype(np.int64)
+
+
+def _others_median(slot: Int64, sums: Int64, n_ranks: int) -> Int64:
+    """Of each rank's sum in a slot the median of the other ranks' there; a rank without one has 0."""
+    order = np.lexsort((sums, slot))
+    first = np.searchsorted(slot[order], slot[order])
+    have = np.searchsorted(slot[order], slot[order], side="right") - first
+    own = np.arange(len(sums)) - first + n_ranks - have  # the place among all ranks, those with 0 first
+
+    def at(place: Int64) -> Int64:
+        among = place + (place >= own) - (n_ranks - have)
+        return np.where(among >= 0, sums[order][np.clip(first + among, 0, len(sums) - 1)], 0)
+
+    others = n_ranks - 1
+    middle = np.full(len(sums), (others - 1) // 2), np.full(len(sums), others // 2)
+    usual = np.empty(len(sums), np.int64)
+    usual[order] = (at(middle[0]) + at(middle[1])) // 2
+    return usual
+
+
+# The search: what on the job's critical path, at its peers' time, wins most.
+
+
+class _Search:
+    """The job with the causes found so far at their peers' time."""
+
+    def __init__(self, job: ReplayedJob, peers: Peers, least_ns: float) -> None:
+        self.job, self.peers, self.least_ns = job, peers, least_ns
+        self.own_ns, self.began_ns = job.points.own_ns.copy(), job.began_ns.copy()
+        self.open = peers.round != NONE
+        self.start_up_open = np.ones(len(job.began_ns), bool)
+        self.replay = job.recorded
+
+    def next(self) -> Cause | None:
+        """The next cause, which is then at its peers' time; None where none wins enough."""
+        trials = [*self._of_ranks(), *self._of_start_up()]
+        trials.sort(key=lambda trial: -trial.gain_ns)
+        best = next((trial for trial in trials if trial.gain_ns >= self.least_ns), None)
+        if best is None:
+            best = self._together()
+        elif best.rows is not None:
+            best = self._named(best)
+        return None if best is None else self._take(best)
+
+    def _of_ranks(self) -> list[_Trial]:
+        rows = self._on_path()
+        excess = np.bincount(self.peers.rank[rows], self.peers.excess_ns[rows].clip(0), len(self.job.began_ns))
+        ranks = np.argsort(-excess, kind="stable")[:MOST_TRIED]
+        trials = [self._trial(self.open & (self.peers.rank == rank)) for rank in ranks[excess[ranks] > 0].tolist()]
+        return [trial for trial in trials if trial is not None]
+
+    def _on_path(self) -> Int64:
+        """The pieces on the critical path."""
+        on = np.zeros(len(self.own_ns), bool)
+        on[self.job.path(self.replay, self.own_ns, self.job.moves_ns)] = True
+        return np.flatnonzero(self.open & on[self.peers.point])
+
+    def _trial(self, rows: Bool, doing: Doing | None = None) -> _Trial | None:
+        """The job with some pieces at their peers' time; None where they are as often shorter as longer."""
+        own_ns = self.own_ns + np.bincount(
+            self.peers.point[rows], -self.peers.excess_ns[rows], len(self.own_ns)
+        ).astype(np.int64)
+        replay = self.job.replayed(own_ns, self.began_ns, self.job.moves_ns)
+        gain_ns = self.replay.end_ns - replay.end_ns
+        excess_ns = int(self.peers.excess_ns[rows].sum())
+        if excess_ns < SIGNED_FRAC * gain_ns:
+            return None
+        return _Trial(gain_ns, excess_ns, replay, own_ns, self.began_ns, np.flatnonzero(rows), doing)
+
+    def _named(self, trial: _Trial) -> _Trial:
+        """The one kind of work that wins most of what a rank's whole excess does; else all of it."""
+        assert trial.rows is not None
+        doing, excess = self.peers.doing[trial.rows], self.peers.excess_ns[trial.rows]
+        sums = np.bincount(doing, excess, len(self.peers.doings))
+        among = np.zeros(len(self.open), bool)
+        among[trial.rows] = True
+        kinds = [kind for kind in np.argsort(-sums, kind="stable")[:MOST_TRIED].tolist() if sums[kind] > 0]
+        tried = [self._trial(among & (self.peers.doing == kind), self.peers.doings[kind]) for kind in kinds]
+        best = max((each for each in tried if each is not None), key=lambda each: each.gain_ns, default=trial)
+        return best if best.gain_ns >= NAMED_FRAC * trial.gain_ns else trial
+
+    def _together(self) -> _Trial | None:
+        """Several ranks on which one kind of work takes as much more: each alone wins nothing."""
+        rows = self._on_path()
+        sums = np.bincount(self.peers.doing[rows], self.peers.excess_ns[rows].clip(0), len(self.peers.doings))
+        for kind in np.argsort(-sums, kind="stable")[:MOST_TRIED].tolist():
+            of_kind = self.open & (self.peers.doing == kind)
+            excess = np.bincount(self.peers.rank[of_kind], self.peers.excess_ns[of_kind], len(self.job.began_ns))
+            late = np.flatnonzero(excess > NAMED_FRAC * max(1, excess.max()))
+            if 2 <= len(late) <= len(excess) // 2:
+                trial = self._trial(of_kind & np.isin(self.peers.rank, late), self.peers.doings[kind])
+                if trial is not None and trial.gain_ns >= self.least_ns:
+                    return trial
+        return None
+
+    def _of_start_up(self) -> list[_Trial]:
+        """The rank that was last at the end of the start-up, with the median of the others."""
+        ends = start_up_ends(self.job)
+        if (ends == NONE).any() or not self.start_up_open.any():
+            return []
+        came = self.replay.came_ns[self.job.points.op[ends]]
+        rank = int(np.where(self.start_up_open, came, came.min()).argmax())
+        excess_ns = int(came[rank] - np.median(np.delete(came, rank)))
+        if excess_ns <= 0 or not self.start_up_open[rank]:
+            return []
+        began_ns = self.began_ns.copy()
+        began_ns[rank] -= excess_ns
+        replay = self.job.replayed(self.own_ns, began_ns, self.job.moves_ns)
+        return [_Trial(self.replay.end_ns - replay.end_ns, excess_ns, replay, self.own_ns, began_ns, None, None, rank)]
+
+    def _take(self, trial: _Trial) -> Cause:
+        """Make a trial's change stay, and say what its cause is."""
+        before, after = (self.job.waits_ns(replay) for replay in (self.replay, trial.replay))
+        self.own_ns, self.began_ns, self.replay = trial.own_ns, trial.began_ns, trial.replay
+        if trial.rows is None:
+            self.start_up_open[trial.rank] = False
+            places: list[int] = [trial.rank]
+        else:
+            self.open[trial.rows] = False
+            places = np.unique(self.peers.rank[trial.rows]).tolist()
+        others = np.ones(len(before), bool)
+        others[places] = False
+        waited_ns = int((before - after)[others].clip(0).sum())
+        return self._cause(trial, places, waited_ns)
+
+    def _cause(self, trial: _Trial, places: list[int], waited_ns: int) -> Cause:
+        ranks = tuple(self.job.ranks.ranks[place] for place in places)
+        summaries = self.job.ranks.summaries
+        if trial.rows is None:
+            point = int(start_up_ends(self.job)[trial.rank])
+            at_ns = int(self.job.points.at_ns[point])
+            span = (at_ns - trial.excess_ns, at_ns)
+            return Cause(ranks, None, START_UP, (), 1, 1, 0, trial.excess_ns, trial.gain_ns, waited_ns, span)
+        rounds, excess = self.peers.round[trial.rows], self.peers.excess_ns[trial.rows]
+        numbers, place = np.unique(rounds, return_inverse=True)
+        by_round = np.bincount(place, excess)
+        named = numbers[by_round >= STEP_FRAC * by_round.max()]
+        marked = any(summaries[rank].steps for rank in ranks)
+        longest = int(trial.rows[excess.argmax()])
+        span, before = self._where(int(self.peers.point[longest]))
+        return Cause(
+            ranks=ranks,
+            doing=trial.doing,
+            phase=trial.doing.phase if trial.doing else "",
+            steps=tuple(named.tolist()) if marked else (),
+            n_times=len(named),
+            n_rounds=self.peers.n_rounds,
+            own_ns=int(self.peers.ns[trial.rows].sum()),
+            excess_ns=trial.excess_ns,
+            gain_ns=trial.gain_ns,
+            waited_ns=waited_ns,
+            span_ns=span,
+            before=before,
+            about=any(summaries[rank].lane.streams for rank in ranks),
+        )
+
+    def _where(self, point: int) -> tuple[tuple[int, int], str]:
+        """The span of a point's work on the common axis, and the communication that follows."""
+        points = self.job.points
+        start_ns = int(points.at_ns[point - 1]) if point and points.rank[point - 1] == points.rank[point] else int(
+            self.job.began_ns[points.rank[point]]
+        )
+        return (start_ns, int(points.at_ns[point])), ""
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A replay with something at its peers' time.  rows: its pieces, None for the start-up of a rank."""
+
+    gain_ns: int
+    excess_ns: int
+    replay: Replay
+    own_ns: Int64
+    began_ns: Int64
+    rows: Int64 | None
+    doing: Doing | None
+    rank: int = NONE

@@ -1,0 +1,221 @@
+"""What a rank did itself between communicating: its own work by line or operator, from which a job is replayed.
+
+The lane of a rank is what it does one after the other: it computes, runs Python, and waits for communication that
+nothing overlaps. Its points are where it comes to a collective or message, where it has waited for one, and its end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.timeline.steps import Step
+from perfmagic.base.numerics.intervals import Intervals
+from perfmagic.base.numerics.packed import Columns
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, HostKind, Int64
+from perfmagic.trace.model import Trace
+from perfmagic.trace.rows import Rows
+
+COMES, JOINS, ENDS = 0, 1, 2  # what happens at a point
+QUEUED_NS = 20_000  # between two ops of a stream: a longer gap is not that of a queue (typical launch latency 4-9 µs)
+PYTHON = "Python"
+_BACKWARD = "autograd::engine::evaluate_function"
+
+
+class Doing(NamedTuple):
+    """What a rank did.  line: of the cell, 0 for none.  name: of the operator or kernel, or the text of the line.
+
+    phase: "backward" or "". Ranks that ran other cells share no line, as its text differs.
+    """
+
+    line: int
+    name: str
+    phase: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Lane:
+    """The points of a rank in their order, and its own work before each; ns of its own clock.
+
+    points: `kind`, `op` (place in its communication, NONE at the end), `at`, `behind` (the op before on its stream if it
+    was queued behind that one, else NONE), `step` (its number, NONE for none).  pieces: `point`, `doing`, `ns`.
+    doings: what `doing` counts.  began_ns: of the lane.  streams: whether compute overlapped communication.
+    """
+
+    began_ns: int
+    points: Columns
+    pieces: Columns
+    doings: tuple[Doing, ...]
+    streams: bool
+
+
+def lane_of(trace: Trace, facts: Facts, comm: Columns) -> Lane:
+    """The lane of a rank.  comm: as in RankSummary."""
+    stream = trace.ops.stream[comm["row"]] * (1 + len(trace.device_ids)) + trace.ops.device[comm["row"]]
+    exposed = facts.breakdown.intervals["exposed_communication"]
+    began_ns, ended_ns = _span(trace)
+    points = _points(comm, stream, exposed, ended_ns)
+    points["step"] = _steps_at(points["asked"], facts.steps)
+    at, waits_from = points["at"], points.pop("waits_from")
+    began_ns = min(began_ns, int(at[0]))
+    pieces, doings = _pieces(trace, (facts.device, comm["row"]), at, waits_from, began_ns)
+    del points["asked"]
+    hidden_ns = facts.breakdown.communication_ns - facts.breakdown.exposed_communication_ns
+    streams = hidden_ns > facts.breakdown.exposed_communication_ns // 10
+    return Lane(began_ns, Columns(points), pieces, doings, streams)
+
+
+def _span(trace: Trace) -> tuple[int, int]:
+    """From when to when a rank worked: of a cell that is the cell, of a file its records."""
+    ops, meta = trace.ops, trace.meta
+    first_ns = int(ops.start_ns.min(initial=meta.end_ns)) if meta.returned_ns is None else meta.start_ns
+    return first_ns, int(ops.end_ns.max(initial=meta.end_ns))
+
+
+def _points(comm: Columns, stream: Int64, exposed: Intervals, ended_ns: int) -> dict[str, Int64]:
+    """The points with when each was reached, and of joins from when the lane only waited."""
+    start, end, n = comm["start"], comm["end"], len(comm["start"])
+    behind, came = _queued(comm, stream)
+    inside = _row_at(exposed, end - 1)
+    joins = np.flatnonzero(inside != NONE)
+    rank_of_join = np.where(start[joins] < end[joins], 0, 2)
+    columns = {
+        "kind": np.concatenate((np.full(n, COMES), np.full(len(joins), JOINS), [ENDS])),
+        "op": np.concatenate((np.arange(n), joins, [NONE])),
+        "at": np.concatenate((came, end[joins], [max(ended_ns, int(end.max(initial=ended_ns)))])),
+        "behind": np.concatenate((behind, np.full(len(joins) + 1, NONE))),
+        "order": np.concatenate((np.full(n, 1), rank_of_join, [3])),
+        "exposed_from": np.concatenate((came, exposed[inside[joins], 0] if len(joins) else [], [0])),
+        "asked": np.concatenate((_asked(comm), _asked(comm)[joins], [ended_ns])),
+    }
+    order = np.lexsort((columns["order"], columns["at"]))
+    points = {name: np.asarray(column, np.int64)[order] for name, column in columns.items()}
+    before = np.concatenate((points["at"][:1], points["at"][:-1]))
+    waited = np.maximum(points.pop("exposed_from"), before)
+    points["waits_from"] = np.where(points["kind"] == JOINS, np.minimum(waited, points["at"]), points["at"])
+    del points["order"]
+    return points
+
+
+def _asked(comm: Columns) -> Int64:
+    return np.where(comm["launched"] != NONE, comm["launched"], comm["start"])
+
+
+def _queued(comm: Columns, stream: Int64) -> tuple[Int64, Int64]:
+    """Of each op the one that it was queued behind, NONE for none, and when its rank had come to it."""
+    start, end, launched = comm["start"], comm["end"], comm["launched"]
+    behind, came = np.full(len(start), NONE, np.int64), start.copy()
+    for number in np.unique(stream).tolist():
+        rows = np.flatnonzero(stream == number)
+        before, own = rows[:-1], rows[1:]
+        early = np.where(launched[own] != NONE, launched[own] < end[before], True)
+        queued = early & (start[own] - end[before] <= QUEUED_NS) & (start[own] >= end[before])
+        behind[own[queued]] = before[queued]
+        ready = np.where(launched[own] != NONE, np.maximum(launched[own], start[before]), start[before])
+        came[own[queued]] = np.minimum(ready, start[own])[queued]
+    return behind, came
+
+
+def _row_at(spans: Intervals, at: Int64) -> Int64:
+    """Of each instant the row of disjoint, rising intervals that it lies in, NONE for none."""
+    if not len(spans):
+        return np.full(len(at), NONE, np.int64)
+    row = np.searchsorted(spans[:, 0], at, side="right") - 1
+    return np.where((row >= 0) & (at < spans[np.maximum(row, 0), 1]), row, NONE).astype(np.int64)
+
+
+def _steps_at(at: Int64, steps: Rows[Step]) -> Int64:
+    spans = np.array([(step.start_ns, step.end_ns) for step in steps], np.int64).reshape(-1, 2)
+    row = _row_at(spans, at)
+    numbers = np.array([step.number for step in steps] + [NONE], np.int64)
+    return numbers[row]
+
+
+# What the lane did at each instant: what the device computed, else what Python did.
+
+
+def _pieces(
+    trace: Trace, own_ops: tuple[int, Int64], at: Int64, waits_from: Int64, began_ns: int
+) -> tuple[Columns, tuple[Doing, ...]]:
+    """How long what was done before each point.  waits_from: of each point, from when the lane waited for it.
+
+    own_ops: the compared device, and the rows of trace.ops that communicate.
+    """
+    doings: dict[Doing, int] = {Doing(NO_LINE, PYTHON): 0}
+    device, of_device = _of_device(trace, *own_ops, doings)
+    host, of_host = _of_host(trace, doings)
+    edges = np.unique(np.concatenate((at, waits_from, device.ravel(), host.ravel(), [began_ns])))
+    edges = edges[(edges >= began_ns) & (edges <= at[-1])]
+    since, lengths = edges[:-1], np.diff(edges)
+    point = np.searchsorted(at, since, side="right")
+    on_device, on_host = _row_at(device, since), _row_at(host, since)
+    doing = np.where(on_host != NONE, np.append(of_host, 0)[on_host], 0)
+    doing = np.where(on_device != NONE, np.append(of_device, 0)[on_device], doing)
+    works = since < waits_from[point]
+    cell = point[works] * len(doings) + doing[works]
+    cells, place = np.unique(cell, return_inverse=True)
+    sums = np.bincount(place, weights=lengths[works]).astype(np.int64) if len(cells) else np.zeros(0, np.int64)
+    columns = {"point": cells // len(doings), "doing": cells % len(doings), "ns": sums}
+    return Columns(columns), tuple(doings)
+
+
+def _of_device(
+    trace: Trace, device: int, communication: Int64, doings: dict[Doing, int]
+) -> tuple[Intervals, Int64]:
+    """What the device computed and copied, one op at an instant, and what it was."""
+    ops = trace.ops
+    communicates = np.zeros(len(ops), bool)
+    communicates[communication] = True
+    rows = np.flatnonzero((ops.device == device) & ~communicates)
+    spans = _one_at_a_time(ops.start_ns[rows], ops.end_ns[rows])
+    keys = zip(ops.line[rows].tolist(), ops.name[rows].tolist(), (ops.forward_ns[rows] != NONE).tolist(), strict=True)
+    return _named(trace, spans, list(keys), doings)
+
+
+def _of_host(trace: Trace, doings: dict[Doing, int]) -> tuple[Intervals, Int64]:
+    """On which line of the cell Python was; without lines, in which operator of the thread that has most."""
+    marks, host = trace.marks, trace.host_ops
+    if len(marks):
+        last_ns = trace.meta.returned_ns or max(trace.meta.end_ns, int(marks.at_ns[-1]))
+        ends = np.append(marks.at_ns[1:], max(last_ns, int(marks.at_ns[-1])))
+        kept = (marks.line > 0) & (ends > marks.at_ns)
+        spans = np.stack((marks.at_ns[kept], ends[kept]), axis=1)
+        return _named(trace, spans, [(line, NONE, False) for line in marks.line[kept].tolist()], doings)
+    rows = np.flatnonzero(host.kind == HostKind.OP)
+    if not len(rows):
+        return np.zeros((0, 2), np.int64), np.zeros(0, np.int64)
+    threads, counts = np.unique(host.thread[rows], return_counts=True)
+    rows = rows[host.thread[rows] == threads[counts.argmax()]]
+    spans = _one_at_a_time(host.start_ns[rows], host.end_ns[rows])
+    return _named(trace, spans, [(NO_LINE, name, False) for name in host.name[rows].tolist()], doings)
+
+
+def _one_at_a_time(start: Int64, end: Int64) -> Intervals:
+    """Spans by their start without what an earlier one covers; some are empty then."""
+    covered = np.maximum.accumulate(np.concatenate(([np.iinfo(np.int64).min], end)))[:-1]
+    begin = np.minimum(np.maximum(start, covered), np.maximum(end, covered))
+    return np.stack((begin, np.maximum(end, begin)), axis=1)
+
+
+def _named(
+    trace: Trace, spans: Intervals, keys: list[tuple[int, int, bool]], doings: dict[Doing, int]
+) -> tuple[Intervals, Int64]:
+    """The spans that are not empty, and of each its number among doings.  keys: line, name, whether of a backward."""
+    known: dict[tuple[int, int, bool], int] = {}
+    numbers = np.zeros(len(keys), np.int64)
+    for i, key in enumerate(keys):
+        if key not in known:
+            known[key] = doings.setdefault(_doing(trace, *key), len(doings))
+        numbers[i] = known[key]
+    kept: Bool = spans[:, 1] > spans[:, 0]
+    return spans[kept], numbers[kept]
+
+
+def _doing(trace: Trace, line: int, name: int, of_backward: bool) -> Doing:
+    full = trace.names[name] if name != NONE else ""
+    backward = of_backward or full.startswith(_BACKWARD)
+    code = trace.cell.text(line) if line and trace.cell else ""
+    return Doing(line, code if line else full, "backward" if backward else "")
