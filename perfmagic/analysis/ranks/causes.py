@@ -7,7 +7,8 @@ takes less with it at its peers' time. Causes are found one after the other, the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -22,6 +23,8 @@ MOST_TRIED = 16  # ranks, and kinds of work on one, in one round
 NAMED_FRAC = 0.5  # of what a rank's excess wins: one kind of work that wins as much stands for it
 SIGNED_FRAC = 0.5  # of the gain: work that is longer and shorter in turn is no cause
 STEP_FRAC = 0.1  # of the step with the largest excess: steps with less are not named
+SIGMA = 1.4826  # of normal values, per median distance from their median
+OF_ALL, OF_ONE = 3, 4  # sigma, of the sum of all rounds and of one round: more is no chance
 START_UP, LINK = "start-up", "link"  # as phases
 
 
@@ -89,22 +92,31 @@ def causes_of(ranks: Ranks) -> tuple[Cause, ...]:
 class Peers:
     """The pieces of own work of a job, and what their peers take; columns of shape (n,).
 
-    doing: number of `doings`.  round: the step, or the number of collectives of all ranks before it; NONE in the
+    doing: number of `doings`.  compared: what it is compared as.  round: the step, or the number of collectives of all ranks before it; NONE in the
     start-up, which has no peers.  usual_ns: what peers take.
     """
 
     rank: Int64
     point: Int64
     doing: Int64
+    compared: Int64
     round: Int64
     ns: Int64
     usual_ns: Int64
     doings: tuple[Doing, ...]
+    n_ranks: int
     n_rounds: int
 
-    @property
+    @cached_property
     def excess_ns(self) -> Int64:
         return self.ns - self.usual_ns
+
+    def changed(self, rows: Int64) -> Peers:
+        """The same with some pieces at what their peers take, which is then what theirs are compared with."""
+        ns = self.ns.copy()
+        ns[rows] = self.usual_ns[rows]
+        usual_ns = _usual_ns(self.rank, self.compared, self.round, ns, self.n_ranks)
+        return replace(self, ns=ns, usual_ns=np.where(self.round == NONE, ns, usual_ns))
 
 
 def _peers_of(job: ReplayedJob) -> Peers:
@@ -116,29 +128,30 @@ def _peers_of(job: ReplayedJob) -> Peers:
         lane = job.ranks.summaries[rank].lane
         known = np.array([numbers.setdefault(doing, len(numbers)) for doing in lane.doings], np.int64)
         point, ns = lane.pieces["point"] + base, lane.pieces["ns"]
-        columns.append((np.full(len(ns), i), point, known[lane.pieces["doing"]], ns))
+        columns.append((np.full(len(ns), i), point, known[lane.pieces["doing"]], lane.pieces["step"], ns))
         base += len(lane.points["kind"])
-    rank, point, doing, ns = (np.concatenate(column).astype(np.int64) for column in zip(*columns, strict=True))
-    rounds, n_rounds = _rounds(job)
+    rank, point, doing, step, ns = (np.concatenate(column).astype(np.int64) for column in zip(*columns, strict=True))
+    rounds, n_rounds = _rounds(job, point, step)
     doings, n_ranks = tuple(numbers), len(job.ranks.ranks)
-    usual = _usual_ns(rank, _compared(rank, doing, doings, n_ranks), rounds[point], ns, n_ranks)
-    usual = np.where(rounds[point] == NONE, ns, usual)
-    return Peers(rank, point, doing, rounds[point], ns, usual, doings, n_rounds)
+    compared = _compared(rank, doing, doings, n_ranks)
+    peers = Peers(rank, point, doing, compared, rounds, ns, ns, doings, n_ranks, n_rounds)
+    return peers.changed(np.zeros(0, np.int64))
 
 
-def _rounds(job: ReplayedJob) -> tuple[Int64, int]:
-    """Of each point its round, NONE in the start-up, and how many there are."""
+def _rounds(job: ReplayedJob, point: Int64, step: Int64) -> tuple[Int64, int]:
+    """Of each piece its round, NONE in the start-up, and how many there are.  point, step: of each piece."""
     points, begins = job.points, start_up_ends(job)
-    started = np.arange(len(points.rank)) > begins[points.rank]
+    started = point > begins[points.rank[point]]
     steps = [summary.steps for summary in job.ranks.summaries.values()]
     if steps[0] and all(of_rank == steps[0] for of_rank in steps):
-        return np.where(started, points.step, NONE), len(steps[0])
+        outside = max(steps[0]) + 1
+        return np.where(started, np.where(step == NONE, outside, step), NONE), len(steps[0])
     common = np.zeros(len(points.rank), np.int64)
     common[job.came[common_ops(job)]] = 1
     before = np.cumsum(common) - common
     first = np.searchsorted(points.rank, np.arange(len(job.began_ns)))
     number = before - before[first][points.rank]
-    return np.where(started, number, NONE), int(number.max(initial=0)) + 1
+    return np.where(started, number[point], NONE), max(1, int(common.sum()) // len(job.began_ns))
 
 
 def common_ops(job: ReplayedJob) -> Int64:
@@ -246,8 +259,26 @@ class _Search:
         rows = self._on_path()
         excess = np.bincount(self.peers.rank[rows], self.peers.excess_ns[rows].clip(0), len(self.job.began_ns))
         ranks = np.argsort(-excess, kind="stable")[:MOST_TRIED]
-        trials = [self._trial(self.open & (self.peers.rank == rank)) for rank in ranks[excess[ranks] > 0].tolist()]
+        stands_out = self._stands_out()
+        trials = [
+            self._trial(self.open & (self.peers.rank == rank) & stands_out[self.peers.rank, self.peers.round])
+            for rank in ranks[excess[ranks] > 0].tolist()
+        ]
         return [trial for trial in trials if trial is not None]
+
+    def _stands_out(self) -> Bool:
+        """In which rounds what each rank takes more than its peers is no chance; shape (ranks, rounds + 1).
+
+        By how far the other ranks' rounds scatter about their median: all rounds together, or one by itself.
+        """
+        n_ranks, width = self.peers.n_ranks, int(self.peers.round.max(initial=0)) + 2
+        cell = self.peers.rank * width + self.peers.round
+        open_ns = np.where(self.open, self.peers.excess_ns, 0)
+        excess = np.bincount(cell[self.open], open_ns[self.open], n_ranks * width).reshape(n_ranks, width)[:, :-1]
+        apart = np.abs(excess - np.median(excess, axis=1, keepdims=True))
+        scatter = np.array([SIGMA * np.median(np.delete(apart, rank, axis=0)) for rank in range(n_ranks)])[:, None]
+        every = excess.sum(axis=1, keepdims=True) > OF_ALL * scatter * np.sqrt(excess.shape[1])
+        return np.concatenate((every | (excess > OF_ONE * scatter), np.zeros((n_ranks, 1), bool)), axis=1)
 
     def _on_path(self) -> Int64:
         """The pieces on the critical path."""
@@ -283,8 +314,9 @@ class _Search:
         """Several ranks on which one kind of work takes as much more: each alone wins nothing."""
         rows = self._on_path()
         sums = np.bincount(self.peers.doing[rows], self.peers.excess_ns[rows].clip(0), len(self.peers.doings))
+        stands_out = self._stands_out()[self.peers.rank, self.peers.round]
         for kind in np.argsort(-sums, kind="stable")[:MOST_TRIED].tolist():
-            of_kind = self.open & (self.peers.doing == kind)
+            of_kind = self.open & (self.peers.doing == kind) & stands_out
             excess = np.bincount(self.peers.rank[of_kind], self.peers.excess_ns[of_kind], len(self.job.began_ns))
             late = np.flatnonzero(excess > NAMED_FRAC * max(1, excess.max()))
             if 2 <= len(late) <= len(excess) // 2:
@@ -311,7 +343,6 @@ class _Search:
     def _take(self, trial: _Trial) -> Cause:
         """Make a trial's change stay, and say what its cause is."""
         before, after = (self.job.waits_ns(replay) for replay in (self.replay, trial.replay))
-        self.own_ns, self.began_ns, self.replay = trial.own_ns, trial.began_ns, trial.replay
         if trial.rows is None:
             self.start_up_open[trial.rank] = False
             places: list[int] = [trial.rank]
@@ -321,7 +352,11 @@ class _Search:
         others = np.ones(len(before), bool)
         others[places] = False
         waited_ns = int((before - after)[others].clip(0).sum())
-        return self._cause(trial, places, waited_ns)
+        cause = self._cause(trial, places, waited_ns)
+        self.own_ns, self.began_ns, self.replay = trial.own_ns, trial.began_ns, trial.replay
+        if trial.rows is not None:
+            self.peers = self.peers.changed(trial.rows)
+        return cause
 
     def _cause(self, trial: _Trial, places: list[int], waited_ns: int) -> Cause:
         ranks = tuple(self.job.ranks.ranks[place] for place in places)
@@ -335,14 +370,14 @@ class _Search:
         numbers, place = np.unique(rounds, return_inverse=True)
         by_round = np.bincount(place, excess)
         named = numbers[by_round >= STEP_FRAC * by_round.max()]
-        marked = any(summaries[rank].steps for rank in ranks)
+        marked = summaries[ranks[0]].steps
         longest = int(trial.rows[excess.argmax()])
         span, before = self._where(int(self.peers.point[longest]))
         return Cause(
             ranks=ranks,
             doing=trial.doing,
             phase=trial.doing.phase if trial.doing else "",
-            steps=tuple(named.tolist()) if marked else (),
+            steps=tuple(number for number in named.tolist() if number in marked),
             n_times=len(named),
             n_rounds=self.peers.n_rounds,
             own_ns=int(self.peers.ns[trial.rows].sum()),

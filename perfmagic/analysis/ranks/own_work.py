@@ -12,12 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from perfmagic.analysis.findings.facts import Facts
-from perfmagic.analysis.timeline.steps import Step
 from perfmagic.base.numerics.intervals import Intervals
 from perfmagic.base.numerics.packed import Columns
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, HostKind, Int64
 from perfmagic.trace.model import Trace
-from perfmagic.trace.rows import Rows
 
 COMES, JOINS, ENDS = 0, 1, 2  # what happens at a point
 QUEUED_NS = 20_000  # between two ops of a stream: a longer gap is not that of a queue (typical launch latency 4-9 µs)
@@ -41,7 +39,7 @@ class Lane:
     """The points of a rank in their order, and its own work before each; ns of its own clock.
 
     points: `kind`, `op` (place in its communication, NONE at the end), `at`, `behind` (the op before on its stream if it
-    was queued behind that one, else NONE), `step` (its number, NONE for none).  pieces: `point`, `doing`, `ns`.
+    was queued behind that one, else NONE), `step` (its number, NONE for none).  pieces: `point`, `doing`, `step`, `ns`.
     doings: what `doing` counts.  began_ns: of the lane.  streams: whether compute overlapped communication.
     """
 
@@ -58,10 +56,11 @@ def lane_of(trace: Trace, facts: Facts, comm: Columns) -> Lane:
     exposed = facts.breakdown.intervals["exposed_communication"]
     began_ns, ended_ns = _span(trace)
     points = _points(comm, stream, exposed, ended_ns)
-    points["step"] = _steps_at(points["asked"], facts.steps)
+    marked = np.array([(step.start_ns, step.end_ns, step.number) for step in facts.steps], np.int64).reshape(-1, 3)
+    points["step"] = _steps_at(points["asked"], marked)
     at, waits_from = points["at"], points.pop("waits_from")
     began_ns = min(began_ns, int(at[0]))
-    pieces, doings = _pieces(trace, (facts.device, comm["row"]), at, waits_from, began_ns)
+    pieces, doings = _pieces(trace, (facts.device, comm["row"]), marked, (at, waits_from, began_ns))
     del points["asked"]
     hidden_ns = facts.breakdown.communication_ns - facts.breakdown.exposed_communication_ns
     streams = hidden_ns > facts.breakdown.exposed_communication_ns // 10
@@ -127,52 +126,51 @@ def _row_at(spans: Intervals, at: Int64) -> Int64:
     return np.where((row >= 0) & (at < spans[np.maximum(row, 0), 1]), row, NONE).astype(np.int64)
 
 
-def _steps_at(at: Int64, steps: Rows[Step]) -> Int64:
-    spans = np.array([(step.start_ns, step.end_ns) for step in steps], np.int64).reshape(-1, 2)
-    row = _row_at(spans, at)
-    numbers = np.array([step.number for step in steps] + [NONE], np.int64)
-    return numbers[row]
+def _steps_at(at: Int64, marked: Int64) -> Int64:
+    """The number of the step at each instant, NONE for none.  marked: start, end and number of each."""
+    return np.append(marked[:, 2], NONE)[_row_at(marked[:, :2], at)]
 
 
 # What the lane did at each instant: what the device computed, else what Python did.
 
 
 def _pieces(
-    trace: Trace, own_ops: tuple[int, Int64], at: Int64, waits_from: Int64, began_ns: int
+    trace: Trace, own_ops: tuple[int, Int64], marked: Int64, lane: tuple[Int64, Int64, int]
 ) -> tuple[Columns, tuple[Doing, ...]]:
-    """How long what was done before each point.  waits_from: of each point, from when the lane waited for it.
+    """How long what was done before each point, in which step.
 
-    own_ops: the compared device, and the rows of trace.ops that communicate.
+    own_ops: the compared device, and the rows of trace.ops that communicate.  marked: see _steps_at.  lane: of each
+    point when it was reached, and from when the lane waited for it; and when the lane began.
     """
+    at, waits_from, began_ns = lane
     doings: dict[Doing, int] = {Doing(NO_LINE, PYTHON): 0}
-    device, of_device = _of_device(trace, *own_ops, doings)
+    device, of_device, launched = _of_device(trace, *own_ops, doings)
     host, of_host = _of_host(trace, doings)
-    edges = np.unique(np.concatenate((at, waits_from, device.ravel(), host.ravel(), [began_ns])))
+    edges = np.unique(np.concatenate((at, waits_from, device.ravel(), host.ravel(), marked[:, :2].ravel(), [began_ns])))
     edges = edges[(edges >= began_ns) & (edges <= at[-1])]
     since, lengths = edges[:-1], np.diff(edges)
     point = np.searchsorted(at, since, side="right")
     on_device, on_host = _row_at(device, since), _row_at(host, since)
-    doing = np.where(on_host != NONE, np.append(of_host, 0)[on_host], 0)
-    doing = np.where(on_device != NONE, np.append(of_device, 0)[on_device], doing)
+    doing = np.where(on_device != NONE, np.append(of_device, 0)[on_device], np.append(of_host, 0)[on_host])
+    step = _steps_at(np.where(on_device != NONE, np.append(launched, 0)[on_device], since), marked)
     works = since < waits_from[point]
-    cell = point[works] * len(doings) + doing[works]
-    cells, place = np.unique(cell, return_inverse=True)
-    sums = np.bincount(place, weights=lengths[works]).astype(np.int64) if len(cells) else np.zeros(0, np.int64)
-    columns = {"point": cells // len(doings), "doing": cells % len(doings), "ns": sums}
-    return Columns(columns), tuple(doings)
+    keys, place = np.unique(np.stack((point, doing, step))[:, works], axis=1, return_inverse=True)
+    sums = np.bincount(place.ravel(), weights=lengths[works], minlength=keys.shape[1]).astype(np.int64)
+    return Columns(dict(zip(("point", "doing", "step", "ns"), (*keys, sums), strict=True))), tuple(doings)
 
 
 def _of_device(
     trace: Trace, device: int, communication: Int64, doings: dict[Doing, int]
-) -> tuple[Intervals, Int64]:
-    """What the device computed and copied, one op at an instant, and what it was."""
+) -> tuple[Intervals, Int64, Int64]:
+    """What the device computed and copied, one op at an instant, what it was, and when it was launched."""
     ops = trace.ops
     communicates = np.zeros(len(ops), bool)
     communicates[communication] = True
     rows = np.flatnonzero((ops.device == device) & ~communicates)
     spans = _one_at_a_time(ops.start_ns[rows], ops.end_ns[rows])
     keys = zip(ops.line[rows].tolist(), ops.name[rows].tolist(), (ops.forward_ns[rows] != NONE).tolist(), strict=True)
-    return _named(trace, spans, list(keys), doings)
+    kept = spans[:, 1] > spans[:, 0]
+    return *_named(trace, spans, list(keys), doings), trace.launch_start_ns()[rows][kept]
 
 
 def _of_host(trace: Trace, doings: dict[Doing, int]) -> tuple[Intervals, Int64]:

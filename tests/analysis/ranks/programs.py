@@ -4,6 +4,7 @@ A program is a list of ("work", line, ms), ("meet", group), ("send", to) and ("r
 ("step", number) where a step begins. Lines are lines of a cell; messages of a pair keep their order.
 """
 
+import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -139,3 +140,56 @@ def _trace(n: int, r: int, rows: Rows, *, file: bool) -> Trace:
         marks=None if file else {"at_ns": [at for at, _ in marks], "line": [line for _, line in marks], "top_line": [line for _, line in marks]},
         cell=None if file else Cell(SOURCE),
     )
+
+
+@dataclass(frozen=True)
+class Delayed:
+    """A random job with one delay, and its truth.  waited_ns: what all ranks wait with it, less what without."""
+
+    ranks: Ranks
+    rank: int
+    line: int
+    step: int
+    waited_ns: int
+
+
+def random_job(seed: int, jitter: float, least_ms: float, most_ms: float) -> Delayed:
+    """4 to 8 ranks, 3 to 6 steps of 2 to 4 lines of 10 ms, each followed by a collective of all, of halves or of pairs,
+    by messages round the ring, or by nothing; and one line that takes longer once, on one rank.
+    """
+    rng = random.Random(seed)
+    n, n_steps = rng.choice([4, 6, 8]), rng.randint(3, 6)
+    lines = range(2, 2 + rng.randint(2, 4))
+    rank, step, line, late_ms = rng.randrange(n), rng.randrange(n_steps), rng.choice(lines), rng.uniform(least_ms, most_ms)
+    plan = [[(each, rng.choice(["none", "all", "half", "pairs", "shift"])) for each in lines] for _ in range(n_steps)]
+
+    def program(late_ms: float) -> Program:
+        def of(r: Rank) -> None:
+            own = random.Random(seed * 1000 + r.number)
+            for s, of_step in enumerate(plan):
+                r.step(s)
+                for each, meets in of_step:
+                    late = (r.number, s, each) == (rank, step, line)
+                    r.work(each, 10 * (1 + own.uniform(-jitter, jitter)) + (late_ms if late else 0))
+                    _meet(r, n, meets)
+
+        return of
+
+    with_it, without = (ran(n, program(ms)) for ms in (late_ms, 0))
+    ranks = ranks_of(traced(n, with_it))
+    assert ranks is not None
+    return Delayed(ranks, rank, line, step, _communicated_ns(with_it) - _communicated_ns(without))
+
+
+def _meet(r: Rank, n: int, how: str) -> None:
+    if how == "shift":
+        r.send((r.number + 1) % n)
+        r.recv((r.number - 1) % n)
+    elif how != "none":
+        half = tuple(x for x in range(n) if x % 2 == r.number % 2)
+        first = r.number // 2 * 2
+        r.meet(*{"all": tuple(range(n)), "half": half, "pairs": (first, first + 1)}[how])
+
+
+def _communicated_ns(rows: Sequence[Rows]) -> int:
+    return sum(end - start for of_rank in rows for kind, _, start, end in of_rank if kind in ("meet", "recv"))
