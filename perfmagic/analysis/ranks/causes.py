@@ -34,12 +34,11 @@ class Cause:
 
     ranks: that do it; nearly always one.  doing: the work; None where no line or operator stands for it.
     phase: "backward", START_UP before the first common collective of the job, LINK for transfers; else "".
-    steps: the numbers of the steps in which it takes more; empty where none are marked.  n_times, n_rounds: how many
-    of how many steps, or rounds between collectives of all ranks.  excess_ns: more than its peers, in all.
-    own_ns: how long it took there.  gain_ns: what the job would take less, on top of the causes before.  waited_ns: what
-    the other ranks would wait less, added up.  span_ns: where it is longest, on the common axis, with what waits for it.
-    before: the collective that it was longest before, and its number.  about: compute overlaps communication on the
-    rank, so that the gain is not exact.
+    steps: the numbers of the steps in which it takes more; empty where none are marked.  n_times, n_rounds: in how many
+    of how many steps, or rounds between collectives of all ranks.  own_ns: how long it took there.  excess_ns: more
+    than its peers.  gain_ns: what the job would take less, on top of the causes before.  waited_ns: what the other
+    ranks would wait less, added up.  span_ns: where it is longest, on the common axis.  about: compute overlaps
+    communication on the rank, so that the gain is not exact.
     """
 
     ranks: tuple[int, ...]
@@ -53,7 +52,6 @@ class Cause:
     gain_ns: int
     waited_ns: int
     span_ns: tuple[int, int]
-    before: str = ""
     about: bool = False
 
     @property
@@ -92,8 +90,8 @@ def causes_of(ranks: Ranks) -> tuple[Cause, ...]:
 class Peers:
     """The pieces of own work of a job, and what their peers take; columns of shape (n,).
 
-    doing: number of `doings`.  compared: what it is compared as.  round: the step, or the number of collectives of all ranks before it; NONE in the
-    start-up, which has no peers.  usual_ns: what peers take.
+    doing: number of `doings`.  compared: what it is compared as.  round: the step, or the number of collectives of all
+    ranks before it; NONE in the start-up, which has no peers.  usual_ns: what peers take.
     """
 
     rank: Int64
@@ -124,8 +122,8 @@ def _peers_of(job: ReplayedJob) -> Peers:
     numbers: dict[Doing, int] = {}
     columns: list[tuple[Int64, ...]] = []
     base = 0
-    for i, rank in enumerate(job.ranks.ranks):
-        lane = job.ranks.summaries[rank].lane
+    for i, each in enumerate(job.ranks.ranks):
+        lane = job.ranks.summaries[each].lane
         known = np.array([numbers.setdefault(doing, len(numbers)) for doing in lane.doings], np.int64)
         point, ns = lane.pieces["point"] + base, lane.pieces["ns"]
         columns.append((np.full(len(ns), i), point, known[lane.pieces["doing"]], lane.pieces["step"], ns))
@@ -372,7 +370,7 @@ class _Search:
         named = numbers[by_round >= STEP_FRAC * by_round.max()]
         marked = summaries[ranks[0]].steps
         longest = int(trial.rows[excess.argmax()])
-        span, before = self._where(int(self.peers.point[longest]))
+        span = self._where(int(self.peers.point[longest]))
         return Cause(
             ranks=ranks,
             doing=trial.doing,
@@ -385,17 +383,15 @@ class _Search:
             gain_ns=trial.gain_ns,
             waited_ns=waited_ns,
             span_ns=span,
-            before=before,
             about=any(summaries[rank].lane.streams for rank in ranks),
         )
 
-    def _where(self, point: int) -> tuple[tuple[int, int], str]:
-        """The span of a point's work on the common axis, and the communication that follows."""
-        points = self.job.points
-        start_ns = int(points.at_ns[point - 1]) if point and points.rank[point - 1] == points.rank[point] else int(
-            self.job.began_ns[points.rank[point]]
-        )
-        return (start_ns, int(points.at_ns[point])), ""
+    def _where(self, point: int) -> tuple[int, int]:
+        """The span of a point's work on the common axis."""
+        points, rank = self.job.points, self.job.points.rank[point]
+        goes_on = point > 0 and points.rank[point - 1] == rank
+        start_ns = points.at_ns[point - 1] if goes_on else self.job.began_ns[rank]
+        return int(start_ns), int(points.at_ns[point])
 
 
 @dataclass(frozen=True, eq=False)

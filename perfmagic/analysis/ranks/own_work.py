@@ -38,8 +38,8 @@ class Doing(NamedTuple):
 class Lane:
     """The points of a rank in their order, and its own work before each; ns of its own clock.
 
-    points: `kind`, `op` (place in its communication, NONE at the end), `at`, `behind` (the op before on its stream if it
-    was queued behind that one, else NONE), `step` (its number, NONE for none).  pieces: `point`, `doing`, `step`, `ns`.
+    points: `kind`, `op` (place in its communication, NONE at the end), `at`, `behind` (the op before on its stream if
+    it was queued behind that one, else NONE), `step` (its number, NONE for none).  pieces: `point`, `doing`, `step`, `ns`.
     doings: what `doing` counts.  began_ns: of the lane.  streams: whether compute overlapped communication.
     """
 

@@ -15,7 +15,7 @@ import numpy as np
 from perfmagic.analysis.ranks.own_work import COMES, ENDS, JOINS
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.base.numerics.longest import NEVER
-from perfmagic.trace.columns import NONE, Bool, Int64
+from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.once import once_per_trace
 
 
@@ -68,9 +68,9 @@ class Replay:
 class ReplayedJob:
     """The ops, meetings and lanes of a job; times in ns on the common axis.
 
-    points: of all lanes.  Of each op: op_rank, meeting (that it ends with), behind (the op it is queued behind, NONE for
-    none), lag_ns (after that), moves_ns (from when its meeting is met to its end), came, joined: its points (joined:
-    its row among joins, NONE).  arrivals: (meeting, op), by meeting.  began_ns: of each lane.
+    points: of all lanes.  Of each op: op_rank, meeting (that it ends with), behind (the op it is queued behind, NONE
+    for none), lag_ns (after that), moves_ns (from when its meeting is met to its end), came: its point.
+    arrivals: (meeting, op), by meeting.  began_ns: of each lane.
     """
 
     ranks: Ranks
@@ -297,7 +297,9 @@ def _levels(job: ReplayedJob) -> list[_Level] | None:
         seen += len(ready)
         met = ready[(ready >= met_at) & (ready < join_at)] - met_at
         arrivals, starts = _slices(at_first, met)
-        levels.append(_Level(ready[ready < met_at], met, job.arrivals[arrivals, 1], starts, ready[ready >= join_at] - join_at))
+        levels.append(
+            _Level(ready[ready < met_at], met, job.arrivals[arrivals, 1], starts, ready[ready >= join_at] - join_at)
+        )
         freed, times = np.unique(target[_slices(first, ready)[0]], return_counts=True)
         missing[freed] -= times
         ready = freed[missing[freed] == 0]

@@ -11,13 +11,17 @@ from perfmagic.analysis.findings.catalogue import Remedy, action, headline
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.rank_summary import Totals
 from perfmagic.analysis.ranks.ranks import Ranks, others_median
-from perfmagic.analysis.ranks.why_late import OTHER_COPIES, OTHER_KERNELS
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.trace.model import TraceMeta
 
 OUTLIER_FRAC = 0.05  # of the median extent, as of the longest gap
 OUTLIER_RATIO = 1.25  # to the median of the other ranks
+OTHER_KERNELS = phrase(
+    "Compare its kernels with another rank's: more of them mean an uneven share of the work, longer ones more rows or "
+    "a slower device"
+)
+OTHER_COPIES = phrase("Compare its copies with another rank's: only it may load or save data, or use pageable memory")
 
 
 @dataclass(frozen=True)
@@ -149,10 +153,9 @@ def explains_lateness(job: Ranks, of_late: Sequence[RankFinding]) -> bool:
     if not of_late:
         return max(waited.values(), default=0) >= LENGTHENS_FRAC * job.extent_ns
     first = of_late[0]
-    late_ns = first.cost_ns or 0 if len(first.ranks) > 1 else job.waits.waited_for_ns(job.ranks.index(first.ranks[0]))
     in_time = [ns for rank, ns in waited.items() if rank not in first.ranks]
     usual_ns = float(np.median(in_time)) if in_time else 0.0  # what all wait makes none late
-    return max(waited.get(rank, 0) for rank in first.ranks) - usual_ns >= EXPLAINS_FRAC * late_ns
+    return max(waited.get(rank, 0) for rank in first.ranks) - usual_ns >= EXPLAINS_FRAC * (first.cost_ns or 0)
 
 
 def _waited_ns(job: Ranks) -> dict[int, int]:

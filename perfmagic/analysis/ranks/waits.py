@@ -29,11 +29,6 @@ class CostlyWaits:
     free: tuple[Intervals, ...]
     hidden: tuple[Intervals, ...]
 
-    def after_ns(self, since_ns: Int64) -> Int64:
-        """How long each rank waits in each collective after an instant of its own clock; shape (r, n)."""
-        rows = zip(self.free, np.maximum(self.from_ns, since_ns), self.met_ns, strict=True)
-        return np.array([covered_ns(free, start, met) for free, start, met in rows], np.int64)
-
     @property
     def hidden_ns(self) -> Int64:
         """How long each rank waits in each collective while it computes, which costs no time; shape (r, n)."""
@@ -43,7 +38,8 @@ class CostlyWaits:
     @property
     def ns(self) -> Int64:
         """How long each rank waits in each collective; shape (r, n)."""
-        return self.after_ns(self.from_ns)
+        rows = zip(self.free, self.from_ns, self.met_ns, strict=True)
+        return np.array([covered_ns(free, start, met) for free, start, met in rows], np.int64)
 
 
 def costly_waits(
@@ -151,36 +147,3 @@ class JobWaits:
             for rank, ns in zip(group.ranks, of_group, strict=True):
                 np.add.at(summed[:, place[rank]], last, ns)
         return summed
-
-    def last_at(self, i: int) -> list[tuple[MatchedGroup, int, Int64]]:
-        """By group of a rank: the group, the rank's place in it, and the collectives to which it came last."""
-        rank = self.ranks[i]
-        return [
-            (group, row, np.flatnonzero((group.waits.last == row) & group.waits.decided))
-            for group in self.groups
-            if rank in group.ranks
-            for row in (group.ranks.index(rank),)
-        ]
-
-    def errs_ns(self, late: Sequence[int]) -> int:
-        """The error of the waiting for some ranks, over all collectives to which one of them came last."""
-        return sum(int(group.waits.errs_ns[where].sum()) for i in late for group, _, where in self.last_at(i))
-
-    def peers(self, i: int) -> list[int]:
-        """The places of the other ranks that share a group with a rank."""
-        shared: Bool = np.array(self._members[self._members[:, i]].any(axis=0))
-        shared[i] = False
-        return [int(j) for j in np.flatnonzero(shared)]
-
-    @cached_property
-    def _members(self) -> Bool:
-        """Which ranks each matched group has; shape (groups, ranks)."""
-        members = np.zeros((len(self.groups), len(self.ranks)), bool)
-        for i, group in enumerate(self.groups):
-            members[i, np.searchsorted(self.ranks, group.ranks)] = True
-        return members
-
-    def waited_for_ns(self, i: int) -> int:
-        """How long the median of its peers waited for a rank that came last, without overlapping with compute."""
-        peers = self.peers(i)
-        return round(float(np.median(self.costs_ns[i, peers]))) if peers else 0

@@ -32,15 +32,6 @@ class Waits:
         """Which waits are longer than their error, for a rank that came last for certain; shape (r, n)."""
         return np.asarray((self.waiting_ns > self.errs_ns) & self.decided)
 
-    @property
-    def median_ahead_ns(self) -> Int64:
-        """How long before the last rank the median one came; shape (n,)."""
-        return np.asarray(-np.median(-self.ahead_ns, axis=0).astype(np.int64))
-
-    def ahead_without_ns(self, ranks: Bool) -> Int64:
-        """How long before the last of all ranks the last of the others came; shape (n,).  ranks: shape (r,)."""
-        return np.asarray(self.ahead_ns[~ranks].min(axis=0))
-
 
 def who_waited(start_ns: Int64, end_ns: Int64, offset_ns: Int64 | None = None, bound_ns: int | None = None) -> Waits:
     """Who waited for whom, of two ranks or more.

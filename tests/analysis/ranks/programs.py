@@ -121,8 +121,14 @@ def _trace(n: int, r: int, rows: Rows, *, file: bool) -> Trace:
             if file:
                 row(f"line_{what}", start, end, 1)
         else:
-            group = f" in group {'_'.join(map(str, what))} of ranks {', '.join(map(str, what))}" if kind == "meet" else ""
-            name = f"gloo:all_reduce{group}" if kind == "meet" else f"gloo:{kind} {'to' if kind == 'send' else 'from'} {what}"
+            group = (
+                f" in group {'_'.join(map(str, what))} of ranks {', '.join(map(str, what))}" if kind == "meet" else ""
+            )
+            name = (
+                f"gloo:all_reduce{group}"
+                if kind == "meet"
+                else f"gloo:{kind} {'to' if kind == 'send' else 'from'} {what}"
+            )
             marks.append((start, 19))
             row(name, start, end, 9)
     for (number, start), after in zip(steps, [*(s for _, s in steps[1:]), end_ns], strict=False):
@@ -137,7 +143,13 @@ def _trace(n: int, r: int, rows: Rows, *, file: bool) -> Trace:
         names,
         meta,
         host_ops={name: [each[i] for each in host] for i, name in enumerate(columns)},
-        marks=None if file else {"at_ns": [at for at, _ in marks], "line": [line for _, line in marks], "top_line": [line for _, line in marks]},
+        marks=None
+        if file
+        else {
+            "at_ns": [at for at, _ in marks],
+            "line": [line for _, line in marks],
+            "top_line": [line for _, line in marks],
+        },
         cell=None if file else Cell(SOURCE),
     )
 
@@ -160,7 +172,12 @@ def random_job(seed: int, jitter: float, least_ms: float, most_ms: float) -> Del
     rng = random.Random(seed)
     n, n_steps = rng.choice([4, 6, 8]), rng.randint(3, 6)
     lines = range(2, 2 + rng.randint(2, 4))
-    rank, step, line, late_ms = rng.randrange(n), rng.randrange(n_steps), rng.choice(lines), rng.uniform(least_ms, most_ms)
+    rank, step, line, late_ms = (
+        rng.randrange(n),
+        rng.randrange(n_steps),
+        rng.choice(lines),
+        rng.uniform(least_ms, most_ms),
+    )
     plan = [[(each, rng.choice(["none", "all", "half", "pairs", "shift"])) for each in lines] for _ in range(n_steps)]
 
     def program(late_ms: float) -> Program:
