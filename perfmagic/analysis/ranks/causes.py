@@ -38,7 +38,8 @@ class Cause:
     of how many steps, or rounds between collectives of all ranks.  own_ns: how long it took there.  excess_ns: more
     than its peers.  gain_ns: what the job would take less, on top of the causes before.  waited_ns: what the other
     ranks would wait less, added up.  span_ns: where it is longest, on the common axis.  about: compute overlaps
-    communication on the rank, so that the gain is not exact.
+    communication on the rank, so that the gain is not exact.  rows: how many times the rows of its peers the same
+    operators have there; 1 where that is not so, or shapes are not recorded.
     """
 
     ranks: tuple[int, ...]
@@ -53,6 +54,7 @@ class Cause:
     waited_ns: int
     span_ns: tuple[int, int]
     about: bool = False
+    rows: float = 1.0
 
     @property
     def rank(self) -> int:
@@ -78,9 +80,9 @@ def find_causes(job: ReplayedJob, least_ns: float) -> tuple[Cause, ...]:
 
 @once_per_trace
 def causes_of(ranks: Ranks) -> tuple[Cause, ...]:
-    """The causes of a job that win what is notable, and more than its clocks may err."""
+    """The causes of a job that win what is notable."""
     job = replayed_job(ranks)
-    return () if job is None else find_causes(job, max(1.0, ranks.notable_ns, ranks.alignment.bound_ns or 0))
+    return () if job is None else find_causes(job, max(1.0, ranks.notable_ns))
 
 
 # Own work beside that of peers.
@@ -232,11 +234,20 @@ def _others_median(slot: Int64, sums: Int64, n_ranks: int) -> Int64:
 # The search: what on the job's critical path, at its peers' time, wins most.
 
 
+def _clock_err_ns(ranks: Ranks) -> int:
+    """By how much a wait may be wrong: the clocks' bound, else how far apart the ends of a collective are."""
+    clocks = ranks.alignment
+    if clocks.comparable:
+        return clocks.bound_ns or 0
+    return clocks.residual_ns[0] if clocks.residual_ns else 0
+
+
 class _Search:
     """The job with the causes found so far at their peers' time."""
 
     def __init__(self, job: ReplayedJob, peers: Peers, least_ns: float) -> None:
         self.job, self.peers, self.least_ns = job, peers, least_ns
+        self.err_ns = _clock_err_ns(job.ranks)
         self.own_ns, self.began_ns = job.points.own_ns.copy(), job.began_ns.copy()
         self.open = peers.round != NONE
         self.start_up_open = np.ones(len(job.began_ns), bool)
@@ -292,7 +303,8 @@ class _Search:
         replay = self.job.replayed(own_ns, self.began_ns, self.job.moves_ns)
         gain_ns = self.replay.end_ns - replay.end_ns
         excess_ns = int(self.peers.excess_ns[rows].sum())
-        if excess_ns < SIGNED_FRAC * gain_ns:
+        less_ns = self.job.op_waits_ns(self.replay) - self.job.op_waits_ns(replay)
+        if excess_ns < SIGNED_FRAC * gain_ns or less_ns.max(initial=0) < self.err_ns:
             return None
         return _Trial(gain_ns, excess_ns, replay, own_ns, self.began_ns, np.flatnonzero(rows), doing)
 
@@ -384,6 +396,7 @@ class _Search:
             waited_ns=waited_ns,
             span_ns=span,
             about=any(summaries[rank].lane.streams for rank in ranks),
+            rows=_rows(self.job.ranks, ranks[0]),
         )
 
     def _where(self, point: int) -> tuple[int, int]:
@@ -392,6 +405,18 @@ class _Search:
         goes_on = point > 0 and points.rank[point - 1] == rank
         start_ns = points.at_ns[point - 1] if goes_on else self.job.began_ns[rank]
         return int(start_ns), int(points.at_ns[point])
+
+
+def _rows(ranks: Ranks, rank: int) -> float:
+    """How many times the rows of the median of the others a rank has in operators that all call as often."""
+    own = ranks.summaries[rank].lane.rows
+    others = [summary.lane.rows for number, summary in ranks.summaries.items() if number != rank]
+    times = [1.0]
+    for name, (n_calls, rows) in own.items():
+        theirs = [of_rank[name][1] for of_rank in others if of_rank.get(name, (0, 0))[0] == n_calls]
+        if len(theirs) == len(others):
+            times.append(rows / float(np.median(theirs)))
+    return max(times)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,18 +9,19 @@ import numpy as np
 from perfmagic.analysis.findings.catalogue import ACTION_CHARS, HEADLINE_CHARS, Remedy, action, headline
 from perfmagic.analysis.ranks.causes import LINK, START_UP, Cause, causes_of
 from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.own_work import PYTHON
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.base import units
 from perfmagic.base.language import Words, counted, listed, phrase, sentences
 from perfmagic.base.terminal import columns, cut_to_columns
 from perfmagic.trace.short_names import short_name
 
+MORE_ROWS = 1.25  # times those of peers
 MOST_NAMED = 3  # ranks, or steps, in a headline
-EXPLAINED_FRAC = 0.5  # of what the median rank waits: with less of it explained, ranks wait in turn
 
 
 def late(job: Ranks) -> list[RankFinding]:
-    """The causes of waiting, the dearest first; where they explain little of it, that ranks wait in turn."""
+    """The causes of waiting, the dearest first; where there are none, that ranks wait in turn."""
     found = causes_of(job)
     return [*(_of_cause(job, cause) for cause in found), *_in_turn(job, found)]
 
@@ -34,7 +35,7 @@ def name_ranks(ranks: Sequence[int]) -> Words:
 
 
 def _of_cause(job: Ranks, cause: Cause) -> RankFinding:
-    told = _start_up(job, cause) if cause.phase == START_UP else _work(cause)
+    told = _start_up(job, cause) if cause.phase == START_UP else _work(job, cause)
     said, words, detail, remedy = told
     facts = sentences(detail, *_outcome(job, cause))
     return RankFinding(
@@ -51,31 +52,49 @@ def _of_cause(job: Ranks, cause: Cause) -> RankFinding:
     )
 
 
-_Told = tuple[Words, Words, Words, Remedy]  # headline, first and second part of the sentence, what to do
+_Told = tuple[Words, Words, str, Remedy]  # headline, first and second part of the sentence, what to do
 
 
 def _start_up(job: Ranks, cause: Cause) -> _Told:
     who, others = name_ranks(cause.ranks), _others(job, cause)
     later = units.duration(cause.excess_ns)
-    words = phrase("{who} began {time} after {others}", who=who, time=later, others=others)
-    detail = phrase("it came so much later to the first collective of all ranks")
+    words = counted(
+        len(cause.ranks),
+        "{who} comes to the first collective of all ranks {time} after {others}",
+        "{who} come to the first collective of all ranks {time} after {others}",
+        who=who,
+        time=later,
+        others=others,
+    )
+    detail = phrase("this is start-up, not work of a step")
     look = phrase(
         "Look at what {who} did before: data loading, a checkpoint, or a profiler that started later", who=who
     )
-    said = headline("late_at_first", ranks=who.capitalised(), time=later, others=others)
+    said = headline("late_at_first", ranks=who, time=later)
     return said, words, detail, Remedy(look, action("late_before", ranks=who))
 
 
-def _work(cause: Cause) -> _Told:
+def _work(job: Ranks, cause: Cause) -> _Told:
     who, more, when = name_ranks(cause.ranks), units.duration(cause.excess_ns), _when(cause)
     where = _where(cause)
-    words = phrase("{who} takes {time} more than its peers{where}{when}", who=who, time=more, where=where, when=when)
+    told = {"who": who, "time": more, "where": where, "when": when}
+    words = counted(
+        len(cause.ranks),
+        "{who} takes {time} more than its peers{where}{when}",
+        "{who} take {time} more than their peers{where}{when}",
+        **told,
+    )
     peers_ns = cause.own_ns - cause.excess_ns
     took = {"time": units.duration(cause.own_ns), "peers": units.duration(max(0, peers_ns))}
-    detail = phrase("{time}, its peers {peers}", **took)
+    detail: str = phrase("{time}, and not {peers}", **took)
     if peers_ns < cause.own_ns // 100:
-        detail = phrase("{time}, its peers nothing of it", time=took["time"])
+        detail = phrase("{time}, of which peers have nothing", time=took["time"])
+    if cause.rows >= MORE_ROWS:
+        rows = phrase("it has {n} × the rows, with the same kernels", n=f"{cause.rows:.2g}")
+        detail = sentences(detail, rows)
     look = phrase("Look at {place} on {who}", place=_place(cause), who=who)
+    if cause.name == PYTHON:
+        look = phrase("Look at what Python does there, and at {place}", place=job.where_to_look)
     if cause.doing is None:
         look = phrase("Compare its work with another rank's: rows, sequence lengths, experts")
     return _headline(cause, who, more, when), words, detail, Remedy(look, _action(cause, who))
@@ -84,7 +103,7 @@ def _work(cause: Cause) -> _Told:
 def _headline(cause: Cause, who: Words, more: str, when: str) -> Words:
     values = {"ranks": who, "time": more, "when": when}
     if cause.doing is None:
-        return headline("late_at_work", **values | {"ranks": who.capitalised()})
+        return headline("late_at_work", **values)
     if cause.line and cause.phase:
         return headline("late_on_line_in", line=cause.line, phase=phrase(cause.phase), **values)
     if cause.line:
@@ -94,7 +113,7 @@ def _headline(cause: Cause, who: Words, more: str, when: str) -> Words:
 
 
 def _action(cause: Cause, who: Words) -> Words:
-    if cause.doing is None:
+    if cause.doing is None or cause.rows >= MORE_ROWS:
         return action("late_work", ranks=who)
     if not cause.line:
         room = ACTION_CHARS - columns(action("late_in", name="", ranks=who))
@@ -149,17 +168,17 @@ def _outcome(job: Ranks, cause: Cause) -> tuple[Words, ...]:
     won = phrase("with its peers' time the job takes {time} less", **less)
     if cause.about:
         won = phrase("with its peers' time the job takes about {time} less", **less)
-    return won, counted(
+    waits = counted(
         n_others, "the other rank waits {waits} less", "the other {n} ranks wait {waits} less in all", **less
     )
+    return (won, waits) if cause.waited_ns else (won,)
 
 
 def _in_turn(job: Ranks, found: Sequence[Cause]) -> list[RankFinding]:
     """That ranks wait, and that no work stands out for it."""
     waited_ns = [row.exposed_waiting_ns for row in job.table]
     each_ns = round(float(np.median(waited_ns)))
-    won_ns = sum(cause.gain_ns for cause in found)
-    if each_ns < job.notable_ns or won_ns >= EXPLAINED_FRAC * each_ns:
+    if found or each_ns < job.notable_ns:
         return []
     each = phrase("the median rank waits {time}", time=units.duration(each_ns))
     if len(job.ranks) == 2:

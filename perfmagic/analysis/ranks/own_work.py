@@ -6,6 +6,8 @@ nothing overlaps. Its points are where it comes to a collective or message, wher
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -39,8 +41,10 @@ class Lane:
     """The points of a rank in their order, and its own work before each; ns of its own clock.
 
     points: `kind`, `op` (place in its communication, NONE at the end), `at`, `behind` (the op before on its stream if
-    it was queued behind that one, else NONE), `step` (its number, NONE for none).  pieces: `point`, `doing`, `step`, `ns`.
+    it was queued behind that one, else NONE), `step` (its number, NONE for none).  pieces: `point`, `doing`,
+    `step`, `ns`.
     doings: what `doing` counts.  began_ns: of the lane.  streams: whether compute overlapped communication.
+    rows: by operator how often it was called, and the rows of its inputs added up, where shapes are recorded.
     """
 
     began_ns: int
@@ -48,6 +52,7 @@ class Lane:
     pieces: Columns
     doings: tuple[Doing, ...]
     streams: bool
+    rows: Mapping[str, tuple[int, int]]
 
 
 def lane_of(trace: Trace, facts: Facts, comm: Columns) -> Lane:
@@ -64,7 +69,7 @@ def lane_of(trace: Trace, facts: Facts, comm: Columns) -> Lane:
     del points["asked"]
     hidden_ns = facts.breakdown.communication_ns - facts.breakdown.exposed_communication_ns
     streams = hidden_ns > facts.breakdown.exposed_communication_ns // 10
-    return Lane(began_ns, Columns(points), pieces, doings, streams)
+    return Lane(began_ns, Columns(points), pieces, doings, streams, _rows(trace))
 
 
 def _span(trace: Trace) -> tuple[int, int]:
@@ -217,3 +222,20 @@ def _doing(trace: Trace, line: int, name: int, of_backward: bool) -> Doing:
     backward = of_backward or full.startswith(_BACKWARD)
     code = trace.cell.text(line) if line and trace.cell else ""
     return Doing(line, code if line else full, "backward" if backward else "")
+
+
+_FIRST_DIMENSION = re.compile(r"\[\[(\d+), ")  # of an input with several: "[[32, 64], [64]]"
+MOST_OPERATORS = 32  # of a rank, those with most rows
+
+
+def _rows(trace: Trace) -> dict[str, tuple[int, int]]:
+    """By operator its calls with a first input of two dimensions or more, and how many rows these had."""
+    host = trace.host_ops
+    first = [_FIRST_DIMENSION.match(shape) for shape in trace.input_shapes]
+    rows_of = np.array([int(found[1]) if found else 0 for found in first] + [0], np.int64)
+    rows = np.where(host.shape != NONE, rows_of[host.shape], 0)
+    kept = np.flatnonzero((rows > 0) & (host.kind == HostKind.OP))
+    calls = np.bincount(host.name[kept], minlength=len(trace.names))
+    sums = np.bincount(host.name[kept], rows[kept], len(trace.names)).astype(np.int64)
+    most = [name for name in np.argsort(-sums, kind="stable")[:MOST_OPERATORS].tolist() if calls[name]]
+    return {trace.names[name]: (int(calls[name]), int(sums[name])) for name in most}

@@ -144,11 +144,17 @@ class ReplayedJob:
         left = met[meeting] + moves_ns
         return Replay(came, met, lane, int(max(ends.max(), left.max(initial=NEVER))))
 
+    def op_waits_ns(self, replay: Replay) -> Int64:
+        """How long each op waited for other ranks, of those that their rank waited for."""
+        ops = self.points.op[self.joins]
+        waits = np.zeros(len(self.op_rank), np.int64)
+        waits[ops] = np.maximum(0, replay.met_ns[self.meeting[ops]] - replay.came_ns[ops])
+        return waits
+
     def waits_ns(self, replay: Replay) -> Int64:
         """How long each rank waited for others while it did nothing else, shape (ranks,)."""
-        ops = self.points.op[self.joins]
-        waits = np.maximum(0, replay.met_ns[self.meeting[ops]] - replay.came_ns[ops])
-        return np.bincount(self.op_rank[ops], weights=waits, minlength=len(self.began_ns)).astype(np.int64)
+        waits = self.op_waits_ns(replay)
+        return np.bincount(self.op_rank, weights=waits, minlength=len(self.began_ns)).astype(np.int64)
 
     def path(self, replay: Replay, own_ns: Int64, moves_ns: Int64, meeting: int = NONE, since_ns: int = NEVER) -> Int64:
         """The points before which own work held the job, or a meeting.  since_ns: from when on."""
