@@ -191,7 +191,7 @@ ACTIONS = {
 
 # Of the ranks of one job.
 DECIDES |= {
-    "late": "Waiting for {ranks} costs {time} of {total}",
+    "late": "{late}: that costs {time} of {total}",
     "ranks_cores": "Cores decide: {ranks} on {cores} wait for them, which looks like work and transfer",
     "in_turn": "No single rank is late: the median rank waits {time} for others",
     "ranks_host_bound": "Python decides on {ranks}: devices waited for it {share} of the time",

@@ -21,7 +21,7 @@ from perfmagic.analysis.replay.critical_path import DECIDES_FRAC
 from perfmagic.analysis.replay.prediction import Prediction
 from perfmagic.analysis.verdict import COMMUNICATION_BOUND
 from perfmagic.base import units
-from perfmagic.base.language import capitalised, phrase, sentences
+from perfmagic.base.language import capitalised, counted, phrase, sentences
 from perfmagic.base.terminal import columns, cut_to_columns
 from perfmagic.trace.names import OpClass
 from perfmagic.trace.once import once_per_trace
@@ -114,7 +114,9 @@ def _who_is_late(late: RankFinding, total_ns: int) -> str:
     if late.rule == "ranks_in_turn":
         return decides("in_turn", time=units.duration(late.cost_ns or 0))
     time, total = units.duration(late.cost_ns or 0), units.duration(total_ns)
-    return decides("late", ranks=name_ranks(late.ranks), time=time, total=total)
+    who = name_ranks(late.ranks)
+    is_late = counted(len(late.ranks), "{who} is late", "{who} are late", who=who).capitalised()
+    return decides("late", late=is_late, time=time, total=total)
 
 
 def _who_works(job: Ranks, total_ns: int) -> str:

@@ -251,6 +251,7 @@ class _Search:
         self.own_ns, self.began_ns = job.points.own_ns.copy(), job.began_ns.copy()
         self.open = peers.round != NONE
         self.start_up_open = np.ones(len(job.began_ns), bool)
+        self.each_ns = np.zeros(len(job.began_ns))  # of a round, what causes take more on each rank
         self.replay = job.recorded
 
     def next(self) -> Cause | None:
@@ -342,7 +343,8 @@ class _Search:
             return []
         came = self.replay.came_ns[self.job.points.op[ends]]
         rank = int(np.where(self.start_up_open, came, came.min()).argmax())
-        excess_ns = int(came[rank] - np.median(np.delete(came, rank)))
+        # what a rank takes more in every round it took before the first one, too
+        excess_ns = int(came[rank] - np.median(np.delete(came, rank)) - self.each_ns[rank])
         if excess_ns <= 0 or not self.start_up_open[rank]:
             return []
         began_ns = self.began_ns.copy()
@@ -366,6 +368,7 @@ class _Search:
         self.own_ns, self.began_ns, self.replay = trial.own_ns, trial.began_ns, trial.replay
         if trial.rows is not None:
             self.peers = self.peers.changed(trial.rows)
+            self.each_ns[places] += cause.excess_ns / len(places) / cause.n_times
         return cause
 
     def _cause(self, trial: _Trial, places: list[int], waited_ns: int) -> Cause:

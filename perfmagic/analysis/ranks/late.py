@@ -166,6 +166,8 @@ def _outcome(job: Ranks, cause: Cause) -> tuple[Words, ...]:
     less = {"time": units.duration(cause.gain_ns), "waits": units.duration(cause.waited_ns)}
     n_others = len(job.ranks) - len(cause.ranks)
     won = phrase("with its peers' time the job takes {time} less", **less)
+    if cause.phase == START_UP:
+        won = phrase("in time with the others the job takes {time} less", **less)
     if cause.about:
         won = phrase("with its peers' time the job takes about {time} less", **less)
     waits = counted(

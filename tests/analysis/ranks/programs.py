@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
-from perfmagic.trace.columns import HostKind, OpKind
-from perfmagic.trace.model import Cell, Collective, DeviceInfo, Trace, TraceMeta, make_trace
+from perfmagic.trace.columns import HostKind
+from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
 
 MS = 1_000_000
 SOURCE = "%%ranks\n" + "\n".join(f"line_{n}()" for n in range(2, 20))
