@@ -207,7 +207,7 @@ HEADLINES |= {
     "late_at_work": "Work takes {time} more on {ranks}{when}",
     "late_in_compute": "Rank {rank} computes {time} longer than {others}",
     "late_in_copies": "Rank {rank} copies {time} longer than {others}",
-    "late_at_first": "Start-up: {ranks} came {time} late to the first collective",
+    "ranks_start_up": "Start-up: ranks began up to {time} apart, rank {rank} last",
     "ranks_in_turn": "Ranks wait in turn, {time} each: no rank stands out",
     "transfer": "{time} of data transfer overlaps no compute",
     "ranks_wait_for_python": "Devices of {ranks} waited {time} for Python",

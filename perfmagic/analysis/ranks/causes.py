@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from perfmagic.analysis.ranks.own_work import Doing
+from perfmagic.analysis.ranks.own_work import STARTS, Doing
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.analysis.ranks.replayed_job import Replay, ReplayedJob, replayed_job
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
@@ -21,11 +21,12 @@ from perfmagic.trace.once import once_per_trace
 MOST_CAUSES = 6
 MOST_TRIED = 16  # ranks, and kinds of work on one, in one round
 NAMED_FRAC = 0.5  # of what a rank's excess wins: one kind of work that wins as much stands for it
+TOGETHER_RATIO = 2  # of what several ranks win together to what one does: else each is a cause of its own
 SIGNED_FRAC = 0.5  # of the gain: work that is longer and shorter in turn is no cause
 STEP_FRAC = 0.1  # of the step with the largest excess: steps with less are not named
 SIGMA = 1.4826  # of normal values, per median distance from their median
 OF_ALL, OF_ONE = 3, 4  # sigma, of the sum of all rounds and of one round: more is no chance
-START_UP, LINK = "start-up", "link"  # as phases
+LINK = "link"  # as a phase
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Cause:
     """Work on some ranks that takes more than its peers; times in ns.
 
     ranks: that do it; nearly always one.  doing: the work; None where no line or operator stands for it.
-    phase: "backward", START_UP before the first common collective of the job, LINK for transfers; else "".
+    phase: "backward", LINK for transfers; else "".
     steps: the numbers of the steps in which it takes more; empty where none are marked.  n_times, n_rounds: in how many
     of how many steps, or rounds between collectives of all ranks.  own_ns: how long it took there.  excess_ns: more
     than its peers.  gain_ns: what the job would take less, on top of the causes before.  waited_ns: what the other
@@ -140,45 +141,30 @@ def _peers_of(job: ReplayedJob) -> Peers:
 
 def _rounds(job: ReplayedJob, point: Int64, step: Int64) -> tuple[Int64, int]:
     """Of each piece its round, NONE in the start-up, and how many there are.  point, step: of each piece."""
-    points, begins = job.points, start_up_ends(job)
-    started = point > begins[points.rank[point]]
-    steps = [summary.steps for summary in job.ranks.summaries.values()]
+    summaries = job.ranks.summaries.values()
+    first = max(each.start.step or 0 for each in summaries)
+    steps = [tuple(n for n in each.steps if n >= first) for each in summaries]
     if steps[0] and all(of_rank == steps[0] for of_rank in steps):
-        outside = max(steps[0]) + 1
-        return np.where(started, np.where(step == NONE, outside, step), NONE), len(steps[0])
-    common = np.zeros(len(points.rank), np.int64)
-    common[job.came[common_ops(job)]] = 1
-    before = np.cumsum(common) - common
-    first = np.searchsorted(points.rank, np.arange(len(job.began_ns)))
-    number = before - before[first][points.rank]
-    return np.where(started, number[point], NONE), max(1, int(common.sum()) // len(job.began_ns))
+        known = np.where((step != NONE) & (step < first), NONE, np.where(step == NONE, max(steps[0]) + 1, step))
+        return np.where(step == STARTS, NONE, known), len(steps[0])
+    ops = _common_ops(job)
+    until = np.maximum(job.came[ops], job.joined[ops])  # what overlaps a collective belongs to the round before
+    number = np.zeros(len(point), np.int64)
+    for i in range(len(job.began_ns)):
+        of_rank = job.points.rank[point] == i
+        ends = np.maximum.accumulate(until[job.op_rank[ops] == i])
+        number[of_rank] = np.searchsorted(ends, point[of_rank], side="left")
+    started = int(number[step == STARTS].max(initial=NONE))  # on some rank: then no rank is judged by that round
+    return np.where(number <= started, NONE, number), max(1, len(ops) // len(job.began_ns) - 1 - started)
 
 
-def common_ops(job: ReplayedJob) -> Int64:
+def _common_ops(job: ReplayedJob) -> Int64:
     """The ops of collectives in which all ranks are, by rank."""
     n = len(job.ranks.ranks)
     place = {rank: i for i, rank in enumerate(job.ranks.ranks)}
     groups = [group for group in job.ranks.matching.groups if len(group.ranks) == n]
     rows = [job.op_base[place[r]] + places for g in groups for r, places in zip(g.ranks, g.places, strict=True)]
     return np.sort(np.concatenate(rows)) if rows else np.zeros(0, np.int64)
-
-
-def start_up_ends(job: ReplayedJob) -> Int64:
-    """Of each rank the last point of its start-up: where files come to the first common collective of their first step.
-
-    NONE (no start-up) in cells, which begin on all ranks together, and without such a collective.
-    """
-    ends = np.full(len(job.began_ns), NONE, np.int64)
-    if all(summary.meta.returned_ns is not None for summary in job.ranks.summaries.values()):
-        return ends
-    ops = common_ops(job)
-    at = job.came[ops]
-    if any(summary.steps for summary in job.ranks.summaries.values()):
-        ops = ops[job.points.step[at] != NONE]
-    firsts = [ops[job.op_rank[ops] == i][:1] for i in range(len(ends))]
-    if all(len(first) for first in firsts):
-        ends = job.came[np.concatenate(firsts)]
-    return ends
 
 
 def _compared(rank: Int64, doing: Int64, doings: tuple[Doing, ...], n_ranks: int) -> Int64:
@@ -248,20 +234,19 @@ class _Search:
     def __init__(self, job: ReplayedJob, peers: Peers, least_ns: float) -> None:
         self.job, self.peers, self.least_ns = job, peers, least_ns
         self.err_ns = _clock_err_ns(job.ranks)
-        self.own_ns, self.began_ns = job.points.own_ns.copy(), job.began_ns.copy()
+        self.own_ns = job.points.own_ns.copy()
         self.open = peers.round != NONE
-        self.start_up_open = np.ones(len(job.began_ns), bool)
-        self.each_ns = np.zeros(len(job.began_ns))  # of a round, what causes take more on each rank
         self.replay = job.recorded
 
     def next(self) -> Cause | None:
         """The next cause, which is then at its peers' time; None where none wins enough."""
-        trials = [*self._of_ranks(), *self._of_start_up()]
+        trials = self._of_ranks()
         trials.sort(key=lambda trial: -trial.gain_ns)
         best = next((trial for trial in trials if trial.gain_ns >= self.least_ns), None)
-        if best is None:
-            best = self._together()
-        elif best.rows is not None:
+        together = self._together()
+        if together is not None and (best is None or together.gain_ns > TOGETHER_RATIO * best.gain_ns):
+            best = together
+        elif best is not None:
             best = self._named(best)
         return None if best is None else self._take(best)
 
@@ -301,17 +286,16 @@ class _Search:
         own_ns = self.own_ns + np.bincount(
             self.peers.point[rows], -self.peers.excess_ns[rows], len(self.own_ns)
         ).astype(np.int64)
-        replay = self.job.replayed(own_ns, self.began_ns, self.job.moves_ns)
+        replay = self.job.replayed(own_ns, self.job.began_ns, self.job.moves_ns)
         gain_ns = self.replay.end_ns - replay.end_ns
         excess_ns = int(self.peers.excess_ns[rows].sum())
         less_ns = self.job.op_waits_ns(self.replay) - self.job.op_waits_ns(replay)
         if excess_ns < SIGNED_FRAC * gain_ns or less_ns.max(initial=0) < self.err_ns:
             return None
-        return _Trial(gain_ns, excess_ns, replay, own_ns, self.began_ns, np.flatnonzero(rows), doing)
+        return _Trial(gain_ns, excess_ns, replay, own_ns, np.flatnonzero(rows), doing)
 
     def _named(self, trial: _Trial) -> _Trial:
         """The one kind of work that wins most of what a rank's whole excess does; else all of it."""
-        assert trial.rows is not None
         doing, excess = self.peers.doing[trial.rows], self.peers.excess_ns[trial.rows]
         sums = np.bincount(doing, excess, len(self.peers.doings))
         among = np.zeros(len(self.open), bool)
@@ -336,49 +320,22 @@ class _Search:
                     return trial
         return None
 
-    def _of_start_up(self) -> list[_Trial]:
-        """The rank that was last at the end of the start-up, with the median of the others."""
-        ends = start_up_ends(self.job)
-        if (ends == NONE).any() or not self.start_up_open.any():
-            return []
-        came = self.replay.came_ns[self.job.points.op[ends]]
-        rank = int(np.where(self.start_up_open, came, came.min()).argmax())
-        # what a rank takes more in every round it took before the first one, too
-        excess_ns = int(came[rank] - np.median(np.delete(came, rank)) - self.each_ns[rank])
-        if excess_ns <= 0 or not self.start_up_open[rank]:
-            return []
-        began_ns = self.began_ns.copy()
-        began_ns[rank] -= excess_ns
-        replay = self.job.replayed(self.own_ns, began_ns, self.job.moves_ns)
-        return [_Trial(self.replay.end_ns - replay.end_ns, excess_ns, replay, self.own_ns, began_ns, None, None, rank)]
-
     def _take(self, trial: _Trial) -> Cause:
         """Make a trial's change stay, and say what its cause is."""
         before, after = (self.job.waits_ns(replay) for replay in (self.replay, trial.replay))
-        if trial.rows is None:
-            self.start_up_open[trial.rank] = False
-            places: list[int] = [trial.rank]
-        else:
-            self.open[trial.rows] = False
-            places = np.unique(self.peers.rank[trial.rows]).tolist()
+        self.open[trial.rows] = False
+        places = np.unique(self.peers.rank[trial.rows]).tolist()
         others = np.ones(len(before), bool)
         others[places] = False
         waited_ns = int((before - after)[others].clip(0).sum())
         cause = self._cause(trial, places, waited_ns)
-        self.own_ns, self.began_ns, self.replay = trial.own_ns, trial.began_ns, trial.replay
-        if trial.rows is not None:
-            self.peers = self.peers.changed(trial.rows)
-            self.each_ns[places] += cause.excess_ns / len(places) / cause.n_times
+        self.own_ns, self.replay = trial.own_ns, trial.replay
+        self.peers = self.peers.changed(trial.rows)
         return cause
 
     def _cause(self, trial: _Trial, places: list[int], waited_ns: int) -> Cause:
         ranks = tuple(self.job.ranks.ranks[place] for place in places)
         summaries = self.job.ranks.summaries
-        if trial.rows is None:
-            point = int(start_up_ends(self.job)[trial.rank])
-            at_ns = int(self.job.points.at_ns[point])
-            span = (at_ns - trial.excess_ns, at_ns)
-            return Cause(ranks, None, START_UP, (), 1, 1, 0, trial.excess_ns, trial.gain_ns, waited_ns, span)
         rounds, excess = self.peers.round[trial.rows], self.peers.excess_ns[trial.rows]
         numbers, place = np.unique(rounds, return_inverse=True)
         by_round = np.bincount(place, excess)
@@ -424,13 +381,11 @@ def _rows(ranks: Ranks, rank: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """A replay with something at its peers' time.  rows: its pieces, None for the start-up of a rank."""
+    """A replay with something at its peers' time.  rows: its pieces."""
 
     gain_ns: int
     excess_ns: int
     replay: Replay
     own_ns: Int64
-    began_ns: Int64
-    rows: Int64 | None
+    rows: Int64
     doing: Doing | None
-    rank: int = NONE

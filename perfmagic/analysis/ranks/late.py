@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from perfmagic.analysis.findings.catalogue import ACTION_CHARS, HEADLINE_CHARS, Remedy, action, headline
-from perfmagic.analysis.ranks.causes import LINK, START_UP, Cause, causes_of
+from perfmagic.analysis.ranks.causes import LINK, Cause, causes_of
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.own_work import PYTHON
 from perfmagic.analysis.ranks.ranks import Ranks
@@ -35,11 +35,10 @@ def name_ranks(ranks: Sequence[int]) -> Words:
 
 
 def _of_cause(job: Ranks, cause: Cause) -> RankFinding:
-    told = _start_up(job, cause) if cause.phase == START_UP else _work(job, cause)
-    said, words, detail, remedy = told
+    said, words, detail, remedy = _work(job, cause)
     facts = sentences(detail, *_outcome(job, cause))
     return RankFinding(
-        rule={START_UP: "late_start", LINK: "slow_link"}.get(cause.phase, "straggler"),
+        rule="slow_link" if cause.phase == LINK else "straggler",
         cost_ns=cause.gain_ns,
         cause=words,
         detail=phrase(": {detail}", detail=facts),
@@ -53,25 +52,6 @@ def _of_cause(job: Ranks, cause: Cause) -> RankFinding:
 
 
 _Told = tuple[Words, Words, str, Remedy]  # headline, first and second part of the sentence, what to do
-
-
-def _start_up(job: Ranks, cause: Cause) -> _Told:
-    who, others = name_ranks(cause.ranks), _others(job, cause)
-    later = units.duration(cause.excess_ns)
-    words = counted(
-        len(cause.ranks),
-        "{who} comes to the first collective of all ranks {time} after {others}",
-        "{who} come to the first collective of all ranks {time} after {others}",
-        who=who,
-        time=later,
-        others=others,
-    )
-    detail = phrase("this is start-up, not work of a step")
-    look = phrase(
-        "Look at what {who} did before: data loading, a checkpoint, or a profiler that started later", who=who
-    )
-    said = headline("late_at_first", ranks=who, time=later)
-    return said, words, detail, Remedy(look, action("late_before", ranks=who))
 
 
 def _work(job: Ranks, cause: Cause) -> _Told:
@@ -146,9 +126,11 @@ def _where(cause: Cause) -> str:
 
 def _when(cause: Cause) -> str:
     """In which steps; where none are marked, how often."""
-    if cause.steps and len(cause.steps) <= MOST_NAMED:
+    if cause.steps and len(cause.steps) <= MOST_NAMED and len(cause.steps) < max(cause.n_rounds, 2):
         numbers = listed(list(map(str, cause.steps)))
         return counted(len(cause.steps), " in step {steps}", " in steps {steps}", steps=numbers)
+    if cause.steps and len(cause.steps) == cause.n_rounds:
+        return phrase(" in every step")
     if cause.steps:
         return phrase(" in {n} of {total} steps", n=len(cause.steps), total=cause.n_rounds)
     if cause.n_rounds == 1:
@@ -156,18 +138,11 @@ def _when(cause: Cause) -> str:
     return phrase(", once") if cause.n_times == 1 else phrase(", {n} times", n=cause.n_times)
 
 
-def _others(job: Ranks, cause: Cause) -> str:
-    others = [rank for rank in job.ranks if rank not in cause.ranks]
-    return phrase("rank {rank}", rank=others[0]) if len(others) == 1 else phrase("the others")
-
-
 def _outcome(job: Ranks, cause: Cause) -> tuple[Words, ...]:
     """What the job wins, and how much less the others wait."""
     less = {"time": units.duration(cause.gain_ns), "waits": units.duration(cause.waited_ns)}
     n_others = len(job.ranks) - len(cause.ranks)
     won = phrase("with its peers' time the job takes {time} less", **less)
-    if cause.phase == START_UP:
-        won = phrase("in time with the others the job takes {time} less", **less)
     if cause.about:
         won = phrase("with its peers' time the job takes about {time} less", **less)
     waits = counted(
@@ -178,7 +153,7 @@ def _outcome(job: Ranks, cause: Cause) -> tuple[Words, ...]:
 
 def _in_turn(job: Ranks, found: Sequence[Cause]) -> list[RankFinding]:
     """That ranks wait, and that no work stands out for it."""
-    waited_ns = [row.exposed_waiting_ns for row in job.table]
+    waited_ns = job.waits.costs_ns.sum(axis=0).tolist()
     each_ns = round(float(np.median(waited_ns)))
     if found or each_ns < job.notable_ns:
         return []

@@ -20,6 +20,7 @@ from perfmagic.trace.columns import NO_LINE, NONE, Bool, HostKind, Int64
 from perfmagic.trace.model import Trace
 
 COMES, JOINS, ENDS = 0, 1, 2  # what happens at a point
+STARTS = -2  # the step of what is start-up
 QUEUED_NS = 20_000  # between two ops of a stream: a longer gap is not that of a queue (typical launch latency 4-9 µs)
 PYTHON = "Python"
 _BACKWARD = "autograd::engine::evaluate_function"
@@ -41,8 +42,7 @@ class Lane:
     """The points of a rank in their order, and its own work before each; ns of its own clock.
 
     points: `kind`, `op` (place in its communication, NONE at the end), `at`, `behind` (the op before on its stream if
-    it was queued behind that one, else NONE), `step` (its number, NONE for none).  pieces: `point`, `doing`,
-    `step`, `ns`.
+    it was queued behind that one, else NONE).  pieces: `point`, `doing`, `step` (NONE: in none; STARTS), `ns`.
     doings: what `doing` counts.  began_ns: of the lane.  streams: whether compute overlapped communication.
     rows: by operator how often it was called, and the rows of its inputs added up, where shapes are recorded.
     """
@@ -55,18 +55,16 @@ class Lane:
     rows: Mapping[str, tuple[int, int]]
 
 
-def lane_of(trace: Trace, facts: Facts, comm: Columns) -> Lane:
-    """The lane of a rank.  comm: as in RankSummary."""
+def lane_of(trace: Trace, facts: Facts, comm: Columns, since_ns: int) -> Lane:
+    """The lane of a rank.  comm: as in RankSummary.  since_ns: what is before that is start-up."""
     stream = trace.ops.stream[comm["row"]] * (1 + len(trace.device_ids)) + trace.ops.device[comm["row"]]
     exposed = facts.breakdown.intervals["exposed_communication"]
     began_ns, ended_ns = _span(trace)
     points = _points(comm, stream, exposed, ended_ns)
     marked = np.array([(step.start_ns, step.end_ns, step.number) for step in facts.steps], np.int64).reshape(-1, 3)
-    points["step"] = _steps_at(points["asked"], marked)
     at, waits_from = points["at"], points.pop("waits_from")
     began_ns = min(began_ns, int(at[0]))
-    pieces, doings = _pieces(trace, (facts.device, comm["row"]), marked, (at, waits_from, began_ns))
-    del points["asked"]
+    pieces, doings = _pieces(trace, (facts.device, comm["row"]), marked, (at, waits_from, began_ns, since_ns))
     hidden_ns = facts.breakdown.communication_ns - facts.breakdown.exposed_communication_ns
     streams = hidden_ns > facts.breakdown.exposed_communication_ns // 10
     return Lane(began_ns, Columns(points), pieces, doings, streams, _rows(trace))
@@ -75,7 +73,8 @@ def lane_of(trace: Trace, facts: Facts, comm: Columns) -> Lane:
 def _span(trace: Trace) -> tuple[int, int]:
     """From when to when a rank worked: of a cell that is the cell, of a file its records."""
     ops, meta = trace.ops, trace.meta
-    first_ns = int(ops.start_ns.min(initial=meta.end_ns)) if meta.returned_ns is None else meta.start_ns
+    of_cell = trace.cell is not None or meta.returned_ns is not None
+    first_ns = meta.start_ns if of_cell else int(ops.start_ns.min(initial=meta.end_ns))
     return first_ns, int(ops.end_ns.max(initial=meta.end_ns))
 
 
@@ -93,7 +92,6 @@ def _points(comm: Columns, stream: Int64, exposed: Intervals, ended_ns: int) -> 
         "behind": np.concatenate((behind, np.full(len(joins) + 1, NONE))),
         "order": np.concatenate((np.full(n, 1), rank_of_join, [3])),
         "exposed_from": np.concatenate((came, exposed[inside[joins], 0] if len(joins) else [], [0])),
-        "asked": np.concatenate((_asked(comm), _asked(comm)[joins], [ended_ns])),
     }
     order = np.lexsort((columns["order"], columns["at"]))
     points = {name: np.asarray(column, np.int64)[order] for name, column in columns.items()}
@@ -102,10 +100,6 @@ def _points(comm: Columns, stream: Int64, exposed: Intervals, ended_ns: int) -> 
     points["waits_from"] = np.where(points["kind"] == JOINS, np.minimum(waited, points["at"]), points["at"])
     del points["order"]
     return points
-
-
-def _asked(comm: Columns) -> Int64:
-    return np.where(comm["launched"] != NONE, comm["launched"], comm["start"])
 
 
 def _queued(comm: Columns, stream: Int64) -> tuple[Int64, Int64]:
@@ -140,24 +134,27 @@ def _steps_at(at: Int64, marked: Int64) -> Int64:
 
 
 def _pieces(
-    trace: Trace, own_ops: tuple[int, Int64], marked: Int64, lane: tuple[Int64, Int64, int]
+    trace: Trace, own_ops: tuple[int, Int64], marked: Int64, lane: tuple[Int64, Int64, int, int]
 ) -> tuple[Columns, tuple[Doing, ...]]:
     """How long what was done before each point, in which step.
 
     own_ops: the compared device, and the rows of trace.ops that communicate.  marked: see _steps_at.  lane: of each
-    point when it was reached, and from when the lane waited for it; and when the lane began.
+    point when it was reached, and from when the lane waited for it; when the lane began, and until when it started up.
     """
-    at, waits_from, began_ns = lane
+    at, waits_from, began_ns, judged_ns = lane
     doings: dict[Doing, int] = {Doing(NO_LINE, PYTHON): 0}
     device, of_device, launched = _of_device(trace, *own_ops, doings)
     host, of_host = _of_host(trace, doings)
-    edges = np.unique(np.concatenate((at, waits_from, device.ravel(), host.ravel(), marked[:, :2].ravel(), [began_ns])))
+    edges = np.unique(
+        np.concatenate((at, waits_from, device.ravel(), host.ravel(), marked[:, :2].ravel(), [began_ns, judged_ns]))
+    )
     edges = edges[(edges >= began_ns) & (edges <= at[-1])]
     since, lengths = edges[:-1], np.diff(edges)
     point = np.searchsorted(at, since, side="right")
     on_device, on_host = _row_at(device, since), _row_at(host, since)
     doing = np.where(on_device != NONE, np.append(of_device, 0)[on_device], np.append(of_host, 0)[on_host])
     step = _steps_at(np.where(on_device != NONE, np.append(launched, 0)[on_device], since), marked)
+    step = np.where(since < judged_ns, STARTS, step)
     works = since < waits_from[point]
     keys, place = np.unique(np.stack((point, doing, step))[:, works], axis=1, return_inverse=True)
     sums = np.bincount(place.ravel(), weights=lengths[works], minlength=keys.shape[1]).astype(np.int64)

@@ -26,7 +26,6 @@ class Points(NamedTuple):
     kind: Int64
     op: Int64
     at_ns: Int64
-    step: Int64
     own_ns: Int64
 
 
@@ -96,6 +95,13 @@ class ReplayedJob:
         """The point at which each op is come to."""
         rows = np.flatnonzero(self.points.kind == COMES)
         return rows[np.argsort(self.points.op[rows], kind="stable")]
+
+    @cached_property
+    def joined(self) -> Int64:
+        """The point at which the lane of each op's rank has waited for it, NONE where it does not."""
+        joined = np.full(len(self.op_rank), NONE, np.int64)
+        joined[self.points.op[self.joins]] = self.joins
+        return joined
 
     @cached_property
     def ends(self) -> Int64:
@@ -243,7 +249,7 @@ def _points_of(ranks: Ranks, op_base: Int64, offset: Sequence[int]) -> tuple[Poi
         number = np.where(op != NONE, op + op_base[i], NONE)
         comes = (kind == COMES) & (queued != NONE)
         behind[number[comes]] = queued[comes] + op_base[i]
-        columns.append((np.full(len(kind), i), kind, number, lane.points["at"] + offset[i], lane.points["step"], own))
+        columns.append((np.full(len(kind), i), kind, number, lane.points["at"] + offset[i], own))
     return Points(*(np.concatenate(column) for column in zip(*columns, strict=True))), behind
 
 

@@ -50,7 +50,7 @@ class Recorder:
     lines: whether lines in functions are followed; None for where that costs next to nothing (Python 3.12 and later).
     needs: also which memory every operator reads and writes: seen(), after stop().
     packages: installed ones whose functions count as the user's.  label: what a file is called in front of people.
-    ready: called when everything records, before time 0: several ranks begin together.
+    ready: called when everything records, before time 0: several ranks begin together. It may give a note.
     clock_ns: unix time less perf_counter, where several processes of a machine have to agree on it; 0: taken at the
     start.
     rank: (rank, world size) of a job; None where torch.distributed knows at the end.
@@ -70,7 +70,7 @@ class Recorder:
     needs: bool = False
     packages: tuple[str, ...] = ()
     label: Callable[[str], str] | None = None
-    ready: Callable[[], None] | None = None
+    ready: Callable[[], Remark | None] | None = None
     clock_ns: int = 0
     rank: tuple[int, int] | None = None
     marks: MarkLog = field(default_factory=MarkLog)
@@ -85,7 +85,7 @@ class Recorder:
     _op_log: OpLog | None = None
     _seen: SeenOps = field(default_factory=SeenOps)
     _optimizers: OptimizerSteps | None = None
-    _lines_note: Remark | None = None
+    _notes: list[Remark] = field(default_factory=list)
     _start_ns: int = 0
     _offset_ns: int = 0
     _read_ns: Callable[[], int] = time.perf_counter_ns
@@ -117,7 +117,7 @@ class Recorder:
             if self.needs and torch is not None:
                 self._open_op_log()
             if self.ready is not None:
-                self.ready()
+                self._notes += filter(None, [self.ready()])
             self._open_watch()
         except BaseException:  # an interrupt too
             self.give_back()
@@ -141,6 +141,10 @@ class Recorder:
         """Unix time that never steps: what the host's clock reads, plus one offset, both taken at the start."""
         return self._read_ns() + self._offset_ns
 
+    def begin_steps(self) -> None:
+        """Note that start-up is over: waits for a core count from now on."""
+        self._waited_ns = None if self._waited_ns is None else waited_for_core_ns()
+
     def step(self, name: str, start_ns: int, end_ns: int) -> None:
         """Note a named stretch of host time (unix ns), as torch's ProfilerStep rows are."""
         self._steps.append((name, start_ns, end_ns))
@@ -157,7 +161,7 @@ class Recorder:
         The recording ends also where waiting for the devices fails or is interrupted.
         """
         returned_ns = self.now_ns()
-        notes = [self._lines_note] if self._lines_note else []
+        notes = [*self._notes]
         if self._watch is not None:
             self._watch.give_back()  # what waits and reads below is not the user's code
         try:
@@ -248,7 +252,7 @@ class Recorder:
             self._owner.acquire(watch)
             self._watch = watch
         except CaptureError as error:  # a debugger is at work: the rest can be recorded all the same
-            self._lines_note = Remark("lines_not_followed", error.message)
+            self._notes.append(Remark("lines_not_followed", error.message))
 
     def _open_sim_log(self, torch: Any) -> None:
         from perfmagic.sim import SimRecording

@@ -188,12 +188,12 @@ def test_waits_shorter_than_the_bound_are_no_findings_and_longer_ones_name_it() 
 
     assert described(800) == []
     (sentence,) = described(40)
-    assert "The other rank waits 900 µs less" in sentence
+    assert "The other rank waits 1.20 ms less" in sentence
 
 
 def test_a_wait_for_a_core_that_is_shorter_than_what_others_wait_for_the_late_rank_comes_last() -> None:
     def late(of_rank_1_ns: int, of_rank_0_ns: int) -> list[str]:
-        traces = (on_host(rank(i, compute_us=800 if i else 300), "a") for i in range(2))  # rank 0 waits 3 × 500 µs
+        traces = (on_host(rank(i, compute_us=800 if i else 300), "a") for i in range(2))  # rank 0 waits 4 × 500 µs
         ns = {0: of_rank_0_ns, 1: of_rank_1_ns}
         findings = findings_of(
             joint(*(replace(t, meta=replace(t.meta, waited_for_core_ns=ns[t.meta.rank or 0], cores=2)) for t in traces))
@@ -203,9 +203,9 @@ def test_a_wait_for_a_core_that_is_shorter_than_what_others_wait_for_the_late_ra
         return [f.rule for f in findings]
 
     assert late(1_100_000, 0)[0] == "waited_for_core"
-    assert late(700_000, 0)[0] == "straggler"
-    assert late(1_600_000, 1_000_000)[0] == "straggler"  # both wait for a core: that makes neither late
-    assert late(700_000, 0)[-1] == "waited_for_core"
+    assert late(900_000, 0)[0] == "straggler"
+    assert late(1_900_000, 1_000_000)[0] == "straggler"  # both wait for a core: that makes neither late
+    assert late(900_000, 0)[-1] == "waited_for_core"
     assert late(0, 50_000_000)[0] == "straggler"  # it is not late
 
 

@@ -53,7 +53,7 @@ def test_waiting_beside_compute_costs_nothing_and_is_counted_separately() -> Non
     late = by_rule(ranks)["straggler"]
     assert ranks.table[0].waiting_ns == 4 * 300 * US
     assert ranks.table[0].exposed_waiting_ns == 4 * (100 + 10) * US
-    assert late.cost_ns == 3 * (100 + 10) * US  # but for that of the start-up
+    assert late.cost_ns == 4 * (100 + 10) * US  # rank 0 computes 190 µs of its 480 beside the collective
 
 
 def test_a_rank_whose_lateness_compute_hides_is_no_straggler() -> None:
@@ -85,13 +85,13 @@ def test_what_a_rank_computed_longer_is_that_of_the_table_or_names_both() -> Non
         rank(1, [*rounds((10, 600)), (3900, 4200)], rounds((600, 800))),
     )
     late = by_rule(job(*traces))["straggler"]
-    assert late.cost_ns == 3 * 300 * US
-    assert plain(late).startswith("rank 1 takes 800 µs more than its peers in gemm, 3 times")
+    assert late.cost_ns == 4 * 300 * US
+    assert plain(late).startswith("rank 1 takes 1.10 ms more than its peers in gemm, 4 times")
     same = (
         rank(0, rounds((10, 300)), rounds((300, 800))),
         rank(1, rounds((10, 600)), rounds((600, 800))),
     )
-    assert plain(by_rule(job(*same))["straggler"]).startswith("rank 1 takes 900 µs more than its peers in gemm")
+    assert plain(by_rule(job(*same))["straggler"]).startswith("rank 1 takes 1.20 ms more than its peers in gemm")
 
 
 def test_a_rank_that_is_late_to_one_of_several_kept_others_waiting_once() -> None:
