@@ -7,7 +7,7 @@ takes less with it at its peers' time. Causes are found one after the other, the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +26,9 @@ SIGNED_FRAC = 0.5  # of the gain: work that is longer and shorter in turn is no 
 STEP_FRAC = 0.1  # of the step with the largest excess: steps with less are not named
 SIGMA = 1.4826  # of normal values, per median distance from their median
 OF_ALL, OF_ONE = 3, 4  # sigma, of the sum of all rounds and of one round: more is no chance
+LINK_RATIO = 1.5  # times as long as without the rank: transfers of one kind and size scatter less
+FEWEST_TRANSFERS = 3  # of one kind and size, with a rank and without it
+EQUAL_FRAC = 0.95  # of what the rank with the slowest transfers wins: another one may as well be it
 LINK = "link"  # as a phase
 
 
@@ -234,19 +237,20 @@ class _Search:
     def __init__(self, job: ReplayedJob, peers: Peers, least_ns: float) -> None:
         self.job, self.peers, self.least_ns = job, peers, least_ns
         self.err_ns = _clock_err_ns(job.ranks)
-        self.own_ns = job.points.own_ns.copy()
+        self.own_ns, self.moves_ns = job.points.own_ns.copy(), job.moves_ns.copy()
+        self.links_open = np.ones(len(job.began_ns), bool)
         self.open = peers.round != NONE
         self.replay = job.recorded
 
     def next(self) -> Cause | None:
         """The next cause, which is then at its peers' time; None where none wins enough."""
-        trials = self._of_ranks()
+        trials = [*self._of_ranks(), *self._of_links()]
         trials.sort(key=lambda trial: -trial.gain_ns)
         best = next((trial for trial in trials if trial.gain_ns >= self.least_ns), None)
         together = self._together()
         if together is not None and (best is None or together.gain_ns > TOGETHER_RATIO * best.gain_ns):
             best = together
-        elif best is not None:
+        elif best is not None and len(best.rows):
             best = self._named(best)
         return None if best is None else self._take(best)
 
@@ -278,7 +282,7 @@ class _Search:
     def _on_path(self) -> Int64:
         """The pieces on the critical path."""
         on = np.zeros(len(self.own_ns), bool)
-        on[self.job.path(self.replay, self.own_ns, self.job.moves_ns)] = True
+        on[self.job.path(self.replay, self.own_ns, self.moves_ns)] = True
         return np.flatnonzero(self.open & on[self.peers.point])
 
     def _trial(self, rows: Bool, doing: Doing | None = None) -> _Trial | None:
@@ -286,13 +290,13 @@ class _Search:
         own_ns = self.own_ns + np.bincount(
             self.peers.point[rows], -self.peers.excess_ns[rows], len(self.own_ns)
         ).astype(np.int64)
-        replay = self.job.replayed(own_ns, self.job.began_ns, self.job.moves_ns)
+        replay = self.job.replayed(own_ns, self.job.began_ns, self.moves_ns)
         gain_ns = self.replay.end_ns - replay.end_ns
         excess_ns = int(self.peers.excess_ns[rows].sum())
         less_ns = self.job.op_waits_ns(self.replay) - self.job.op_waits_ns(replay)
         if excess_ns < SIGNED_FRAC * gain_ns or less_ns.max(initial=0) < self.err_ns:
             return None
-        return _Trial(gain_ns, excess_ns, replay, own_ns, np.flatnonzero(rows), doing)
+        return _Trial(gain_ns, excess_ns, replay, own_ns, self.moves_ns, np.flatnonzero(rows), doing)
 
     def _named(self, trial: _Trial) -> _Trial:
         """The one kind of work that wins most of what a rank's whole excess does; else all of it."""
@@ -304,6 +308,39 @@ class _Search:
         tried = [self._trial(among & (self.peers.doing == kind), self.peers.doings[kind]) for kind in kinds]
         best = max((each for each in tried if each is not None), key=lambda each: each.gain_ns, default=trial)
         return best if best.gain_ns >= NAMED_FRAC * trial.gain_ns else trial
+
+    def _of_links(self) -> list[_Trial]:
+        """The rank without which transfers of one kind and size take less; several where none can be told apart."""
+        took = _took_ns(self.job, self.moves_ns)
+        trials = [self._of_link(rank, took) for rank in np.flatnonzero(self.links_open).tolist()]
+        found = [trial for trial in trials if trial is not None]
+        if not found:
+            return []
+        best = max(found, key=lambda trial: trial.gain_ns)
+        equal = [each for each in found if each.gain_ns >= EQUAL_FRAC * best.gain_ns]
+        return [replace(best, places=tuple(place for each in equal for place in each.places))]
+
+    def _of_link(self, rank: int, took: Int64) -> _Trial | None:
+        job = self.job
+        here = np.zeros(job.n_met, bool)
+        here[job.arrivals[job.op_rank[job.arrivals[:, 1]] == rank, 0]] = True
+        usual = took.copy()
+        for kind in range(len(job.kinds)):
+            alike = job.alike == kind
+            ours, others = np.flatnonzero(alike & here), np.flatnonzero(alike & ~here)
+            if len(ours) < FEWEST_TRANSFERS or len(others) < FEWEST_TRANSFERS:
+                continue
+            usual_ns = int(np.median(took[others]))
+            if np.median(took[ours]) > LINK_RATIO * usual_ns:
+                usual[ours] = np.minimum(took[ours], usual_ns)
+        slow = np.flatnonzero(took > usual)
+        if not len(slow):
+            return None
+        less = took - usual
+        moves_ns = np.where(self.moves_ns > 0, np.maximum(0, self.moves_ns - less[job.meeting]), self.moves_ns)
+        replay = job.replayed(self.own_ns, job.began_ns, moves_ns)
+        gain_ns, nothing = self.replay.end_ns - replay.end_ns, np.zeros(0, np.int64)
+        return _Trial(gain_ns, int(less.sum()), replay, self.own_ns, moves_ns, nothing, None, slow, (rank,))
 
     def _together(self) -> _Trial | None:
         """Several ranks on which one kind of work takes as much more: each alone wins nothing."""
@@ -324,18 +361,22 @@ class _Search:
         """Make a trial's change stay, and say what its cause is."""
         before, after = (self.job.waits_ns(replay) for replay in (self.replay, trial.replay))
         self.open[trial.rows] = False
-        places = np.unique(self.peers.rank[trial.rows]).tolist()
+        self.links_open[list(trial.places)] = False
+        places = list(trial.places) or np.unique(self.peers.rank[trial.rows]).tolist()
         others = np.ones(len(before), bool)
         others[places] = False
         waited_ns = int((before - after)[others].clip(0).sum())
         cause = self._cause(trial, places, waited_ns)
-        self.own_ns, self.replay = trial.own_ns, trial.replay
-        self.peers = self.peers.changed(trial.rows)
+        self.own_ns, self.moves_ns, self.replay = trial.own_ns, trial.moves_ns, trial.replay
+        if len(trial.rows):
+            self.peers = self.peers.changed(trial.rows)
         return cause
 
     def _cause(self, trial: _Trial, places: list[int], waited_ns: int) -> Cause:
         ranks = tuple(self.job.ranks.ranks[place] for place in places)
         summaries = self.job.ranks.summaries
+        if len(trial.meetings):
+            return self._link(trial, ranks, waited_ns)
         rounds, excess = self.peers.round[trial.rows], self.peers.excess_ns[trial.rows]
         numbers, place = np.unique(rounds, return_inverse=True)
         by_round = np.bincount(place, excess)
@@ -359,12 +400,37 @@ class _Search:
             rows=_rows(self.job.ranks, ranks[0]),
         )
 
+    def _link(self, trial: _Trial, ranks: tuple[int, ...], waited_ns: int) -> Cause:
+        met, took = self.job.recorded.met_ns[trial.meetings], _took_ns(self.job, self.job.moves_ns)[trial.meetings]
+        longest = int(took.argmax())
+        kind = self.job.kinds[int(self.job.alike[trial.meetings[longest]])].partition(" ")[0]
+        return Cause(
+            ranks=ranks,
+            doing=Doing(NO_LINE, kind),
+            phase=LINK,
+            steps=(),
+            n_times=len(trial.meetings),
+            n_rounds=self.peers.n_rounds,
+            own_ns=int(took.sum()),
+            excess_ns=trial.excess_ns,
+            gain_ns=trial.gain_ns,
+            waited_ns=waited_ns,
+            span_ns=(int(met[longest]), int(met[longest] + took[longest])),
+        )
+
     def _where(self, point: int) -> tuple[int, int]:
         """The span of a point's work on the common axis."""
         points, rank = self.job.points, self.job.points.rank[point]
         goes_on = point > 0 and points.rank[point - 1] == rank
         start_ns = points.at_ns[point - 1] if goes_on else self.job.began_ns[rank]
         return int(start_ns), int(points.at_ns[point])
+
+
+def _took_ns(job: ReplayedJob, moves_ns: Int64) -> Int64:
+    """How long each meeting moves data once it is met."""
+    took = np.zeros(job.n_met, np.int64)
+    np.maximum.at(took, job.meeting, moves_ns)
+    return took
 
 
 def _rows(ranks: Ranks, rank: int) -> float:
@@ -381,11 +447,14 @@ def _rows(ranks: Ranks, rank: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """A replay with something at its peers' time.  rows: its pieces."""
+    """A replay with something at its peers' time.  rows: its pieces, none of a link.  meetings, places: of a link."""
 
     gain_ns: int
     excess_ns: int
     replay: Replay
     own_ns: Int64
+    moves_ns: Int64
     rows: Int64
     doing: Doing | None
+    meetings: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    places: tuple[int, ...] = ()

@@ -35,7 +35,7 @@ def name_ranks(ranks: Sequence[int]) -> Words:
 
 
 def _of_cause(job: Ranks, cause: Cause) -> RankFinding:
-    said, words, detail, remedy = _work(job, cause)
+    said, words, detail, remedy = _link(cause) if cause.phase == LINK else _work(job, cause)
     facts = sentences(detail, *_outcome(job, cause))
     return RankFinding(
         rule="slow_link" if cause.phase == LINK else "straggler",
@@ -78,6 +78,20 @@ def _work(job: Ranks, cause: Cause) -> _Told:
     if cause.doing is None:
         look = phrase("Compare its work with another rank's: rows, sequence lengths, experts")
     return _headline(cause, who, more, when), words, detail, Remedy(look, _action(cause, who))
+
+
+def _link(cause: Cause) -> _Told:
+    """Transfers that take longer with a rank than without it; of several ranks nobody can say which one it is."""
+    who, kind = name_ranks(cause.ranks), cause.name
+    ratio = f"{cause.own_ns / max(1, cause.own_ns - cause.excess_ns):.1f}"
+    words = phrase("{kind} with {who} takes {n} × as long as without", kind=kind, who=who, n=ratio)
+    took = {"time": units.duration(cause.own_ns), "usual": units.duration(cause.own_ns - cause.excess_ns)}
+    detail: str = phrase("{time}, and not {usual}, once all have come", **took)
+    if len(cause.ranks) > 1:
+        detail = sentences(detail, phrase("each of these ranks takes part: which link is slow is unknown"))
+    look = phrase("Check the links of {who}, and what else they carry", who=who)
+    said = headline("slow_link", kind=kind, ranks=who, n=ratio)
+    return said, words, detail, Remedy(look, action("slow_link", ranks=who))
 
 
 def _headline(cause: Cause, who: Words, more: str, when: str) -> Words:

@@ -5,7 +5,7 @@ It is made of summaries, so that a thousand ranks are replayed as a few are. Rep
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -69,7 +69,8 @@ class ReplayedJob:
 
     points: of all lanes.  Of each op: op_rank, meeting (that it ends with), behind (the op it is queued behind, NONE
     for none), lag_ns (after that), moves_ns (from when its meeting is met to its end), came: its point.
-    arrivals: (meeting, op), by meeting.  began_ns: of each lane.
+    arrivals: (meeting, op), by meeting.  alike: of each meeting a number that those of one kind and size share, NONE
+    for what is matched with nothing.  kinds: by that number.  began_ns: of each lane.
     """
 
     ranks: Ranks
@@ -83,8 +84,13 @@ class ReplayedJob:
     meeting: Int64
     moves_ns: Int64
     arrivals: Int64
-    n_met: int
+    alike: Int64
+    kinds: tuple[str, ...]
     began_ns: Int64
+
+    @property
+    def n_met(self) -> int:
+        return len(self.alike)
 
     @cached_property
     def joins(self) -> Int64:
@@ -213,8 +219,8 @@ def replayed_job(ranks: Ranks) -> ReplayedJob | None:
     end = np.concatenate([summaries[r].comm["end"] + by for r, by in zip(numbers, offset, strict=True)])
     points, behind = _points_of(ranks, op_base, offset)
     op_rank = np.repeat(np.arange(len(numbers)), np.diff(op_base))
-    meeting, arrivals, n_met = _meetings_of(ranks, op_base, start, end)
-    met = np.full(n_met, NEVER, np.int64)
+    meeting, arrivals, alike, kinds = _meetings_of(ranks, op_base, start, end)
+    met = np.full(len(alike), NEVER, np.int64)
     np.maximum.at(met, arrivals[:, 0], start[arrivals[:, 1]])
     job = ReplayedJob(
         ranks=ranks,
@@ -228,7 +234,8 @@ def replayed_job(ranks: Ranks) -> ReplayedJob | None:
         meeting=meeting,
         moves_ns=end - met[meeting],
         arrivals=arrivals,
-        n_met=n_met,
+        alike=alike,
+        kinds=kinds,
         began_ns=np.array([summaries[r].lane.began_ns + by for r, by in zip(numbers, offset, strict=True)], np.int64),
     )
     return None if job.levels is None else job
@@ -253,36 +260,43 @@ def _points_of(ranks: Ranks, op_base: Int64, offset: Sequence[int]) -> tuple[Poi
     return Points(*(np.concatenate(column) for column in zip(*columns, strict=True))), behind
 
 
-def _meetings_of(ranks: Ranks, op_base: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64, int]:
-    """Of each op the meeting that it ends with; who arrives at each meeting, (meeting, op); how many there are.
+def _meetings_of(ranks: Ranks, op_base: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64, Int64, tuple[str, ...]]:
+    """Of each op the meeting that it ends with; who arrives at each meeting, (meeting, op); which meetings are alike,
+    and of what kind these are.
 
     What is matched with nothing meets nobody. So does what ended before the others had come: it was buffered.
     """
-    place = {rank: i for i, rank in enumerate(ranks.ranks)}
     meeting = np.full(len(start), NONE, np.int64)
     pairs: list[Int64] = []
-    n_met = 0
+    numbers: dict[tuple[str, int, int], int] = {}
+    alike: list[int] = []
+    sizes = np.concatenate([ranks.summaries[rank].comm["bytes"] for rank in ranks.ranks])
+    for ops, kinds, least_ns in _matched(ranks, op_base):
+        number = len(alike) + np.arange(ops.shape[1])
+        met = start[ops].max(axis=0)
+        meeting[ops] = np.where(end[ops] >= met + least_ns, number, NONE)
+        pairs.append(np.stack((np.broadcast_to(number, ops.shape).ravel(), ops.ravel()), axis=1))
+        for kind, size in zip(kinds, sizes[ops[0]].tolist(), strict=True):
+            alike.append(numbers.setdefault((kind, len(ops), size), len(numbers)))
+    alone = np.flatnonzero(meeting == NONE)
+    meeting[alone] = len(alike) + np.arange(len(alone))
+    pairs.append(np.stack((meeting[alone], alone), axis=1))
+    arrivals = np.concatenate(pairs)
+    of_all = np.concatenate((np.array(alike, np.int64), np.full(len(alone), NONE, np.int64)))
+    return meeting, arrivals[np.argsort(arrivals[:, 0], kind="stable")], of_all, tuple(kind for kind, *_ in numbers)
+
+
+def _matched(ranks: Ranks, op_base: Int64) -> Iterator[tuple[Int64, Sequence[str], int]]:
+    """Matched ops, shape (ranks, n), their kinds, and how long after the last came they end at least, in ns."""
+    place = {rank: i for i, rank in enumerate(ranks.ranks)}
     err_ns = ranks.alignment.bound_ns or 0
-    several = [
-        (np.array([op_base[place[rank]] + row for rank, row in zip(group.ranks, group.places, strict=True)]), -err_ns)
-        for group in ranks.matching.groups
-    ]
+    for group in ranks.matching.groups:
+        rows = [op_base[place[rank]] + of_rank for rank, of_rank in zip(group.ranks, group.places, strict=True)]
+        yield np.array(rows), group.kinds, -err_ns
     if ranks.alignment.comparable:
         for pair in ranks.message_pairs:
             sent, got = op_base[place[pair.source]] + pair.sent_places, op_base[place[pair.target]] + pair.got_places
-            several.append((np.stack((sent, got)), 1))
-    for ops, least_ns in several:
-        numbers = n_met + np.arange(ops.shape[1])
-        met = start[ops].max(axis=0)
-        stays = end[ops] >= met + least_ns
-        meeting[ops] = np.where(stays, numbers, NONE)
-        pairs.append(np.stack((np.broadcast_to(numbers, ops.shape).ravel(), ops.ravel()), axis=1))
-        n_met += ops.shape[1]
-    alone = np.flatnonzero(meeting == NONE)
-    meeting[alone] = n_met + np.arange(len(alone))
-    pairs.append(np.stack((meeting[alone], alone), axis=1))
-    arrivals = np.concatenate(pairs)
-    return meeting, arrivals[np.argsort(arrivals[:, 0], kind="stable")], n_met + len(alone)
+            yield np.stack((sent, got)), ["message"] * len(pair), 1
 
 
 def _levels(job: ReplayedJob) -> list[_Level] | None:
