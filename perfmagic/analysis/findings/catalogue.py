@@ -192,7 +192,7 @@ ACTIONS = {
 # Of the ranks of one job.
 DECIDES |= {
     "late": "{late}: that costs {time} of {total}",
-    "ranks_cores": "Cores decide: {ranks} on {cores} wait for them, which looks like work and transfer",
+    "ranks_cores": "Cores decide: {ranks} on {cores} wait for one, which looks like transfer",
     "in_turn": "No single rank is late: the median rank waits {time} for others",
     "ranks_host_bound": "Python decides on {ranks}: devices waited for it {share} of the time",
     "ranks_device_bound": "The device decides on {ranks}: it was busy {share} of the time",
@@ -204,6 +204,7 @@ HEADLINES |= {
     "late_on_line": "Line {line} takes {time} more on {ranks}{when}",
     "late_on_line_in": "Line {line} ({phase}) takes {time} more on {ranks}{when}",
     "late_in": "{name} takes {time} more on {ranks}{when}",
+    "late_for_core": "Waiting for a core takes {time} more on {ranks}{when}",
     "slow_link": "{kind} with {ranks} takes {n} × as long as without",
     "late_at_work": "Work takes {time} more on {ranks}{when}",
     "late_in_compute": "Rank {rank} computes {time} longer than {others}",

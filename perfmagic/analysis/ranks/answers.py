@@ -15,6 +15,7 @@ from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import JobReplay, job_replay_in_passing
 from perfmagic.analysis.ranks.late import name_ranks
 from perfmagic.analysis.ranks.ranks import Ranks
+from perfmagic.analysis.ranks.totals import is_crowded
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Overlapped
 from perfmagic.analysis.replay.critical_path import DECIDES_FRAC
@@ -129,6 +130,10 @@ def _who_works(job: Ranks, total_ns: int) -> str:
     }
     medians = {key: float(np.median(column)) for key, column in parts.items()}
     most = max(medians, key=lambda key: medians[key])
+    if most == COMMUNICATION_BOUND and is_crowded(job):
+        n_cores = job.summaries[job.ranks[0]].meta.cores or 0
+        ranks, on = counted(len(job.ranks), "{n} rank", "{n} ranks"), counted(n_cores, "{n} core", "{n} cores")
+        return decides("ranks_cores", ranks=ranks, cores=on)
     if most == COMMUNICATION_BOUND:
         return decides(most, time=units.duration(medians[most]), total=units.duration(total_ns))
     host, device = (medians[key] / max(1, total_ns) for key in ("ranks_host_bound", "ranks_device_bound"))

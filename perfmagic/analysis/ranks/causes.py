@@ -333,10 +333,10 @@ class _Search:
             usual_ns = int(np.median(took[others]))
             if np.median(took[ours]) > LINK_RATIO * usual_ns:
                 usual[ours] = np.minimum(took[ours], usual_ns)
-        slow = np.flatnonzero(took > usual)
-        if not len(slow):
-            return None
         less = took - usual
+        slow = np.flatnonzero(less > 0)
+        if int(less.sum()) <= most_waited_ns(job.ranks):  # threads that wait for a core move no data
+            return None
         moves_ns = np.where(self.moves_ns > 0, np.maximum(0, self.moves_ns - less[job.meeting]), self.moves_ns)
         replay = job.replayed(self.own_ns, job.began_ns, moves_ns)
         gain_ns, nothing = self.replay.end_ns - replay.end_ns, np.zeros(0, np.int64)
@@ -424,6 +424,11 @@ class _Search:
         goes_on = point > 0 and points.rank[point - 1] == rank
         start_ns = points.at_ns[point - 1] if goes_on else self.job.began_ns[rank]
         return int(start_ns), int(points.at_ns[point])
+
+
+def most_waited_ns(ranks: Ranks) -> int:
+    """How long the threads of one rank waited for a core, at most; 0 where that is not known."""
+    return max(summary.meta.waited_for_core_ns or 0 for summary in ranks.summaries.values())
 
 
 def _took_ns(job: ReplayedJob, moves_ns: Int64) -> Int64:

@@ -15,7 +15,7 @@ from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs
 from perfmagic.analysis.ranks.late import late
 from perfmagic.analysis.ranks.rank_summary import LEFT_ALONE, Totals
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
-from perfmagic.analysis.ranks.totals import cores, explains_lateness, start_up, totals
+from perfmagic.analysis.ranks.totals import cores, explains_lateness, is_crowded, start_up, totals
 from perfmagic.base import units
 from perfmagic.base.language import Words, chained, counted, listed, phrase, sentences
 from perfmagic.trace.model import Trace
@@ -56,6 +56,8 @@ def exposed(job: Ranks) -> list[RankFinding]:
         cause = phrase("{a} and {b}", a=_PARTS[notable[0]], b=_PARTS[notable[1]])
         advice = phrase("{a}, and {b}", a=_BOTH[notable[0]], b=_BOTH[notable[1]]).capitalised()
     moved_ns = median_low([row.exposed_transfer_ns for row in table]) if "transfer" in notable else None
+    if moved_ns is not None and is_crowded(job):
+        return [_crowded(job, waiting_ns, transfer_ns)]
     of_rank = (
         sentences(*(_describe_rank(job, row) for row in table)) if len(table) == 2 else _describe_median(job, by_size)
     )
@@ -71,6 +73,20 @@ def exposed(job: Ranks) -> list[RankFinding]:
             action="" if moved_ns is None else action("overlap"),
         )
     ]
+
+
+def _crowded(job: Ranks, waiting_ns: float, transfer_ns: float) -> RankFinding:
+    """Of ranks that wait for cores nobody can say how long data were on their way."""
+    waiting, transfer = units.duration(waiting_ns), units.duration(transfer_ns)
+    both = {"waiting": waiting, "transfer": transfer}
+    detail = phrase(": {waiting} waiting for the last rank, {transfer} moving data or waiting for a core", **both)
+    return RankFinding(
+        rule="rank_exposed",
+        cost_ns=None,
+        cause=phrase("exposed communication is of unknown cause"),
+        detail=detail,
+        ranks=tuple(job.ranks),
+    )
 
 
 def _describe_median(job: Ranks, by_size: list[tuple[str, float]]) -> str:

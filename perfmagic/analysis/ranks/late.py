@@ -9,7 +9,7 @@ import numpy as np
 from perfmagic.analysis.findings.catalogue import ACTION_CHARS, HEADLINE_CHARS, Remedy, action, headline
 from perfmagic.analysis.ranks.causes import LINK, Cause, causes_of
 from perfmagic.analysis.ranks.finding import RankFinding
-from perfmagic.analysis.ranks.own_work import PYTHON
+from perfmagic.analysis.ranks.own_work import CORE, PYTHON
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.base import units
 from perfmagic.base.language import Words, counted, listed, phrase, sentences
@@ -72,12 +72,21 @@ def _work(job: Ranks, cause: Cause) -> _Told:
     if cause.rows >= MORE_ROWS:
         rows = phrase("it has {n} × the rows, with the same kernels", n=f"{cause.rows:.2g}")
         detail = sentences(detail, rows)
+    if cause.name == CORE:
+        return headline("late_for_core", time=more, ranks=who, when=when), words, detail, _remedy_of_core(job, cause)
     look = phrase("Look at {place} on {who}", place=_place(cause), who=who)
     if cause.name == PYTHON:
         look = phrase("Look at what Python does there, and at {place}", place=job.where_to_look)
     if cause.doing is None:
         look = phrase("Compare its work with another rank's: rows, sequence lengths, experts")
     return _headline(cause, who, more, when), words, detail, Remedy(look, _action(cause, who))
+
+
+def _remedy_of_core(job: Ranks, cause: Cause) -> Remedy:
+    n_cores = job.summaries[cause.rank].meta.cores
+    if n_cores is not None and n_cores < len(job.ranks):
+        return Remedy(phrase("Run no more ranks than cores"), action("fewer_ranks"))
+    return Remedy(phrase("See what else runs there"), action("other_load", rank=cause.rank))
 
 
 def _link(cause: Cause) -> _Told:

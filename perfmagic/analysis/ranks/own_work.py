@@ -22,7 +22,7 @@ from perfmagic.trace.model import Trace
 COMES, JOINS, ENDS = 0, 1, 2  # what happens at a point
 STARTS = -2  # the step of what is start-up
 QUEUED_NS = 20_000  # between two ops of a stream: a longer gap is not that of a queue (typical launch latency 4-9 µs)
-PYTHON = "Python"
+PYTHON, CORE = "Python", "waiting for a core"
 _BACKWARD = "autograd::engine::evaluate_function"
 
 
@@ -45,6 +45,7 @@ class Lane:
     it was queued behind that one, else NONE).  pieces: `point`, `doing`, `step` (NONE: in none; STARTS), `ns`.
     doings: what `doing` counts.  began_ns: of the lane.  streams: whether compute overlapped communication.
     rows: by operator how often it was called, and the rows of its inputs added up, where shapes are recorded.
+    knows_core: whether waiting for a core is known of each line.
     """
 
     began_ns: int
@@ -53,6 +54,7 @@ class Lane:
     doings: tuple[Doing, ...]
     streams: bool
     rows: Mapping[str, tuple[int, int]]
+    knows_core: bool
 
 
 def lane_of(trace: Trace, facts: Facts, comm: Columns, since_ns: int) -> Lane:
@@ -67,7 +69,7 @@ def lane_of(trace: Trace, facts: Facts, comm: Columns, since_ns: int) -> Lane:
     pieces, doings = _pieces(trace, (facts.device, comm["row"]), marked, (at, waits_from, began_ns, since_ns))
     hidden_ns = facts.breakdown.communication_ns - facts.breakdown.exposed_communication_ns
     streams = hidden_ns > facts.breakdown.exposed_communication_ns // 10
-    return Lane(began_ns, Columns(points), pieces, doings, streams, _rows(trace))
+    return Lane(began_ns, Columns(points), pieces, doings, streams, _rows(trace), bool(trace.marks.waited_ns.any()))
 
 
 def _span(trace: Trace) -> tuple[int, int]:
@@ -144,6 +146,8 @@ def _pieces(
     at, waits_from, began_ns, judged_ns = lane
     doings: dict[Doing, int] = {Doing(NO_LINE, PYTHON): 0}
     device, of_device, launched = _of_device(trace, *own_ops, doings)
+    if len(trace.marks) and all(info.kind == "cpu" for info in trace.meta.devices):
+        device = device[:0]  # what the CPU computed it did on a line, maybe without a core
     host, of_host = _of_host(trace, doings)
     edges = np.unique(
         np.concatenate((at, waits_from, device.ravel(), host.ravel(), marked[:, :2].ravel(), [began_ns, judged_ns]))
@@ -182,8 +186,15 @@ def _of_host(trace: Trace, doings: dict[Doing, int]) -> tuple[Intervals, Int64]:
         last_ns = trace.meta.returned_ns or max(trace.meta.end_ns, int(marks.at_ns[-1]))
         ends = np.append(marks.at_ns[1:], max(last_ns, int(marks.at_ns[-1])))
         kept = (marks.line > 0) & (ends > marks.at_ns)
-        spans = np.stack((marks.at_ns[kept], ends[kept]), axis=1)
-        return _named(trace, spans, [(line, NONE, False) for line in marks.line[kept].tolist()], doings)
+        waits = np.append(marks.waited_ns[1:] - marks.waited_ns[:-1], 0)[kept]
+        at, ends = marks.at_ns[kept], ends[kept]
+        had = np.maximum(at, ends - waits.clip(0))  # of a line first what it did, then what it waited for a core
+        core = doings.setdefault(Doing(NO_LINE, CORE), len(doings))
+        keys = [(line, NONE, False) for line in marks.line[kept].tolist()]
+        lines, numbers = _named(trace, np.stack((at, had), axis=1), keys, doings)
+        spans = np.concatenate((lines, np.stack((had, ends), axis=1)[had < ends]))
+        order = np.argsort(spans[:, 0], kind="stable")
+        return spans[order], np.append(numbers, np.full(len(spans) - len(lines), core))[order]
     rows = np.flatnonzero(host.kind == HostKind.OP)
     if not len(rows):
         return np.zeros((0, 2), np.int64), np.zeros(0, np.int64)

@@ -192,12 +192,21 @@ EXPLAINS_FRAC = 0.5  # of what others wait for a late rank: waiting for a core s
 LENGTHENS_FRAC = 0.1  # of the extent: shorter waits do not explain how long it took
 
 
+def is_crowded(job: Ranks) -> bool:
+    """Whether ranks waited for cores about as long as they communicated: then that is no transfer."""
+    waited = [summary.meta.waited_for_core_ns or 0 for summary in job.summaries.values()]
+    exposed = [row.exposed_communication_ns for row in job.table]
+    return float(np.median(waited)) >= EXPLAINS_FRAC * float(np.median(exposed)) > 0
+
+
 def explains_lateness(job: Ranks, of_late: Sequence[RankFinding]) -> bool:
     """Whether waiting for a core may be why ranks are late, half of what others wait for them, or why all take long.
 
     of_late: the findings about late ranks. A rank whose own code sleeps is late for longer than it waited for a core.
     """
     waited = _waited_ns(job)
+    if of_late and all(summary.lane.knows_core for summary in job.summaries.values()):
+        return False  # the findings say it
     if not of_late:
         return max(waited.values(), default=0) >= LENGTHENS_FRAC * job.extent_ns
     first = of_late[0]
