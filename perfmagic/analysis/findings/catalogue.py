@@ -225,7 +225,6 @@ ACTIONS |= {
     "late_work": "Give {ranks} as much work as the others: rows, sequence lengths, experts",
     "late_kernels": "Compare the kernels of rank {rank} with those of another rank",
     "late_copies": "Compare the copies of rank {rank} with those of another rank",
-    "late_before": "Look at what {ranks} did before: data loading, a checkpoint, a late profiler",
     "balance": "Give each rank equal work per step: sequence lengths, experts, CPU load",
     "own_python": "Look at the findings of rank {rank}, and at the load of its CPU",
     "threads": "Call torch.set_num_threads({n}) in each rank",

@@ -16,6 +16,7 @@ from perfmagic.base.language import Words, counted, listed, phrase, sentences
 from perfmagic.base.terminal import columns, cut_to_columns
 from perfmagic.trace.short_names import short_name
 
+_PHASES = {"backward": phrase("backward")}
 MORE_ROWS = 1.25  # times those of peers
 MOST_NAMED = 3  # ranks, or steps, in a headline
 
@@ -108,7 +109,7 @@ def _headline(cause: Cause, who: Words, more: str, when: str) -> Words:
     if cause.doing is None:
         return headline("late_at_work", **values)
     if cause.line and cause.phase:
-        return headline("late_on_line_in", line=cause.line, phase=phrase(cause.phase), **values)
+        return headline("late_on_line_in", line=cause.line, phase=_PHASES[cause.phase], **values)
     if cause.line:
         return headline("late_on_line", line=cause.line, **values)
     room = HEADLINE_CHARS - columns(headline("late_in", name="", **values))
@@ -143,8 +144,10 @@ def _where(cause: Cause) -> str:
     if cause.line:
         place: str = phrase(" on line {line}", line=cause.line)
     else:
-        place = phrase(" in {name}", name=short_name(cause.name))
-    return phrase("{place} ({phase})", place=place, phase=phrase(cause.phase)) if cause.phase else place
+        place = phrase(
+            " in {name}", name=phrase("waiting for a core") if cause.name == CORE else short_name(cause.name)
+        )
+    return phrase("{place} ({phase})", place=place, phase=_PHASES[cause.phase]) if cause.phase else place
 
 
 def _when(cause: Cause) -> str:
