@@ -17,6 +17,7 @@ from perfmagic.base.terminal import columns, cut_to_columns
 from perfmagic.trace.short_names import short_name
 
 _PHASES = {"backward": phrase("backward")}
+OTHER_THREADS = 2  # times the excess that all threads waited for a core: several wait at once
 MORE_ROWS = 1.25  # times those of peers
 MOST_NAMED = 3  # ranks, or steps, in a headline
 
@@ -75,6 +76,13 @@ def _work(job: Ranks, cause: Cause) -> _Told:
         detail = sentences(detail, rows)
     if cause.name == CORE:
         return headline("late_for_core", time=more, ranks=who, when=when), words, detail, _remedy_of_core(job, cause)
+    waited_ns = max(job.summaries[rank].meta.waited_for_core_ns or 0 for rank in cause.ranks)
+    if waited_ns >= OTHER_THREADS * cause.excess_ns and job.summaries[cause.rank].lane.knows_core:
+        # its own thread did not; what another one kept it waiting for is not known
+        unknown = phrase(
+            "The cause is unknown: other threads of it waited {time} for a core", time=units.duration(waited_ns)
+        )
+        return _headline(cause, who, more, when), words, detail, Remedy(unknown)
     look = phrase("Look at {place} on {who}", place=_place(cause), who=who)
     if cause.name == PYTHON:
         look = phrase("Look at what Python does there, and at {place}", place=job.where_to_look)
