@@ -27,18 +27,20 @@ from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.trust import COUNTS
 from perfmagic.analysis.verdict import KINDS
 from perfmagic.base.language import DOMAIN, LANGUAGES, LOCALE
-from perfmagic.trace.category import CATEGORY_WORDS
+from perfmagic.trace.families import CATEGORY_WORDS
 from perfmagic.trace.kineto.repair import DAMAGE
 from perfmagic.trace.model import OF_WHAT, PACES
 from perfmagic.view.diff.tables import RANK_WORDS, TOTAL_WORDS
 from perfmagic.view.ranks.doc import HEAD, NOTE
+from perfmagic.view.ranks.flight import HEAD as FLIGHT_HEAD
+from perfmagic.view.ranks.flight import TITLE as FLIGHT_TITLE
 from perfmagic.view.ranks.picture import KEY
 from perfmagic.view.ranks.scaling import APART, PARTS, SAME_WORK
 from perfmagic.view.ranks.scaling import NOTE as CHANGE_NOTE
-from perfmagic.view.timeline.gpus import HEAD as GPU_HEAD
-from perfmagic.view.timeline.gpus import NOTE as GPU_NOTE
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
 from perfmagic.view.timeline.picture.frame import KEY_NAMES
+from perfmagic.view.timeline.picture.gpus import HEAD as GPU_HEAD
+from perfmagic.view.timeline.picture.gpus import NOTE as GPU_NOTE
 
 FRONTEND = LOCALE.parent / "frontend" / "src"
 LIVE = LOCALE.parent / "view" / "timeline" / "live_words.py"
@@ -57,7 +59,7 @@ TERMS = (  # headings and labels, which their writers look up
     *(*PATH_KINDS, *KINDS, *CATEGORY_WORDS.values(), *PARTITION_WORDS.values(), *CAUSES.values(), *IDLE_WORDS.values()),
     *(*HEAD, *(words for _, words in KEY), *(words for _, words, _ in PARTS), *SAME_WORK.values(), *APART.values()),
     *(*RANK_WORDS.values(), *TOTAL_WORDS.values(), *(words for words, _ in KEY_NAMES.values())),
-    *(*(kind.value for kind in Kind), NOTE, CHANGE_NOTE, *GPU_HEAD, GPU_NOTE),
+    *(*(kind.value for kind in Kind), NOTE, CHANGE_NOTE, *GPU_HEAD, GPU_NOTE, *FLIGHT_HEAD, FLIGHT_TITLE),
     # of reports
     "Steps", "on the host", "busy then", "compute", "communication", "copies", "lap", "ops, all threads",
     "Phases of serving", "exposed", "steps", "a step", "batch", "tokens", "rate", "prefill", "decode", "mixed", "other",

@@ -13,8 +13,8 @@ from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
-from perfmagic.analysis.findings.explain import Explanation, Explanations, check_rule, explain_all
-from perfmagic.analysis.findings.explain import explain as explain_rule
+from perfmagic.analysis.findings.find import Explanation, Explanations, check_rule, explain_all
+from perfmagic.analysis.findings.find import explain as explain_rule
 from perfmagic.api.opening import open_trace
 from perfmagic.api.options import DeviceOptions, TimelineOptions, keywords
 from perfmagic.api.show import last, remember, show

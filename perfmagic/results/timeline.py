@@ -89,7 +89,7 @@ class Lines(Rows[LineStat]):
     def __repr__(self) -> str:
         if self._doc is None:
             return super().__repr__()
-        from perfmagic.view.timeline.lines.text import lines_text
+        from perfmagic.view.timeline.text import lines_text
 
         return "\n".join(lines_text(self._doc)).lstrip("\n")
 
@@ -519,8 +519,7 @@ class TimelineResult(Result):
 
         details: the findings, a table of the streams, lines of functions, and what the record cannot tell, as well.
         """
-        from perfmagic.view.timeline.lines.text import lines_below
-        from perfmagic.view.timeline.text import answers_text, timeline_text
+        from perfmagic.view.timeline.text import answers_text, lines_below, timeline_text
 
         below = lines_below(self._followed())
         if not details:
@@ -533,7 +532,7 @@ class TimelineResult(Result):
 
         Where functions were followed their lines open below it, at most 54 kB more.
         """
-        from perfmagic.view.timeline.lines.text import lines_html
+        from perfmagic.view.timeline.text import lines_html
         from perfmagic.view.timeline.writers import timeline_html
 
         return timeline_html(self.doc, lines_html(self._followed()))

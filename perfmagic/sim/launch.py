@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfmagic.base.clock import VIRTUAL, now_ns
+from perfmagic.base.clock import VIRTUAL, at_work, now_ns
 from perfmagic.base.kinds import CallKind, Hazard, KernelTime, OpKind
 from perfmagic.sim import torch_private
 from perfmagic.sim.beside import BESIDE, hold_beside, spend_beside
@@ -29,6 +29,7 @@ def launch_lane(device_index: int, refs: Sequence[Ref]) -> tuple[Lane, bool]:
     return current_lane(device_index), True
 
 
+@at_work
 def sleep(seconds: float) -> None:
     """Queue an op that occupies the current stream for that time and does nothing."""
     check_usable()

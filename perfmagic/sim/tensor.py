@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, NoReturn
 
@@ -177,6 +178,21 @@ def install(
 ) -> None:
     """Set the functions behind SimTensor: for operators, for moves, and for unpickling."""
     _installed.update(dispatch=dispatch, to=to, rebuild=rebuild)
+
+
+@contextmanager
+def without_work(instead: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> Iterator[None]:
+    """Operators of this thread call another function in the block."""
+    dispatch, here = _installed["dispatch"], threading.get_ident()
+
+    def called(*call: Any) -> Any:
+        return (instead if threading.get_ident() == here else dispatch)(*call)
+
+    _installed["dispatch"] = called
+    try:
+        yield
+    finally:
+        _installed["dispatch"] = dispatch
 
 
 def _not_numpy(t: torch.Tensor, *_: object, **__: object) -> NoReturn:

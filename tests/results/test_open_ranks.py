@@ -18,7 +18,7 @@ from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.terminal import Progress
 from perfmagic.changes import faster_python
 from perfmagic.results import RanksResult, TimelineResult
-from perfmagic.trace.kineto.helper import Helper
+from perfmagic.trace.kineto.decode import Helper
 from tests.analysis.build import US
 from tests.analysis.ranks.raw import events
 from tests.analysis.ranks.test_ranks import rank

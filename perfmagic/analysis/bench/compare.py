@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from perfmagic.analysis.bench.judge import judge
-from perfmagic.analysis.bench.predicted import predicted_for
+from perfmagic.analysis.bench.judge import judge, predicted_for
 from perfmagic.analysis.bench.result import BenchSummary
 from perfmagic.analysis.bench.saved import Saved, damage_of, of_format, read_json
 from perfmagic.base.errors import OptionError
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.options import called, option
 from perfmagic.base.units import duration_s, rough_duration, significant
-from perfmagic.trace.json_form import JsonForm, one_of
+from perfmagic.trace.json_form import JsonForm, one_of, typed
 from perfmagic.trace.rows import Rows
-from perfmagic.trace.typed import typed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,10 +10,9 @@ import numpy as np
 
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.ranks.rank_summary import RankSummary, host_as_device, rank_summary
-from perfmagic.base.errors import TraceError
+from perfmagic.base.errors import TraceError, without_secrets
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, merge, union
 from perfmagic.base.numerics.packed import Columns
-from perfmagic.base.urls import without_secrets
 from perfmagic.trace.columns import HostKind
 from perfmagic.trace.formats.remote import is_url
 from perfmagic.trace.formats.sources import read_file, read_remote

@@ -15,7 +15,6 @@ import numpy as np
 from perfmagic.analysis.findings.facts import ITS_EXTENT, Facts
 from perfmagic.analysis.ranks.own_work import Lane, lane_of
 from perfmagic.analysis.timeline.collectives import op_bytes
-from perfmagic.analysis.timeline.kernels import KernelStat, kernels
 from perfmagic.analysis.timeline.steps import first_full_step, stands_out, step_numbers
 from perfmagic.analysis.timeline.trust import sample
 from perfmagic.base.numerics.intervals import Intervals, clip, covered_ns, union
@@ -216,13 +215,16 @@ class KernelOfRanks:
 OTHERS = "all others"
 
 
-def longest(kernels: Rows[KernelStat]) -> tuple[KernelTime, ...]:
-    """The kernels of one rank that took longest, then all others together.  kernels: the longest first."""
-    kept = [KernelTime(kernel.name, kernel.n_ops, kernel.total_ns) for kernel in kernels[:KEPT]]
-    rest = kernels[KEPT:]
-    if rest:
-        kept.append(KernelTime("", sum(kernel.n_ops for kernel in rest), sum(kernel.total_ns for kernel in rest)))
-    return tuple(kept)
+def longest(trace: Trace, device: int) -> tuple[KernelTime, ...]:
+    """The kernels of one rank that took longest, then all others together, as one named ""."""
+    ops = trace.ops.select((trace.ops.device == device) & (trace.ops.kind == OpKind.KERNEL))
+    names, first, row, n = np.unique(ops.name, return_index=True, return_inverse=True, return_counts=True)
+    total_ns = np.zeros(len(names), np.int64)
+    np.add.at(total_ns, row, ops.end_ns - ops.start_ns)
+    order = np.lexsort((first, -total_ns))
+    kept = [KernelTime(trace.names[names[i]], int(n[i]), int(total_ns[i])) for i in order[:KEPT].tolist()]
+    rest = order[KEPT:]
+    return (*kept, *([KernelTime("", int(n[rest].sum()), int(total_ns[rest].sum()))] if len(rest) else ()))
 
 
 def kernels_of_ranks(by_rank: Mapping[int, tuple[KernelTime, ...]]) -> Rows[KernelOfRanks]:
@@ -420,7 +422,7 @@ def rank_summary(given: Trace, comm_names: str | None = None) -> RankSummary:
         comm=comm,
         began={name: int(_until(where, np.array([start.began_ns]))[0]) for name, where in _spent(facts).items()},
         exposed=Columns({"start": exposed[:, 0], "end": exposed[:, 1]}),
-        kernels=longest(kernels(trace, facts.device, comm_names)),
+        kernels=longest(trace, facts.device),
         lane=lane_of(trace, facts, comm, start.since_ns),
     )
 

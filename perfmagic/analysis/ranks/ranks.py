@@ -90,14 +90,14 @@ class Ranks:
     def matching(self) -> Matching:
         """The matched collectives; their waits by the clocks where these are known."""
         clocks = self.alignment
-        return self._matched.on_axis(clocks.offset_ns, clocks.bound_ns if clocks.comparable else None)
+        return self._matched.on_axis(clocks.to_axis, clocks.bound_ns if clocks.comparable else None)
 
     @cached_property
     def parts(self) -> Mapping[int, Sequence[Parts]]:
         """By rank its matched communication, as waiting and transfer."""
         # without known clocks nothing says for whom a message waited
         messages = self.message_pairs if self.alignment.comparable else ()
-        return parts_of(self.matching, messages, self.alignment.offset_ns)
+        return parts_of(self.matching, messages, self.alignment.to_axis)
 
     @cached_property
     def communication(self) -> Mapping[int, Communication]:
@@ -113,12 +113,12 @@ class Ranks:
     @cached_property
     def meetings(self) -> Rows[Meeting]:
         """A row for each matched collective, by when its last rank came."""
-        return meetings(self.matching, self.alignment.offset_ns)
+        return meetings(self.matching, self.alignment.to_axis)
 
     @cached_property
     def messages(self) -> Rows[Message]:
         """A row for each matched message, by when both of its ends had come."""
-        return messages_of(self.message_pairs, self.alignment.offset_ns, self.alignment.bound_ns)
+        return messages_of(self.message_pairs, self.alignment.to_axis, self.alignment.bound_ns)
 
     @property
     def idle(self) -> bool:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 
-from perfmagic.base.clock import reader
+from perfmagic.base.clock import reader, spent_reader
 from perfmagic.base.errors import OptionError
 from perfmagic.base.numerics.stats import BAND
 from perfmagic.base.options import option
 from perfmagic.capture.bench.engine import Engine
 from perfmagic.capture.bench.quiet import Quiet
 from perfmagic.capture.bench.sampling import MOST_CALLS, BodyLoop, EmptyLoop, Phase, Schedule, run
-from perfmagic.capture.bench.spec import BenchSpec, Host
-from perfmagic.capture.bench.stopping import DECIDE_S, ComparisonRule
+from perfmagic.capture.bench.spec import DECIDE_S, BenchSpec, ComparisonRule, Host
 from perfmagic.trace.samples import BenchRecord
 
 PROBES = 6  # samples of each before their lengths are made equal; even: each comes first as often as last
@@ -42,7 +41,7 @@ class Interleaved:
         self.engines = engines
         self._phases = [engine.phases for engine in engines]
         self._quiet = quiet or Quiet()
-        self._band, self._decide_s, self._clock_ns = band, decide_s, clock_ns or reader()
+        self._band, self._decide_s, self._spent_ns = band, decide_s, spent_reader(clock_ns or reader())
         self._round_id = secrets.token_hex(6) if len(engines) > 1 else ""
         self._passes = 0
 
@@ -72,7 +71,7 @@ class Interleaved:
         if len(self.engines) == 1:
             yield 0, self._phases[0].after_first_call()
         else:
-            begun_ns = self._clock_ns()
+            begun_ns = self._spent_ns()
             for which, phases in enumerate(self._phases):
                 yield which, phases.warm_up()
             yield from self._equal_samples()
@@ -118,14 +117,14 @@ class Interleaved:
 
     def _until_enough(self) -> Schedule:
         """Passes until the stopping rule of each body has enough; none is cut short, so `-r 10` takes 10 samples."""
-        from_ns = self._clock_ns()
+        from_ns = self._spent_ns()
         while not all(phases.sampling.enough for phases in self._phases):
             yield from self._pass(lambda: self._since_s(from_ns))
         for phases in self._phases:
             phases.end_samples()
 
     def _until_clear(self, begun_ns: int) -> Schedule:
-        """Passes until the comparison is clear, or its time is over (perfmagic.capture.bench.stopping)."""
+        """Passes until the comparison is clear, or its time is over (perfmagic.capture.bench.spec)."""
         rule = ComparisonRule(band=self._band, time_s=self._decide_s)
         while not rule.finished:
             yield from self._pass(lambda: self._since_s(begun_ns))
@@ -144,7 +143,7 @@ class Interleaved:
         self._passes += 1
 
     def _since_s(self, from_ns: int) -> float:
-        return (self._clock_ns() - from_ns) / 1e9
+        return (self._spent_ns() - from_ns) / 1e9
 
 
 def share_empty_loops(engines: Sequence[Engine]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from perfmagic.base.clock import VIRTUAL
+from perfmagic.base.clock import HOST, VIRTUAL
 from perfmagic.base.errors import DeviceError
 from perfmagic.base.user_lines import describe_line, user_line
 from perfmagic.sim.device import all_devices
@@ -42,6 +42,8 @@ class Identity(_ProcessGroup):  # type: ignore[misc]
     supports_splitting = supports_coalescing = supports_time_estimate = False
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, backend: str) -> None:
+        if HOST.measured:
+            refuse_measured(size)
         super().__init__(rank, size)
         self._rank, self._size, self._backend, self._desc = rank, size, backend, "undefined"
         self.gloo = Gloo(store, rank, size, timeout)
@@ -452,6 +454,18 @@ def forget() -> None:
         group.gloo.free("the groups were destroyed")
         group.drain_freed(_LOST_S)
     _groups.clear()
+
+
+def most_ranks() -> int:
+    """Of the groups of this process."""
+    return max((group.size() for group in _alive()), default=1)
+
+
+def refuse_measured(n_ranks: int) -> None:
+    """Raise DeviceError for a measured host among several ranks."""
+    if n_ranks > 1:
+        message = "ranks share this machine's cores: the host's time of each would be that of the others, too"
+        raise DeviceError(message, hint='perfmagic.device(…, host="counted") in ranks; "measured" in one process')
 
 
 def _made(name: str, store: Any, rank: int, size: int, timeout: timedelta) -> SimGroup:

@@ -37,10 +37,9 @@ def job(
         for rank, b in enumerate(builders):
             b.op(came[rank] + 10, done[rank], launch=came[rank], name="gemm")
             b.op(done[rank], left, launch=came[rank] + 5, name=REDUCE, stream=9)
-            b.host_op(began[rank], left + 5 * MS, mark.format(i), kind=HostKind.ANNOTATION) if mark == MARKS[
-                0
-            ] else None
-            b.host_op(left + 1, left + 5 * MS, mark, kind=HostKind.ANNOTATION) if mark == MARKS[1] else None
+            if mark:
+                since = began[rank] if mark == MARKS[0] else left + 1
+                b.host_op(since, left + 5 * MS, mark.format(i), kind=HostKind.ANNOTATION)
         came = [left + 5 * MS] * len(came)
     traces = [b.trace(start=begins[rank], rank=rank, world_size=len(builders)) for rank, b in enumerate(builders)]
     return ranks_of([of_one_host(trace) for trace in traces])
