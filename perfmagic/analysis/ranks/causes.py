@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmagic.analysis.ranks.own_work import STARTS, Doing
-from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.analysis.ranks.replayed_job import Replay, ReplayedJob, replayed_job
+from perfmagic.analysis.timeline.own_work import STARTS, Doing
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 from perfmagic.trace.once import once_per_trace
+
+if TYPE_CHECKING:
+    from perfmagic.analysis.ranks.ranks import Ranks
 
 MOST_CAUSES = 6
 MOST_TRIED = 16  # ranks, and kinds of work on one, in one round

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from perfmagic.analysis.findings.catalogue import ACTION_CHARS, HEADLINE_CHARS, Remedy, action, headline
 from perfmagic.analysis.ranks.causes import LINK, Cause, causes_of
 from perfmagic.analysis.ranks.finding import RankFinding
-from perfmagic.analysis.ranks.own_work import CORE, PYTHON
 from perfmagic.analysis.ranks.ranks import Ranks
+from perfmagic.analysis.timeline.own_work import CORE, PYTHON
 from perfmagic.base import units
 from perfmagic.base.language import Words, counted, listed, phrase, sentences
 from perfmagic.base.terminal import columns, cut_to_columns
@@ -39,8 +40,8 @@ def name_ranks(ranks: Sequence[int]) -> Words:
 def _of_cause(job: Ranks, cause: Cause) -> RankFinding:
     said, words, detail, remedy = _link(cause) if cause.phase == LINK else _work(job, cause)
     facts = sentences(detail, *_outcome(job, cause))
-    return RankFinding(
-        rule="slow_link" if cause.phase == LINK else "straggler",
+    found = RankFinding(
+        rule="straggler",
         cost_ns=cause.gain_ns,
         cause=words,
         detail=phrase(": {detail}", detail=facts),
@@ -51,6 +52,7 @@ def _of_cause(job: Ranks, cause: Cause) -> RankFinding:
         line=cause.line,
         window_ns=cause.span_ns,
     )
+    return replace(found, rule="slow_link") if cause.phase == LINK else found
 
 
 _Told = tuple[Words, Words, str, Remedy]  # headline, first and second part of the sentence, what to do

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from perfmagic.analysis.findings.facts import ITS_EXTENT, Facts
-from perfmagic.analysis.ranks.own_work import Lane, lane_of
 from perfmagic.analysis.timeline.collectives import op_bytes
+from perfmagic.analysis.timeline.own_work import Lane, lane_of
 from perfmagic.analysis.timeline.steps import first_full_step, stands_out, step_numbers
 from perfmagic.analysis.timeline.trust import sample
 from perfmagic.base.numerics.intervals import Intervals, clip, covered_ns, union
@@ -423,7 +423,7 @@ def rank_summary(given: Trace, comm_names: str | None = None) -> RankSummary:
         began={name: int(_until(where, np.array([start.began_ns]))[0]) for name, where in _spent(facts).items()},
         exposed=Columns({"start": exposed[:, 0], "end": exposed[:, 1]}),
         kernels=longest(trace, facts.device),
-        lane=lane_of(trace, facts, comm, start.since_ns),
+        lane=lane_of(trace, facts.breakdown, facts.steps, comm, start.since_ns),
     )
 
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from perfmagic.analysis.ranks.own_work import COMES, ENDS, JOINS
-from perfmagic.analysis.ranks.ranks import Ranks
+from perfmagic.analysis.timeline.own_work import COMES, ENDS, JOINS
 from perfmagic.base.numerics.longest import NEVER
 from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.once import once_per_trace
+
+if TYPE_CHECKING:
+    from perfmagic.analysis.ranks.ranks import Ranks
 
 
 class Points(NamedTuple):
@@ -213,11 +216,12 @@ def replayed_job(ranks: Ranks) -> ReplayedJob | None:
     if ranks.idle or not (ranks.matching.n or ranks.message_pairs):
         return None
     numbers, summaries = ranks.ranks, ranks.summaries
-    offset = [ranks.alignment.offset_ns[rank] for rank in numbers]
     op_base = _bases([len(summaries[rank].comm["start"]) for rank in numbers])
-    start = np.concatenate([summaries[r].comm["start"] + by for r, by in zip(numbers, offset, strict=True)])
-    end = np.concatenate([summaries[r].comm["end"] + by for r, by in zip(numbers, offset, strict=True)])
-    points, behind = _points_of(ranks, op_base, offset)
+    start, end = (
+        np.concatenate([_on_axis(ranks, rank, summaries[rank].comm[name]) for rank in numbers])
+        for name in ("start", "end")
+    )
+    points, behind = _points_of(ranks, op_base)
     op_rank = np.repeat(np.arange(len(numbers)), np.diff(op_base))
     meeting, arrivals, alike, kinds = _meetings_of(ranks, op_base, start, end)
     met = np.full(len(alike), NEVER, np.int64)
@@ -236,16 +240,21 @@ def replayed_job(ranks: Ranks) -> ReplayedJob | None:
         arrivals=arrivals,
         alike=alike,
         kinds=kinds,
-        began_ns=np.array([summaries[r].lane.began_ns + by for r, by in zip(numbers, offset, strict=True)], np.int64),
+        began_ns=np.concatenate([_on_axis(ranks, rank, [summaries[rank].lane.began_ns]) for rank in numbers]),
     )
     return None if job.levels is None else job
+
+
+def _on_axis(ranks: Ranks, rank: int, at_ns: npt.ArrayLike) -> Int64:
+    at = np.asarray(at_ns, np.int64)
+    return at + ranks.alignment.to_axis(rank, at)
 
 
 def _bases(lengths: Sequence[int]) -> Int64:
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
 
-def _points_of(ranks: Ranks, op_base: Int64, offset: Sequence[int]) -> tuple[Points, Int64]:
+def _points_of(ranks: Ranks, op_base: Int64) -> tuple[Points, Int64]:
     """The points of all lanes, and of each op the one that it is queued behind."""
     columns: list[tuple[Int64, ...]] = []
     behind = np.full(int(op_base[-1]), NONE, np.int64)
@@ -256,7 +265,7 @@ def _points_of(ranks: Ranks, op_base: Int64, offset: Sequence[int]) -> tuple[Poi
         number = np.where(op != NONE, op + op_base[i], NONE)
         comes = (kind == COMES) & (queued != NONE)
         behind[number[comes]] = queued[comes] + op_base[i]
-        columns.append((np.full(len(kind), i), kind, number, lane.points["at"] + offset[i], own))
+        columns.append((np.full(len(kind), i), kind, number, _on_axis(ranks, rank, lane.points["at"]), own))
     return Points(*(np.concatenate(column) for column in zip(*columns, strict=True))), behind
 
 

@@ -11,9 +11,9 @@ import pytest
 from perfmagic.analysis.ranks.answers import find_job_answers
 from perfmagic.analysis.ranks.causes import LINK, Cause, causes_of, find_causes
 from perfmagic.analysis.ranks.findings import findings_of
-from perfmagic.analysis.ranks.own_work import CORE
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.analysis.ranks.replayed_job import replayed_job
+from perfmagic.analysis.timeline.own_work import CORE
 from perfmagic.trace.columns import LineMarks
 from perfmagic.trace.model import Trace
 from tests.analysis.findings.build import plain

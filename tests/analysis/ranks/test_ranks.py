@@ -8,7 +8,7 @@ from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import rank_findings
 from perfmagic.analysis.ranks.matching import matched_collectives
 from perfmagic.analysis.ranks.rank_summary import rank_summary
-from perfmagic.analysis.ranks.who_waited import Matching
+from perfmagic.analysis.ranks.waits import Matching
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import Cell, Collective, Trace
 from tests.analysis.build import US, Builder

@@ -86,6 +86,18 @@ def recorded(ranks: Ranks, code: str) -> RanksResult:
     return result
 
 
+def test_a_sleep_within_groups_is_named_in_a_cell_and_in_its_files(tmp_path: Path) -> None:
+    with perfmagic.ranks(4, device="cpu") as ranks:
+        ranks.run("import torch, time, torch.distributed as dist\ntorch.set_num_threads(1)")
+        result = recorded(ranks, SUBGROUPS)
+    result.save(tmp_path / "runs")
+    for found in (result, perfmagic.open_ranks(tmp_path / "runs"), perfmagic.open_traces(tmp_path / "runs").ranks):
+        first = next(finding for finding in found.findings if finding.rule == "straggler")
+        assert (first.ranks, first.line) == ((3,), 8)
+        assert first.action == "Look at line 8 on rank 3: time.sleep(0.4)"
+        assert 300e6 < causes_of(found.ranks)[0].gain_ns < 450e6
+
+
 def test_a_heavy_stage_of_a_pipeline_is_named_with_its_lines(virtual: Ranks) -> None:
     causes = causes_of(recorded(virtual, PIPELINE).ranks)
     assert [(cause.ranks, cause.name) for cause in causes] == [((2,), "z = stage(x, 4)"), ((2,), "z = stage(x, 2)")]
@@ -120,18 +132,6 @@ def test_all_ranks_leave_a_collective_together_and_its_slow_link_is_named(
     (cause,) = causes_of(result.ranks)
     assert (cause.phase, cause.ranks) == (LINK, (2,))
     assert "with rank 2 takes" in plain(result.answers.answers[0].headline)
-
-
-def test_a_sleep_within_groups_is_named_in_a_cell_and_in_its_files(tmp_path: Path) -> None:
-    with perfmagic.ranks(4, device="cpu", clock="real") as ranks:
-        ranks.run("import torch, time, torch.distributed as dist\ntorch.set_num_threads(1)")
-        result = recorded(ranks, SUBGROUPS)
-    result.save(tmp_path / "runs")
-    for found in (result, perfmagic.open_ranks(tmp_path / "runs"), perfmagic.open_traces(tmp_path / "runs").ranks):
-        first = next(finding for finding in found.findings if finding.rule == "straggler")
-        assert (first.ranks, first.line) == ((3,), 8)
-        assert first.action == "Look at line 8 on rank 3: time.sleep(0.4)"
-        assert 300e6 < causes_of(found.ranks)[0].gain_ns < 450e6
 
 
 def test_a_sleep_in_a_joined_script_is_named_by_its_rank(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from perfmagic.analysis.ranks.who_waited import MatchedMessages, who_waited
+from perfmagic.analysis.ranks.waits import MatchedMessages, who_waited
 from perfmagic.trace.columns import Int64
 
 

@@ -7,13 +7,14 @@ nothing overlaps. Its points are where it comes to a collective or message, wher
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.timeline.overlap import Breakdown
+from perfmagic.analysis.timeline.steps import Step
 from perfmagic.base.numerics.intervals import Intervals
 from perfmagic.base.numerics.packed import Columns
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, HostKind, Int64
@@ -57,18 +58,21 @@ class Lane:
     knows_core: bool
 
 
-def lane_of(trace: Trace, facts: Facts, comm: Columns, since_ns: int) -> Lane:
-    """The lane of a rank.  comm: as in RankSummary.  since_ns: what is before that is start-up."""
+def lane_of(trace: Trace, parts: Breakdown, steps: Sequence[Step], comm: Columns, since_ns: int) -> Lane:
+    """The lane of a rank.  parts: of the compared device.  comm: its communication, as perfmagic.analysis.ranks has it.
+
+    since_ns: what is before that is start-up.
+    """
     stream = trace.ops.stream[comm["row"]] * (1 + len(trace.device_ids)) + trace.ops.device[comm["row"]]
-    exposed = facts.breakdown.intervals["exposed_communication"]
+    exposed = parts.intervals["exposed_communication"]
     began_ns, ended_ns = _span(trace)
     points = _points(comm, stream, exposed, ended_ns)
-    marked = np.array([(step.start_ns, step.end_ns, step.number) for step in facts.steps], np.int64).reshape(-1, 3)
+    marked = np.array([(step.start_ns, step.end_ns, step.number) for step in steps], np.int64).reshape(-1, 3)
     at, waits_from = points["at"], points.pop("waits_from")
     began_ns = min(began_ns, int(at[0]))
-    pieces, doings = _pieces(trace, (facts.device, comm["row"]), marked, (at, waits_from, began_ns, since_ns))
-    hidden_ns = facts.breakdown.communication_ns - facts.breakdown.exposed_communication_ns
-    streams = hidden_ns > facts.breakdown.exposed_communication_ns // 10
+    pieces, doings = _pieces(trace, (parts.device, comm["row"]), marked, (at, waits_from, began_ns, since_ns))
+    hidden_ns = parts.communication_ns - parts.exposed_communication_ns
+    streams = hidden_ns > parts.exposed_communication_ns // 10
     return Lane(began_ns, Columns(points), pieces, doings, streams, _rows(trace), bool(trace.marks.waited_ns.any()))
 
 
