@@ -48,8 +48,8 @@ from perfmagic.trace.paths import Paths, UserFunction
 
 # 1 and 2 are no longer read. 3 lacks types and values of operators' inputs, and sizes of devices; 4 what a rank's host
 # says; 5 lines of functions, and the forward of a backward
-SCHEMA = 6
-READ = (3, 4, 5, 6)
+SCHEMA = 7
+READ = (3, 4, 5, 6, 7)
 NPZ_MAGIC = b"PK\x03\x04"
 
 _TABLES: dict[str, type[Table]] = {
@@ -70,6 +70,7 @@ _NEWER: dict[tuple[str, str], tuple[int, int]] = {
     ("host_ops", "value"): (4, NONE),
     ("ops", "forward_ns"): (6, NONE),
     ("ops", "forward_thread"): (6, 0),
+    ("marks", "waited_ns"): (7, 0),
 }
 _ABOUT = "about"
 # what zipfile and numpy raise for a damaged file; ValueError: its parts do not fit together

@@ -70,10 +70,14 @@ class _Schema(msgspec.Struct):
     schema: Any
 
 
+_MARKS = ("at_ns", "line", "top_line")  # that every file has
+
+
 class _Marks(msgspec.Struct):
     at_ns: list[Ns]
     line: list[Line]
     top_line: list[Line]
+    waited_ns: list[Ns] = msgspec.field(default_factory=list)  # files of older versions have none
 
 
 class _OwnPart(msgspec.Struct):
@@ -102,7 +106,7 @@ def restored(header: Header, repairs: list[Remark]) -> Restored | None:
         own = typed(block, _OwnPart)
         meta = typed(own.meta | {"origin": "", "devices": ()}, TraceMeta)
         known = own.meta.keys() & TraceMeta.__dataclass_fields__.keys() - {"origin", "devices"}
-        marks = msgspec.structs.asdict(own.marks)
+        marks = {name: column for name, column in msgspec.structs.asdict(own.marks).items() if column or name in _MARKS}
         if len({len(column) for column in marks.values()}) > 1:
             raise ValueError("marks of different lengths")
         return Restored(
