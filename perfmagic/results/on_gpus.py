@@ -40,7 +40,8 @@ class OnGpusResult(Result):
     @cached_property
     def table(self) -> Rows[GpuStat]:
         """A row a GPU: time with its interval, who decides, busy, queue, the price of waits (ns), memory (bytes)."""
-        return Rows((self._row(*pair) for pair in zip(self.models, self.timelines, strict=True)), GpuStat)
+        rows = Rows((self._row(*pair) for pair in zip(self.models, self.timelines, strict=True)), GpuStat)
+        return rows.labelled(phrase("predicted, not recorded"))
 
     def _row(self, model: DeviceModel, timeline: TimelineResult) -> GpuStat:
         from perfmagic.changes import no_item

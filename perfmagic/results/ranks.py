@@ -36,7 +36,7 @@ from perfmagic.results.what_if import Bars, Predicted, checked_changes
 from perfmagic.trace.formats.sources import read_file
 from perfmagic.trace.model import PingNumbers, Trace, devices_label
 from perfmagic.trace.names import checked_pattern
-from perfmagic.trace.rows import Rows, pandas
+from perfmagic.trace.rows import Rows, RowT, pandas
 from perfmagic.trace.typed import Count, typed
 from perfmagic.view.timeline.doc import ViewState
 
@@ -228,7 +228,7 @@ class RanksResult(Result):
     @cached_property
     def findings(self) -> Rows[RankFinding]:
         """What would win most first, whether Python or late ranks; then ranks whose totals stand out."""
-        return Rows(findings_of(self.ranks), RankFinding)
+        return self._labelled(Rows(findings_of(self.ranks), RankFinding))
 
     @cached_property
     def answers(self) -> Answers:
@@ -240,7 +240,7 @@ class RanksResult(Result):
     @property
     def table(self) -> Rows[RankStat]:
         """A row a rank: compute, exposed communication as waiting and transfer, copies, idle (ns), bandwidth."""
-        return self.ranks.table
+        return self._labelled(self.ranks.table)
 
     @property
     def clocks(self) -> Alignment:
@@ -253,11 +253,12 @@ class RanksResult(Result):
 
     def meetings(self) -> Rows[Meeting]:
         """Each collective on all its ranks: when the last one came and which, how long each waited and moved (ns)."""
-        return self.ranks.meetings
+        return self._labelled(self.ranks.meetings)
 
     def kernels(self) -> Rows[KernelOfRanks]:
         """Which kernels took the time of all ranks, and on which rank each took longest (ns, of the busiest device)."""
-        return kernels_of_ranks({rank: self.ranks.summaries[rank].kernels for rank in self.ranks.ranks})
+        kernels = {rank: self.ranks.summaries[rank].kernels for rank in self.ranks.ranks}
+        return self._labelled(kernels_of_ranks(kernels))
 
     def critical_path(self) -> Rows[JobPathPart]:
         """What held the job at each instant and on which rank, from its beginning to its end (ns on the axis).
@@ -268,7 +269,7 @@ class RanksResult(Result):
         job = self._job("critical_path")
         if job.unreadable:
             raise TraceError(f"the critical path is not known: {job.unreadable}")
-        return job.path.rows_of_job()
+        return self._labelled(job.path.rows_of_job())
 
     def what_if(self, *changes: Change, ranks: int | Iterable[int] | None = None) -> RanksWhatIf:
         """What the job would take with changes (perfmagic.changes) on all ranks, or on some.
@@ -285,6 +286,10 @@ class RanksResult(Result):
         prediction, after = self._job("what_if").predict(changes, wanted)
         return RanksWhatIf(prediction, self.ranks, after)
 
+    def _labelled(self, rows: Rows[RowT]) -> Rows[RowT]:
+        """The rows, which say where a model gave the times."""
+        return rows.labelled(self.ranks.summaries[self.ranks.ranks[0]].meta.predicted_label)
+
     def _job(self, what: str) -> JobReplay:
         if len(self.ranks.traces) != len(self.ranks.ranks):
             message = f"ranks.{what}: the records of {len(self.ranks.ranks)} ranks were not kept"
@@ -293,7 +298,7 @@ class RanksResult(Result):
 
     def messages(self) -> Rows[Message]:
         """Each send with its receive: when both ends had come, when it arrived, how long each end waited (ns)."""
-        return self.ranks.messages
+        return self._labelled(self.ranks.messages)
 
     def rank(self, number: int) -> TimelineResult:
         """The timeline of one rank, by its own clock; after open_ranks() its file is read again.

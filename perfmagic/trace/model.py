@@ -242,6 +242,11 @@ class TraceMeta:
     predicted: str = ""
     pace: str = ""
 
+    @property
+    def predicted_label(self) -> str:
+        """The devices in words where a GPU's model gave their times, else ""."""
+        return devices_label(self.devices) if any(info.predicted for info in self.devices) else ""
+
 
 @dataclass(frozen=True)
 class LaunchShape:
@@ -321,6 +326,11 @@ class Trace:
     def predicted(self) -> bool:
         """Whether a GPU's model gave the times of its devices."""
         return any(d.predicted is not None for d in self.meta.devices)
+
+    @property
+    def predicted_label(self) -> str:
+        """The devices in words where a GPU's model gave their times, else ""."""
+        return self.meta.predicted_label
 
     def device_info(self, index: int) -> DeviceInfo:
         """What is known of a device."""

@@ -14,7 +14,7 @@ from perfmagic.analysis.bench.saved import Saved, damage_of, of_format, read_jso
 from perfmagic.base.errors import OptionError
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.options import called, option
-from perfmagic.base.units import duration_s, rough_duration, significant
+from perfmagic.base.units import duration_s, rough_times, significant
 from perfmagic.trace.json_form import JsonForm, one_of
 from perfmagic.trace.rows import Rows
 from perfmagic.trace.typed import typed
@@ -84,9 +84,13 @@ class Comparison(JsonForm):
 
     def _time(self, which: str, seconds: float) -> str:
         """A median; "about 1.3 ms (predicted)" where a model gave it."""
-        if self.predicted not in (which, "both"):
+        median = self.median(which, seconds)
+        return phrase("about {time} (predicted)", time=median) if self.predicted in (which, "both") else median
+
+    def median(self, which: str, seconds: float) -> str:
+        """A time of one of the two, with two digits where a model gave it.  which: "name" or "baseline"."""
+        with rough_times(wanted=self.predicted in (which, "both")):
             return duration_s(seconds)
-        return phrase("about {time} (predicted)", time=rough_duration(seconds * 1e9))
 
     @property
     def explanation(self) -> str:
@@ -160,6 +164,11 @@ class CompareSummary(Saved):
     def ratio(self) -> float:
         """How many times as fast as the baseline the second benchmark is."""
         return self.comparisons[0].ratio
+
+    @property
+    def predicted(self) -> bool:
+        """Whether models gave the times of all, which are then written with two digits."""
+        return all(result.predicted for result in self.results)
 
     @property
     def format(self) -> Annotated[str, one_of(FORMAT)]:

@@ -32,6 +32,7 @@ from perfmagic.base.numerics.stats import DEPENDENT_RHO
 from perfmagic.base.units import count, duration_s, significant, size
 from perfmagic.trace.json_form import one_of
 from perfmagic.trace.model import devices_label
+from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import pandas
 from perfmagic.trace.samples import BenchRecord, Taken
 from perfmagic.trace.typed import Count, Seconds
@@ -299,6 +300,7 @@ class BenchSummary(Taken, Saved):
         frame: pd.DataFrame = pandas().DataFrame(rows, columns=["quantity", "run", "sample", "seconds"])
         return frame
 
+    @in_its_digits
     def __repr__(self) -> str:
         ended = f"ended early: {self.failed}" if self.failed else ""
         parts = [_describe_times(self), self.bottleneck, ended, self.method, self.device_label]

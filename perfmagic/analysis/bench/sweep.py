@@ -22,6 +22,7 @@ from perfmagic.base.errors import OptionError
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.units import duration_s, significant
 from perfmagic.trace.json_form import JsonForm, one_of
+from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import Rows
 from perfmagic.trace.typed import Int64Number, Real, typed
 
@@ -285,7 +286,7 @@ class SweepSummary(Saved):
                 for j, result in enumerate(row)
             ),
             SweepPoint,
-        )
+        ).labelled(self.results[0][0].device_label if self.predicted else "")
 
     def named(self, name: str) -> Self:
         """The same with this name for its results, if they have none and there are no variants."""
@@ -330,6 +331,11 @@ class SweepSummary(Saved):
         return describe_growth(self.name, self.values, self.variant(0))
 
     @property
+    def predicted(self) -> bool:
+        """Whether models gave its times, which are then written with two digits."""
+        return all(result.predicted for row in self.results for result in row)
+
+    @property
     def format(self) -> Annotated[str, one_of(FORMAT)]:
         return FORMAT
 
@@ -358,6 +364,7 @@ class SweepSummary(Saved):
         """One row per value and variant. Needs pandas."""
         return self.points.to_frame()
 
+    @in_its_digits
     def __repr__(self) -> str:
         values = ", ".join(str(v) for v in self.values)
         return f"{self.name} = {values}: {self.sentence}"

@@ -286,6 +286,7 @@ def _diff(a: Side, b: Side) -> TraceDiff:
     by_shape = work.has_shapes(a.trace) and work.has_shapes(b.trace)
     operators = work.operator_changes(a, b, repeats, by_shape=by_shape)
     kernels = work.kernel_changes(a, b, repeats, by_shape=by_shape)
+    label = b.trace.predicted_label or a.trace.predicted_label
     return TraceDiff(
         a=a.facts,
         b=b.facts,
@@ -294,13 +295,15 @@ def _diff(a: Side, b: Side) -> TraceDiff:
         by_shape=by_shape,
         repeats=repeats,
         of_samples=of_samples,
-        parts=parts(a, b, repeats),
-        totals=totals(a, b, repeats),
-        operators=operators,
-        kernels=kernels,
-        replaced=Rows((), work.Replacement) if of_samples else work.replacements(a, b, repeats, by_shape=by_shape),
-        steps=matching.step_changes(a, b),
-        lines=matching.line_changes(a, b),
+        parts=parts(a, b, repeats).labelled(label),
+        totals=totals(a, b, repeats).labelled(label),
+        operators=operators.labelled(label),
+        kernels=kernels.labelled(label),
+        replaced=(
+            Rows((), work.Replacement) if of_samples else work.replacements(a, b, repeats, by_shape=by_shape)
+        ).labelled(label),
+        steps=matching.step_changes(a, b).labelled(label),
+        lines=matching.line_changes(a, b).labelled(label),
         notes=notes(a, b, operators, repeats),
         ranks=Rows((), matching.RankChange),
     )
