@@ -37,6 +37,7 @@ from perfmagic.view.ranks.scaling import APART, PARTS, SAME_WORK
 from perfmagic.view.ranks.scaling import NOTE as CHANGE_NOTE
 from perfmagic.view.timeline.gpus import HEAD as GPU_HEAD
 from perfmagic.view.timeline.gpus import NOTE as GPU_NOTE
+from perfmagic.view.timeline.gpus import TITLE as GPU_TITLE
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
 from perfmagic.view.timeline.picture.frame import KEY_NAMES
 
@@ -57,7 +58,7 @@ TERMS = (  # headings and labels, which their writers look up
     *(*PATH_KINDS, *KINDS, *CATEGORY_WORDS.values(), *PARTITION_WORDS.values(), *CAUSES.values(), *IDLE_WORDS.values()),
     *(*HEAD, *(words for _, words in KEY), *(words for _, words, _ in PARTS), *SAME_WORK.values(), *APART.values()),
     *(*RANK_WORDS.values(), *TOTAL_WORDS.values(), *(words for words, _ in KEY_NAMES.values())),
-    *(*(kind.value for kind in Kind), NOTE, CHANGE_NOTE, *GPU_HEAD, GPU_NOTE),
+    *(*(kind.value for kind in Kind), NOTE, CHANGE_NOTE, *GPU_HEAD, GPU_NOTE, GPU_TITLE),
     # of reports
     "Steps", "on the host", "busy then", "compute", "communication", "copies", "lap", "ops, all threads",
     "Phases of serving", "exposed", "steps", "a step", "batch", "tokens", "rate", "prefill", "decode", "mixed", "other",

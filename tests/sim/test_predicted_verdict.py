@@ -53,7 +53,7 @@ def test_who_decides_is_open_where_the_intervals_overlap() -> None:
     assert t.verdict.kind == "open"
     assert t.verdict.cost_ns is None
     assert t.answers.decides == "Open: device-bound or host-bound; the intervals of the prediction overlap"
-    assert "DeviceModel.fit() of a run recorded on H100 SXM narrows the intervals" in t.verdict.detail
+    assert "recorded on H100 SXM narrows the intervals: perfmagic.DeviceModel.fit()" in t.verdict.detail
     assert "decides:" not in t.text()
 
 

@@ -199,7 +199,8 @@ class TraceDiff(JsonForm):
         """The verdict in one sentence: how much shorter or longer, and by what."""
         if self.no_verdict or not self.whole.diff_ns:
             return self.total
-        by = chained("{a}, {b}", _by_part(self.parts, self.whole.diff_ns))
+        with units.rough_times(wanted=bool(self.parts.predicted)):
+            by = chained("{a}, {b}", _by_part(self.parts, self.whole.diff_ns))
         return phrase("{a}: {b}", a=self.total, b=by)
 
     @property
