@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import re
 from typing import NamedTuple
 
@@ -82,6 +83,20 @@ class PredictedFor(NamedTuple):
         """The pace of a device with these times, and its label."""
         fitted = f", fitted on {self.fitted_on}" if self.fitted_on else ""
         return f"predicted for {self.gpu}{fitted}, not recorded · ÷ × {self.spread:g}"
+
+    @property
+    def ends(self) -> tuple[tuple[float, float], ...]:
+        """By which the device's time and the host's may be off together: 80 % of what follows from both lies between.
+
+        Both errors are independent and about normal in logarithms, and these points are on the ellipse whose axes are
+        both spreads: where the device is slowest beside the host, where it is fastest, and where one alone is off.
+        A ratio of both is off by the root of the sum of squares, × 1.87 of 1.4 and 1.7, and a sum about so.
+        """
+        device, host = math.log(self.spread), math.log(HOST_SPREAD)
+        both = math.hypot(device, host)
+        slow, fast = math.exp(device**2 / both), math.exp(host**2 / both)
+        alone = (self.spread, 1.0), (1 / self.spread, 1.0), (1.0, HOST_SPREAD), (1.0, 1 / HOST_SPREAD)
+        return (slow, 1 / fast), (1 / slow, fast), *alone
 
     @classmethod
     def read(cls, pace: str) -> PredictedFor | None:
