@@ -34,7 +34,7 @@ from perfmagic.sim.infer import (
 from perfmagic.sim.launch import launch_lane, queue_op
 from perfmagic.sim.log import LOG
 from perfmagic.sim.operators import Operator, argument, map_tree, operator_of
-from perfmagic.sim.pace import Pace
+from perfmagic.sim.pace import Model, Pace
 from perfmagic.sim.queues import Job, Lane
 from perfmagic.sim.refusals import TORCH_ARITHMETIC, check_layout, is_refused, refuse_address, refuse_name
 from perfmagic.sim.results import (
@@ -120,14 +120,58 @@ def attention(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 def _is_fused(query: Any, key: Any, value: Any, mask: Any, dropout_p: float) -> bool:
     """Whether torch takes a fused kernel on that GPU. Source: sdp_utils.cpp of torch 2.13, for CUDA."""
     model = sim_device(device_of(query.device)).model
-    kinds = model.fused_attention(str(query.dtype), masked=mask is not None) if model is not None else ()
+    kinds = _fused_kinds(model, query.dtype, mask is not None, query.shape[-1]) if model is not None else []
     shares_heads = query.shape[1:2] != key.shape[1:2]  # flash alone has that; with dropout it is not computed here
-    cuda: Any = torch.backends.cuda
-    allowed = ("flash" in kinds and cuda.flash_sdp_enabled() and not (shares_heads and dropout_p)) or (
-        "efficient" in kinds and cuda.mem_efficient_sdp_enabled() and not shares_heads
-    )
+    allowed = ("flash" in kinds and not (shares_heads and dropout_p)) or ("efficient" in kinds and not shares_heads)
     fits = query.dim() == key.dim() == value.dim() == 4 and query.shape[-1] == value.shape[-1]
     return allowed and fits and query.numel() > 0 < key.numel() and not (mask is not None and mask.requires_grad)
+
+
+def _fused_kinds(model: Model, dtype: torch.dtype, masked: bool, head_size: int) -> list[str]:
+    """The fused kernels that the GPU of a model has and the program allows, the one that torch takes first."""
+    cuda: Any = torch.backends.cuda
+    allowed = {"flash": cuda.flash_sdp_enabled, "efficient": cuda.mem_efficient_sdp_enabled}
+    kinds = model.fused_attention(str(dtype), masked=masked, head_size=head_size)
+    return [kind for kind in kinds if allowed[kind]()]
+
+
+def _attention_name(model: Model, name: str, taken: Arguments) -> str:
+    """What the kernel of attention is called: it is computed as flash attention, whichever torch takes there."""
+    query = taken.refs[0].spec
+    kinds = _fused_kinds(model, query.dtype, taken.kwargs.get("attn_mask") is not None, query.size[-1])
+    return name.replace("_flash_", "_efficient_") if kinds[:1] == ["efficient"] else name
+
+
+class _RmsNorm(torch.autograd.Function):
+    """The fused kernel with its backward, one kernel too."""
+
+    @staticmethod
+    def forward(ctx: Any, t: Any, normalized_shape: Any, weight: Any, eps: float | None) -> Any:
+        result, rstd = _kernel(operator_of(aten._fused_rms_norm.default), (t, normalized_shape, weight, eps), {})
+        ctx.save_for_backward(t, rstd, weight)
+        ctx.normalized_shape = normalized_shape
+        ctx.mark_non_differentiable(rstd)
+        ctx.set_materialize_grads(False)  # zeros for rstd would be a kernel
+        return result, rstd
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any, _: Any) -> Any:
+        t, rstd, weight = ctx.saved_tensors
+        wanted = [ctx.needs_input_grad[0], ctx.needs_input_grad[2]]
+        of_t, of_weight = aten._fused_rms_norm_backward(grad, t, ctx.normalized_shape, rstd, weight, wanted)
+        return of_t, None, of_weight, None
+
+
+def rms_norm(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One kernel where a GPU's model gives the times, as torch has it for GPUs since 2.9 (layer_norm.cpp)."""
+    __tracebackhide__ = True
+    t, weight = args[0], argument((2, "weight"), args, kwargs)
+    if sim_device(device_of(t.device)).model is None or t.is_complex():
+        return op.func.decompose(*args, **kwargs)
+    given = (t, args[1], weight, argument((3, "eps"), args, kwargs))
+    if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (t, weight)):
+        return _RmsNorm.apply(*given)  # type: ignore[no-untyped-call]
+    return _kernel(op, given, {})
 
 
 def pack(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as all handlers
@@ -141,6 +185,7 @@ def pack(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  #
 
 
 aten = torch.ops.aten
+FUSED_ATTENTION = "_scaled_dot_product_flash_attention"
 # these write one value, so writing an element twice is harmless: torch allows only these on expanded tensors
 _WRITES_ONE_VALUE = {"fill", "zero", "masked_fill", "index_fill"}
 _ALLOCATIONS = {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided"}
@@ -182,6 +227,8 @@ def _choose(op: Operator) -> Handler:
         aten._pin_memory.default: pin,
         aten.ctc_loss.Tensor: ctc,
         aten.scaled_dot_product_attention.default: attention,
+        aten._fused_rms_norm.default: rms_norm,
+        aten._fused_rms_norm_backward.default: _kernel,
         aten._efficientzerotensor.default: zeros,
     }
     if op.func in by_hand:
@@ -418,6 +465,8 @@ def _launch(
     model = None
     if lane.device.model is not None and kind == OpKind.KERNEL:
         model = modelled(lane.device.model, op, taken, fresh)
+        if name.startswith(FUSED_ATTENTION):
+            name = _attention_name(lane.device.model, name, taken)
     return queue_op(
         lane,
         name if model is None or model.is_known else name + UNKNOWN_TIME,

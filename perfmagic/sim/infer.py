@@ -272,9 +272,10 @@ def modelled(model: Model, op: Operator, taken: Arguments, fresh: Sequence[Buffe
         types = tuple(_TYPES.get(spec.dtype, "") for spec in results)
         outputs = Inputs(tuple(tuple(spec.size) for spec in results), types)
         moved, strided = moved_bytes(op, taken, fresh), _is_strided(taken, results)
-        known = model.kernel(
-            op.name, inputs_of(op, taken.args, taken.kwargs).read, outputs, moved, tf32=key[-1], strided=strided
-        )
+        written = {name for _, name in op.writes} if op.fills_out else ()  # is no input
+        read = {name: value for name, value in taken.kwargs.items() if name not in written}
+        inputs = inputs_of(op, taken.args, read).read
+        known = model.kernel(op.name, inputs, outputs, moved, tf32=key[-1], strided=strided)
         _times[key] = known
     return known
 

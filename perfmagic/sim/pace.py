@@ -197,7 +197,7 @@ class Model(Protocol):
 
     def __call__(self, name: str, kind: OpKind, size_bytes: int) -> float: ...
 
-    def fused_attention(self, dtype: str, *, masked: bool) -> tuple[str, ...]:
+    def fused_attention(self, dtype: str, *, masked: bool, head_size: int) -> tuple[str, ...]:
         """The fused kernels that torch has there for a type ("torch.float16"): of "flash" and "efficient"."""
 
     def link_s(self, name: str, link_bytes: float, steps: int = 1) -> float:

@@ -6,6 +6,7 @@ other in virtual time when they came. The host's time is counted, so that it com
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
 
@@ -63,8 +64,9 @@ def keep_time(*, virtual: bool) -> None:
     keep_virtual_time(virtual)
 
 
-def _count_module(_module: Any, inputs: tuple[Any, ...]) -> None:
-    if any(isinstance(value, torch.Tensor) and hasattr(value, "_ref") for value in inputs):
+def _count_module(module: Any, inputs: tuple[Any, ...]) -> None:
+    known = inputs or itertools.islice(module.parameters(), 1)  # torch does not pass what is given by keyword
+    if any(isinstance(value, torch.Tensor) and hasattr(value, "_ref") for value in known):
         spend("module")
 
 
