@@ -465,6 +465,8 @@ def _launch(
     model = None
     if lane.device.model is not None and kind == OpKind.KERNEL:
         model = modelled(lane.device.model, op, taken, fresh)
+        if op.kernel == "convolution" and _is_channels_last(taken.refs[0].spec):
+            LOG.add_given("channels_last", 1)
         if name.startswith(FUSED_ATTENTION):
             name = _attention_name(lane.device.model, name, taken)
     return queue_op(
@@ -481,6 +483,11 @@ def _launch(
         in_backward=in_backward,
         model=model,
     )
+
+
+def _is_channels_last(spec: Spec) -> bool:
+    """Whether the channels of images lie side by side; a tensor with one channel or one place is both."""
+    return len(spec.size) > 3 and spec.size[1] > 1 and spec.stride[1] == 1 and math.prod(spec.size[2:]) > 1
 
 
 def _identity(op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> tuple[OpKind, str, str]:

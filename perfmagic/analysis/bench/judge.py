@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmagic.analysis.bench.predicted import predicted_ratio, why_of_predicted
+from perfmagic.analysis.bench.predicted import layouts_of_predicted, predicted_ratio, why_of_predicted
 from perfmagic.analysis.bench.warnings import Advice
 from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
 from perfmagic.base.language import counted, phrase
@@ -203,7 +203,8 @@ def judge(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Judgeme
         verdict = judged(interval, BAND)
         ends = np.array([baseline.quantities[quantity].median_s]), np.array([other.quantities[quantity].median_s])
         why = why_of_predicted(baseline, other, verdict)
-        return Judgement(verdict, why, ratio(ends[1], ends[0], interleaved=False), interval, BAND, interleaved)
+        note = layouts_of_predicted(baseline, other)
+        return Judgement(verdict, why, ratio(ends[1], ends[0], interleaved=False), interval, BAND, interleaved, note)
     if interleaved:
         return _of_interleaved(baseline, other, quantity)
     first, second = baseline.quantities[quantity], other.quantities[quantity]

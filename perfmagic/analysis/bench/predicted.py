@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from perfmagic.base.kinds import HOST_SPREAD, PredictedFor
 from perfmagic.base.language import phrase
-from perfmagic.predict.ratio import ratio_range, times_by_op
+from perfmagic.predict.ratio import describe_layouts, ratio_range, times_by_op
 
 if TYPE_CHECKING:
     from perfmagic.analysis.bench.result import BenchSummary
@@ -37,6 +37,13 @@ def predicted_ratio(baseline: BenchSummary, other: BenchSummary, quantity: str) 
         return min(low, ratio), max(high, ratio)
     off = spread if len(known) == 2 else max(spread, HOST_SPREAD)
     return ratio / off, ratio * off
+
+
+def layouts_of_predicted(baseline: BenchSummary, other: BenchSummary) -> str:
+    """That layouts differ, of which a model knows nothing; "" where they do not, and without recorded runs."""
+    runs = [result.record.trace if result.record is not None else None for result in (baseline, other)]
+    names = baseline.name or phrase("the baseline"), other.name or phrase("the other")
+    return "" if runs[0] is None or runs[1] is None else describe_layouts(runs[0], runs[1], names)
 
 
 def why_of_predicted(baseline: BenchSummary, other: BenchSummary, verdict: str) -> str:
