@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
 
 VIRTUAL_CLOCK = "virtual clock"  # how the pace of a device begins whose times are computed
@@ -68,10 +69,13 @@ class KernelTime(NamedTuple):
     others: tuple[KernelTime, ...] = ()
 
 
-class PredictedFor(NamedTuple):
+@dataclass(frozen=True)
+class PredictedFor:
     """The GPU whose model gave a record its times.
 
-    spread: four of five such times of a whole run lie within it.  fitted_on: a recording.
+    gpu: its name.
+    spread: the factor within which four of five such times of a whole run lie.
+    fitted_on: a recording; empty for none.
     """
 
     gpu: str
@@ -100,6 +104,8 @@ class PredictedFor(NamedTuple):
 
     @classmethod
     def read(cls, pace: str) -> PredictedFor | None:
-        """What the pace of a device says of it; None for a pace by hand, for several, and for measured times."""
+        """What the pace of a device says of it, in files that have it in words alone; None for a pace by hand, for
+        several, and for measured times.
+        """
         match = None if "; then " in pace else _PREDICTED.search(pace)
         return None if match is None else cls(match[1], float(match[3]), match[2] or "")

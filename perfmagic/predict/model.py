@@ -82,9 +82,14 @@ class DeviceModel:
         return gpu_named(self.name)
 
     @property
+    def predicted(self) -> PredictedFor:
+        """What records with its times say of it."""
+        return PredictedFor(self.name, self.spread, self.fitted_on)
+
+    @property
     def words(self) -> str:
         """What it is, for people."""
-        return PredictedFor(self.name, self.spread, self.fitted_on).words
+        return self.predicted.words
 
     @property
     def given(self) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perfmagic.base.clock import VIRTUAL, now_ns, thread_reader
-from perfmagic.base.kinds import NONE, CallKind, Hazard, HostKind, OpKind
+from perfmagic.base.kinds import NONE, CallKind, Hazard, HostKind, OpKind, PredictedFor
 from perfmagic.base.work import Inputs
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ class SimRecords:
     blocks: see BlockLog.since; empty where memory was not recorded.
     nodes: of each launch, where autograd is at work.
     paced: name, asked_ns and needed_ns of each op that had a pace.  pace: in words.  pace_json: "" for several.
+    predicted: the model that gave the times, None for a pace.
     given: what was left out, and what Python got instead of values, each as (kind, number): see add_given.
     dropped: rows beyond the limit, counted and not kept.  full_ns: when the first of them began, None for none.
     limit_ops: device ops that are kept.
@@ -118,6 +119,7 @@ class SimRecords:
     limit_ops: int
     pace: str = ""
     pace_json: str = ""
+    predicted: PredictedFor | None = None
     beside: tuple[BesideRecords, ...] = ()
     inputs: tuple[CallInputs, ...] = ()
     input_rows: Any = ()

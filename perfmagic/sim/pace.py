@@ -17,7 +17,7 @@ import numpy.typing as npt
 from perfmagic.base import units
 from perfmagic.base.clock import now_ns
 from perfmagic.base.errors import OptionError
-from perfmagic.base.kinds import VIRTUAL_CLOCK, KernelTime, OpKind
+from perfmagic.base.kinds import VIRTUAL_CLOCK, KernelTime, OpKind, PredictedFor
 from perfmagic.base.work import Inputs, is_counted
 
 # Links that people know by name: what passes each way in a second, and how long a message takes at least.
@@ -185,6 +185,9 @@ class Model(Protocol):
 
     @property
     def words(self) -> str: ...
+
+    @property
+    def predicted(self) -> PredictedFor: ...
 
     @property
     def given(self) -> str: ...

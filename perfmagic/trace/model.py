@@ -67,6 +67,7 @@ class DeviceInfo:
     pace: how a simulated device was paced, or by which GPU's model it was predicted, in words; empty for real ones.
     memory_bytes: all its memory.  multiprocessors: how many it has (AMD: compute units).
     compute_major: the first number of its compute capability.  None where the record does not say.
+    predicted: the GPU whose model gave its times; None where a pace did, or where they were measured.
     """
 
     index: Int64Number
@@ -76,6 +77,7 @@ class DeviceInfo:
     memory_bytes: Int64Number | None = None
     multiprocessors: Int64Number | None = None
     compute_major: Int64Number | None = None
+    predicted: PredictedFor | None = None
 
     @property
     def simulated(self) -> bool:
@@ -90,11 +92,6 @@ class DeviceInfo:
     def virtual(self) -> bool:
         """Whether its times are computed by its pace, and nothing was measured."""
         return self.pace.startswith(VIRTUAL_CLOCK)
-
-    @property
-    def predicted(self) -> PredictedFor | None:
-        """The GPU whose model gave its times; None where a pace did, or where they were measured."""
-        return PredictedFor.read(self.pace) if self.pace else None
 
     @property
     def label(self) -> str:
@@ -119,6 +116,11 @@ class DeviceInfo:
         if self.pace:
             return phrase("simulated device{number}, {pace}", number=number, pace=describe_pace(self.pace))
         return phrase("simulated device{number}", number=number)
+
+
+def with_models(infos: tuple[DeviceInfo, ...]) -> tuple[DeviceInfo, ...]:
+    """The devices of a file. An older one says in words alone which model gave their times."""
+    return tuple(replace(info, predicted=info.predicted or PredictedFor.read(info.pace)) for info in infos)
 
 
 def describe_prediction(predicted: PredictedFor, *, of_times: bool = True) -> str:

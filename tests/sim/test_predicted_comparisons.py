@@ -27,7 +27,7 @@ def verdict(a: BenchResult, b: BenchResult) -> str:
 
 def measured(result: BenchResult, label: str = "NVIDIA A100-SXM4-80GB") -> BenchResult:
     """The same as if it had been measured."""
-    return replace(result, device_label=label, simulated=False)
+    return replace(result, device_label=label, simulated=False, predicted_for=None)
 
 
 def test_the_error_of_an_operator_is_the_same_in_both_runs() -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from perfmagic.analysis.bench.judge import judge
-from perfmagic.analysis.bench.predicted import predicted_for
 from perfmagic.analysis.bench.result import BenchSummary
 from perfmagic.analysis.bench.saved import Saved, damage_of, of_format, read_json
 from perfmagic.base.errors import OptionError
@@ -240,7 +239,7 @@ def _comparison(baseline: BenchSummary, other: BenchSummary, quantity: str, numb
     names = _name(baseline, 0), _name(other, number)
     if names[0] == names[1]:
         names = f"{names[0]} (first)", f"{names[1]} ({ORDINALS.get(number, f'number {number + 1}')})"
-    predicted = predicted_for(baseline) is not None, predicted_for(other) is not None
+    predicted = baseline.predicted, other.predicted
     return Comparison(
         predicted={(True, True): "both", (True, False): "baseline", (False, True): "name"}.get(predicted, "none"),
         baseline=names[0],

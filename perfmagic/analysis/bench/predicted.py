@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfmagic.base.kinds import HOST_SPREAD, PredictedFor
+from perfmagic.base.kinds import HOST_SPREAD
 from perfmagic.base.language import phrase
 from perfmagic.predict.ratio import describe_layouts, ratio_range, times_by_op
 
 if TYPE_CHECKING:
     from perfmagic.analysis.bench.result import BenchSummary
-
-
-def predicted_for(result: BenchSummary) -> PredictedFor | None:
-    """The GPU whose model gave the times of a benchmark; None where they were measured, or a pace gave them."""
-    return PredictedFor.read(result.device_label)
 
 
 def predicted_ratio(baseline: BenchSummary, other: BenchSummary, quantity: str) -> tuple[float, float] | None:
@@ -24,7 +19,7 @@ def predicted_ratio(baseline: BenchSummary, other: BenchSummary, quantity: str) 
     error of a ratio of two predictions, as of a replay on another GPU. Beside a measurement the host's error counts,
     too, as it may be the host that takes the time.
     """
-    models = [predicted_for(result) for result in (baseline, other)]
+    models = [result.predicted_for for result in (baseline, other)]
     known = [model for model in models if model is not None]
     if not known:
         return None
@@ -50,8 +45,8 @@ def why_of_predicted(baseline: BenchSummary, other: BenchSummary, verdict: str) 
     """What a verdict rests on where a model gave times, or why it is unclear."""
     if verdict == "unclear":
         return phrase("the difference lies within what the model leaves open: only recordings decide")
-    if predicted_for(baseline) is None or predicted_for(other) is None:
+    if baseline.predicted_for is None or other.predicted_for is None:
         return phrase("a prediction beside a measurement: the ratio has the errors of GPU and host")
-    if predicted_for(baseline) != predicted_for(other):
+    if baseline.predicted_for != other.predicted_for:
         return phrase("predicted for two GPUs: the ratio has the model's error")
     return phrase("both predicted: the same operators have the same error in both")

@@ -326,7 +326,7 @@ _SENTENCES: dict[str, Callable[[Mapping[str, Any], Advice], str]] = {
     ),
     "other streams": _streams,
     "pace not reached": lambda v, _: v["words"],
-    "virtual clock": lambda v, _: describe_virtual_clock(PredictedFor.read(v.get("pace", ""))),
+    "virtual clock": lambda v, _: describe_virtual_clock(PredictedFor(v["gpu"], v["spread"]) if "gpu" in v else None),
     "shared cores": lambda v, _: describe_shared_cores(int(v["n_devices"])),
     "unpaced": lambda _v, _a: phrase(
         "the simulated device has no pace: ops take what the CPU needs for them, and a GPU may order the variants the "

@@ -50,7 +50,7 @@ def headline(a: ComparedTrace, b: ComparedTrace, whole: TimeChange, no_verdict: 
             b_time=units.duration(whole.b_ns),
         )
         return sentences(phrase("No verdict: {why}", why=no_verdict), times if whole.a_ns and whole.b_ns else "")
-    first, predicted = PredictedFor.read(a.device_label), PredictedFor.read(b.device_label)
+    first, predicted = a.predicted, b.predicted
     if first and predicted and first != predicted and whole.a_ns != whole.b_ns:
         return _two_gpus((a, first, whole.a_ns), (b, predicted, whole.b_ns))
     if predicted is not None:

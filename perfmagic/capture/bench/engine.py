@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -193,13 +194,14 @@ class Phases:
         refuse_changed_clock(self._reader)
         if virtual_clock() is None:
             return
-        paces = [info.pace for info in self.use.worked if info.virtual]
-        if not paces:
+        virtual = next((info for info in self.use.worked if info.virtual), None)
+        if virtual is None:
             raise CaptureError(
                 "on a virtual clock only the simulated device's work takes time, and this code gave it none",
                 hint='perfmagic.device(clock="real") first, or %timeit',
             )
-        self.notes.note("virtual clock", pace=paces[0])
+        model = {} if virtual.predicted is None else asdict(virtual.predicted)
+        self.notes.note("virtual clock", pace=virtual.pace, **model)
 
     def warm_up(self) -> Phase[None]:
         """Calls until they settle; how many of them make a sample is known then."""

@@ -12,7 +12,7 @@ import tokenize
 import zipfile
 import zlib
 from contextlib import nullcontext
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,7 +36,7 @@ from perfmagic.trace.columns import (
 )
 from perfmagic.trace.formats import npz_checks
 from perfmagic.trace.frames import apart
-from perfmagic.trace.model import Cell, Trace
+from perfmagic.trace.model import Cell, Trace, with_models
 from perfmagic.trace.typed import plain_json, typed
 
 # 1 and 2 are no longer read. 3 lacks types and values of operators' inputs, and sizes of devices; 4 what a rank's host
@@ -186,7 +186,7 @@ def _build_trace(about: npz_checks.About, arrays: dict[str, Any], schema: int) -
     tables["host_ops"], tables["python_frames"] = apart(tables["host_ops"])
     return Trace(
         names=about.names,
-        meta=about.meta,
+        meta=replace(about.meta, devices=with_models(about.meta.devices)),
         cell=None if about.cell is None else Cell(about.cell),
         shapes=about.shapes,
         input_shapes=about.input_shapes,

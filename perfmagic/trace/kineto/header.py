@@ -12,7 +12,7 @@ import msgspec
 from perfmagic.base.language import phrase
 from perfmagic.trace.columns import Remark
 from perfmagic.trace.kineto.decode import Header
-from perfmagic.trace.model import Cell, DeviceInfo, TraceMeta
+from perfmagic.trace.model import Cell, DeviceInfo, TraceMeta, with_models
 from perfmagic.trace.typed import EXACT, FAR_NS, Line, Ns, typed
 
 EXPORT_SCHEMA = 2  # 1 had repairs and notes as text
@@ -77,7 +77,10 @@ def restored(header: Header, repairs: list[Remark]) -> Restored | None:
         if len({len(column) for column in marks.values()}) > 1:
             raise ValueError("marks of different lengths")
         return Restored(
-            {key: getattr(meta, key) for key in known}, own.devices, marks, None if own.cell is None else Cell(own.cell)
+            {key: getattr(meta, key) for key in known},
+            with_models(own.devices),
+            marks,
+            None if own.cell is None else Cell(own.cell),
         )
     except ValueError as error:
         words = phrase("the perfmagic part is damaged ({error}) and was left out", error=error)
@@ -114,7 +117,8 @@ def device_infos(header: Header, used: list[int], names: Iterable[str]) -> tuple
 def _listed_device(index: int, listed: dict[str, Any]) -> DeviceInfo:
     name = str(listed["name"])
     kind = "rocm" if _AMD.search(name) else "cuda"
-    return DeviceInfo(index, kind, name, "", *_sizes(listed, "totalGlobalMem", "numSms", "computeMajor"))
+    memory_bytes, multiprocessors, major = _sizes(listed, "totalGlobalMem", "numSms", "computeMajor")
+    return DeviceInfo(index, kind, name, "", memory_bytes, multiprocessors, major)
 
 
 def _sizes(saved: dict[str, Any], *keys: str) -> list[int | None]:
