@@ -34,7 +34,7 @@ import rows
 
 from perfmagic.base.numerics import stats
 from perfmagic.base.numerics.stats import BAND, judged, ratio_interval
-from perfmagic.capture.bench.stopping import MORE_FRAC, SURE_LEVEL, StoppingRule
+from perfmagic.capture.bench.spec import MORE_FRAC, SURE_LEVEL, StoppingRule
 
 CALL_S = 1e-3  # what the clock of a simulated series goes on by with each sample
 MOST = 2000  # samples of --time 2 at 1 ms each

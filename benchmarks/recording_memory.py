@@ -2,7 +2,7 @@
 
     python benchmarks/recording_memory.py [operators]
 
-Prints one line; perfmagic.capture.recording.memory_guard ends a recording by these figures. Linux, torch.
+Prints one line; perfmagic.capture.recording.session ends a recording by these figures. Linux, torch.
 """
 
 import resource
@@ -12,7 +12,7 @@ import time
 import torch
 
 from perfmagic.capture.owner import Owner
-from perfmagic.capture.recording import memory_guard
+from perfmagic.capture.recording import session as memory_guard
 from perfmagic.capture.recording.session import Session
 
 

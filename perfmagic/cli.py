@@ -12,11 +12,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from perfmagic.api.options import DeviceOptions, MemoryOptions, ReadOptions, add_flag, described
-from perfmagic.base.errors import OptionError, PerfmagicError
+from perfmagic.base.errors import OptionError, PerfmagicError, without_secrets
 from perfmagic.base.files import write_text
 from perfmagic.base.options import did_you_mean
 from perfmagic.base.terminal import for_terminal
-from perfmagic.base.urls import without_secrets
 
 if TYPE_CHECKING:
     from perfmagic.results import RanksResult, TimelineResult
@@ -393,7 +392,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from perfmagic.analysis.findings.explain import check_rule
+    from perfmagic.analysis.findings.find import check_rule
     from perfmagic.api.opening import open_trace
     from perfmagic.api.timelines import explain
 

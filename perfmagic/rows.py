@@ -15,12 +15,12 @@ _NAMES = {
     "perfmagic.analysis.bench.queue_model": "QueueModel",
     "perfmagic.analysis.bench.sweep": "SweepPoint",
     "perfmagic.analysis.bench.warnings": "BenchWarning",
-    "perfmagic.analysis.diff.matching": "LineChange RankChange StepChange",
+    "perfmagic.analysis.diff.diff": "LineChange RankChange StepChange",
     "perfmagic.analysis.diff.side": "ComparedTrace",
     "perfmagic.analysis.diff.times": "TimeChange",
     "perfmagic.analysis.diff.work": "KernelChange OperatorChange Replacement",
+    "perfmagic.analysis.findings.find": "Explanation Explanations",
     "perfmagic.analysis.findings.answer": "Answer Answers Conclusion Proposal",
-    "perfmagic.analysis.findings.explain": "Explanation Explanations",
     "perfmagic.analysis.findings.finding": "Finding",
     "perfmagic.analysis.graph.graph": "GraphEdge",
     "perfmagic.analysis.graph.late": "LateNode",
@@ -82,12 +82,12 @@ if TYPE_CHECKING:
     from perfmagic.analysis.bench.queue_model import QueueModel
     from perfmagic.analysis.bench.sweep import SweepPoint
     from perfmagic.analysis.bench.warnings import BenchWarning
-    from perfmagic.analysis.diff.matching import LineChange, RankChange, StepChange
+    from perfmagic.analysis.diff.diff import LineChange, RankChange, StepChange
     from perfmagic.analysis.diff.side import ComparedTrace
     from perfmagic.analysis.diff.times import TimeChange
     from perfmagic.analysis.diff.work import KernelChange, OperatorChange, Replacement
     from perfmagic.analysis.findings.answer import Answer, Answers, Conclusion, Proposal
-    from perfmagic.analysis.findings.explain import Explanation, Explanations
+    from perfmagic.analysis.findings.find import Explanation, Explanations
     from perfmagic.analysis.findings.finding import Finding
     from perfmagic.analysis.graph.graph import GraphEdge
     from perfmagic.analysis.graph.late import LateNode

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import perfmagic
-from perfmagic.analysis.findings.explain import RULES
+from perfmagic.analysis.findings.find import RULES
 from perfmagic.cli import main
 from perfmagic.results import TimelineResult
 from tests.analysis.ranks.test_ranks import rank as rank_of

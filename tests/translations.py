@@ -27,7 +27,7 @@ from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.trust import COUNTS
 from perfmagic.analysis.verdict import KINDS
 from perfmagic.base.language import DOMAIN, LANGUAGES, LOCALE
-from perfmagic.trace.category import CATEGORY_WORDS
+from perfmagic.trace.families import CATEGORY_WORDS
 from perfmagic.trace.kineto.repair import DAMAGE
 from perfmagic.trace.model import OF_WHAT, PACES
 from perfmagic.view.diff.tables import RANK_WORDS, TOTAL_WORDS
@@ -35,11 +35,11 @@ from perfmagic.view.ranks.doc import HEAD, NOTE
 from perfmagic.view.ranks.picture import KEY
 from perfmagic.view.ranks.scaling import APART, PARTS, SAME_WORK
 from perfmagic.view.ranks.scaling import NOTE as CHANGE_NOTE
-from perfmagic.view.timeline.gpus import HEAD as GPU_HEAD
-from perfmagic.view.timeline.gpus import NOTE as GPU_NOTE
-from perfmagic.view.timeline.gpus import TITLE as GPU_TITLE
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
 from perfmagic.view.timeline.picture.frame import KEY_NAMES
+from perfmagic.view.timeline.picture.gpus import HEAD as GPU_HEAD
+from perfmagic.view.timeline.picture.gpus import NOTE as GPU_NOTE
+from perfmagic.view.timeline.picture.gpus import TITLE as GPU_TITLE
 
 FRONTEND = LOCALE.parent / "frontend" / "src"
 LIVE = LOCALE.parent / "view" / "timeline" / "live_words.py"

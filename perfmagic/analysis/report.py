@@ -15,7 +15,7 @@ from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.find import Finding, findings
 from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.replay.prediction import full_trust
-from perfmagic.analysis.timeline.activity import StreamStat, Syncs, streams, syncs
+from perfmagic.analysis.timeline.activity import StreamStat, Syncs, memory_curve, streams, syncs
 from perfmagic.analysis.timeline.collectives import CollectiveStat, collectives, missing_metadata
 from perfmagic.analysis.timeline.copies import CopyStat, copies
 from perfmagic.analysis.timeline.device_operators import Achieved, DeviceOperator, achieved, device_operators
@@ -29,7 +29,6 @@ from perfmagic.analysis.timeline.kernels import (
     tensor_core_share,
 )
 from perfmagic.analysis.timeline.lines import LineStat, function_lines, lines
-from perfmagic.analysis.timeline.memory import memory_curve
 from perfmagic.analysis.timeline.operators import AnnotationStat, OperatorStat, operators, user_annotations
 from perfmagic.analysis.timeline.overlap import ClassOverlap, Partition, breakdown, overlap_matrix
 from perfmagic.analysis.timeline.phases import Phase, phase_headline, phases

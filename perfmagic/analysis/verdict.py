@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 
 from perfmagic.base.language import phrase
-from perfmagic.trace.typed import Amount, Line, Ns
+from perfmagic.trace.json_form import Amount, Line, Ns
 
 DEVICE_BOUND_FRAC = 0.9  # a device so busy decides, whatever Python does: at most a ninth could be won elsewhere
 

@@ -24,8 +24,7 @@ from perfmagic.base.files import file_path, open_regular
 from perfmagic.base.options import called, option
 from perfmagic.base.units import plural
 from perfmagic.capture.bench.interleave import measure_interleaved
-from perfmagic.capture.bench.spec import BenchSpec, asks_for_sampling
-from perfmagic.capture.bench.stopping import DECIDE_S
+from perfmagic.capture.bench.spec import DECIDE_S, BenchSpec, asks_for_sampling
 from perfmagic.results import (
     BenchResult,
     CompareResult,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from perfmagic.api.options import ReadOptions, keywords
 from perfmagic.base.errors import TraceError
 from perfmagic.base.files import local_path
+from perfmagic.base.terminal import Progress
 from perfmagic.results import TimelineResult
 from perfmagic.trace.formats.sources import FileRead, read_each, read_one
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
@@ -78,11 +79,13 @@ def open_traces(*sources: str | os.PathLike[str], **options: Unpack[ReadOptions]
     """
     results: list[TimelineResult] = []
     errors: list[TraceError] = []
-    for _, opened in open_each(sources, **options):
-        if isinstance(opened, TraceError):
-            errors.append(opened)
-        else:
-            results.append(opened)
+    with Progress("read", 0, "file") as shown:
+        for n, (read, opened) in enumerate(open_each(sources, **options), 1):
+            if isinstance(opened, TraceError):
+                errors.append(opened)
+            else:
+                results.append(opened)
+            shown.at(n, of=read.n_files)
     if errors and not results:
         raise errors[0]
     for problem in errors:

@@ -8,7 +8,7 @@ from perfmagic.base.errors import OptionError
 from perfmagic.base.options import documented
 from perfmagic.predict.gpus import Peaks
 from perfmagic.results import BenchResult, RooflineResult, SweepResult
-from perfmagic.trace.category import Category
+from perfmagic.trace.families import Category
 
 
 @documented()

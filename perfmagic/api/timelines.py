@@ -13,8 +13,8 @@ from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
-from perfmagic.analysis.findings.explain import Explanation, Explanations, check_rule, explain_all
-from perfmagic.analysis.findings.explain import explain as explain_rule
+from perfmagic.analysis.findings.find import Explanation, Explanations, check_rule, explain_all
+from perfmagic.analysis.findings.find import explain as explain_rule
 from perfmagic.api.opening import open_trace
 from perfmagic.api.options import DeviceOptions, TimelineOptions, keywords
 from perfmagic.api.show import last, remember, show
@@ -25,6 +25,7 @@ from perfmagic.capture.owner import BlockSignals, Owner
 from perfmagic.capture.recording.interop import trace_handler
 from perfmagic.capture.recording.on_gpus import OnGpus, check_options, models_named
 from perfmagic.capture.recording.recorder import Recorder
+from perfmagic.capture.recording.training import line_up
 from perfmagic.capture.unawaited import refuse_async, refuse_unawaited
 from perfmagic.results import TimelineResult
 from perfmagic.results.graph import GraphResult
@@ -115,6 +116,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
             shapes=options["shapes"],
             lines=True if options["packages"] and options["lines"] is None else options["lines"],
             packages=tuple(options["packages"]),
+            ready=line_up if self._skip else None,
             keeps_interrupted=True,
         )
         self._signals = BlockSignals(leaving=timeline.__exit__.__code__, hearing=timeline._end.__code__)

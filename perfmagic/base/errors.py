@@ -6,7 +6,107 @@ Magics show these in one line, without a traceback of perfmagic's own frames.
 
 from __future__ import annotations
 
-from perfmagic.base.urls import without_secrets
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, unquote
+
+# What is secret in a URL, and text without it: credentials, the query, the fragment, parameters of the path.
+
+HIDDEN = "…"
+# a Path writes one slash, a mistyped URL backslashes; one letter is a drive of Windows
+_SCHEME = r"(?:[\w+.-]{2,40}:[/\\]+|\b[a-z]://+)"
+# Up to a blank, or up to the last @ before the next URL: a password may hold blanks. What follows "…" is hidden
+# already, and punctuation behind a URL is the sentence's.
+_URL = re.compile(
+    rf"{_SCHEME}(?!{HIDDEN})(?:(?:(?!{_SCHEME}).)*[^\s{HIDDEN}]@(?=\S))?\S*[^\s:;,.)\]'\"]|{_SCHEME}\S*[^\s:;,.)\]'\"]",
+    re.IGNORECASE,
+)
+_LINK = re.compile(rf"({_SCHEME})(.*)", re.IGNORECASE | re.DOTALL)
+# the protocols of fsspec behind which "::" and another URL may stand; elsewhere "::" is part of a host or a password
+_CHAINING = re.compile(
+    r"(?:zip|tar|libarchive|dir|reference|asynclocal|cached|blockcache|filecache|simplecache)(?:://.*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_IPV6 = re.compile(r"(?:^|(?<=@))\[[0-9a-f:.]*(?:%\w+)?\](?=[:/?#;]|$)", re.IGNORECASE)
+_PORT = re.compile(r":\d*$")
+_END_OF_PATH = re.compile(r"[?#;]")
+_PARTS = re.compile(r"[/\\?#&=:;@]")
+_SHORTEST = 4  # characters of a value that is replaced wherever it stands
+
+
+def shown_url(url: str) -> str:
+    """A URL without its secrets; a chain as fsspec takes it, such as zip://x::https://host/y, in each of its links.
+
+    >>> from perfmagic.base.errors import shown_url
+    >>> shown_url("simplecache::s3://KEY:SECRET@bucket/run.json?sig=1")
+    'simplecache::s3://…@bucket/run.json'
+    """
+    return "::".join(_LINK.sub(lambda found: found[1] + _shown_rest(found[2]), link) for link in links(url))
+
+
+def links(url: str) -> list[str]:
+    """The URLs of a chain as fsspec takes it; one that is no chain alone."""
+    head, chained, rest = url.partition("::")
+    return [head, *links(rest)] if chained and _CHAINING.fullmatch(head) else [url]
+
+
+def path_of(link: str) -> str:
+    """What stands before the query, the fragment and the parameters of a path."""
+    return _END_OF_PATH.split(link, maxsplit=1)[0]
+
+
+def without_secrets(text: str, url: str = "", options: Mapping[str, Any] | None = None) -> str:
+    """A text with every URL in it as shown_url() gives it, one with blanks before its @ as its scheme alone.
+
+    url, options: what was opened, and what its file system was given: their secrets are hidden wherever they stand,
+    as libraries quote them in parts, percent-encoded or not, in small letters or not.
+    """
+    known = {
+        form for secret in _secrets(url, options or {}) for form in (secret, unquote(secret), quote(secret, "")) if form
+    }
+    text = text.replace(url, shown_url(url)) if url else text
+    for secret in sorted(known, key=len, reverse=True):
+        text = re.sub(re.escape(secret), HIDDEN, text, flags=re.IGNORECASE)
+    return _URL.sub(_shown_in_text, text)
+
+
+def _shown_in_text(match: re.Match[str]) -> str:
+    link = _LINK.match(match[0])
+    spaced = link is not None and re.search(r"\s", match[0])
+    return f"{link[1]}{HIDDEN}" if link is not None and spaced else shown_url(match[0])
+
+
+def _shown_rest(rest: str) -> str:
+    """What follows the scheme's slashes. Where the end of the credentials is ambiguous, all of it is hidden."""
+    path = path_of(rest)
+    host = re.split(r"[/\\]", path, maxsplit=1)[0]
+    user, at, _ = host.rpartition("@")
+    beyond = rest[len(host) :]
+    if at:
+        return HIDDEN if "@" in beyond else f"{HIDDEN}@{path.removeprefix(f'{user}@')}"
+    bare = _IPV6.sub("", rest)
+    if "@" in rest[len(path) :] or ("@" in beyond and ":" in bare.rpartition("@")[0]):
+        return HIDDEN
+    name = _PORT.sub("", _IPV6.sub("", host))
+    return HIDDEN if ":" in name else path
+
+
+def _secrets(url: str, options: Mapping[str, Any]) -> Iterator[str]:
+    """The credentials, query and fragment of each link, whole and in parts; all text among the options."""
+    for link in links(url):
+        parts = _LINK.fullmatch(link)
+        rest = parts[2] if parts else ""
+        shown = _shown_rest(rest)
+        credentials = rest if shown == HIDDEN else rest.rpartition("@")[0] if shown.startswith(HIDDEN) else ""
+        hidden = [credentials, rest[len(path_of(rest)) + 1 :]]
+        yield from hidden
+        yield from (part for whole in hidden for part in _PARTS.split(whole) if len(part) >= _SHORTEST)
+    for value in options.values():
+        if isinstance(value, Mapping):
+            yield from _secrets("", value)
+        elif isinstance(value, str) and len(value) >= _SHORTEST:
+            yield value
 
 
 class PerfmagicError(Exception):

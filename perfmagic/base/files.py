@@ -12,8 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from perfmagic.base.errors import OptionError
-from perfmagic.base.urls import shown_url
+from perfmagic.base.errors import OptionError, shown_url
 
 
 def file_path(path: str | os.PathLike[str]) -> Path:

@@ -199,13 +199,13 @@ class Progress:
     def __enter__(self) -> Progress:  # noqa: PYI034 - typing.Self needs Python 3.11
         return self
 
-    def at(self, n: int) -> None:
-        """Set the number of finished items."""
+    def at(self, n: int, of: int | None = None) -> None:
+        """Set the number of finished items, and of all where it was not known before."""
         if not self._shown or time.monotonic() < self._next_s:
             return
         self._next_s = time.monotonic() + _AGAIN_S
-        doing, of, what = self._words
-        self._write(f"{doing} {count(n)} of {plural(of, what)}")
+        doing, known, what = self._words
+        self._write(f"{doing} {count(n)} of {plural(known if of is None else of, what)}")
 
     def __exit__(self, *_error: object) -> None:
         if self._width:

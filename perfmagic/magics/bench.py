@@ -19,8 +19,7 @@ from perfmagic.capture.bench.engine import Engine
 from perfmagic.capture.bench.interleave import Interleaved, refuse_runs
 from perfmagic.capture.bench.quiet import Quiet
 from perfmagic.capture.bench.sampling import BodyLoop, Repetition, Schedule, drive
-from perfmagic.capture.bench.spec import BenchSpec, Work, asks_for_sampling
-from perfmagic.capture.bench.stopping import DECIDE_S
+from perfmagic.capture.bench.spec import DECIDE_S, BenchSpec, Work, asks_for_sampling
 from perfmagic.capture.bench.watchers import names_in, read_by_code
 from perfmagic.capture.cell import below_head, variant_names
 from perfmagic.magics.running.options import QUIET, Parser, Sweep, parse_sweep, sampling

@@ -60,7 +60,7 @@ class FlameResult(Result):
 
     def text(self, *, most_lines: int = TEXT_LINES) -> str:
         """The sentence, and the longest paths as a tree of at most so many lines."""
-        from perfmagic.view.timeline.flame_text import flame_text
+        from perfmagic.view.timeline.flame import flame_text
 
         return flame_text(self.data, most_lines)
 

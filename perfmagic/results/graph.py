@@ -182,20 +182,20 @@ class GraphResult(Result):
     @in_its_digits
     def text(self, *, details: bool = False) -> str:
         """What decides and what to do.  details: lanes, what could have begun earlier, the critical path, notes."""
-        from perfmagic.view.graph.writers import graph_text
+        from perfmagic.view.graph.picture import graph_text
 
         return translated(self._nothing()) if self.is_empty else graph_text(self._doc(), details=details)
 
     @in_its_digits
     def html(self) -> str:
         """What decides and what to do, the picture, and the rest, which opens with a click."""
-        from perfmagic.view.graph.writers import graph_html, nothing_html
+        from perfmagic.view.graph.picture import graph_html, nothing_html
 
         return nothing_html(translated(self._nothing())) if self.is_empty else graph_html(self._doc())
 
     def markdown(self) -> str:
         """What decides and what to do, and the work of each lane, as GitHub's Markdown."""
-        from perfmagic.view.graph.writers import graph_markdown
+        from perfmagic.view.graph.picture import graph_markdown
 
         return f"{translated(self._nothing())}\n" if self.is_empty else graph_markdown(self._doc())
 

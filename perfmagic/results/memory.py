@@ -12,7 +12,7 @@ from perfmagic.analysis.memory.peak import Growth, HeldBytes, MemoryBlock, block
 from perfmagic.analysis.memory.reasons import Descriptions, reasons
 from perfmagic.analysis.memory.stack import stack
 from perfmagic.analysis.memory.whatif import WhatIf, what_if
-from perfmagic.analysis.timeline.memory import RESERVED
+from perfmagic.analysis.timeline.activity import RESERVED
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.language import chained, phrase, translated
 from perfmagic.results.result import Result
@@ -105,7 +105,7 @@ class MemoryResult(Result):
     @cached_property
     def conclusion(self) -> Conclusion:
         """What the peak is made of, and what would lower it, in English."""
-        from perfmagic.analysis.memory.answers import conclude
+        from perfmagic.analysis.memory.whatif import conclude
 
         return conclude(self.ledger, self._words, self._what_if)
 
@@ -136,19 +136,19 @@ class MemoryResult(Result):
 
     def text(self, *, details: bool = False) -> str:
         """The peak and what would lower it.  details: what was alive then, by line, and what rounds leave behind."""
-        from perfmagic.view.memory.writers import memory_text
+        from perfmagic.view.memory.picture import memory_text
 
         return translated(self._nothing()) if self.is_empty else memory_text(self._doc(), details=details)
 
     def markdown(self) -> str:
         """The peak, what would lower it, and what was alive then, as GitHub's Markdown."""
-        from perfmagic.view.memory.writers import memory_markdown
+        from perfmagic.view.memory.picture import memory_markdown
 
         return f"{translated(self._nothing())}\n" if self.is_empty else memory_markdown(self._doc())
 
     def html(self) -> str:
         """The peak and what would lower it, the picture, and the tables, which open with a click."""
-        from perfmagic.view.memory.writers import memory_html, nothing_html
+        from perfmagic.view.memory.picture import memory_html, nothing_html
 
         return nothing_html(translated(self._nothing())) if self.is_empty else memory_html(self._doc())
 

@@ -21,7 +21,7 @@ from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import Rows
 
 if TYPE_CHECKING:
-    from perfmagic.view.timeline.gpus import GpusDoc
+    from perfmagic.view.timeline.picture.gpus import GpusDoc
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class OnGpusResult(Result):
 
     @cached_property
     def _doc(self) -> GpusDoc:
-        from perfmagic.view.timeline.gpus import GpusDoc
+        from perfmagic.view.timeline.picture.gpus import GpusDoc
 
         remarks = self.timelines[0].trace.meta.notes
         notes = tuple(remark.words for remark in remarks if remark.kind != "virtual_clock")  # the table says that
@@ -109,7 +109,7 @@ class OnGpusResult(Result):
     @in_its_digits
     def text(self) -> str:
         """The table, then what to do on the first GPU."""
-        from perfmagic.view.timeline.gpus import gpus_text
+        from perfmagic.view.timeline.picture.gpus import gpus_text
 
         return gpus_text(self._doc, self.timelines[0].answers)
 
@@ -122,7 +122,7 @@ class OnGpusResult(Result):
 
     def markdown(self) -> str:
         """The table as GitHub's Markdown."""
-        from perfmagic.view.timeline.gpus import gpus_markdown
+        from perfmagic.view.timeline.picture.gpus import gpus_markdown
 
         return gpus_markdown(self._doc)
 

@@ -34,10 +34,10 @@ from perfmagic.results.result import Result
 from perfmagic.results.timeline import TimelineResult
 from perfmagic.results.what_if import Bars, Predicted, checked_changes
 from perfmagic.trace.formats.sources import read_file
+from perfmagic.trace.json_form import Count, typed
 from perfmagic.trace.model import PingNumbers, Trace, devices_label
 from perfmagic.trace.names import checked_pattern
 from perfmagic.trace.rows import Rows, RowT, pandas
-from perfmagic.trace.typed import Count, typed
 from perfmagic.view.timeline.doc import ViewState
 
 if TYPE_CHECKING:
@@ -166,9 +166,9 @@ class _Saved(msgspec.Struct):
 class RanksResult(Result):
     """Several ranks of one job.
 
-    timelines: one for each rank, by rank; each has its own numbers, by its own clock. None of ranks that open_ranks()
-    read: rank() reads one again.  ranks: what was worked out of all, with the clocks' alignment and the matched
-    collectives.  files: of the ranks without a timeline, by rank.
+    timelines: one for each rank, by rank; each has its own numbers, by its own clock. None of large files that
+    open_ranks() read: rank() reads one again.  ranks: what was worked out of all, with the clocks' alignment and the
+    matched collectives.  files: of the ranks without a timeline, by rank.
     """
 
     timelines: tuple[TimelineResult, ...]
@@ -264,18 +264,17 @@ class RanksResult(Result):
         """What held the job at each instant and on which rank, from its beginning to its end (ns on the axis).
 
         Where a collective waits for its last rank, the path goes on in that rank. Raises TraceError where the records
-        do not say, OptionError after open_ranks(), which keeps no records.
+        do not say. After open_ranks() large files are read again.
         """
-        job = self._job("critical_path")
-        if job.unreadable:
-            raise TraceError(f"the critical path is not known: {job.unreadable}")
-        return self._labelled(job.path.rows_of_job())
+        if self._job.unreadable:
+            raise TraceError(f"the critical path is not known: {self._job.unreadable}")
+        return self._labelled(self._job.path.rows_of_job())
 
     def what_if(self, *changes: Change, ranks: int | Iterable[int] | None = None) -> RanksWhatIf:
         """What the job would take with changes (perfmagic.changes) on all ranks, or on some.
 
-        ranks: one, or several of them. Raises OptionError for what is no change, for a rank that is not here, and after
-        open_ranks(), which keeps no records.
+        ranks: one, or several of them. Raises OptionError for what is no change, and for a rank that is not here. After
+        open_ranks() large files are read again.
         """
         checked_changes("ranks.what_if", changes)
         wanted = self.ranks.ranks if ranks is None else [ranks] if isinstance(ranks, int) else list(ranks)
@@ -283,18 +282,20 @@ class RanksResult(Result):
         if unknown or not wanted:
             which = f"rank {unknown[0]!r} is not here" if unknown else "no rank is given"
             raise OptionError(f"ranks.what_if: {which}", hint=f"ranks to compare: {stretches(self.ranks.ranks)}")
-        prediction, after = self._job("what_if").predict(changes, wanted)
-        return RanksWhatIf(prediction, self.ranks, after)
+        prediction, after = self._job.predict(changes, wanted)
+        return RanksWhatIf(prediction, self._job.ranks, after)
 
     def _labelled(self, rows: Rows[RowT]) -> Rows[RowT]:
         """The rows, which say where a model gave the times."""
         return rows.labelled(self.ranks.summaries[self.ranks.ranks[0]].meta.predicted_label)
 
-    def _job(self, what: str) -> JobReplay:
-        if len(self.ranks.traces) != len(self.ranks.ranks):
-            message = f"ranks.{what}: the records of {len(self.ranks.ranks)} ranks were not kept"
-            raise OptionError(message, hint="perfmagic.open_traces(folder).ranks keeps them")
-        return job_replay(self.ranks)
+    @cached_property
+    def _job(self) -> JobReplay:
+        """The job, ready to be replayed; files whose traces were not kept are read again."""
+        ranks = self.ranks
+        if len(ranks.traces) < len(ranks.ranks):
+            ranks = replace(ranks, traces={number: self._trace(number) for number in ranks.ranks}, given={})
+        return job_replay(ranks)
 
     def messages(self) -> Rows[Message]:
         """Each send with its receive: when both ends had come, when it arrived, how long each end waited (ns)."""

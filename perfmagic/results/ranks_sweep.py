@@ -31,9 +31,9 @@ from perfmagic.base.errors import OptionError
 from perfmagic.base.files import write_text
 from perfmagic.results.ranks import ABOUT, SWEEP_FORMAT, RanksResult, folder_to_save, read_about, write_about
 from perfmagic.results.result import Result
+from perfmagic.trace.json_form import Ns
 from perfmagic.trace.model import devices_label
 from perfmagic.trace.rows import Rows
-from perfmagic.trace.typed import Ns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -90,7 +90,7 @@ class Lines(Rows[LineStat]):
     def __repr__(self) -> str:
         if self._doc is None:
             return super().__repr__()
-        from perfmagic.view.timeline.lines.text import lines_text
+        from perfmagic.view.timeline.text import lines_text
 
         label = [f"  {translated(self.predicted)}"] if self.predicted else []
         with units.rough_times(wanted=bool(label)):
@@ -526,8 +526,7 @@ class TimelineResult(Result):
 
         details: the findings, a table of the streams, lines of functions, and what the record cannot tell, as well.
         """
-        from perfmagic.view.timeline.lines.text import lines_below
-        from perfmagic.view.timeline.text import answers_text, timeline_text
+        from perfmagic.view.timeline.text import answers_text, lines_below, timeline_text
 
         below = lines_below(self._followed())
         if not details:
@@ -540,7 +539,7 @@ class TimelineResult(Result):
 
         Where functions were followed their lines open below it, at most 54 kB more.
         """
-        from perfmagic.view.timeline.lines.text import lines_html
+        from perfmagic.view.timeline.text import lines_html
         from perfmagic.view.timeline.writers import timeline_html
 
         return timeline_html(self.doc, lines_html(self._followed()))

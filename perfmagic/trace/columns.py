@@ -1,4 +1,4 @@
-"""The tables of a trace: frozen dataclasses of equal-length numpy columns.
+"""The tables of a trace: frozen dataclasses of equal-length numpy columns, and joining rows of different tables.
 
 Time is int64 nanoseconds since `TraceMeta.base_unix_ns`, intervals are half-open [start_ns, end_ns). Names are int32
 rows of `Trace.names`. Every table is sorted by its first column. Columns are read-only, so a document may share them.
@@ -7,8 +7,10 @@ rows of `Trace.names`. Every table is sorted by its first column. Columns are re
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,8 +21,8 @@ from perfmagic.base.kinds import CallKind as CallKind
 from perfmagic.base.kinds import Hazard as Hazard
 from perfmagic.base.kinds import HostKind as HostKind
 from perfmagic.base.kinds import OpKind as OpKind
-from perfmagic.trace.json_form import JsonForm
-from perfmagic.trace.typed import FAR_NS, MOST_LINES, Int64Number
+from perfmagic.base.numerics.intervals import Intervals
+from perfmagic.trace.json_form import FAR_NS, MOST_LINES, Int64Number, JsonForm
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
@@ -153,7 +155,7 @@ class HostCalls(Table):
 class HostOps(Table):
     """Operators and annotations on the host's threads; rows of one thread nest.
 
-    Python frames are rows of this kind, too, in a table of their own: perfmagic.trace.frames.
+    Python frames are rows of this kind, too, in a table of their own: perfmagic.trace.columns.
     """
 
     start_ns: Int64 = _time()
@@ -318,3 +320,221 @@ class Remark(JsonForm):
     kind: str
     words: str
     numbers: Mapping[str, Int64Number] = field(default_factory=dict, hash=False)
+
+
+# Python frames: most rows of a trace recorded with stacks, and few readers ask for them. They are kept as they came,
+# and put in order, as rows of HostOps, when somebody asks.
+
+_KEPT = ("start_ns", "end_ns", "name", "thread", "line")  # kind and shape are the same in all rows
+_DTYPES = {column.name: column.metadata["dtype"] for column in fields(HostOps)}
+_NONE: dict[str, Any] = {name: [] for name in _KEPT}
+
+
+class PythonFrames:
+    """The Python frames of a trace, in no order until `table` is asked for; how many there are is known before."""
+
+    def __init__(self, columns: Mapping[str, Any] | None = None) -> None:
+        """columns: of HostOps but kind and shape, in any order; without `line` the frames have no lines.
+
+        Raises ValueError where one is missing, or they differ in length.
+        """
+        given = {"line": np.zeros(len(columns["start_ns"]), np.int32), **columns} if columns else _NONE
+        if given.keys() != {*_KEPT} or len({len(column) for column in given.values()}) > 1:
+            raise ValueError(f"Python frames need columns {', '.join(_KEPT)} of one length")
+        self._columns = {name: np.asarray(given[name], _DTYPES[name]) for name in _KEPT}
+        self._table: HostOps | None = None
+
+    def __len__(self) -> int:
+        return len(self._columns["start_ns"])
+
+    @property
+    def table(self) -> HostOps:
+        """All of them, in order."""
+        if self._table is None:
+            self._table = self._rows(self._columns)
+            self._columns = {name: getattr(self._table, name) for name in _KEPT}  # so that they are in memory once
+        return self._table
+
+    def running_at(self, at_ns: Int64) -> HostOps:
+        """Those that run at one of some instants at least."""
+        instants = np.sort(at_ns)
+        began = np.searchsorted(instants, self._columns["start_ns"])
+        return self._some(np.searchsorted(instants, self._columns["end_ns"]) > began)
+
+    def named(self, wanted: Bool) -> HostOps:
+        """Those with some names. wanted: shape of Trace.names."""
+        return self._some(wanted[self._columns["name"]])
+
+    def window(self, start_ns: int, end_ns: int) -> PythonFrames:
+        """Those that reach into [start_ns, end_ns), cut at its ends."""
+        begin, end = self._columns["start_ns"], self._columns["end_ns"]
+        selected = {name: column[touches(begin, end, start_ns, end_ns)] for name, column in self._columns.items()}
+        return PythonFrames(cut(selected, start_ns, end_ns))
+
+    def reaching(self, where: Intervals) -> HostOps:
+        """Those that run in some time at least, cut at its two ends."""
+        if not len(where):
+            return self._some(np.zeros(len(self), bool))
+        begin, end = self._columns["start_ns"], self._columns["end_ns"]
+        last = np.searchsorted(where[:, 0], end, side="left") - 1  # the last interval that begins before the frame ends
+        runs = (last >= 0) & (where[np.maximum(last, 0), 1] > begin)
+        selected = {name: column[runs] for name, column in self._columns.items()}
+        return self._rows(cut(selected, int(where[0, 0]), int(where[-1, 1])))
+
+    def _some(self, mask: Bool) -> HostOps:
+        return self._rows({name: column[mask] for name, column in self._columns.items()})
+
+    @staticmethod
+    def _rows(columns: Mapping[str, Any]) -> HostOps:
+        kind = np.full(len(columns["start_ns"]), HostKind.PYTHON, np.int8)
+        return HostOps.make({**columns, "kind": kind})
+
+
+def apart(host_ops: HostOps) -> tuple[HostOps, PythonFrames]:
+    """The rows that are no Python frames, and those that are."""
+    is_frame = host_ops.kind == HostKind.PYTHON
+    if not is_frame.any():
+        return host_ops, PythonFrames()
+    frames = host_ops.select(is_frame)
+    return host_ops.select(~is_frame), PythonFrames({name: getattr(frames, name) for name in _KEPT})
+
+
+def in_one_table(host_ops: HostOps, frames: HostOps) -> HostOps:
+    """Some rows and some Python frames together, in order."""
+    if not len(frames):
+        return host_ops
+    columns = frames.to_dict()
+    return HostOps.make({name: np.concatenate((getattr(host_ops, name), columns[name])) for name in columns})
+
+
+def touches(row_start_ns: Int64, row_end_ns: Int64, start_ns: int, end_ns: int) -> Bool:
+    """Rows that overlap the window; rows of zero length that are inside it."""
+    reaches: Bool = (row_start_ns < end_ns) & ((row_end_ns > start_ns) | (row_start_ns >= start_ns))
+    return reaches
+
+
+def cut(columns: dict[str, Any], start_ns: int, end_ns: int) -> dict[str, Any]:
+    """The columns of rows that reach into a window, cut at its ends."""
+    return columns | {
+        "start_ns": np.maximum(columns["start_ns"], start_ns),
+        "end_ns": np.minimum(columns["end_ns"], end_ns),
+    }
+
+
+# Joining: an op to its launch, an instant to a line.
+
+
+def launch_rows(op_correlation: Int64, call_correlation: Int64, call_kind: Int8) -> Int64:
+    """The row of the call that queued each op, NONE where the record has none; shape of op_correlation.
+
+    Joined by the correlation id, among launches first and other calls only where no launch carries the id (older files
+    name driver calls freely). Of several calls with one id the first wins; one launch may have many ops (graphs).
+    Source: docs/words.md, "launch"; ids of op rows use another number space and must not be passed here.
+    """
+    rows = np.flatnonzero(call_correlation != NONE)
+    if not len(rows) or not len(op_correlation):
+        return np.full(len(op_correlation), NONE, np.int64)
+    not_launch = (call_kind[rows] != CallKind.LAUNCH).astype(np.int64)
+    rows = rows[np.lexsort((rows, not_launch, call_correlation[rows]))]
+    ids = call_correlation[rows]
+    at = np.minimum(np.searchsorted(ids, op_correlation, side="left"), len(ids) - 1)
+    matched = (ids[at] == op_correlation) & (op_correlation != NONE)
+    return np.where(matched, rows[at], NONE)
+
+
+def lines_at(marks: LineMarks, at_ns: Int64) -> Int32:
+    """The innermost marked line running at each instant, NO_LINE outside the cell; shape of at_ns.
+
+    By time, not by thread: launches made for the cell by autograd's threads count to the line that waits for them.
+    """
+    return _at(marks, marks.line, at_ns)
+
+
+def layer_lines_at(marks: LineMarks, at_ns: Int64) -> Int32:
+    """The line a picture counts each instant to, NO_LINE outside the cell; shape of at_ns. See layer_lines."""
+    return _at(marks, layer_lines(marks), at_ns)
+
+
+def layer_lines(marks: LineMarks) -> Int32:
+    """For each mark the line a picture shows: a statement that passes each of its lines once (a `with`, an `if`) is
+    shown line by line, one that comes back to a line (a loop) as a whole: by the one line of its body, as findings and
+    the critical path name it, or by its first line where the body has several.
+    """
+    shown = marks.line.copy()
+    if not len(marks):
+        return shown
+    begins = [0, *(np.flatnonzero(marks.top_line[1:] != marks.top_line[:-1]) + 1).tolist()]
+    for begin, end in pairwise([*begins, len(marks)]):
+        lines = marks.line[begin:end]
+        runs = 1 + int(np.count_nonzero(lines[1:] != lines[:-1]))
+        if runs > len(np.unique(lines)):
+            body = np.unique(lines[lines != marks.top_line[begin]])
+            shown[begin:end] = body[0] if len(body) == 1 else marks.top_line[begin]
+    return shown
+
+
+def _at(marks: LineMarks, values: Int32, at_ns: Int64) -> Int32:
+    if not len(marks):
+        return np.full(len(at_ns), NO_LINE, np.int32)
+    row = np.searchsorted(marks.at_ns, at_ns, side="right") - 1
+    return np.where(row >= 0, values[np.maximum(row, 0)], NO_LINE).astype(np.int32)
+
+
+# Which forward a backward belongs to: both carry the number of one autograd node.
+
+
+def forward_rows(number: Int64, at_ns: Int64, wanted: Int64, before_ns: Int64) -> Int64:
+    """For each wanted number the row of the latest forward with that number that began before; NONE without one.
+
+    number, at_ns: of the forwards.  wanted, before_ns: of the backwards. Each thread counts for itself, so that a
+    number may come twice: the latest is taken.
+    """
+    order = np.lexsort((at_ns, number))
+    number, at_ns = number[order], at_ns[order]
+    low = np.searchsorted(number, wanted, side="left")
+    high = np.searchsorted(number, wanted, side="right")
+    forward = np.full(len(wanted), NONE, np.int64)
+    for i in np.flatnonzero(high > low).tolist():
+        at = int(low[i]) + int(np.searchsorted(at_ns[low[i] : high[i]], before_ns[i], side="left")) - 1
+        if at >= low[i]:
+            forward[i] = order[at]
+    return forward
+
+
+# What the name of a CUDA or HIP runtime or driver call says: what it does, and whether it waits.
+
+# First match wins. Read in the runtime and driver headers of CUDA 12.8 and ROCm 6.4.
+_CALL_KINDS = (
+    (re.compile(r"Launch(?!HostFunc)|Memcpy|Memset"), CallKind.LAUNCH),
+    (re.compile(r"Synchronize"), CallKind.SYNC),
+    (re.compile(r"StreamWait(?:Event|Value)"), CallKind.WAIT),
+    (re.compile(r"EventRecord"), CallKind.RECORD),
+    (re.compile(r"Malloc|Free|HostAlloc|Host(?:Unr|R)egister|Mem(?:Alloc|Create|Release|Map|Unmap)"), CallKind.MEMORY),
+)
+_RUNTIME_NAME = re.compile(r"(?:cuda|cu|hip|hsa_)")
+
+_BLOCKING_COPY = re.compile(r"^(?:cuda|hip|cu)Memcpy(?!.*(?:Async|DtoD|Peer))")
+
+_WAITS_FOR_ALL = re.compile(r"^(?:cuda|hip)DeviceSynchronize|^(?:cu|hip)CtxSynchronize")
+
+
+def is_blocking_copy(name: str) -> bool:
+    """Whether a runtime or driver call is a copy between host and device that returns only when it is done.
+
+    cudaMemcpy, cuMemcpyDtoH, and HIP's hipMemcpyWithStream, which is what .item() calls there.
+    """
+    return _BLOCKING_COPY.match(name) is not None
+
+
+def waits_for_all(name: str) -> bool:
+    """Whether a runtime or driver call waits for all the streams of a device."""
+    return _WAITS_FOR_ALL.match(name) is not None
+
+
+def call_kind(name: str) -> CallKind:
+    """What a CUDA or HIP runtime or driver call does, by its name."""
+    if _RUNTIME_NAME.match(name):
+        for pattern, kind in _CALL_KINDS:
+            if pattern.search(name):
+                return kind
+    return CallKind.OTHER

@@ -32,13 +32,16 @@ from perfmagic.trace.columns import (
     Int32,
     Int64,
     LineMarks,
+    PythonFrames,
     Remark,
     StreamWaits,
+    apart,
+    in_one_table,
+    launch_rows,
+    lines_at,
 )
-from perfmagic.trace.correlate import launch_rows, lines_at
-from perfmagic.trace.frames import PythonFrames, apart, in_one_table
+from perfmagic.trace.json_form import Count, Int64Number, Ns
 from perfmagic.trace.paths import NOWHERE, Paths
-from perfmagic.trace.typed import Count, Int64Number, Ns
 
 PingNumbers = Annotated[tuple[Ns, ...], msgspec.Meta(min_length=6, max_length=6)]
 # a pace as the simulated device keeps it, "paced: matmul ≥ 3 ms, copies 12 GB/s", for other languages

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int32, Int64, PathMarks
-from perfmagic.trace.typed import Line
+from perfmagic.trace.json_form import Line
 
 NOWHERE = 0
 

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from perfmagic.trace.json_form import Amount, Count, Int64Number, Ns, Real, Seconds
 from perfmagic.trace.model import DeviceInfo, Trace
-from perfmagic.trace.typed import Amount, Count, Int64Number, Ns, Real, Seconds
 
 SESSION = secrets.token_hex(6)  # of this process: medians of two processes differ by more than those of one
 

@@ -9,8 +9,19 @@ from typing import Any
 import numpy as np
 
 from perfmagic.base.errors import OptionError
-from perfmagic.trace.columns import NONE, Blocks, Bool, Counters, DeviceOps, HostCalls, HostOps, Int64, Table
-from perfmagic.trace.frames import cut, touches
+from perfmagic.trace.columns import (
+    NONE,
+    Blocks,
+    Bool,
+    Counters,
+    DeviceOps,
+    HostCalls,
+    HostOps,
+    Int64,
+    Table,
+    cut,
+    touches,
+)
 from perfmagic.trace.model import Trace
 
 

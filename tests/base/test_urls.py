@@ -3,8 +3,7 @@
 import pytest
 
 import perfmagic
-from perfmagic.base.errors import PerfmagicError
-from perfmagic.base.urls import shown_url, without_secrets
+from perfmagic.base.errors import PerfmagicError, shown_url, without_secrets
 
 SHOWN = {
     "https://user:SECRET@127.0.0.1:9/x.json": "https://…@127.0.0.1:9/x.json",

@@ -40,9 +40,9 @@ def test_memory_that_every_call_keeps_is_said(x: Any) -> None:
 
 @pytest.mark.slow
 def test_calls_in_a_row_are_a_quantity_of_their_own(x: Any) -> None:
-    result = perfmagic.bench(lambda: x @ x, calls=20, **FEW)
+    result = perfmagic.bench(lambda: x @ x, calls=5, **FEW)
     assert result.calls_per_sample == 1
-    assert result.queued_calls == 20
+    assert result.queued_calls == 5
     assert result.queued.n >= 12
     assert 0 < result.queued_s < 2 * result.done_s
 
@@ -56,8 +56,9 @@ def test_cold_samples_find_caches_overwritten(x: Any) -> None:
 
 
 def test_rates_are_of_the_device_span(x: Any) -> None:
-    result = perfmagic.syncbench(lambda: x @ x, flops=2 * 1024**3, **FEW)
-    assert result.flop_per_s == pytest.approx(2 * 1024**3 / result.span_s)
+    small = x[:256, :256].contiguous()  # the CPU computes its square in half a millisecond
+    result = perfmagic.syncbench(lambda: small @ small, flops=2 * 256**3, **FEW)
+    assert result.flop_per_s == pytest.approx(2 * 256**3 / result.span_s)
 
 
 @pytest.mark.slow

@@ -85,12 +85,13 @@ KINDS = {
     "sweep": _result(sound.swept),
     "ranks": _ranks(sound.ranks),
     "rank sweep": _ranks(sound.rank_sweep),
-    "kineto": Kind(lambda folder: (folder / "t.json").write_bytes(SOUND), _kineto_damage, "t.json", _open_in_blocks, 3),
+    "kineto": Kind(lambda folder: (folder / "t.json").write_bytes(SOUND), _kineto_damage, "t.json", _open_in_blocks, 5),
     "npz": Kind(
         lambda folder: TimelineResult(sound.timeline()).save(folder / "t.npz"),
         changed_npz,
         "t.npz",
         perfmagic.open_trace,
+        3,
     ),
     "snapshot": Kind(
         lambda folder: (folder / "s.pickle").write_bytes(pickle.dumps(_snapshot())),

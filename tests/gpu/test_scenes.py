@@ -11,8 +11,8 @@ import numpy as np  # noqa: E402 - after the skip
 import perfmagic  # noqa: E402
 from perfmagic.analysis.findings.find import findings  # noqa: E402
 from perfmagic.analysis.findings.verdict import verdict  # noqa: E402
+from perfmagic.analysis.timeline.activity import memory_curve  # noqa: E402
 from perfmagic.analysis.timeline.copies import copies  # noqa: E402
-from perfmagic.analysis.timeline.memory import memory_curve  # noqa: E402
 from perfmagic.analysis.timeline.overlap import breakdown  # noqa: E402
 from perfmagic.analysis.timeline.queueing import launches  # noqa: E402
 from perfmagic.analysis.timeline.trust import trust  # noqa: E402

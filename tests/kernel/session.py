@@ -83,8 +83,9 @@ class Session:
         """Run cells one after the other; a real interrupt is sent once that text was printed."""
         self._come_to_rest()
         # Run All sends everything at once: the kernel is held until all of it has arrived
-        held = self._client.execute("__import__('time').sleep(0.3)", silent=True)
-        asked = {held: Done()} | {self._client.execute(source, stop_on_error=True): Done() for source in sources}
+        held = ["__import__('time').sleep(0.3)"] * (len(sources) > 1)
+        first = {self._client.execute(source, silent=True): Done() for source in held}
+        asked = first | {self._client.execute(source, stop_on_error=True): Done() for source in sources}
         idle, seen, deadline = set[str](), "", time.monotonic() + PATIENCE_S
         while idle != set(asked):
             message = self._client.get_iopub_msg(timeout=max(0.1, deadline - time.monotonic()))
@@ -99,7 +100,7 @@ class Session:
             if kind == "status" and content["execution_state"] == "idle":
                 idle.add(parent)
         self._read_replies(asked)
-        return list(asked.values())[1:]
+        return list(asked.values())[len(held) :]
 
     def _come_to_rest(self) -> None:
         """ipykernel drops what arrives within a moment of an error, as Run All wants it; a person is slower."""

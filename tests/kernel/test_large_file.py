@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perfmagic.trace.kineto.helper import ALONE_BYTES
+from perfmagic.trace.kineto.decode import ALONE_BYTES
 
 from .session import Session
 
@@ -18,19 +18,19 @@ PREPARE = """
 import os, time
 import perfmagic
 from perfmagic.trace.kineto import reader as kineto
-from perfmagic.trace.kineto import helper as kineto_helper
-kineto_helper._has_cores = lambda: True
+from perfmagic.trace.kineto import decode as kineto_decode
+kineto_decode._has_cores = lambda: True
 begun, shares = [], []
-def noted(self, start=kineto_helper.Helper._start):
+def noted(self, start=kineto_decode.Helper._start):
     began = start(self)
     begun.append(self._process)
     print("helper started", flush=True)
     return began
-def counted(self, gathered=kineto_helper.Helper.gathered):
+def counted(self, gathered=kineto_decode.Helper.gathered):
     found = gathered(self)
     shares.append(len(found.parts) if found else 0)
     return found
-kineto_helper.Helper._start, kineto_helper.Helper.gathered = noted, counted
+kineto_decode.Helper._start, kineto_decode.Helper.gathered = noted, counted
 def gone(process):
     try:
         os.kill(process.pid, 0)
@@ -68,7 +68,7 @@ def opening(kernel: Session, file: Path) -> Iterator[str]:
     assert (prepared.status, prepared.traceback) == ("ok", "")
     yield f"t = perfmagic.open_trace({str(file)!r})"
     kernel.run(
-        "kineto_helper.Helper._start, kineto_helper.Helper.gathered = noted.__defaults__[0], counted.__defaults__[0]\n"
+        "kineto_decode.Helper._start, kineto_decode.Helper.gathered = noted.__defaults__[0], counted.__defaults__[0]\n"
         "os.environ.pop('PERFMAGIC_HELPER', None)"
     )
 

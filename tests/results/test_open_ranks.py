@@ -16,17 +16,23 @@ from perfmagic.analysis.ranks.rank_files import FileOfRank, summarize_file
 from perfmagic.analysis.ranks.rank_summary import rank_summary
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.terminal import Progress
+from perfmagic.changes import faster_python
 from perfmagic.results import RanksResult, TimelineResult
-from perfmagic.trace.kineto.helper import Helper
+from perfmagic.trace.kineto.decode import Helper
 from tests.analysis.build import US
 from tests.analysis.ranks.raw import events
 from tests.analysis.ranks.test_ranks import rank
-from tests.results.not_replayed import not_replayed
 from tests.trace.recorded import real
 
 pytestmark = pytest.mark.slow
 
 FOLDER = real("dlrm_8ranks/worker0_step_12").parent
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight ranks of 10,550 instants count as a large job."""
+    monkeypatch.setattr("perfmagic.analysis.ranks.job_prediction.MOST_INSTANTS", 1000)
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +41,12 @@ def kept() -> RanksResult:
 
 
 def same(found: RanksResult, kept: RanksResult) -> None:
-    """Every word and number, though no trace was kept."""
-    assert not_replayed(found) == not_replayed(kept)
+    """Every word and number."""
+    assert found.to_dict() == kept.to_dict()
+    assert found.text(details=True) == kept.text(details=True)
     assert list(found.meetings()) == list(kept.meetings())
     assert found.clocks == kept.clocks
     assert list(found.kernels()) == list(kept.kernels())
-    assert not found.timelines
 
 
 def test_kernels_of_all_ranks_agree_with_the_files(kept: RanksResult) -> None:
@@ -58,8 +64,21 @@ def test_kernels_of_all_ranks_agree_with_the_files(kept: RanksResult) -> None:
     assert sum(row.share_frac for row in table) == pytest.approx(1)
 
 
-def test_summaries_say_what_traces_say(kept: RanksResult) -> None:
-    same(perfmagic.open_ranks(FOLDER), kept)
+def test_small_traces_are_kept_and_replayed(kept: RanksResult) -> None:
+    found = perfmagic.open_ranks(FOLDER)
+    same(found, kept)
+    assert len(found.timelines) == 8
+    assert "→ 14.7 ms" in found.text().replace("\u00a0", " ")
+
+
+def test_summaries_say_what_traces_say(large: None) -> None:
+    """Where no trace is kept and nothing is replayed in passing; what is asked for is replayed from the files."""
+    found, kept = perfmagic.open_ranks(FOLDER), perfmagic.open_traces(FOLDER).ranks
+    same(found, kept)
+    assert not found.timelines
+    assert found.to_dict()["answers"]["answers"][0]["after_ns"] is None
+    assert list(found.critical_path()) == list(kept.critical_path())
+    assert found.what_if(faster_python(2)).sentence == kept.what_if(faster_python(2)).sentence
 
 
 def test_processes_read_the_files(kept: RanksResult) -> None:

@@ -28,7 +28,7 @@ c_raise = getattr(ctypes.CDLL(None), "raise") if sys.platform != "win32" else No
 ENDS_WITHIN_S = 30.0  # one that stays costs so long, once
 OURS = str(Path(perfmagic.__file__).parent) + os.sep
 PURE = tuple(f"{OURS}{name}{os.sep}" for name in ("analysis", "base", "trace", "view"))  # they have no teardown
-AFTER_CELL = str(Path(OURS, "magics/running/hints.py"))
+AFTER_CELL = str(Path(OURS, "magics/running/registry.py"))
 
 
 class Interrupter:

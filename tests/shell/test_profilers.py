@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="there is no profiler without torch")
 
 from perfmagic.capture import cell  # noqa: E402 - after the skip
-from perfmagic.capture.recording import memory_guard  # noqa: E402 - after the skip
+from perfmagic.capture.recording import session as memory_guard  # noqa: E402 - after the skip
 
 from .conftest import Notebook  # noqa: E402
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perfmagic.trace.columns import NONE
-from perfmagic.trace.correlate import forward_rows
+from perfmagic.trace.columns import NONE, forward_rows
 from perfmagic.trace.formats.npz import read_npz, write_npz
 from perfmagic.trace.kineto.reader import read_trace
 

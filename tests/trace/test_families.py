@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from perfmagic.analysis.timeline.kernels import categories, category_of
-from perfmagic.trace.category import Category
-from perfmagic.trace.families import FAMILIES, find_family
+from perfmagic.trace.families import FAMILIES, Category, find_family
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.names import OpClass
 from tests.trace.recorded import ALL, MORE, real

@@ -8,11 +8,10 @@ import pytest
 
 from perfmagic.analysis.report import report
 from perfmagic.results import TimelineResult
-from perfmagic.trace.columns import HostKind, HostOps
+from perfmagic.trace.columns import HostKind, HostOps, PythonFrames
 from perfmagic.trace.formats.chrome import write_chrome
 from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.formats.sources import read_file
-from perfmagic.trace.frames import PythonFrames
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 from perfmagic.trace.window import window

@@ -5,8 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfmagic.trace.columns import NO_LINE, NONE, CallKind, DeviceOps, HostCalls, LineMarks, OpKind
-from perfmagic.trace.correlate import launch_rows, layer_lines, lines_at
+from perfmagic.trace.columns import (
+    NO_LINE,
+    NONE,
+    CallKind,
+    DeviceOps,
+    HostCalls,
+    LineMarks,
+    OpKind,
+    launch_rows,
+    layer_lines,
+    lines_at,
+)
 from perfmagic.trace.model import Cell, DeviceInfo, TraceMeta, make_trace
 
 ids = st.lists(st.integers(-1, 6), max_size=12)

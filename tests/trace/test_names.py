@@ -5,8 +5,7 @@ import re
 import pytest
 
 from perfmagic.base.errors import OptionError
-from perfmagic.trace.columns import CallKind, OpKind
-from perfmagic.trace.correlate import call_kind, is_blocking_copy
+from perfmagic.trace.columns import CallKind, OpKind, call_kind, is_blocking_copy
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 from perfmagic.trace.names import (
     OpClass,

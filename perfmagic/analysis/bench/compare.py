@@ -14,9 +14,8 @@ from perfmagic.base.errors import OptionError
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.options import called, option
 from perfmagic.base.units import duration_s, rough_times, significant
-from perfmagic.trace.json_form import JsonForm, one_of
+from perfmagic.trace.json_form import JsonForm, one_of, typed
 from perfmagic.trace.rows import Rows
-from perfmagic.trace.typed import typed
 
 if TYPE_CHECKING:
     import pandas as pd

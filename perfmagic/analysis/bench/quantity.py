@@ -13,7 +13,7 @@ import numpy as np
 from perfmagic.analysis.verdict import DEVICE_BOUND, DEVICE_BOUND_FRAC, HOST_BOUND, NOT_BUSY_KINDS
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics import stats
-from perfmagic.trace.typed import Seconds, typed
+from perfmagic.trace.json_form import Seconds, typed
 
 LEAST_S = 1e-30  # rounding leaves no less of a difference of two times, and ratios of such stay finite
 

@@ -15,9 +15,9 @@ from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics import intervals
 from perfmagic.base.units import duration_s
 from perfmagic.trace.columns import CallKind
+from perfmagic.trace.json_form import Count, Seconds
 from perfmagic.trace.model import Trace
 from perfmagic.trace.samples import BenchRecord
-from perfmagic.trace.typed import Count, Seconds
 
 FORMULA = "t1 + (n − 1) · max(t1, t2) + t2 + t3"
 _SYNC_SHARE = 0.1  # of returns spent in waiting calls: above it returns is not the time of launching

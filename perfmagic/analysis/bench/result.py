@@ -30,12 +30,11 @@ from perfmagic.base.kinds import PredictedFor
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.stats import DEPENDENT_RHO
 from perfmagic.base.units import count, duration_s, significant, size
-from perfmagic.trace.json_form import one_of
+from perfmagic.trace.json_form import Count, Seconds, one_of
 from perfmagic.trace.model import devices_label
 from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import pandas
 from perfmagic.trace.samples import BenchRecord, Taken
-from perfmagic.trace.typed import Count, Seconds
 
 if TYPE_CHECKING:
     import pandas as pd

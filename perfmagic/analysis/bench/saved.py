@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from perfmagic.analysis.bench.quantity import Quantity
 from perfmagic.base.errors import OptionError
 from perfmagic.base.files import local_path, open_regular, write_text
-from perfmagic.trace.json_form import JsonForm
+from perfmagic.trace.json_form import Count, JsonForm, plain_json, typed
 from perfmagic.trace.samples import Taken
-from perfmagic.trace.typed import Count, plain_json, typed
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -21,10 +21,9 @@ from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND
 from perfmagic.base.errors import OptionError
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.units import duration_s, significant
-from perfmagic.trace.json_form import JsonForm, one_of
+from perfmagic.trace.json_form import Int64Number, JsonForm, Real, one_of, typed
 from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import Rows
-from perfmagic.trace.typed import Int64Number, Real, typed
 
 if TYPE_CHECKING:
     import pandas as pd

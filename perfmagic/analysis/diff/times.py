@@ -15,8 +15,8 @@ from perfmagic.analysis.timeline.idle import idle_gaps
 from perfmagic.analysis.timeline.kernels import categories
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.base.numerics.intervals import coded
-from perfmagic.trace.category import CATEGORY_WORDS, Category
 from perfmagic.trace.columns import Int64
+from perfmagic.trace.families import CATEGORY_WORDS, Category
 from perfmagic.trace.json_form import one_of
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes

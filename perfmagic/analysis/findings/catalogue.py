@@ -208,6 +208,7 @@ HEADLINES |= {
     "late_once": "Rank {rank} made {others} wait once, for {time}",
     "late_often": "Rank {rank} made {others} wait: last at {n}",
     "late_together": "{ranks} made the others wait: last at {n}",
+    "ranks_start_up": "Start-up: ranks began up to {time} apart, rank {rank} last",
     "ranks_in_turn": "Ranks drift apart: rank {rank} causes the largest part of waiting, {share}",
     "transfer": "{time} of data transfer overlaps no compute",
     "ranks_wait_for_python": "Devices of {ranks} waited {time} for Python",

@@ -18,8 +18,8 @@ from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
 from perfmagic.base.language import chained, phrase, sentences
 from perfmagic.base.numerics.intervals import merge, subtract
-from perfmagic.trace.category import CATEGORY_WORDS, Category
 from perfmagic.trace.columns import Bool
+from perfmagic.trace.families import CATEGORY_WORDS, Category
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import shown_names
 

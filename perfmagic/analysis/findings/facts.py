@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfmagic.analysis.findings.copy_overlap import HostCopies
 from perfmagic.analysis.findings.finding import Finding, PythonWas, Silent, of_extent, python_was, too_short
 from perfmagic.analysis.timeline.activity import StreamStat, Syncs, busy_intervals, extent, streams, syncs
+from perfmagic.analysis.timeline.copies import HostCopies
 from perfmagic.analysis.timeline.idle import (
     CAUSES,
     Causes,

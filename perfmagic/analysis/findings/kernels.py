@@ -24,8 +24,8 @@ from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, coded, intersect, merge, subtract, total_ns, union
-from perfmagic.trace.category import Category
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
+from perfmagic.trace.families import Category
 from perfmagic.trace.model import DeviceInfo, Trace
 from perfmagic.trace.names import OpClass, kernel_short_names, op_classes, uses_tensor_cores
 from perfmagic.trace.once import once_per_trace

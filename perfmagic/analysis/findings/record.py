@@ -26,8 +26,7 @@ from perfmagic.base import units
 from perfmagic.base.language import chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, clip, intersect, total_ns, union
 from perfmagic.base.terminal import squeezed
-from perfmagic.trace.columns import NO_LINE, NONE, CallKind, Hazard, HostKind
-from perfmagic.trace.correlate import lines_at
+from perfmagic.trace.columns import NO_LINE, NONE, CallKind, Hazard, HostKind, lines_at
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import kernel_short_names, unknown_operators
 

@@ -9,11 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from perfmagic.analysis.findings.catalogue import action, count_things, headline
-from perfmagic.analysis.findings.copy_overlap import HostCopies
 from perfmagic.analysis.findings.facts import Facts, indexing_calls, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_frame, on_call_lines, on_sync_lines
 from perfmagic.analysis.timeline.activity import NO_COST_FRAC
-from perfmagic.analysis.timeline.copies import copied_again, pinned_bus
+from perfmagic.analysis.timeline.copies import HostCopies, copied_again, pinned_bus
 from perfmagic.analysis.timeline.host_time import is_own_frame
 from perfmagic.analysis.timeline.idle import LAUNCH_LATENCY_NS
 from perfmagic.base import units

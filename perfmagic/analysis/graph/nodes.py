@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from perfmagic.base.numerics.intervals import total_ns, union
-from perfmagic.trace.columns import NO_LINE, NONE, Int64, SeenOp
-from perfmagic.trace.correlate import lines_at
+from perfmagic.trace.columns import NO_LINE, NONE, Int64, SeenOp, lines_at
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes
 from perfmagic.trace.paths import NOWHERE

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from perfmagic.analysis.ranks.who_waited import MatchedGroup, MatchedMessages, M
 from perfmagic.base import units
 from perfmagic.base.kinds import VIRTUAL_CLOCK
 from perfmagic.base.language import chained, listed, phrase
-from perfmagic.base.numerics.clocks import UNKNOWN, Bounds, joined, no_facts
+from perfmagic.base.numerics.clocks import UNKNOWN, Bounds, even_slope, interval_slope, joined, no_facts, rates_of
 from perfmagic.trace.columns import Int64
 
 # What is certain about the clocks of several ranks: one host, pings, and causality.
@@ -46,6 +47,7 @@ class ClockFacts:
 
     measured: bounds by hosts and pings.  certain: bounds by these and causality.  missed_ns: by how much causality
     contradicts hosts and pings.  n_pings: exchanges that counted.  one_host: all ranks ran on one host.
+    distrusted_ns: by how much causality contradicted pings that were left out, as the hosts' unix clocks agree better.
     """
 
     ranks: tuple[int, ...]
@@ -54,6 +56,7 @@ class ClockFacts:
     missed_ns: int
     n_pings: int
     one_host: bool
+    distrusted_ns: int = 0
 
 
 def clock_facts(
@@ -61,33 +64,43 @@ def clock_facts(
     groups: Iterable[MatchedGroup],
     messages: Iterable[MatchedMessages] = (),
     pings: Sequence[Ping] = (),
+    drifts: Mapping[int, Drift] | None = None,
 ) -> ClockFacts:
     """What is certain about the clocks of several ranks.
 
     groups: collectives that no rank leaves before all others have arrived.  A message cannot arrive before it is sent.
     pings count for ranks whose record gives its instant 0 by the monotonic clock. Between two rounds of pings clocks
-    drift: at any moment the true offset lies between those of the rounds.
+    drift: at any moment the true offset lies between those of the rounds.  drifts: what was taken out of the times of
+    groups and messages. Pings that causality contradicts count for nothing where it agrees with the unix clocks of
+    the hosts, as NTP and PTP set them.
     """
     ranks = tuple(sorted(summaries))
     place = {rank: i for i, rank in enumerate(ranks)}
     facts = no_facts(len(ranks))
     one_host = _bound_by_host(summaries, ranks, facts)
-    n_pings = _bound_by_pings(summaries, pings, place, facts)
+    of_hosts = facts.copy()
+    n_pings = _bound_by_pings(summaries, pings, place, facts, drifts or {})
     measured = joined(facts)
     clock = np.array([summaries[rank].meta.base_unix_ns for rank in ranks], np.int64)
     trusted = {rank for rank in ranks if not summaries[rank].meta.repaired_ops}  # repaired times are guesses
+    causal = no_facts(len(ranks))
     for group in groups:
-        _bound_by_collectives(group, place, clock, trusted, facts)
+        _bound_by_collectives(group, place, clock, trusted, causal)
     for pair in messages:
         if {pair.source, pair.target} <= trusted:
             i, j = place[pair.source], place[pair.target]
             latest = int((pair.arrived_ns - pair.sent_ns).min() + clock[j] - clock[i])
-            facts[j, i] = min(int(facts[j, i]), latest)
-    missed_ns = 0 if measured.contradiction else int((-measured.most.T - facts).max(initial=0))
+            causal[j, i] = min(int(causal[j, i]), latest)
+    missed_ns = 0 if measured.contradiction else int((-measured.most.T - causal).max(initial=0))
+    distrusted_ns, recorded_ns = 0, max(0, -int(causal.min(initial=0)))
+    if n_pings and missed_ns > max(SHARED_CLOCK_NS, UNIX_BETTER * recorded_ns):
+        measured, facts = joined(of_hosts), of_hosts
+        distrusted_ns, missed_ns, n_pings = missed_ns, 0, 0
+    facts = np.minimum(facts, causal)
     # hosts and pings know better than any op how two clocks differ: a device's clock has an error of its own
     known = measured.most < UNKNOWN
     facts = np.where(known & known.T, measured.most, facts)
-    return ClockFacts(ranks, measured, joined(facts), missed_ns, n_pings, one_host)
+    return ClockFacts(ranks, measured, joined(facts), missed_ns, n_pings, one_host, distrusted_ns)
 
 
 def _find_correction_ns(summary: RankSummary) -> int | None:
@@ -110,25 +123,51 @@ def _bound_by_host(summaries: Mapping[int, RankSummary], ranks: Sequence[int], f
 
 
 def _bound_by_pings(
-    summaries: Mapping[int, RankSummary], pings: Sequence[Ping], place: Mapping[int, int], facts: Int64
+    summaries: Mapping[int, RankSummary],
+    pings: Sequence[Ping],
+    place: Mapping[int, int],
+    facts: Int64,
+    drifts: Mapping[int, Drift],
 ) -> int:
-    rounds: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(dict)
-    n = 0
-    for ping in pings:
-        ends = (ping.first, ping.second)
-        corrections = [_find_correction_ns(summaries[rank]) for rank in ends if rank in place]
-        if len(corrections) < len(ends) or None in corrections:
-            continue
-        n += 1
-        by = int(corrections[1] or 0) - int(corrections[0] or 0)
-        low, high = ping.asked_ns - ping.answered_ns + by, ping.back_ns - ping.answered_ns + by
-        bounds = rounds[ends].setdefault(ping.round, [low, high])
-        bounds[0], bounds[1] = max(bounds[0], low), min(bounds[1], high)
+    rounds, n = _rounds(summaries, pings)
     for (first, second), by_round in rounds.items():
         i, j = place[first], place[second]
-        facts[i, j] = min(int(facts[i, j]), max(high for _, high in by_round.values()))
-        facts[j, i] = min(int(facts[j, i]), -min(low for low, _ in by_round.values()))
+        by = [drifts[second].ns(each.second_ns) - drifts[first].ns(each.first_ns) if drifts else 0 for each in by_round]
+        facts[i, j] = min(int(facts[i, j]), max(each.high_ns - ns for each, ns in zip(by_round, by, strict=True)))
+        facts[j, i] = min(int(facts[j, i]), -min(each.low_ns - ns for each, ns in zip(by_round, by, strict=True)))
     return n
+
+
+@dataclass
+class _Round:
+    """What exchanges of one moment say: when it was by the clock of each rank, and the least and the most that the
+    second rank's offset lies above the first one's.
+    """
+
+    first_ns: int
+    second_ns: int
+    low_ns: int
+    high_ns: int
+
+
+def _rounds(
+    summaries: Mapping[int, RankSummary], pings: Sequence[Ping]
+) -> tuple[dict[tuple[int, int], list[_Round]], int]:
+    """By pair of ranks the rounds of their pings, and how many pings counted."""
+    rounds: dict[tuple[int, int], dict[int, _Round]] = defaultdict(dict)
+    n = 0
+    for ping in pings:
+        metas = [summaries[rank].meta for rank in (ping.first, ping.second) if rank in summaries]
+        bases = [meta.monotonic_base_ns for meta in metas if meta.monotonic_base_ns is not None]
+        if len(bases) < 2:
+            continue
+        n += 1
+        first_ns, second_ns = ping.asked_ns - bases[0], ping.answered_ns - bases[1]
+        by = metas[0].base_unix_ns - metas[1].base_unix_ns
+        low, high = first_ns - second_ns + by, ping.back_ns - bases[0] - second_ns + by
+        known = rounds[ping.first, ping.second].setdefault(ping.round, _Round(first_ns, second_ns, low, high))
+        known.low_ns, known.high_ns = max(known.low_ns, low), min(known.high_ns, high)
+    return {ends: list(by_round.values()) for ends, by_round in rounds.items()}, n
 
 
 def _bound_by_collectives(
@@ -150,6 +189,53 @@ def _bound_by_collectives(
     np.fill_diagonal(latest, 0)
     where = np.ix_(at, at)
     facts[where] = np.minimum(facts[where], latest)
+
+
+# Clocks of several hosts that drift.
+
+UNIX_BETTER = 2  # times as much do collectives contradict pings that the unix clocks replace
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How a clock is corrected: by a rate, in ns a ns, from an instant of its own on."""
+
+    rate: float
+    from_ns: int
+
+    def ns(self, at_ns: Any) -> Any:
+        """What is added to instants of that clock, as integers."""
+        return np.rint(self.rate * (at_ns - self.from_ns)).astype(np.int64)
+
+
+def drifts_of(
+    summaries: Mapping[int, RankSummary], groups: Sequence[MatchedGroup], pings: Sequence[Ping]
+) -> dict[int, Drift]:
+    """How the clock of each rank is corrected for an even drift against the first one's; empty where none is seen.
+
+    Ranks of one host drift alike. Rounds of pings that contradict each other show a drift, as do ends of collectives
+    that come apart evenly by more than one host's do, where there are no pings.
+    """
+    host = {rank: summaries[rank].meta.boot or f"of rank {rank}" for rank in sorted(summaries)}
+    slopes: dict[tuple[str, str], float] = {}
+    for (first, second), by_round in _rounds(summaries, pings)[0].items():
+        at_ns, low_ns, high_ns = np.array([(each.first_ns, each.low_ns, each.high_ns) for each in by_round]).T
+        slopes[host[first], host[second]] = interval_slope(at_ns, low_ns, high_ns)
+    for group in groups:
+        for row, rank in enumerate(group.ranks):
+            pair = host[group.ranks[0]], host[rank]
+            if pair[0] != pair[1] and not {pair, pair[::-1]} & slopes.keys():
+                slopes[pair] = even_slope(group.end_ns[0], group.end_ns[0] - group.end_ns[row])
+    rates = rates_of(slopes, next(iter(host.values()), ""))
+    if not any(rates.values()):
+        return {}
+    middle: dict[str, int] = {}  # of each host on its monotonic clock: its ranks are corrected from one instant on
+    drifts = {}
+    for rank, summary in sorted(summaries.items()):
+        base_ns = summary.meta.monotonic_base_ns or 0
+        from_ns = middle.setdefault(host[rank], base_ns + (summary.first_ns + summary.last_ns) // 2) - base_ns
+        drifts[rank] = Drift(rates.get(host[rank], 0.0), from_ns)
+    return drifts
 
 
 # Ends of one collective on the ranks of one host differ by microseconds (6 µs on eight V100); clocks of two hosts under
@@ -178,6 +264,8 @@ class Alignment:
     contradiction: ranks whose facts cannot all hold, and by how much (ns) they miss; the clocks are then as recorded.
     missed_ns: by how much collectives and messages contradict the pings; bound_ns includes it; 0 if they do not.
     comparable: clocks tell how long ranks wait better than ends of collectives do: waits are read off the axis.
+    distrusted_ns: by how much collectives contradicted pings that count for nothing, as the unix clocks agree better.
+    drifts: by rank, where clocks drift: offset_ns holds in the middle of a record, to_axis() at each instant.
     """
 
     offset_ns: Mapping[int, int]
@@ -190,10 +278,31 @@ class Alignment:
     contradiction: tuple[tuple[int, ...], int] | None = None
     comparable: bool = False
     missed_ns: int = 0
+    distrusted_ns: int = 0
+    drifts: Mapping[int, Drift] = field(default_factory=dict)
+
+    def to_axis(self, rank: int, at_ns: Int64) -> Int64:
+        """What to add to instants of a rank's clock for the common axis."""
+        drift_ns: Int64 | int = self.drifts[rank].ns(at_ns) if self.drifts else 0
+        return np.full(np.shape(at_ns), self.offset_ns[rank], np.int64) + drift_ns
 
     @property
     def words(self) -> str:
         """The method, its residual and its bound, in a sentence."""
+        known = self._words
+        if self.drifts:
+            rates = [drift.rate for drift in self.drifts.values()]
+            drift = units.duration((max(rates) - min(rates)) * 1e9)
+            known = phrase("{known}, once an even drift of {time} a second is taken out", known=known, time=drift)
+        if self.distrusted_ns:
+            missed = units.duration(self.distrusted_ns)
+            known = phrase(
+                "{known}; pings are left out: collectives contradict them by {missed}", known=known, missed=missed
+            )
+        return known
+
+    @property
+    def _words(self) -> str:
         if self.contradiction:
             ranks, by = self.contradiction
             return phrase(
@@ -270,18 +379,52 @@ def aligned(
     messages: Sequence[MatchedMessages] = (),
     pings: Sequence[Ping] = (),
 ) -> Alignment:
-    """How the clocks of several ranks of one job fit together.
+    """How the clocks of several ranks of one job fit together, once even drifts are taken out.
 
     Ranks of one host share a clock; pings compare the clocks of several hosts. Without pings, all ranks leave a
     collective at one time, so clocks differ by the median difference of its ends. That fails if the ends, as with gloo,
     lie further apart than causality allows the clocks to. Clocks that already agree are not touched. Ranks without a
     common group are joined through others. The result never contradicts the certain facts.
     """
-    ranks = sorted(summaries)
-    clock = {rank: summary.meta.base_unix_ns for rank, summary in summaries.items()}
     groups = [_keep_common_ends(group) for group in matching.groups]
     groups = [group for group in groups if group.kinds]
-    facts = clock_facts(summaries, groups, messages, pings)
+    drifts = drifts_of(summaries, groups, pings)
+    if drifts:
+        groups = [_without_drift(group, drifts) for group in groups]
+        messages = [_messages_without_drift(pair, drifts) for pair in messages]
+    return replace(_aligned(summaries, groups, messages, pings, drifts), drifts=drifts)
+
+
+def _without_drift(group: MatchedGroup, drifts: Mapping[int, Drift]) -> MatchedGroup:
+    by = [drifts[rank] for rank in group.ranks]
+    starts, ends = (
+        np.array([row + drift.ns(row) for row, drift in zip(times, by, strict=True)])
+        for times in (group.start_ns, group.end_ns)
+    )
+    return replace(group, start_ns=starts, end_ns=ends)
+
+
+def _messages_without_drift(pair: MatchedMessages, drifts: Mapping[int, Drift]) -> MatchedMessages:
+    source, target = drifts[pair.source], drifts[pair.target]
+    return replace(
+        pair,
+        sent_ns=pair.sent_ns + source.ns(pair.sent_ns),
+        sent_end_ns=pair.sent_end_ns + source.ns(pair.sent_end_ns),
+        asked_ns=pair.asked_ns + target.ns(pair.asked_ns),
+        arrived_ns=pair.arrived_ns + target.ns(pair.arrived_ns),
+    )
+
+
+def _aligned(
+    summaries: Mapping[int, RankSummary],
+    groups: list[MatchedGroup],
+    messages: Sequence[MatchedMessages],
+    pings: Sequence[Ping],
+    drifts: Mapping[int, Drift],
+) -> Alignment:
+    ranks = sorted(summaries)
+    clock = {rank: summary.meta.base_unix_ns for rank, summary in summaries.items()}
+    facts = clock_facts(summaries, groups, messages, pings, drifts)
     off = _estimate_clock_errors(ranks, groups, clock)
     middles = None if facts.measured.contradiction else facts.measured.middles()
     raw = _measure_residuals(groups, clock)
@@ -319,6 +462,7 @@ def aligned(
         contradiction=contradiction,
         comparable=by_clocks,
         missed_ns=missed_ns if how == "pings" else 0,
+        distrusted_ns=facts.distrusted_ns,
     )
 
 

@@ -51,7 +51,7 @@ class _Change:
 def find_job_answers(job: Ranks) -> Answers:
     """What to do about a job: what decides, and what late ranks and most ranks ask for, replayed on all ranks."""
     findings, total_ns = findings_of(job), _total_ns(job)
-    late = _decisive(findings, total_ns)
+    late = _decisive(job, findings, total_ns)
     decider = _who_decides(job, findings, total_ns)
     warned = sorted((f for f in findings if f.rule in OF_RECORD), key=lambda f: OF_RECORD.index(f.rule))
     warnings = tuple(sentences(capitalised(f.cause), f.action) for f in warned)
@@ -98,17 +98,17 @@ def _who_decides(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
         return decides("failed")
     if "sample" in rules:
         return decides("ranks_sampled")
-    late = _decisive(findings, total_ns)
+    late = _decisive(job, findings, total_ns)
     if late is not None:
         return _who_is_late(job, late)
     return decides("ranks_cpu_unknown") if "device_left_alone" in rules else _who_works(job, total_ns)
 
 
-def _decisive(findings: Sequence[RankFinding], total_ns: int) -> RankFinding | None:
+def _decisive(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> RankFinding | None:
     """The finding about late ranks, if they cost enough, and more than waiting for Python."""
     costs = {finding.rule: finding.cost_ns or 0 for finding in findings}
     late = next((finding for finding in findings if finding.rule in LATE), None)
-    least_ns = max(LATE_FRAC * total_ns, costs.get("ranks_wait_for_python", 0))
+    least_ns = max(LATE_FRAC * min(total_ns, job.judged_ns), costs.get("ranks_wait_for_python", 0))
     return late if late is not None and (late.cost_ns or 0) >= least_ns else None
 
 

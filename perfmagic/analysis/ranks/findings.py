@@ -16,7 +16,7 @@ from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs
 from perfmagic.analysis.ranks.late import late
 from perfmagic.analysis.ranks.rank_summary import LEFT_ALONE, Totals
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
-from perfmagic.analysis.ranks.totals import cores, explains_lateness, totals
+from perfmagic.analysis.ranks.totals import cores, explains_lateness, start_up, totals
 from perfmagic.analysis.replay.changes.change import OnTime
 from perfmagic.analysis.replay.prediction import Prediction, if_others
 from perfmagic.base import units
@@ -291,7 +291,8 @@ def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
     of_exposed = exposed(ranks)
     won = [*waited_for_python(ranks), *of_late, *(row for row in of_exposed if row.cost_ns is not None)]
     # what a rank has more than others is not all to be won
-    rest = [*(row for row in of_exposed if row.cost_ns is None), *none_late(ranks), *totals(ranks), *_unmatched(ranks)]
+    rest = [*(row for row in of_exposed if row.cost_ns is None), *none_late(ranks), *totals(ranks)]
+    rest += [*start_up(ranks), *_unmatched(ranks)]
     first, last = (of_cores, ()) if explained else ((), of_cores)
     by_cost = (row for rows in (won, rest) for row in sorted(rows, key=lambda f: -(f.cost_ns or 0)))
     return (*ranks.of_files, *first, *by_cost, *last)

@@ -11,6 +11,7 @@ import numpy as np
 
 from perfmagic.analysis.ranks.job_graph import JobGraph, Rendezvous, job_graph
 from perfmagic.analysis.ranks.ranks import Ranks
+from perfmagic.analysis.ranks.waits import waits_for_start
 from perfmagic.analysis.replay.changes.change import Change, OnTime, applied
 from perfmagic.analysis.replay.changes.gpu import OnGpu
 from perfmagic.analysis.replay.critical_path import CriticalPath, critical_path
@@ -186,17 +187,25 @@ def job_replay_in_passing(ranks: Ranks) -> JobReplay | None:
     """The job, ready to be replayed for its picture; None where it is too large, lacks a trace, or has failed."""
     if any(summary.meta.failed for summary in ranks.summaries.values()):
         return None
-    sizes = [2 * len(trace.calls) + len(trace.ops) for trace in ranks.traces.values()]
-    return job_replay(ranks) if len(sizes) == len(ranks.ranks) and sum(sizes) <= MOST_INSTANTS else None
+    most = max((summary.n_instants for summary in ranks.summaries.values()), default=0)
+    all_here = len(ranks.traces) == len(ranks.ranks)
+    return job_replay(ranks) if all_here and most <= most_instants(len(ranks.ranks)) else None
+
+
+def most_instants(n_ranks: int) -> int:
+    """Of a rank's record, in a job that is replayed for its picture."""
+    return MOST_INSTANTS // max(1, n_ranks)
 
 
 def rendezvous_of(ranks: Ranks) -> tuple[Rendezvous, ...]:
     """The matched collectives, and the messages where clocks tell who waited for whom."""
     rows = {rank: summary.comm["row"] for rank, summary in ranks.summaries.items()}
     met = []
-    for group in ranks.matching.groups:
+    groups = ranks.matching.groups
+    for group, for_start in zip(groups, waits_for_start(groups, ranks.summaries), strict=True):
         by_rank = [rows[rank][places].tolist() for rank, places in zip(group.ranks, group.places, strict=True)]
-        for *ops, errs_ns in zip(*by_rank, group.waits.errs_ns.tolist(), strict=True):
+        apart_ns = group.waits.errs_ns + for_start.max(axis=0)  # what the start-up is to blame for
+        for *ops, errs_ns in zip(*by_rank, apart_ns.tolist(), strict=True):
             met.append(Rendezvous(tuple(zip(group.ranks, ops, strict=True)), errs_ns))
     if ranks.alignment.comparable:
         offset_ns = ranks.alignment.offset_ns

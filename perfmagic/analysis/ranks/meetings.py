@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.ranks.rank_summary import RankSummary
-from perfmagic.analysis.ranks.who_waited import MatchedMessages, Matching
+from perfmagic.analysis.ranks.who_waited import MatchedMessages, Matching, ToAxis
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, intersect, merge, subtract, total_ns, union
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.rows import Rows
@@ -79,11 +79,11 @@ class Message:
     bound_ns: int | None
 
 
-def meetings(matching: Matching, offset_ns: Mapping[int, int]) -> Rows[Meeting]:
-    """Every matched collective in the order in which their last ranks came.  offset_ns: by rank, to the common axis."""
+def meetings(matching: Matching, to_axis: ToAxis) -> Rows[Meeting]:
+    """Every matched collective in the order in which their last ranks came."""
     rows: list[Meeting] = []
     for group in matching.groups:
-        by = np.array([offset_ns[rank] for rank in group.ranks], np.int64)[:, None]
+        by = np.array([to_axis(rank, at_ns) for rank, at_ns in zip(group.ranks, group.start_ns, strict=True)], np.int64)
         waits = group.waits
         columns = (group.start_ns + by, group.end_ns + by, waits.waiting_ns, group.duration_ns - waits.waiting_ns)
         start, end, waiting, transfer = (column.T.tolist() for column in columns)
@@ -108,13 +108,13 @@ def meetings(matching: Matching, offset_ns: Mapping[int, int]) -> Rows[Meeting]:
     return Rows(sorted(rows, key=lambda row: row.met_ns), Meeting)
 
 
-def messages_of(pairs: Sequence[MatchedMessages], offset_ns: Mapping[int, int], bound_ns: int | None) -> Rows[Message]:
-    """Every matched message in the order in which both ends had come.  offset_ns: by rank, to the common axis."""
+def messages_of(pairs: Sequence[MatchedMessages], to_axis: ToAxis, bound_ns: int | None) -> Rows[Message]:
+    """Every matched message in the order in which both ends had come."""
     rows = []
     for pair in pairs:
-        by_source, by_target = offset_ns[pair.source], offset_ns[pair.target]
+        by_source, by_target = to_axis(pair.source, pair.sent_ns), to_axis(pair.target, pair.asked_ns)
         columns = (pair.sent_ns + by_source, pair.sent_end_ns + by_source)
-        columns += (pair.asked_ns + by_target, pair.arrived_ns + by_target, *pair.waits(offset_ns).waiting_ns)
+        columns += (pair.asked_ns + by_target, pair.arrived_ns + by_target, *pair.waits(to_axis).waiting_ns)
         sent, sent_end, asked, arrived, sender_waited, receiver_waited = (column.tolist() for column in columns)
         rows += [
             Message(
@@ -135,12 +135,10 @@ def messages_of(pairs: Sequence[MatchedMessages], offset_ns: Mapping[int, int], 
     return Rows(sorted(rows, key=lambda row: row.met_ns), Message)
 
 
-def parts_of(
-    matching: Matching, pairs: Sequence[MatchedMessages], offset_ns: Mapping[int, int]
-) -> dict[int, list[Parts]]:
+def parts_of(matching: Matching, pairs: Sequence[MatchedMessages], to_axis: ToAxis) -> dict[int, list[Parts]]:
     """By rank its matched communication, split where the last rank had come.
 
-    pairs: messages; their clocks are compared, by offset_ns.
+    pairs: messages; their clocks are compared.
     """
     parts: dict[int, list[Parts]] = defaultdict(list)
     for group in matching.groups:
@@ -148,7 +146,7 @@ def parts_of(
         for i, rank in enumerate(group.ranks):
             parts[rank].append(Parts(group.places[i], group.start_ns[i], middle[i], group.end_ns[i]))
     for pair in pairs:
-        sender, receiver = pair.waits(offset_ns).waiting_ns
+        sender, receiver = pair.waits(to_axis).waiting_ns
         sends = Parts(pair.sent_places, pair.sent_ns, pair.sent_ns + sender, pair.sent_end_ns)
         parts[pair.source].append(sends)
         receives = Parts(pair.got_places, pair.asked_ns, pair.asked_ns + receiver, pair.arrived_ns, receives=True)

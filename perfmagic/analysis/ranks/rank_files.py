@@ -10,10 +10,9 @@ import numpy as np
 
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.ranks.rank_summary import RankSummary, host_as_device, rank_summary
-from perfmagic.base.errors import TraceError
+from perfmagic.base.errors import TraceError, without_secrets
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, merge, union
 from perfmagic.base.numerics.packed import Columns
-from perfmagic.base.urls import without_secrets
 from perfmagic.trace.columns import HostKind
 from perfmagic.trace.formats.remote import is_url
 from perfmagic.trace.formats.sources import read_file, read_remote
@@ -74,7 +73,7 @@ def _python(trace: Trace) -> Intervals:
 class FileOfRank:
     """One file to read.  source: a path, or a URL for fsspec with its options.  columns: of the bands of a picture.
 
-    comm_names, max_unpacked_bytes: as in perfmagic.open_trace().
+    comm_names, max_unpacked_bytes: as in perfmagic.open_trace().  most_kept: instants of a trace that is kept.
     """
 
     source: str = field(repr=False)
@@ -82,6 +81,7 @@ class FileOfRank:
     comm_names: str | None
     max_unpacked_bytes: int
     columns: int
+    most_kept: int = 0
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def read(self, *, helper: bool = True) -> Trace:
@@ -94,9 +94,10 @@ class FileOfRank:
 
 @dataclass(frozen=True)
 class ReadFile:
-    """The result of reading a file: the summary of its rank, or why there is none."""
+    """The result of reading a file: the summary of its rank, or why there is none.  trace: of a small one."""
 
     summary: RankSummary | None = None
+    trace: Trace | None = None
     problem: str = ""
 
 
@@ -115,4 +116,4 @@ def summarize_file(file: FileOfRank) -> ReadFile:
     except Exception as error:  # noqa: BLE001 - see above
         words = without_secrets(str(error), file.source, file.options)
         return ReadFile(problem=f"{file.name} cannot be read: {type(error).__name__}: {words}")
-    return ReadFile(replace(summary, bands=bands))
+    return ReadFile(replace(summary, bands=bands), trace if summary.n_instants <= file.most_kept else None)

@@ -14,9 +14,9 @@ import numpy as np
 
 from perfmagic.analysis.findings.facts import ITS_EXTENT, Facts
 from perfmagic.analysis.timeline.collectives import op_bytes
-from perfmagic.analysis.timeline.kernels import KernelStat, kernels
+from perfmagic.analysis.timeline.steps import first_full_step, stands_out, step_numbers
 from perfmagic.analysis.timeline.trust import sample
-from perfmagic.base.numerics.intervals import Intervals, covered_ns, union
+from perfmagic.base.numerics.intervals import Intervals, clip, covered_ns, union
 from perfmagic.base.numerics.packed import Columns
 from perfmagic.base.rank_words import GIVEN_UP
 from perfmagic.trace.columns import NONE, Bool, DeviceOps, HostKind, HostOps, Int64, OpKind, Remark
@@ -27,6 +27,7 @@ from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 from perfmagic.trace.short_names import short_names
 from perfmagic.trace.signatures import function_name
+from perfmagic.trace.window import window
 
 # Which ops of a rank communicate, and what the host asked for when it launched them.
 
@@ -213,13 +214,16 @@ class KernelOfRanks:
 OTHERS = "all others"
 
 
-def longest(kernels: Rows[KernelStat]) -> tuple[KernelTime, ...]:
-    """The kernels of one rank that took longest, then all others together.  kernels: the longest first."""
-    kept = [KernelTime(kernel.name, kernel.n_ops, kernel.total_ns) for kernel in kernels[:KEPT]]
-    rest = kernels[KEPT:]
-    if rest:
-        kept.append(KernelTime("", sum(kernel.n_ops for kernel in rest), sum(kernel.total_ns for kernel in rest)))
-    return tuple(kept)
+def longest(trace: Trace, device: int) -> tuple[KernelTime, ...]:
+    """The kernels of one rank that took longest, then all others together, as one named ""."""
+    ops = trace.ops.select((trace.ops.device == device) & (trace.ops.kind == OpKind.KERNEL))
+    names, first, row, n = np.unique(ops.name, return_index=True, return_inverse=True, return_counts=True)
+    total_ns = np.zeros(len(names), np.int64)
+    np.add.at(total_ns, row, ops.end_ns - ops.start_ns)
+    order = np.lexsort((first, -total_ns))
+    kept = [KernelTime(trace.names[names[i]], int(n[i]), int(total_ns[i])) for i in order[:KEPT].tolist()]
+    rest = order[KEPT:]
+    return (*kept, *([KernelTime("", int(n[rest].sum()), int(total_ns[rest].sum()))] if len(rest) else ()))
 
 
 def kernels_of_ranks(by_rank: Mapping[int, tuple[KernelTime, ...]]) -> Rows[KernelOfRanks]:
@@ -312,16 +316,32 @@ class Totals:
     start_up_ns: int = 0
 
 
+class Start(NamedTuple):
+    """From when on a rank is judged: what lies before is start-up.
+
+    began_ns: by its host, the first full step of a file; of a cell, which begins on all ranks together, the first step,
+    else the first record.  since_ns: on its device, once what was launched before is through.  step: the number of that
+    step, None where it has none.  is_file: it did not begin with the other ranks.
+    """
+
+    began_ns: int
+    since_ns: int
+    step: int | None
+    is_file: bool
+
+
 @dataclass(frozen=True, eq=False)
 class RankSummary:
     """One rank; times in ns by its own clock.
 
-    collectives: of each process group one, for telling jobs apart.  n_ops: device ops.  first_ns, last_ns: of all
-    records.  began_ns: of the first training step, else first_ns.  steps: their numbers.  sample: why the file is taken
-    for a sample of a recording, "" for a whole one.  first_thread: the lowest number of a thread that launched, else 0.
+    collectives: of each process group one, for telling jobs apart.  n_ops: device ops.  n_instants: of a replay.
+    first_ns, last_ns: of all records.  start: from when on it is judged; totals, exposed and what here() gives are of
+    that time.  steps: their numbers.  sample: why the file is taken for a sample of a recording, "" for a whole one.
+    first_thread: the lowest number of a thread that launched, else 0.
     kinds: of communication.  comm: its ops in the order of their start: `row` of trace.ops, `start`, `end`, `kind`,
-    `number` in the group, `bytes` (NONE: not known), `launched` (NONE: not known), `blocked`: how long Python had been
-    blocked until then; and by each name of SPENT how much there was until `start`.
+    `number` in the group, `bytes` (NONE: not known), `launched` (NONE: not known), `step`: the number of the step that
+    asked for it (NONE: not known), `blocked`: how long Python had been blocked until then; and by each name of SPENT
+    how much there was until `start`.
     began: the same until began_ns, by the names of SPENT and "blocked".
     exposed: communication that did not overlap with compute.  kernels: the longest of the device.
     bands: of a picture, see perfmagic.analysis.ranks.rank_files; empty where the trace is at hand.
@@ -330,9 +350,10 @@ class RankSummary:
     meta: TraceMeta
     collectives: tuple[Collective, ...]
     n_ops: int
+    n_instants: int
     first_ns: int
     last_ns: int
-    began_ns: int
+    start: Start
     steps: tuple[int, ...]
     sample: str
     first_thread: int
@@ -345,17 +366,22 @@ class RankSummary:
     bands: Mapping[str, Columns] = field(default_factory=dict)
 
     @property
+    def began_ns(self) -> int:
+        """When it began with what is judged, by its host."""
+        return self.start.began_ns
+
+    @property
     def exposed_communication(self) -> Intervals:
         return np.stack([self.exposed["start"], self.exposed["end"]], axis=1)
 
     def here(self, places: Int64) -> Int64:
-        """Which of some communication, by its place in comm, is on the compared device."""
+        """Which of some communication, by its place in comm, is on the compared device and no part of the start-up."""
         known = np.array([kind.here for kind in self.kinds], bool)
-        return np.flatnonzero(known[self.comm["kind"][places]])
+        return np.flatnonzero(known[self.comm["kind"][places]] & (self.comm["start"][places] >= self.start.since_ns))
 
     @property
     def communication(self) -> Intervals:
-        """When the compared device communicated."""
+        """When the compared device communicated, after the start-up."""
         start, end = self.comm["start"], self.comm["end"]
         here = self.here(np.arange(len(start)))
         return union(start[here], end[here])
@@ -368,13 +394,12 @@ def rank_summary(given: Trace, comm_names: str | None = None) -> RankSummary:
     comm_names: as in perfmagic.trace.names.op_classes.
     """
     trace = host_as_device(given)
-    facts = Facts(trace, comm_names)
-    parts, ops = facts.breakdown, trace.ops
-    steps = facts.steps
+    facts, ops = Facts(trace, comm_names), trace.ops
     first_ns = int(ops.start_ns.min(initial=trace.meta.start_ns))
-    began_ns = steps[0].start_ns if steps else first_ns
     kinds, comm = _communication(trace, facts, comm_names)
-    exposed = parts.intervals["exposed_communication"]
+    start = _start(facts, first_ns, kinds, comm)
+    last_ns = int(ops.end_ns.max(initial=trace.meta.end_ns))
+    exposed = clip(facts.breakdown.intervals["exposed_communication"], start.since_ns, last_ns)
     words = sample(trace)
     groups = {(each.group, each.ranks): each for each in trace.collectives if each.group}
     return RankSummary(
@@ -383,31 +408,65 @@ def rank_summary(given: Trace, comm_names: str | None = None) -> RankSummary:
             Collective("", group_size=each.group_size, group=each.group, ranks=each.ranks) for each in groups.values()
         ),
         n_ops=len(ops),
+        n_instants=2 * len(trace.calls) + len(ops),
         first_ns=first_ns,
-        last_ns=int(ops.end_ns.max(initial=trace.meta.end_ns)),
-        began_ns=began_ns,
-        steps=tuple(step.number for step in steps),
+        last_ns=last_ns,
+        start=start,
+        steps=tuple(step.number for step in facts.steps),
         sample="" if words is None else words.words,
         first_thread=int(trace.calls.thread.min()) if len(trace.calls) else 0,
-        totals=Totals(
-            device=parts.device,
-            extent_ns=parts.extent_ns,
-            busy_ns=parts.busy_ns,
-            compute_ns=parts.compute_ns,
-            communication_ns=parts.communication_ns,
-            copy_ns=parts.copy_ns,
-            idle_ns=parts.idle_ns,
-            exposed_communication_ns=parts.exposed_communication_ns,
-            waited_for_host_ns=facts.cell_time.waited_for_host_ns if len(ops) else 0,
-            window_ns=facts.cell_time.window.length_ns if len(ops) else 0,
-            window=facts.cell_time.window.name if len(ops) else ITS_EXTENT,
-            start_up_ns=parts.head_ns if len(ops) and trace.meta.returned_ns is None else 0,
-        ),
+        totals=_totals(facts, start),
         kinds=kinds,
         comm=comm,
-        began={name: int(_until(where, np.array([began_ns]))[0]) for name, where in _spent(facts).items()},
+        began={name: int(_until(where, np.array([start.began_ns]))[0]) for name, where in _spent(facts).items()},
         exposed=Columns({"start": exposed[:, 0], "end": exposed[:, 1]}),
-        kernels=longest(kernels(trace, parts.device, comm_names)),
+        kernels=longest(trace, facts.device),
+    )
+
+
+def _start(facts: Facts, first_ns: int, kinds: tuple[CommKind, ...], comm: Columns) -> Start:
+    """Where what is judged begins.
+
+    In a file without steps that is where the first collective of all ranks ended, if it took longer to come there than
+    from each to the next.
+    """
+    trace, ops, step = facts.trace, facts.trace.ops, first_full_step(facts.trace)
+    if trace.cell is not None:
+        return Start(facts.steps[0].start_ns if facts.steps else first_ns, _FIRST, None, is_file=False)
+    if step is None:
+        of_all = [i for i, kind in enumerate(kinds) if kind.group and kind.size in (0, trace.meta.world_size)]
+        ends_ns = comm["end"][np.isin(comm["kind"], of_all)]
+        if stands_out(np.diff(ends_ns, prepend=trace.meta.start_ns)):
+            return Start(int(ends_ns[0]), int(ends_ns[0]), None, is_file=True)
+        return Start(first_ns, _FIRST, None, is_file=True)
+    began_ns, number = step
+    at_ns = ops.start_ns.copy()
+    launched = ops.launch != NONE
+    at_ns[launched] = trace.calls.start_ns[ops.launch[launched]]
+    through_ns = int(ops.end_ns[at_ns < began_ns].max(initial=began_ns))
+    return Start(began_ns, through_ns, number, is_file=True)
+
+
+def _totals(whole: Facts, start: Start) -> Totals:
+    """The sums of what is judged."""
+    trace = whole.trace
+    facts = whole
+    if len(trace.ops) and int(trace.ops.start_ns.min()) < start.since_ns < int(trace.ops.end_ns.max()):
+        facts = Facts(window(trace, start.since_ns, trace.meta.end_ns), whole.comm_names)
+    parts, n_ops = facts.breakdown, len(facts.trace.ops)
+    return Totals(
+        device=parts.device,
+        extent_ns=parts.extent_ns,
+        busy_ns=parts.busy_ns,
+        compute_ns=parts.compute_ns,
+        communication_ns=parts.communication_ns,
+        copy_ns=parts.copy_ns,
+        idle_ns=parts.idle_ns,
+        exposed_communication_ns=parts.exposed_communication_ns,
+        waited_for_host_ns=facts.cell_time.waited_for_host_ns if n_ops else 0,
+        window_ns=facts.cell_time.window.length_ns if n_ops else 0,
+        window=facts.cell_time.window.name if n_ops else ITS_EXTENT,
+        start_up_ns=parts.head_ns if n_ops and facts is whole and trace.meta.returned_ns is None else 0,
     )
 
 
@@ -440,6 +499,7 @@ def _communication(trace: Trace, facts: Facts, comm_names: str | None) -> tuple[
         "number": ops.sequence[rows],
         "bytes": np.array([sizes.get(row, NONE) for row in rows.tolist()], np.int64),
         "launched": launched,
+        "step": step_numbers(trace, np.where(launched == NONE, start, launched)),
         "blocked": _until(spent["blocked"], launched),
     }
     for name in SPENT:

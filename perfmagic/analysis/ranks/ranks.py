@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from perfmagic.analysis.ranks.alignment import SHARED_CLOCK_NS, Alignment, Ping, aligned
 from perfmagic.analysis.ranks.finding import RankFinding, RankStat
+from perfmagic.analysis.ranks.jobs import missing
 from perfmagic.analysis.ranks.matching import matched_collectives, matched_messages
 from perfmagic.analysis.ranks.meetings import (
     Communication,
@@ -31,7 +32,7 @@ from perfmagic.base.numerics.intervals import Intervals, total_ns
 from perfmagic.base.units import plural
 from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.formats.chrome import Arrow
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, TraceMeta
 from perfmagic.trace.rows import Rows
 
 NOTABLE_FRAC = 0.02  # of the median cell, of files of the extent, as of an exposed copy
@@ -89,14 +90,14 @@ class Ranks:
     def matching(self) -> Matching:
         """The matched collectives; their waits by the clocks where these are known."""
         clocks = self.alignment
-        return self._matched.on_axis(clocks.offset_ns, clocks.bound_ns if clocks.comparable else None)
+        return self._matched.on_axis(clocks.to_axis, clocks.bound_ns if clocks.comparable else None)
 
     @cached_property
     def parts(self) -> Mapping[int, Sequence[Parts]]:
         """By rank its matched communication, as waiting and transfer."""
         # without known clocks nothing says for whom a message waited
         messages = self.message_pairs if self.alignment.comparable else ()
-        return parts_of(self.matching, messages, self.alignment.offset_ns)
+        return parts_of(self.matching, messages, self.alignment.to_axis)
 
     @cached_property
     def communication(self) -> Mapping[int, Communication]:
@@ -112,12 +113,12 @@ class Ranks:
     @cached_property
     def meetings(self) -> Rows[Meeting]:
         """A row for each matched collective, by when its last rank came."""
-        return meetings(self.matching, self.alignment.offset_ns)
+        return meetings(self.matching, self.alignment.to_axis)
 
     @cached_property
     def messages(self) -> Rows[Message]:
         """A row for each matched message, by when both of its ends had come."""
-        return messages_of(self.message_pairs, self.alignment.offset_ns, self.alignment.bound_ns)
+        return messages_of(self.message_pairs, self.alignment.to_axis, self.alignment.bound_ns)
 
     @property
     def idle(self) -> bool:
@@ -125,7 +126,7 @@ class Ranks:
         return not any(summary.n_ops for summary in self.summaries.values())
 
     def began_ns(self, rank: int) -> int:
-        """When a rank's first training step began by its own clock; without steps its first record."""
+        """When a rank began with what is judged, by its own clock: see perfmagic.analysis.ranks.rank_summary.Start."""
         return self.summaries[rank].began_ns
 
     def began_on_axis_ns(self, rank: int) -> int:
@@ -196,6 +197,12 @@ class Ranks:
     # what findings measure by
 
     @cached_property
+    def judged_ns(self) -> int:
+        """From when the last rank had begun with what is judged to the last record of any."""
+        ends = (self.alignment.offset_ns[rank] + summary.last_ns for rank, summary in self.summaries.items())
+        return max(ends) - max(map(self.began_on_axis_ns, self.ranks))
+
+    @cached_property
     def extent_ns(self) -> int:
         """The extent of the median rank."""
         return int(np.median([summary.totals.extent_ns for summary in self.summaries.values()]))
@@ -244,17 +251,38 @@ def others_median(values: Sequence[int] | Int64, i: int) -> float:
     return float(np.median(np.delete(np.asarray(values), i)))
 
 
-def ranks_of(traces: Sequence[Trace], comm_names: str | None = None, pings: Sequence[Ping] = ()) -> Ranks | None:
+def ranks_of(
+    traces: Sequence[Trace],
+    comm_names: str | None = None,
+    pings: Sequence[Ping] = (),
+    of_files: Sequence[RankFinding] = (),
+) -> Ranks | None:
     """The ranks that some traces of one job are; None where fewer than two have anything to compare, or no rank.
 
     pings: between ranks whose clocks were compared while they ran, beside those that their records hold.
+    of_files: findings about the files.
     """
     known: dict[int, Trace] = {}
     for trace in map(host_as_device, traces):
         if len(trace.ops) and trace.meta.rank is not None:
             known[trace.meta.rank] = trace
-    held = (Ping(*ping) for trace in known.values() for ping in trace.meta.pings)
-    return Ranks(known, comm_names, (*held, *pings)) if len(known) > 1 else None
+    if len(known) < 2:
+        return None
+    metas = [trace.meta for trace in known.values()]
+    absent = missing(known, metas[0].world_size)
+    return Ranks(known, comm_names, (*_held(metas), *pings), of_files=(*of_files, *absent))
+
+
+def ranks_given(given: Mapping[int, RankSummary], comm_names: str | None, of_files: Sequence[RankFinding]) -> Ranks:
+    """The same of ranks whose traces are elsewhere.  given: their summaries, by rank."""
+    metas = [summary.meta for summary in given.values()]
+    absent = missing(given, metas[0].world_size)
+    return Ranks({}, comm_names, _held(metas), given=given, of_files=(*of_files, *absent))
+
+
+def _held(metas: Iterable[TraceMeta]) -> tuple[Ping, ...]:
+    """The pings that records hold."""
+    return tuple(Ping(*ping) for meta in metas for ping in meta.pings)
 
 
 def arrows(ranks: Ranks) -> Iterator[Arrow]:

@@ -11,6 +11,7 @@ from perfmagic.analysis.findings.catalogue import Remedy, action, headline
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.rank_summary import Totals
 from perfmagic.analysis.ranks.ranks import Ranks, others_median
+from perfmagic.analysis.ranks.waits import judged
 from perfmagic.analysis.ranks.why_late import OTHER_COPIES, OTHER_KERNELS
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase
@@ -132,6 +133,53 @@ def _other_steps(steps: Mapping[int, tuple[int, ...]]) -> RankFinding:
 def _numbers(steps: tuple[int, ...]) -> str:
     shown = ", ".join(map(str, steps[:3])) + (", …" if len(steps) > 3 else "")
     return counted(len(steps), "{n} step ({steps})", "{n} steps ({steps})", steps=shown) if steps else phrase("none")
+
+
+# How far apart ranks of files began: start-up is one line, and nothing in it is taken for a straggler.
+
+
+def start_up(job: Ranks) -> list[RankFinding]:
+    """How far apart the ranks began with what is judged; nothing of cells, which begin on all ranks together."""
+    starts = [job.summaries[rank].start for rank in job.ranks]
+    came = _came_to_start(job)
+    if came is None or not all(start.is_file for start in starts):
+        return []
+    last = max(came, key=lambda rank: came[rank])
+    apart_ns = came[last] - min(came.values())
+    if apart_ns < job.notable_ns:
+        return []
+    steps = {start.step for start in starts if start.step is not None}
+    time = units.duration(apart_ns)
+    since = phrase("Steps are judged from step {n} on", n=max(steps)) if steps else phrase("What follows is judged")
+    return [
+        RankFinding(
+            rule="ranks_start_up",
+            cost_ns=None,
+            cause=phrase("start-up: ranks began up to {time} apart, rank {rank} last", time=time, rank=last),
+            detail=phrase(". {sentence}", sentence=phrase("{since}, each rank by its own start", since=since)),
+            ranks=(last,),
+            headline=headline("ranks_start_up", time=time, rank=last),
+        )
+    ]
+
+
+def _came_to_start(job: Ranks) -> dict[int, int] | None:
+    """When each rank came to the start-up's collective that they came to furthest apart; without one, when it began.
+
+    In ns. None where nothing tells how the clocks fit together.
+    """
+    ahead = [
+        (int(ahead_ns.max()), group.ranks, ahead_ns)
+        for group in job.matching.groups
+        for ahead_ns in group.waits.ahead_ns[:, ~judged(group, job.summaries)].T
+    ]
+    if ahead:
+        _, ranks, ahead_ns = max(ahead, key=lambda each: each[0])
+        return dict(zip(ranks, (-ahead_ns).tolist(), strict=True))
+    clocks = job.alignment
+    if clocks.residual_ns is None and not clocks.comparable:
+        return None
+    return {rank: job.began_on_axis_ns(rank) for rank in job.ranks}
 
 
 # Whether ranks waited for a core: the first suspect where several ranks share few cores.

@@ -51,11 +51,11 @@ def costly_waits(
 ) -> tuple[CostlyWaits, ...]:
     """The costly waits of each group, on the compared device.  transfer: when each rank moves data.
 
-    Waits within their error, and collectives without a certain last rank, are left out. Where a rank waits in two
-    collectives at once, an instant counts for the one it came to first.
+    Waits within their error, in the start-up, and collectives without a certain last rank, are left out. Where a rank
+    waits in two collectives at once, an instant counts for the one it came to first.
     """
     counts = [_counts(group, ranks) for group in groups]
-    starts = [group.start_ns.copy() for group in groups]
+    starts = [group.start_ns + began for group, began in zip(groups, waits_for_start(groups, ranks), strict=True)]
     mets = [group.start_ns + group.waits.waiting_ns for group in groups]
     free, hidden = {}, {}
     for rank in sorted({rank for group in groups for rank in group.ranks}):
@@ -80,7 +80,35 @@ def _counts(group: MatchedGroup, ranks: Mapping[int, RankSummary]) -> Bool:
     here = np.zeros(group.places.shape, bool)
     for row, (rank, places) in enumerate(zip(group.ranks, group.places, strict=True)):
         here[row, ranks[rank].here(places)] = True
-    return np.asarray(here & group.waits.known)
+    return np.asarray(here & group.waits.known & judged(group, ranks))
+
+
+def judged(group: MatchedGroup, ranks: Mapping[int, RankSummary]) -> Bool:
+    """Which collectives of a group no rank came to in its start-up; shape (n,)."""
+    since_ns = np.array([ranks[rank].start.since_ns for rank in group.ranks])
+    return np.asarray((group.start_ns >= since_ns[:, None]).all(axis=0))
+
+
+def waits_for_start(groups: Sequence[MatchedGroup], ranks: Mapping[int, RankSummary]) -> list[Int64]:
+    """How long each rank waits only because ranks of files began apart; of each group, shape (r, n).
+
+    That is all waiting in the start-up. Where the ranks of a group meet first after it, a wait is judged by how long
+    each worked since its own beginning. A rank that waited so began later for those that it meets next.
+    """
+    began = {rank: max(summary.began_ns, summary.start.since_ns) for rank, summary in ranks.items()}
+    waited = [np.where(judged(group, ranks), 0, group.waits.waiting_ns) for group in groups]
+    if not all(summary.start.is_file for summary in ranks.values()):
+        return waited
+    firsts = [(i, np.flatnonzero(judged(group, ranks))) for i, group in enumerate(groups)]
+    first = [(int(groups[i].start_ns[:, where[0]].max()), i, int(where[0])) for i, where in firsts if len(where)]
+    for _, i, k in sorted(first):
+        group = groups[i]
+        worked_ns = group.start_ns[:, k] - np.array([began[rank] for rank in group.ranks])
+        own_ns = np.maximum(worked_ns[group.waits.last[k]] - worked_ns, 0)
+        waited[i][:, k] = np.maximum(group.waits.waiting_ns[:, k] - own_ns, 0)
+        for rank, ns in zip(group.ranks, waited[i][:, k].tolist(), strict=True):
+            began[rank] += ns
+    return waited
 
 
 def _count_once(waits: Sequence[tuple[Int64, Int64, Bool]]) -> None:
@@ -153,10 +181,17 @@ class JobWaits:
         return summed
 
     def last_at(self, i: int) -> list[tuple[MatchedGroup, int, Int64]]:
-        """By group of a rank: the group, the rank's place in it, and the collectives to which it came last."""
+        """By group of a rank: the group, the rank's place in it, and the collectives to which it came last.
+
+        Those of the start-up are left out.
+        """
         rank = self.ranks[i]
         return [
-            (group, row, np.flatnonzero((group.waits.last == row) & group.waits.decided))
+            (
+                group,
+                row,
+                np.flatnonzero((group.waits.last == row) & group.waits.decided & judged(group, self.summaries)),
+            )
             for group in self.groups
             if rank in group.ranks
             for row in (group.ranks.index(rank),)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from perfmagic.trace.columns import Bool, Int64
+
+ToAxis = Callable[[int, Int64], Int64]  # (rank, instants of its clock): what to add to each for the common axis
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +48,13 @@ def who_waited(start_ns: Int64, end_ns: Int64, offset_ns: Int64 | None = None, b
     """Who waited for whom, of two ranks or more.
 
     start_ns, end_ns: when each rank came and left, by its own clock; shape (r, n).  offset_ns: what puts each rank's
-    times on a common axis, shape (r,); None before that is known.  bound_ns: the largest distance of two clocks on that
-    axis; None where the axis rests on the collectives themselves. With it a rank waits until the last one comes.
-    Without it all ranks leave together, so that the one that was inside for the shortest time came last; no clocks are
-    compared, and the error is the distance of the ranks' ends on the axis.
+    times on a common axis, shape (r,) or, where clocks drift, (r, n); None before that is known.  bound_ns: the largest
+    distance of two clocks on that axis; None where the axis rests on the collectives themselves. With it a rank waits
+    until the last one comes. Without it all ranks leave together, so that the one that was inside for the shortest time
+    came last; no clocks are compared, and the error is the distance of the ranks' ends on the axis.
     """
     duration_ns = end_ns - start_ns
-    axis_ns = np.zeros((len(start_ns), 1), np.int64) if offset_ns is None else offset_ns[:, None]
+    axis_ns = np.zeros((len(start_ns), 1), np.int64) if offset_ns is None else offset_ns.reshape(len(start_ns), -1)
     came_ns = -duration_ns if bound_ns is None else start_ns + axis_ns
     ahead_ns = came_ns.max(axis=0) - came_ns
     if bound_ns is not None or offset_ns is None:
@@ -109,12 +111,12 @@ class Matching:
     def n(self) -> int:
         return sum(len(group.kinds) for group in self.groups)
 
-    def on_axis(self, offset_ns: Mapping[int, int], bound_ns: int | None) -> Matching:
-        """The groups on a common axis.  offset_ns: by rank.  bound_ns: of clocks known without the collectives."""
-        groups = (
-            replace(group, offset_ns=np.array([offset_ns[rank] for rank in group.ranks], np.int64), bound_ns=bound_ns)
-            for group in self.groups
-        )
+    def on_axis(self, to_axis: ToAxis, bound_ns: int | None) -> Matching:
+        """The groups on a common axis.  bound_ns: of clocks known without the collectives."""
+        groups = []
+        for group in self.groups:
+            by = [to_axis(rank, start_ns) for rank, start_ns in zip(group.ranks, group.start_ns, strict=True)]
+            groups.append(replace(group, offset_ns=np.array(by, np.int64), bound_ns=bound_ns))
         return Matching(tuple(groups), self.refused)
 
 
@@ -138,8 +140,8 @@ class MatchedMessages:
     def __len__(self) -> int:
         return len(self.sent_ns)
 
-    def waits(self, offset_ns: Mapping[int, int]) -> Waits:
-        """Who waited for whom in each message; the sender is the first rank.  offset_ns: by rank, to the axis."""
-        by = np.array([offset_ns[self.source], offset_ns[self.target]], np.int64)
+    def waits(self, to_axis: ToAxis) -> Waits:
+        """Who waited for whom in each message; the sender is the first rank."""
+        by = np.stack([to_axis(self.source, self.sent_ns), to_axis(self.target, self.asked_ns)])
         starts, ends = (self.sent_ns, self.asked_ns), (self.sent_end_ns, self.arrived_ns)
         return who_waited(np.stack(starts), np.stack(ends), by, bound_ns=0)

@@ -12,8 +12,7 @@ from perfmagic.analysis.replay.graph import Edge, Graph, HostWait, Links, Node
 from perfmagic.analysis.timeline.activity import blocking_copies
 from perfmagic.analysis.timeline.host_time import main_thread
 from perfmagic.base.numerics.longest import NO_NODE, ordered_by_time
-from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int64
-from perfmagic.trace.correlate import waits_for_all
+from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int64, waits_for_all
 from perfmagic.trace.model import Trace
 
 _SYNC_NS, _LONGEST_SYNC_NS = 2_000, 20_000

@@ -8,8 +8,17 @@ import numpy as np
 
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, running_max, union, unions
-from perfmagic.trace.columns import NONE, Bool, CallKind, DeviceOps, Int32, Int64
-from perfmagic.trace.correlate import is_blocking_copy, waits_for_all
+from perfmagic.trace.columns import (
+    NONE,
+    Bool,
+    CallKind,
+    DeviceOps,
+    Int32,
+    Int64,
+    is_blocking_copy,
+    lines_at,
+    waits_for_all,
+)
 from perfmagic.trace.hoststack import host_stack, is_operator
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import is_pageable
@@ -393,3 +402,56 @@ def _busy_ns(trace: Trace, device: Int64, start_ns: Int64, end_ns: Int64) -> Int
         busy = busy_intervals(trace, None if number == NONE else number)
         result[rows] = covered_ns(busy, start_ns[rows], end_ns[rows])
     return result
+
+
+# What was allocated on a device over time, where the record says.
+
+ALLOCATED, RESERVED = "Total Allocated", "Total Reserved"  # as Kineto names its memory counters
+_FEWEST = 2  # changes: one value is no curve
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryCurve:
+    """Allocated bytes of a device from each instant on, at_ns rising.
+
+    reserved_max_bytes: the most that was taken from the device, 0 where the record does not say.  peak_line: the cell
+    line that ran when the most was allocated, 0 for none.
+    """
+
+    device: int
+    at_ns: Int64
+    allocated_bytes: Int64
+    reserved_max_bytes: int
+    peak_line: int
+
+    @property
+    def peak_bytes(self) -> int:
+        return int(self.allocated_bytes.max())
+
+    @property
+    def peak_at_ns(self) -> int:
+        return int(self.at_ns[self.allocated_bytes.argmax()])
+
+
+def memory_curve(trace: Trace, device: int) -> MemoryCurve | None:
+    """The memory of a device in the window; None where there is no record of it.
+
+    Source: Kineto's memory events (profile_memory=True), or the simulated device's own count.
+    """
+    counters = trace.counters
+    if not len(counters):
+        return None
+    series = np.array(trace.names, dtype=object)[counters.series]
+    of_device = (counters.device == device) & (counters.at_ns < trace.meta.end_ns)
+    rows = np.flatnonzero(of_device & (series == ALLOCATED))
+    if len(rows) < _FEWEST:
+        return None
+    allocated = np.maximum(counters.value[rows], 0).astype(np.int64)
+    peak_at = counters.at_ns[rows][[int(allocated.argmax())]]
+    return MemoryCurve(
+        device=device,
+        at_ns=counters.at_ns[rows],
+        allocated_bytes=allocated,
+        reserved_max_bytes=int(counters.value[of_device & (series == RESERVED)].max(initial=0)),
+        peak_line=int(lines_at(trace.marks, peak_at)[0]),
+    )

@@ -18,8 +18,8 @@ from perfmagic.base.work import Inputs, describe_dtype, describe_shape, flop_is_
 from perfmagic.predict.calls import Call, call_of
 from perfmagic.predict.gpus import Peaks, gpu_of, peaks_of
 from perfmagic.predict.kernels import took_tf32
-from perfmagic.trace.category import Category
 from perfmagic.trace.columns import NONE, Bool, Int64
+from perfmagic.trace.families import Category
 from perfmagic.trace.model import DeviceInfo, Trace
 from perfmagic.trace.names import OpClass, op_classes, uses_tensor_cores
 from perfmagic.trace.once import once_per_trace

@@ -15,8 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from perfmagic.base.numerics.intervals import Intervals, coded, covered_ns, distinct, union, unions
-from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64
-from perfmagic.trace.frames import in_one_table
+from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64, in_one_table
 from perfmagic.trace.hoststack import HostStack, is_operator, nested
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace

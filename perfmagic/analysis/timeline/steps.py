@@ -125,6 +125,42 @@ def steps(trace: Trace, comm_names: str | None = None) -> Rows[Step]:
     return Rows(step_rows, Step, note=_note(step_rows))
 
 
+_OPTIMIZER = "Optimizer.step#"  # as torch names it in every record: the end of a step
+
+
+def first_full_step(trace: Trace) -> tuple[int, int | None] | None:
+    """When the first step began on the host that a record holds whole, and its number; None where no step is known.
+
+    Step 0 warms up where it stands out from those behind it: it compiles, allocates, connects. Without marks a step is
+    what lies between two ends of an optimizer's step: what comes before the first of these is no full step.
+    """
+    number, start, end = _windows(trace)
+    recorded_ns = np.minimum(end, trace.meta.end_ns) - np.maximum(start, trace.meta.start_ns)
+    whole = np.flatnonzero(recorded_ns >= (1 - CUT_FRAC) * (end - start))
+    if len(whole) and number[whole[0]] == 0 and stands_out((end - start)[whole]):
+        whole = whole[1:]
+    if len(whole) or len(number):
+        first = int(whole[0]) if len(whole) else 0
+        return int(start[first]), int(number[first])
+    ends_step = np.array([name.startswith(_OPTIMIZER) for name in trace.names], bool)[trace.host_ops.name]
+    ends_ns = np.sort(trace.host_ops.end_ns[ends_step])
+    return (int(ends_ns[0]), None) if len(ends_ns) > 1 else None
+
+
+def stands_out(lengths_ns: Int64) -> bool:
+    """Whether the first of some times is much longer than those behind it usually are."""
+    return len(lengths_ns) >= FEWEST_LAPS and bool(lengths_ns[0] > STANDS_OUT_RATIO * np.median(lengths_ns[1:]))
+
+
+def step_numbers(trace: Trace, at_ns: Int64) -> Int64:
+    """The number of the step that each instant of the host lies in, NONE outside of all."""
+    number, start, end = _windows(trace)
+    if not len(number):
+        return np.full(len(at_ns), NONE, np.int64)
+    step = np.searchsorted(start, at_ns, side="right") - 1
+    return np.where((step >= 0) & (at_ns < end[step]), number[step], NONE)
+
+
 BEGUN_FRAC = 0.9  # of the time before an instant, in steps after the first
 
 

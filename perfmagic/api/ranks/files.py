@@ -7,14 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
-from perfmagic.analysis.ranks.jobs import jobs, missing, mixed_jobs, unread, without_match
+from perfmagic.analysis.ranks.job_prediction import most_instants
+from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs, unread, without_match
 from perfmagic.analysis.ranks.rank_files import FileOfRank, ReadFile, summarize_file
-from perfmagic.analysis.ranks.ranks import Ranks
+from perfmagic.analysis.ranks.ranks import ranks_given, ranks_of
 from perfmagic.api.options import ReadOptions, keywords
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.terminal import Progress
 from perfmagic.results.ranks import RanksResult
+from perfmagic.results.timeline import TimelineResult
 from perfmagic.trace.formats.remote import is_url, remote_files, remote_name
 from perfmagic.trace.formats.sources import by_numbers, is_trace_name, trace_files
 from perfmagic.trace.names import checked_pattern
@@ -31,7 +33,7 @@ CELLS, FEWEST, MOST = 1 << 16, 128, 1024  # columns of all rows of a picture tog
 def open_ranks(
     source: Sources, *, executor: Executor | None = None, progress: bool | None = None, **options: Unpack[ReadOptions]
 ) -> RanksResult:
-    """The ranks of one job on one axis, from any number of files, of which no trace is kept.
+    """The ranks of one job on one axis, from any number of files; only small traces are kept.
 
     source: a folder, a .zip with the files of ranks, a URL that fsspec opens (s3, gs, abfs, http, zip, …; may hold
     asterisks), or several of those.
@@ -39,8 +41,8 @@ def open_ranks(
     client.get_executor(pure=False), ipyparallel's view.executor. They need perfmagic and must see the files. None reads
     one file after the other here.
     progress: whether to say on stderr how many files are read; None: in a terminal or a notebook, after a second.
-    The result is that of open_traces(source).ranks, and `.rank(3)` reads that rank's file again. Its findings say
-    which ranks of the job have no file, and which files cannot be read.
+    The result is that of open_traces(source).ranks: what a job of larger traces needs of them is read again. Its
+    findings say which ranks of the job have no file, and which files cannot be read.
     Raises TraceError where none can be read, OptionError where no two of them are ranks of one job.
 
     >>> job = perfmagic.open_ranks("runs")
@@ -57,7 +59,8 @@ def open_ranks(
     names = list(_listed(source, storage))
     columns = min(MOST, max(FEWEST, CELLS // max(1, len(names))))
     limit_bytes = options["max_unpacked_bytes"]
-    files = [FileOfRank(url, name, comm_names, limit_bytes, columns, storage) for url, name in names]
+    kept = most_instants(len(names))
+    files = [FileOfRank(url, name, comm_names, limit_bytes, columns, kept, storage) for url, name in names]
     answers: list[ReadFile] = []
     with Progress("read", len(files), "file", shown=progress) as shown:
         for answer in map(summarize_file, files) if executor is None else executor.map(summarize_file, files):
@@ -100,11 +103,17 @@ def _one_job(files: Sequence[FileOfRank], answers: Sequence[ReadFile], comm_name
             f"{units.plural(len(read), 'trace')}, and no two of them are ranks of one job",
             hint="".join(finding.sentence for finding in mixed) or "open the files of several ranks",
         )
-    by_rank = {summaries[i].meta.rank or 0: summaries[i] for i in with_ops}
-    if without_match(comm_names, {rank: len(summary.comm["row"]) for rank, summary in by_rank.items()}):
-        message = f"comm names {comm_names!r} match no kernel of {units.plural(len(by_rank), 'rank')}"
+    by_rank = {summaries[i].meta.rank or 0: i for i in with_ops}
+    given = {rank: summaries[i] for rank, i in sorted(by_rank.items())}
+    if without_match(comm_names, {rank: len(summary.comm["row"]) for rank, summary in given.items()}):
+        message = f"comm names {comm_names!r} match no kernel of {units.plural(len(given), 'rank')}"
         raise OptionError(message, hint="open_trace() of one file says which names are nearest")
-    world_size = next(iter(by_rank.values())).meta.world_size
-    of_files = (*unread(problems, len(files)), *missing(by_rank, world_size), *mixed)
-    ranks = Ranks({}, comm_names, given=dict(sorted(by_rank.items())), of_files=of_files)
-    return RanksResult((), ranks, files={summaries[i].meta.rank or 0: read[i][0] for i in with_ops})
+    of_files = (*unread(problems, len(files)), *mixed)
+    traces = [answer.trace for answer in answers if answer.summary is not None]
+    of_ranks = {rank: read[by_rank[rank]][0] for rank in given}
+    kept = [trace for rank in given if (trace := traces[by_rank[rank]])]
+    ranks = ranks_of(kept, comm_names, of_files=of_files) if len(kept) == len(given) else None
+    if ranks is None:
+        return RanksResult((), ranks_given(given, comm_names, of_files), files=of_ranks)
+    named = zip(kept, of_ranks.values(), strict=True)
+    return RanksResult(tuple(TimelineResult(trace, comm_names, file.name) for trace, file in named), ranks)

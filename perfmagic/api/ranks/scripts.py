@@ -20,6 +20,7 @@ from perfmagic.capture.ranks.joined import Joined
 from perfmagic.capture.ranks.pings import Exchange
 from perfmagic.capture.ranks.settings import Launched, launched
 from perfmagic.capture.recording.recorder import Recorder
+from perfmagic.capture.recording.training import OptimizerMarks
 from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.model import Trace
 
@@ -60,9 +61,12 @@ def join(
         origin="block", device=device, memory=memory, shapes=shapes, ready=lambda: joined.together(pings),
         rank=(place.rank, place.world),
     )  # fmt: skip
+    marks = OptimizerMarks(recorder)
     if folder:
         recorder.start()
+        marks.acquire()
     error = _run(script)
+    marks.give_back()
     after = joined.clocks.round(1) if folder else []  # rank 0 answers until every rank has reported its end
     message = joined.ended(error)
     if message:

@@ -44,6 +44,7 @@ PROGRAM = "perfmagic.magics.in_rank.program"
 PRELOAD = (  # what every rank needs; nothing that starts a thread or touches CUDA
     "torch", "torch.distributed", "torch.nn.parallel", "perfmagic.api.timelines", PROGRAM,
     "perfmagic.capture.recording.session", "perfmagic.sim", "perfmagic.trace.formats.npz",
+    "IPython.core.application", "IPython.core.completer", "IPython.core.magics",  # which a shell would load
 )  # fmt: skip
 WITH_SIM = "perfmagic.capture.ranks.with_sim"
 GRACE = "PERFMAGIC_RANKS_GRACE_S"  # how long a hang lasts before it is reported, for tests

@@ -1,4 +1,4 @@
-"""Difference constraints between clocks: which offsets all facts allow, as intervals.
+"""Difference constraints between clocks: which offsets all facts allow, as intervals; and clocks that drift evenly.
 
 A fact reads "the offset of clock j is at most `most` above that of clock i": o_j - o_i <= most. Shortest paths join
 facts (Cormen et al., Introduction to Algorithms, "difference constraints and shortest paths"): what remains holds the
@@ -7,6 +7,7 @@ truth wherever every fact does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -161,3 +162,50 @@ def _path(step: npt.NDArray[np.int64], i: int, j: int) -> list[int]:
     while way[-1] != j:
         way.append(int(step[way[-1], j]))
     return way
+
+
+# Clocks that drift: quartzes differ by some 10 ppm, which is 0.6 ms a minute.
+
+MOST_RATE = 2e-3  # of one clock against another: what differs by more is no drift
+FEWEST_POINTS = 9  # of which the first and the last third are compared
+CLEAR_RATIO = 6  # of what a drift makes over all points to their spread around it
+LEAST_GROWN = 50_000  # ns: what grows by less is no drift, see SHARED_CLOCK_NS in perfmagic.analysis.ranks.alignment
+
+
+def interval_slope(at: Int64, low: Int64, high: Int64) -> float:
+    """How fast an offset grows that lay in some intervals at some instants; 0 where one offset fits all of them."""
+    if len(at) < 2 or low.max() <= high.min() or not np.ptp(at):
+        return 0.0
+    slope = float(np.polyfit(at - at.mean(), (low + high) / 2, 1)[0])
+    return slope if abs(slope) <= MOST_RATE else 0.0
+
+
+def even_slope(at: Int64, offset: Int64) -> float:
+    """How fast an offset grows that was measured at some instants; 0 where it does not grow evenly.
+
+    The medians of the first and the last third are compared. It has to grow by much more than it scatters, and than the
+    second third lies off the line: a step is no drift.
+    """
+    n = len(at) // 3
+    if len(at) < FEWEST_POINTS or np.median(at[-n:]) <= np.median(at[:n]):
+        return 0.0
+    run = float(np.median(at[-n:]) - np.median(at[:n]))
+    slope = float(np.median(offset[-n:]) - np.median(offset[:n])) / run
+    left = offset - slope * (at - at[0])
+    scatter, grown = float(np.median(np.abs(left - np.median(left)))), abs(slope) * float(np.ptp(at))
+    bent = abs(float(np.median(left[n:-n]) - np.median(left[:n])))
+    clear = abs(slope) <= MOST_RATE and grown > max(LEAST_GROWN, CLEAR_RATIO * max(scatter, bent))
+    return slope if clear else 0.0
+
+
+def rates_of(slopes: Mapping[tuple[str, str], float], first: str) -> dict[str, float]:
+    """The rate of each clock against the first one, through pairs of clocks; those that no pair joins are left out."""
+    rates, found = {first: 0.0}, True
+    while found:
+        found = False
+        for (one, other), slope in slopes.items():
+            if one in rates and other not in rates:
+                rates[other], found = rates[one] + slope, True
+            elif other in rates and one not in rates:
+                rates[one], found = rates[other] - slope, True
+    return rates

@@ -37,8 +37,20 @@ from perfmagic.capture.bench.device_passes import DevicePasses
 from perfmagic.capture.bench.device_use import Devices, DeviceUse
 from perfmagic.capture.bench.quiet import Quiet
 from perfmagic.capture.bench.sampling import BodyLoop, Phase, Repetition, Sampler, Sampling, Stopwatch, drive
-from perfmagic.capture.bench.spec import MOST_CALLS, SAMPLE_S, BenchSpec, Host, Notes, Outcome, Plan, Recording
-from perfmagic.capture.bench.stopping import AGREE_FRAC, CAP_S, WarmUp, agree
+from perfmagic.capture.bench.spec import (
+    AGREE_FRAC,
+    CAP_S,
+    MOST_CALLS,
+    SAMPLE_S,
+    BenchSpec,
+    Host,
+    Notes,
+    Outcome,
+    Plan,
+    Recording,
+    WarmUp,
+    agree,
+)
 from perfmagic.capture.bench.watchers import Watchers
 from perfmagic.capture.devices.backends import require_torch
 from perfmagic.capture.devices.environment import environment

@@ -12,8 +12,7 @@ from perfmagic.base.options import option
 from perfmagic.capture.bench.engine import Engine
 from perfmagic.capture.bench.quiet import Quiet
 from perfmagic.capture.bench.sampling import MOST_CALLS, BodyLoop, EmptyLoop, Phase, Schedule, run
-from perfmagic.capture.bench.spec import BenchSpec, Host
-from perfmagic.capture.bench.stopping import DECIDE_S, ComparisonRule
+from perfmagic.capture.bench.spec import DECIDE_S, BenchSpec, ComparisonRule, Host
 from perfmagic.trace.samples import BenchRecord
 
 PROBES = 6  # samples of each before their lengths are made equal; even: each comes first as often as last
@@ -125,7 +124,7 @@ class Interleaved:
             phases.end_samples()
 
     def _until_clear(self, begun_ns: int) -> Schedule:
-        """Passes until the comparison is clear, or its time is over (perfmagic.capture.bench.stopping)."""
+        """Passes until the comparison is clear, or its time is over (perfmagic.capture.bench.spec)."""
         rule = ComparisonRule(band=self._band, time_s=self._decide_s)
         while not rule.finished:
             yield from self._pass(lambda: self._since_s(begun_ns))

@@ -1,4 +1,4 @@
-"""The samples of *returns* and *done*, taken until the stopping rule has enough (perfmagic.capture.bench.stopping)."""
+"""The samples of *returns* and *done*, taken until the stopping rule has enough (perfmagic.capture.bench.spec)."""
 
 from __future__ import annotations
 

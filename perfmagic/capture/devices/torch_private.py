@@ -71,6 +71,12 @@ def choose_group_backends(choose: Callable[[str], str]) -> None:
     c10d._new_process_group_helper = chosen
 
 
+def default_store() -> Any:
+    """The store that ranks of the default group share. Read in 2.9 to 2.13 (_get_default_store); without it: None."""
+    get = getattr(torch.distributed.distributed_c10d, "_get_default_store", None)
+    return get() if get is not None else None
+
+
 def profiler_enabled() -> bool:
     """Whether a torch profiler is active in this process. Read in 2.9 to 2.13; without it: assume none."""
     probe = getattr(torch.autograd, "_profiler_enabled", None)

@@ -16,8 +16,7 @@ from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, 
 from perfmagic.capture.recording.holders import Holder, Holders, held_blocks, most_telling
 from perfmagic.capture.recording.host import cores, host_clock
 from perfmagic.capture.watch.watch import LineWatch
-from perfmagic.trace.columns import HOST_DEVICE, NONE, BlockRole, Blocks, HostKind, Remark
-from perfmagic.trace.correlate import forward_rows
+from perfmagic.trace.columns import HOST_DEVICE, NONE, BlockRole, Blocks, HostKind, Remark, forward_rows
 from perfmagic.trace.host_limits import clock_remarks, given_remarks, pace_remarks, paced, said_of, shared_cores
 from perfmagic.trace.model import Cell, Collective, DeviceInfo, Race, Trace, TraceMeta, make_trace
 from perfmagic.trace.paths import Paths

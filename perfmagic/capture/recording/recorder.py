@@ -13,28 +13,30 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from perfmagic.base import units
 from perfmagic.base.clock import reader, unix_offset_ns, virtual_clock
 from perfmagic.base.errors import CaptureError, DeviceError, OptionError
+from perfmagic.base.kinds import UNKNOWN_TIME, VIRTUAL_CLOCK
 from perfmagic.base.language import phrase
 from perfmagic.capture.cell import INNER_MARKS_LIMIT, MarkLog
 from perfmagic.capture.devices.backends import active_backends, cuda_available, sim_loaded, torch_if_imported
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording.assembly import Limit, Recorded, assemble, is_rank
-from perfmagic.capture.recording.beside import trace_beside
 from perfmagic.capture.recording.holders import Holders, OptimizerSteps, holders
 from perfmagic.capture.recording.host import waited_for_core_ns
 from perfmagic.capture.watch.watch import LineWatch, by_default
-from perfmagic.trace.columns import Remark, SeenOps
-from perfmagic.trace.model import Cell, Trace
+from perfmagic.trace.columns import NONE, Int64, Remark, SeenOps
+from perfmagic.trace.model import Cell, Trace, make_trace
 
 if TYPE_CHECKING:
     from perfmagic.capture.recording.op_log import OpLog
     from perfmagic.capture.recording.session import Session
-    from perfmagic.sim import SimRecording, SimRecords, groups
+    from perfmagic.sim import BesideRecords, SimRecording, SimRecords, groups
 
 DEVICE_KINDS = ("auto", "cuda", "sim", "cpu")
 
@@ -50,7 +52,7 @@ class Recorder:
     lines: whether lines in functions are followed; None for where that costs next to nothing (Python 3.12 and later).
     needs: also which memory every operator reads and writes: seen(), after stop().
     packages: installed ones whose functions count as the user's.  label: what a file is called in front of people.
-    ready: called when everything records, before time 0: several ranks begin together.
+    ready: called when everything records, before time 0: several ranks begin together. It may give a note.
     clock_ns: unix time less perf_counter, where several processes of a machine have to agree on it; 0: taken at the
     start.
     rank: (rank, world size) of a job; None where torch.distributed knows at the end.
@@ -70,7 +72,7 @@ class Recorder:
     needs: bool = False
     packages: tuple[str, ...] = ()
     label: Callable[[str], str] | None = None
-    ready: Callable[[], None] | None = None
+    ready: Callable[[], Remark | None] | None = None
     clock_ns: int = 0
     rank: tuple[int, int] | None = None
     marks: MarkLog = field(default_factory=MarkLog)
@@ -85,7 +87,7 @@ class Recorder:
     _op_log: OpLog | None = None
     _seen: SeenOps = field(default_factory=SeenOps)
     _optimizers: OptimizerSteps | None = None
-    _lines_note: Remark | None = None
+    _notes: list[Remark] = field(default_factory=list)
     _start_ns: int = 0
     _offset_ns: int = 0
     _read_ns: Callable[[], int] = time.perf_counter_ns
@@ -117,7 +119,7 @@ class Recorder:
             if self.needs and torch is not None:
                 self._open_op_log()
             if self.ready is not None:
-                self.ready()
+                self._notes += filter(None, [self.ready()])
             self._open_watch()
         except BaseException:  # an interrupt too
             self.give_back()
@@ -141,6 +143,10 @@ class Recorder:
         """Unix time that never steps: what the host's clock reads, plus one offset, both taken at the start."""
         return self._read_ns() + self._offset_ns
 
+    def begin_steps(self) -> None:
+        """Note that start-up is over: waits for a core count from now on."""
+        self._waited_ns = None if self._waited_ns is None else waited_for_core_ns()
+
     def step(self, name: str, start_ns: int, end_ns: int) -> None:
         """Note a named stretch of host time (unix ns), as torch's ProfilerStep rows are."""
         self._steps.append((name, start_ns, end_ns))
@@ -157,7 +163,7 @@ class Recorder:
         The recording ends also where waiting for the devices fails or is interrupted.
         """
         returned_ns = self.now_ns()
-        notes = [self._lines_note] if self._lines_note else []
+        notes = [*self._notes]
         if self._watch is not None:
             self._watch.give_back()  # what waits and reads below is not the user's code
         try:
@@ -248,7 +254,7 @@ class Recorder:
             self._owner.acquire(watch)
             self._watch = watch
         except CaptureError as error:  # a debugger is at work: the rest can be recorded all the same
-            self._lines_note = Remark("lines_not_followed", error.message)
+            self._notes.append(Remark("lines_not_followed", error.message))
 
     def _open_sim_log(self, torch: Any) -> None:
         from perfmagic.sim import SimRecording
@@ -329,3 +335,80 @@ _SIM_LATE = phrase("the simulated device was loaded inside the cell and not reco
 def _less(now_ns: int | None, before_ns: int | None) -> int | None:
     """What was added since; None where one is not known. Threads that ended meanwhile take theirs with them."""
     return None if now_ns is None or before_ns is None else max(0, now_ns - before_ns)
+
+
+# The trace of the same run on another GPU, of the first one's and of what the simulated device kept beside it.
+
+_JOINED = ("launch", "line")  # columns that a trace works out itself
+
+
+def trace_beside(trace: Trace, records: BesideRecords) -> Trace:
+    """The run on another GPU: its ops at their times there, and the host later by what it waited more."""
+    moved = _Moved(trace.meta.base_unix_ns, records)
+    names, ops = _ops(trace, records, moved)
+    meta = trace.meta
+    pace = f"{VIRTUAL_CLOCK}: {records.model.words}"
+    return make_trace(
+        names,
+        replace(
+            meta,
+            end_ns=moved.instant(meta.end_ns),
+            returned_ns=None if meta.returned_ns is None else moved.instant(meta.returned_ns),
+            devices=tuple(replace(info, pace=pace, predicted=records.model.predicted) for info in meta.devices),
+        ),
+        ops=ops,
+        calls=moved.columns(trace.calls.to_dict()),
+        host_ops=moved.columns(trace.host_ops.to_dict()),
+        waits=moved.columns(trace.waits.to_dict()),
+        host_waits=moved.columns(trace.host_waits.to_dict()),
+        counters=moved.columns(trace.counters.to_dict()),
+        marks=moved.columns(trace.marks.to_dict(), keeps_line=True),
+        blocks=moved.columns(trace.blocks.to_dict()),
+        cell=trace.cell,
+        shapes=trace.shapes,
+        input_shapes=trace.input_shapes,
+        input_dtypes=trace.input_dtypes,
+        input_values=trace.input_values,
+        collectives=trace.collectives,
+    )
+
+
+class _Moved:
+    """Instants of the first host as those of the other one, both in ns since the record's start."""
+
+    def __init__(self, base_ns: int, records: BesideRecords) -> None:
+        self.base_ns = base_ns
+        self._at_ns: Int64 = records.at_ns - base_ns
+        self._lag_ns: Int64 = np.concatenate(([0], records.lag_ns))
+        self.begin_ns = int(self._lag_ns[np.searchsorted(self._at_ns, 0)])  # how late it was when the record began
+
+    def instants(self, at_ns: Int64) -> Int64:
+        """A wait lasts until its instant, and what comes after it is later."""
+        return np.asarray(at_ns + self._lag_ns[np.searchsorted(self._at_ns, at_ns)] - self.begin_ns)
+
+    def instant(self, at_ns: int) -> int:
+        return int(self.instants(np.array([at_ns]))[0])
+
+    def columns(self, table: dict[str, Any], *, keeps_line: bool = False) -> dict[str, Any]:
+        """The columns of a table of the host with its times moved, without those that are joined."""
+        columns = {name: column for name, column in table.items() if keeps_line or name not in _JOINED}
+        for name in ("start_ns", "end_ns", "at_ns", "alloc_ns", "free_ns", "forward_ns"):
+            if name in columns:
+                known = columns[name] != NONE
+                columns[name] = np.where(known, self.instants(columns[name]), NONE)
+        return columns
+
+
+def _ops(trace: Trace, records: BesideRecords, moved: _Moved) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The names and the columns of the device ops. What has no model there is of unknown time."""
+    correlation, start_ns, end_ns, known = records.ops[np.argsort(records.ops[:, 0])].T
+    row = np.searchsorted(correlation, trace.ops.correlation)
+    columns = moved.columns(trace.ops.to_dict())
+    columns["start_ns"] = start_ns[row] - moved.base_ns - moved.begin_ns
+    columns["end_ns"] = end_ns[row] - moved.base_ns - moved.begin_ns
+    keys = np.stack((trace.ops.name, known[row]), axis=1)
+    used, columns["name"] = np.unique(keys, axis=0, return_inverse=True)
+    columns["name"] = columns["name"].reshape(-1) + len(trace.names)
+    plain = (trace.names[name].removesuffix(UNKNOWN_TIME) for name, _ in used.tolist())
+    new = (name if is_known else name + UNKNOWN_TIME for name, (_, is_known) in zip(plain, used.tolist(), strict=True))
+    return (*trace.names, *new), columns

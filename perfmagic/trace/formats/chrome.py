@@ -18,9 +18,8 @@ from typing import IO, Any
 import numpy as np
 
 from perfmagic.base.files import whole_file
-from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind, Remark
-from perfmagic.trace.correlate import call_kind
-from perfmagic.trace.kineto.header import EXPORT_SCHEMA
+from perfmagic.trace.columns import NONE, CallKind, HostKind, OpKind, Remark, call_kind
+from perfmagic.trace.kineto.reader import EXPORT_SCHEMA
 from perfmagic.trace.model import Collective, DeviceInfo, LaunchShape, Trace
 
 HOST_PID = 1 << 20  # devices use their index as pid
@@ -94,7 +93,7 @@ def _properties(device: DeviceInfo) -> dict[str, Any]:
 
 
 def _own_part(trace: Trace) -> dict[str, Any]:
-    """What Chrome's format has no place for; read back by perfmagic.trace.kineto.header.restored."""
+    """What Chrome's format has no place for; read back by perfmagic.trace.kineto.reader.restored."""
     meta = trace.meta
     texts = {
         "failed": without_folders(meta.failed),

@@ -13,9 +13,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from perfmagic.base.errors import OptionError, PerfmagicError, TraceError
+from perfmagic.base.errors import OptionError, PerfmagicError, TraceError, links, path_of, shown_url, without_secrets
 from perfmagic.base.files import open_regular
-from perfmagic.base.urls import links, path_of, shown_url, without_secrets
 from perfmagic.trace.kineto.file import BLOCK_BYTES
 
 T = TypeVar("T")

@@ -19,9 +19,9 @@ from perfmagic.base.errors import TraceError
 from perfmagic.base.files import open_regular
 from perfmagic.trace.columns import MOST_BYTES, NONE, PathMarks
 from perfmagic.trace.formats.plain_pickle import plain_pickle
+from perfmagic.trace.json_form import FAR_NS, Line, typed
 from perfmagic.trace.model import SNAPSHOT, DeviceInfo, Trace, TraceMeta, make_trace
 from perfmagic.trace.paths import NOWHERE, Paths, UserFunction
-from perfmagic.trace.typed import FAR_NS, Line, typed
 
 MOST_FILE_BYTES = 2**31  # of a file: what it unpacks to is several times that
 # whose frames say nothing of the user: installed packages, the standard library, and what has no file of Python's

@@ -14,8 +14,7 @@ import msgspec
 import numpy as np
 
 from perfmagic.base.kinds import WITH_VALUES
-from perfmagic.trace.columns import HOST_DEVICE, MOST_BYTES, NONE, CallKind, Float64, HostKind, Int64, OpKind
-from perfmagic.trace.correlate import call_kind
+from perfmagic.trace.columns import HOST_DEVICE, MOST_BYTES, NONE, CallKind, Float64, HostKind, Int64, OpKind, call_kind
 from perfmagic.trace.kineto.decode import (
     COUNTER,
     INSTANT,

@@ -1,27 +1,31 @@
 """Reading the traces that torch.profiler writes (Kineto, Chrome JSON), of every version since 2021.
 
 Bytes (`file`) → events, chunk by chunk (`decode`, or `repair` for damaged files) → columns
-(`tables`, `event_columns`), brought together with exact times (`finish`, `times`) → a Trace, here. Works without torch.
+(`tables`, `event_columns`), brought together with exact times (`gathered`) → a Trace, here. Works without torch.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import count as count_up
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from perfmagic.base.errors import TraceError
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.units import count, duration
-from perfmagic.trace.columns import HostKind, Remark
+from perfmagic.trace.columns import NONE, HostKind, Remark, forward_rows
+from perfmagic.trace.json_form import EXACT, FAR_NS, Line, Ns, printable, typed
 from perfmagic.trace.kineto.blocks import blocks_of
-from perfmagic.trace.kineto.decode import UNSOUND, Header, SoundFile, decoded
+from perfmagic.trace.kineto.decode import UNSOUND, Header, Helper, HelperLostError, SoundFile, decoded
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES, Blocks, Source, text_blocks
-from perfmagic.trace.kineto.finish import finished, with_forward
 from perfmagic.trace.kineto.gathered import (
     CALLS,
     COUNTERS,
@@ -33,13 +37,152 @@ from perfmagic.trace.kineto.gathered import (
     OPS,
     WAITS,
     Columns,
+    around,
+    finished,
 )
-from perfmagic.trace.kineto.header import base_unix_ns, device_infos, rank_and_world, restored
-from perfmagic.trace.kineto.helper import Helper, HelperLostError
 from perfmagic.trace.kineto.repair import repair
 from perfmagic.trace.kineto.tables import Tables
-from perfmagic.trace.model import Trace, TraceMeta, make_trace
-from perfmagic.trace.typed import printable
+from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace, with_models
+
+EXPORT_SCHEMA = 2  # 1 had repairs and notes as text
+_REPAIRED = ("repaired_ops", "repaired_ns", "repaired_calls")
+_EPOCH_NS = 10**18  # of 2001: times above are unix time already
+_AMD = re.compile(r"AMD|Instinct|Radeon|gfx\d|MI\d{3}", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What perfmagic wrote into its own export, see perfmagic.trace.formats.chrome."""
+
+    fields: dict[str, Any]
+    devices: tuple[DeviceInfo, ...]
+    marks: dict[str, list[int]]
+    cell: Cell | None
+
+    def meta(self, read: TraceMeta) -> TraceMeta:
+        """The meta of the file, completed by the saved meta of the original."""
+        sums = {key: self.fields.get(key, 0) + getattr(read, key) for key in _REPAIRED}
+        both = {"repairs": (*self.fields.get("repairs", ()), *read.repairs)}
+        return replace(read, devices=self.devices or read.devices, **(self.fields | sums | both))
+
+
+class _Schema(msgspec.Struct):
+    schema: Any
+
+
+class _Marks(msgspec.Struct):
+    at_ns: list[Ns]
+    line: list[Line]
+    top_line: list[Line]
+
+
+class _OwnPart(msgspec.Struct):
+    meta: dict[str, Any]
+    devices: tuple[DeviceInfo, ...]
+    marks: _Marks
+    cell: str | None
+
+
+def restored(header: Header, repairs: list[Remark]) -> Restored | None:
+    """perfmagic's own part of a file; None in files of others."""
+    block = header.perfmagic
+    if block is None:
+        return None
+    try:
+        schema = typed(block, _Schema).schema
+        if schema != EXPORT_SCHEMA:
+            words = phrase(
+                "the perfmagic part has schema {schema}, this version reads {known}; it was left out",
+                schema=schema,
+                known=EXPORT_SCHEMA,
+            )
+            repairs.append(Remark("own_part_schema", words))
+            return None
+        # raises ValueError for what does not fit
+        own = typed(block, _OwnPart)
+        meta = typed(own.meta | {"origin": "", "devices": ()}, TraceMeta)
+        known = own.meta.keys() & TraceMeta.__dataclass_fields__.keys() - {"origin", "devices"}
+        marks = msgspec.structs.asdict(own.marks)
+        if len({len(column) for column in marks.values()}) > 1:
+            raise ValueError("marks of different lengths")
+        return Restored(
+            {key: getattr(meta, key) for key in known},
+            with_models(own.devices),
+            marks,
+            None if own.cell is None else Cell(own.cell),
+        )
+    except ValueError as error:
+        words = phrase("the perfmagic part is damaged ({error}) and was left out", error=error)
+        repairs.append(Remark("own_part_damaged", words))
+        return None
+
+
+def base_unix_ns(header: Header, first_ns: int, saved: Restored | None) -> tuple[int, int]:
+    """The unix time of the trace's instant 0, and that instant in the file's clock.
+
+    Instant 0 is the first record; in perfmagic's own exports it stays where it was. Unix time is 0 where not known.
+    """
+    base = _possible(header.baseTimeNanoseconds, FAR_NS) or 0
+    if saved:
+        return base, 0
+    return (first_ns if first_ns > _EPOCH_NS else base + first_ns if base else 0), first_ns
+
+
+def device_infos(header: Header, used: list[int], names: Iterable[str]) -> tuple[DeviceInfo, ...]:
+    """The devices that executed something, by the file's properties where it has them."""
+    listed = header.deviceProperties if isinstance(header.deviceProperties, list) else []
+    by_id = {_whole(d.get("id")): d for d in listed if isinstance(d, dict) and d.get("name")}
+    guess = _kind_by_calls(names) if used else "unknown"
+    if (
+        len({str({key: value for key, value in d.items() if key != "id"}) for d in by_id.values()}) == 1
+    ):  # every device the process saw is of this kind, by any number
+        by_id |= {index: next(iter(by_id.values())) for index in used if index not in by_id}
+    return tuple(
+        _listed_device(index, by_id[index]) if index in by_id else DeviceInfo(index, guess, f"device {index}")
+        for index in used
+    )
+
+
+def _listed_device(index: int, listed: dict[str, Any]) -> DeviceInfo:
+    name = str(listed["name"])
+    kind = "rocm" if _AMD.search(name) else "cuda"
+    memory_bytes, multiprocessors, major = _sizes(listed, "totalGlobalMem", "numSms", "computeMajor")
+    return DeviceInfo(index, kind, name, "", memory_bytes, multiprocessors, major)
+
+
+def _sizes(saved: dict[str, Any], *keys: str) -> list[int | None]:
+    """The memory, the multiprocessors and the like of a device, None where they are no possible numbers."""
+    known = [_whole(saved.get(key)) for key in keys]
+    return [n if n is not None and 0 < n < 2**62 else None for n in known]
+
+
+def rank_and_world(header: Header) -> tuple[int | None, int | None]:
+    """The rank and the number of ranks, None where the file does not say."""
+    info = header.distributedInfo if isinstance(header.distributedInfo, dict) else {}
+    return _possible(info.get("rank"), EXACT), _possible(info.get("world_size"), EXACT)
+
+
+def _kind_by_calls(names: Iterable[str]) -> str:
+    for name in names:
+        if re.match(r"hip[A-Z]", name):
+            return "rocm"
+        if re.match(r"cu(?:da)?[A-Z]", name):
+            return "cuda"
+    return "unknown"
+
+
+def _possible(value: Any, most: int) -> int | None:
+    """A whole number from 0 on; None for what is none, or so large that a saved trace cannot hold it."""
+    number = _whole(value)
+    return number if number is not None and 0 <= number <= most else None
+
+
+def _whole(value: Any) -> int | None:
+    try:
+        return None if value is None or isinstance(value, bool) else int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
 
 MOST_DEVICES = 1024  # one process uses 16 at most, 56 where each is cut in seven
 MOST_CHARACTERS = 1 << 16  # of a name: those of templates reach some 10,000
@@ -169,7 +312,7 @@ def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -
         input_values=tables.input_values,
         collectives=tables.collectives,
     )
-    return with_forward(trace, host_ops, linked) if linked else trace
+    return _with_forward(trace, host_ops, linked) if linked else trace
 
 
 def _devices(ops: Columns, origin: str) -> list[int]:
@@ -252,3 +395,30 @@ class _Collector:
     def __exit__(self, *_error: object) -> None:
         if self._was_on:
             gc.enable()
+
+
+def _with_forward(trace: Trace, host_ops: Columns, linked: Columns) -> Trace:
+    """The trace whose ops know when, and on which thread, the operator of their forward began.
+
+    host_ops, linked: columns of one length: start_ns, end_ns and thread; sequence and forward_thread.
+    """
+    sequence, thread = linked["sequence"], host_ops["thread"]
+    numbered = sequence != NONE
+    backward = np.flatnonzero(numbered & (linked["forward_thread"] > 0))
+    forward = np.flatnonzero(numbered & (linked["forward_thread"] <= 0))
+    launch = trace.ops.launch
+    known = np.flatnonzero(launch != NONE)
+    if not len(backward) or not len(forward) or not len(known):
+        return trace
+    calls = trace.calls
+    inner = around(host_ops, backward, calls.thread[launch[known]], calls.start_ns[launch[known]])
+    inside = inner != NONE
+    rows, at = known[inside], inner[inside]
+    forward_row = forward_rows(sequence[forward], host_ops["start_ns"][forward], sequence[at], host_ops["start_ns"][at])
+    has = forward_row != NONE
+    forward_ns, forward_thread = trace.ops.forward_ns.copy(), trace.ops.forward_thread.copy()
+    forward_ns[rows[has]] = host_ops["start_ns"][forward[forward_row[has]]]
+    forward_thread[rows[has]] = thread[forward[forward_row[has]]]
+    for column in (forward_ns, forward_thread):
+        column.flags.writeable = False
+    return replace(trace, ops=replace(trace.ops, forward_ns=forward_ns, forward_thread=forward_thread))

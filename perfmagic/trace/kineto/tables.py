@@ -30,7 +30,7 @@ _CAT = attrgetter("cat")
 
 
 class Tables:
-    """Takes chunks of events with `add`; perfmagic.trace.kineto.finish makes of them the columns of a trace.
+    """Takes chunks of events with `add`; perfmagic.trace.kineto.gathered makes of them the columns of a trace.
 
     A file's chunks may be spread over several: `take_over` brings them together, with the same result.
     """

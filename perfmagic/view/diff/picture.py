@@ -9,8 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from perfmagic.analysis.diff.diff import TraceDiff, describe_part
-from perfmagic.analysis.diff.matching import median_step
+from perfmagic.analysis.diff.diff import TraceDiff, describe_part, median_step
 from perfmagic.analysis.diff.side import ComparedTrace
 from perfmagic.analysis.diff.times import TimeChange
 from perfmagic.analysis.diff.work import changed_ops
@@ -28,10 +27,10 @@ from perfmagic.view.svg.layouts import MAX_PICTURE_BYTES as MAX_BYTES
 from perfmagic.view.svg.layouts import Picture, alone, fit_layouts, in_bytes, smallest_fit
 from perfmagic.view.svg.metrics import Scale, fitted, in_lines, ticks, width_px
 from perfmagic.view.svg.palette import CLASS_TOKENS, LOST_SHARE, tint
-from perfmagic.view.timeline.device_lanes import device_group, windowed
 from perfmagic.view.timeline.lanes import StreamLane
 from perfmagic.view.timeline.picture.frame import DETAILS, KEY_NAMES, Detail, Frame, column_widths, narrow_detail
 from perfmagic.view.timeline.picture.lanes import draw_lane
+from perfmagic.view.timeline.trace_lanes import device_group, windowed
 
 MOST_STEPS = 4  # more would be too narrow to compare
 MOST_STREAMS = 4  # of each side, the busiest; idle time counts all

@@ -11,7 +11,7 @@ from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase, say, translate_term
 from perfmagic.base.tables import Cell, Table, cell, whole_name
-from perfmagic.trace.category import CATEGORY_WORDS, Category
+from perfmagic.trace.families import CATEGORY_WORDS, Category
 from perfmagic.trace.short_names import short_names
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
 

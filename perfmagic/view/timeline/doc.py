@@ -22,9 +22,8 @@ from perfmagic.base.terminal import ALARM
 from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import LaunchShape, Trace, devices_label
 from perfmagic.trace.names import shown_names, unknown_operators
-from perfmagic.view.timeline.device_lanes import device_group
-from perfmagic.view.timeline.host_lanes import cell_lane, host_ops_lanes, launch_lane
 from perfmagic.view.timeline.lanes import CellLane, DeviceGroup, Flag, HostOpsLane, LaunchLane, PathLane, Share
+from perfmagic.view.timeline.trace_lanes import cell_lane, device_group, host_ops_lanes, launch_lane
 
 # The critical path as every renderer shows it: one bar, and the same in words.
 

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from perfmagic.analysis.timeline.memory import MemoryCurve
+from perfmagic.analysis.timeline.activity import MemoryCurve
 from perfmagic.base.language import say
 from perfmagic.base.numerics.intervals import Intervals
 from perfmagic.trace.columns import Bool, Float64, Int8, Int32, Int64

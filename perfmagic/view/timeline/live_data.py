@@ -18,19 +18,20 @@ from perfmagic.analysis.memory.ledger import Ledger, ledger
 from perfmagic.analysis.memory.peak import HeldBytes, held
 from perfmagic.analysis.memory.reasons import Descriptions, reasons
 from perfmagic.analysis.memory.stack import KINDS, Kind, bytes_by_layer, stack
+from perfmagic.analysis.timeline.flame.call_paths import THREAD, EveryCall, every_call
+from perfmagic.base import units
 from perfmagic.base.language import phrase, say, translate_term, translated
 from perfmagic.trace.columns import NONE, Int32, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
 from perfmagic.view.svg.palette import TOKENS, columns_of
 from perfmagic.view.timeline.answers import summary_of, summary_wire, words_wire
-from perfmagic.view.timeline.device_lanes import describe_origin
 from perfmagic.view.timeline.doc import TimelineDoc, alt_text, describe_shape
-from perfmagic.view.timeline.host_lanes import FrameLanes, frame_lane_of, frame_lanes
+from perfmagic.view.timeline.flame import KEY, TONES
 from perfmagic.view.timeline.lanes import DeviceGroup, HostOpsLane, Share, StreamLane
 from perfmagic.view.timeline.lines.live_data import LinesWire, lines_wire
 from perfmagic.view.timeline.live_columns import ColumnWriter, cut
-from perfmagic.view.timeline.live_flame import flame_wire
+from perfmagic.view.timeline.trace_lanes import FrameLanes, describe_origin, frame_lane_of, frame_lanes
 
 # The stack of memory as it goes to a browser: layers by reason and by line of the cell, and the rows at the peak.
 
@@ -383,3 +384,38 @@ def _memory(out: ColumnWriter, doc: TimelineDoc) -> list[dict[str, Any]]:
         out.plain(table, "bytes", group.memory.allocated_bytes)
         lanes.append({"device": group.device, "reserved_max": group.memory.reserved_max_bytes})
     return lanes
+
+
+# Where Python was, as it goes to a browser: paths of calls, and of each call its path.
+
+MOST_FRAMES = 30_000  # some 100 kB
+
+
+def flame_wire(out: ColumnWriter, trace: Trace, doc: TimelineDoc) -> dict[str, Any] | None:
+    """Writes paths and calls into the payload, and says what else a browser needs; None where nothing was recorded."""
+    calls = every_call(trace, MOST_FRAMES)
+    if not len(calls.parent):
+        return None
+    out.delta("paths", "parent", calls.parent - NONE)
+    out.plain("paths", "label", calls.label)
+    for number, lane in enumerate(doc.threads):
+        rows = lane.row[lane.in_order()]
+        out.delta(f"host{number}", "path", calls.path[rows] - NONE)
+        out.plain(f"host{number}", "early", calls.early_ns[rows])
+    out.spans("frames", calls.start_ns, calls.end_ns, doc.start_ns)
+    out.delta("frames", "path", calls.frame_path - NONE)
+    kinds = [kind for kind in (THREAD, *dict(KEY)) if any(kind == known for _, known in calls.labels)]
+    rows_of_labels = [[cut(name), kinds.index(kind)] for name, kind in calls.labels]
+    out.text("labels", json.dumps(rows_of_labels, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
+    return {
+        "start": trace.meta.start_ns - doc.start_ns,
+        "end": trace.meta.end_ns - doc.start_ns,
+        "kinds": [[TONES[kind], translate_term(dict(KEY).get(kind, ""))] for kind in kinds],
+        "note": _note(calls),
+    }
+
+
+def _note(calls: EveryCall) -> str:
+    if not calls.left_out_ns:
+        return ""
+    return f"calls of {units.duration(calls.left_out_ns)} or less are left out, and their time is their caller's"

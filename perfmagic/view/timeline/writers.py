@@ -31,9 +31,8 @@ from perfmagic.view.svg.canvas import WIDTH_PX
 from perfmagic.view.svg.layouts import MAX_BYTES
 from perfmagic.view.timeline.answers import WRONG, FindingRow, Summary, summary_of
 from perfmagic.view.timeline.doc import TimelineDoc, ViewState, alt_text, describe_trust
-from perfmagic.view.timeline.gpus import GpusDoc, capital, gpus_table, rest_of
 from perfmagic.view.timeline.live_data import Wire, timeline_wire
-from perfmagic.view.timeline.picture.gpus import gpus_picture
+from perfmagic.view.timeline.picture.gpus import GpusDoc, capital, gpus_picture, gpus_table, rest_of
 from perfmagic.view.timeline.picture.timeline import timeline_picture
 
 # A timeline as HTML that any notebook front end keeps: a table with style attributes, and the picture as an image.

@@ -12,8 +12,7 @@ from perfmagic import changes
 from perfmagic.analysis.diff.diff import describe_part, trace_diff
 from perfmagic.analysis.findings.answers import find_answers
 from perfmagic.analysis.findings.catalogue import ACTION_CHARS, HEADLINE_CHARS
-from perfmagic.analysis.findings.explain import explain_all
-from perfmagic.analysis.findings.find import findings
+from perfmagic.analysis.findings.find import explain_all, findings
 from perfmagic.analysis.ranks.findings import rank_findings
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.report import report

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import perfmagic
-from perfmagic.analysis.findings.explain import RULES
-from perfmagic.analysis.findings.find import findings
+from perfmagic.analysis.findings.find import RULES, findings
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.trace.model import Trace
 from tests.analysis.build import Builder

@@ -8,7 +8,7 @@ import pytest
 
 from perfmagic.analysis.findings import find
 from perfmagic.analysis.findings.device_time import device_time
-from perfmagic.analysis.findings.explain import OTHER_NAMES
+from perfmagic.analysis.findings.find import OTHER_NAMES
 from perfmagic.analysis.findings.gaps import longest_gap, waited_for_host
 
 FOLDER = Path(find.__file__).parent

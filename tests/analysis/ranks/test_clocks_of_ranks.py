@@ -1,5 +1,6 @@
 """The clocks of several ranks: what one host, pings and causality say, and how far the axis may be wrong."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
@@ -17,6 +18,7 @@ from tests.analysis.findings.build import plain
 from tests.analysis.ranks.raw import PATHS, collectives
 from tests.analysis.ranks.test_ranks import rank
 
+BASE = 5_000_000_000
 UNIX = 1_700_000_000_000_000_000
 
 
@@ -26,9 +28,7 @@ def joint(*traces: Trace, pings: tuple[Ping, ...] = ()) -> Ranks:
 
 def on_host(trace: Trace, boot: str, *, unix_off_ns: int = 0, monotonic_off_ns: int = 0) -> Trace:
     """The trace as a host records it whose unix clock is off, and whose monotonic clock began at some time."""
-    meta = replace(
-        trace.meta, base_unix_ns=UNIX + unix_off_ns, boot=boot, monotonic_base_ns=5_000_000_000 + monotonic_off_ns
-    )
+    meta = replace(trace.meta, base_unix_ns=UNIX + unix_off_ns, boot=boot, monotonic_base_ns=BASE + monotonic_off_ns)
     return replace(trace, meta=meta)
 
 
@@ -80,22 +80,67 @@ def test_pings_that_collectives_contradict_are_said_to_be_and_widen_the_bound(la
     assert ("collectives contradict them by 2.98 ms" in plain(alignment.words)) == (missed_us > 0)
 
 
-def test_a_bound_by_causality_is_said_to_hold_for_clocks_that_do_not_drift() -> None:
-    """Rank 1's clock gains 1,000 ppm: it is 14 ms off after 14 s, and no fact contradicts another."""
+def drifting(gain: float, *, n: int = 15, off_us: Callable[[int], float] = lambda i: 0.0) -> Ranks:
+    """Two hosts a second apart in each collective, who comes last in turn; rank 1's clock gains so much."""
     traces = []
-    for number, gain in enumerate((0, 1e-3)):
+    for number, gains in enumerate((0, gain)):
         b = Builder()
-        for i in range(15):
+        for i in range(n):
             at = 1_000_000 * i
-            came, left = at + 10 * (number == i % 2), at + 20_000
-            b.op(came + at * gain, left + at * gain, launch=came + at * gain - 5, name="ncclDevKernel_AllReduce")
+            came, left = at + 10_000 * (number == i % 2), at + 20_000 + number * off_us(i)
+            b.op(came + at * gains, left + at * gains, launch=came + at * gains - 5, name="ncclDevKernel_AllReduce")
         traces.append(on_host(b.trace(rank=number, world_size=2), "ab"[number]))
-    alignment = joint(*traces).alignment
-    last_us = [trace.ops.end_ns[-1] / US for trace in traces]
-    assert abs(last_us[1] - last_us[0] - 14_000) < 1
-    assert alignment.bound_ns < 14_000 * US
-    assert "clocks that do not drift agree within" in alignment.words
-    assert "for certain" not in alignment.words
+    return joint(*traces)
+
+
+@pytest.mark.parametrize("gain", [1e-3, 2e-5, -2e-5])
+def test_a_clock_that_drifts_evenly_is_corrected_and_so_are_the_waits(gain: float) -> None:
+    """1,000 ppm are 14 ms after 14 s; 20 ppm are 280 µs."""
+    found = drifting(gain)
+    assert found.alignment.drifts[1].rate - found.alignment.drifts[0].rate == pytest.approx(-gain, rel=0.02)
+    ends = [abs(met.end_ns[1] - met.end_ns[0]) for met in found.meetings]
+    assert max(ends) < 30 * US  # within a collective of 20 ms the clock drifts on
+    assert [met.last for met in found.meetings] == [i % 2 for i in range(15)]
+    assert all(abs(met.waited_ns - 10_000 * US) < 30 * US for met in found.meetings)
+    seconds = "1.00 ms" if gain == 1e-3 else "20.0 µs"
+    assert plain(found.alignment.words).endswith(f"once an even drift of {seconds} a second is taken out")
+    assert "clocks that do not drift agree within" in found.alignment.words
+
+
+@pytest.mark.parametrize(
+    "off_us", [lambda i: 0.0, lambda i: 300.0 * (i > 7), lambda i: 900.0 * (i % 3), lambda i: 20.0 * (i > 4)]
+)
+def test_clocks_that_differ_otherwise_are_not_taken_for_a_drift(off_us: Callable[[int], float]) -> None:
+    """None, a step, scatter, and what ends of collectives on one host differ by."""
+    assert not drifting(0, off_us=off_us).alignment.drifts
+
+
+def test_rounds_of_pings_that_contradict_each_other_show_a_drift_and_bound_what_is_left() -> None:
+    """Rank 1's clock gains 50 ppm: it is 0.5 ms ahead of rank 0's after 10 s, and 1 ms after 20 s."""
+    pings = tuple(
+        Ping(0, 1, BASE + at, BASE + at + 10 * US + at // 20_000, BASE + at + 20 * US, round=i)
+        for i, at in enumerate((0, 10_000_000_000, 20_000_000_000))
+    )
+    pings = tuple(
+        replace(p, asked_ns=p.asked_ns + BASE, answered_ns=p.answered_ns + BASE, back_ns=p.back_ns + BASE)
+        for p in pings
+    )
+    traces = [on_host(rank(number, n=4), "ab"[number]) for number in (0, 1)]
+    alignment = joint(*traces, pings=pings).alignment
+    assert alignment.drifts[1].rate == pytest.approx(-5e-5, rel=0.01)
+    assert alignment.bound_ns == pytest.approx(10 * US, rel=0.02)
+    bent = replace(pings[1], answered_ns=pings[1].answered_ns + 300 * US)
+    assert joint(*traces, pings=(pings[0], bent, pings[2])).alignment.bound_ns > 150 * US
+
+
+def test_pings_that_collectives_contradict_yield_to_unix_clocks_that_agree_with_them() -> None:
+    """NTP keeps the unix clocks together; the pings are of another boot, 3 ms off."""
+    traces = [on_host(rank(number), "ab"[number], monotonic_off_ns=3_000_000 * number) for number in (0, 1)]
+    ping = Ping(0, 1, asked_ns=0, answered_ns=20 * US, back_ns=40 * US)
+    alignment = joint(*traces, pings=(ping,)).alignment
+    assert alignment.how == "causality"
+    assert alignment.offset_ns[0] == alignment.offset_ns[1]
+    assert "pings are left out: collectives contradict them by 2" in plain(alignment.words)
 
 
 def test_exchanges_of_one_round_that_cannot_both_be_are_a_contradiction() -> None:

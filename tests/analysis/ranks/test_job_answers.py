@@ -192,18 +192,12 @@ def test_of_eight_recorded_ranks_python_decides_and_what_most_ask_for_comes_firs
         "Use torch.compile, or capture the step with CUDA graphs",
     )
     assert plain(first.headline) == "On every rank, such as rank 3: Python leaves 60 gaps between ops"
-    assert {rule for answer in others for rule in answer.rules} == {"straggler", "late_too"}
     assert [plain(answer.headline) for answer in others] == [
-        "Ranks 4 and 5 made the others wait: last at 3 of 8 matched collectives",
-        "Rank 7 made the others wait: it began 4.52 ms after the median rank",
+        "Ranks drift apart: rank 7 causes the largest part of waiting, 49 %",
     ]
-    after_ns = [answer.after_ns or 0 for answer in others]  # each with its own ranks in time
-    assert answers.together is not None
-    assert (answers.together.after_ns or 0) < min(after_ns)
-    assert after_ns == sorted(set(after_ns))
+    assert "Start-up: ranks began up to 7.51 ms apart, rank 7 last" in map(plain, answers.also_seen)
     assert len(answers.answers) <= MOST_ANSWERS
     assert all((a.gain_ns or a.cost_ns or 0) >= LEAST_FRAC * a.before_ns for a in answers.answers)
     assert first.at_most
-    assert (first.after_ns or 0) < (answers.together.after_ns or 0) < answers.total_ns  # which has no bound
     assert len(ranks.text().splitlines()) <= MOST_LINES
     assert ranks.to_dict()["answers"] == answers.to_dict()

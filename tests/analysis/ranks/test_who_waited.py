@@ -42,5 +42,5 @@ def test_a_sender_waits_no_longer_than_its_send_takes() -> None:
     times = (np.array([ns]) for ns in (10, 30, 1050, 1090))
     places = np.array([0])
     messages = MatchedMessages(0, 1, places, places, *times)
-    assert messages.waits({0: 0, 1: -1000}).waiting_ns[:, 0].tolist() == [20, 0]
-    assert messages.waits({0: 0, 1: -1045}).waiting_ns[:, 0].tolist() == [0, 5]
+    assert messages.waits(lambda rank, at_ns: at_ns * 0 - 1000 * rank).waiting_ns[:, 0].tolist() == [20, 0]
+    assert messages.waits(lambda rank, at_ns: at_ns * 0 - 1045 * rank).waiting_ns[:, 0].tolist() == [0, 5]

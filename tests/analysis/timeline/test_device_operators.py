@@ -13,7 +13,7 @@ from perfmagic.analysis.timeline.device_operators import DeviceOperator, achieve
 from perfmagic.analysis.timeline.kernels import categories, category_of, category_times
 from perfmagic.analysis.timeline.origin import Source, is_user_frame, launched_from, origins
 from perfmagic.predict.gpus import Peaks
-from perfmagic.trace.category import Category
+from perfmagic.trace.families import Category
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
 from tests.analysis.build import Builder

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from perfmagic.analysis.timeline.flame.call_paths import THREAD, call_paths, recorded_threads
-from perfmagic.analysis.timeline.flame.every_call import EveryCall, every_call
+from perfmagic.analysis.timeline.flame.call_paths import THREAD, EveryCall, call_paths, every_call, recorded_threads
 from perfmagic.trace.columns import HostKind
 from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder

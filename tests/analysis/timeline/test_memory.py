@@ -1,6 +1,6 @@
 """The memory of a device: its curve, its peak and the line that was running then."""
 
-from perfmagic.analysis.timeline.memory import memory_curve
+from perfmagic.analysis.timeline.activity import memory_curve
 from perfmagic.trace.columns import OpKind
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
 

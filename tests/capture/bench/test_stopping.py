@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from perfmagic.capture.bench.stopping import ComparisonRule, StoppingRule, WarmUp, fewest_samples
+from perfmagic.capture.bench.spec import ComparisonRule, StoppingRule, WarmUp, fewest_samples
 
 
 def feed(rule: StoppingRule, values, each_s: float = 0.001) -> int:

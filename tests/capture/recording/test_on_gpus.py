@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch", reason="the device is one of torch's")
 import perfmagic  # noqa: E402 - after the skip
 from perfmagic import sim  # noqa: E402
 from perfmagic.base.errors import DeviceError, OptionError  # noqa: E402
-from perfmagic.capture.devices import backends, cuda_mode  # noqa: E402
+from perfmagic.capture.devices import as_cuda, backends  # noqa: E402
 from perfmagic.capture.recording import on_gpus  # noqa: E402
 from perfmagic.capture.recording.on_gpus import OnGpus, models_named  # noqa: E402
 
@@ -49,8 +49,8 @@ def test_the_host_is_one_whatever_models_are_given() -> None:
 
 def test_a_tensor_of_a_real_gpu_is_refused_at_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     real = torch.ones(2)
-    monkeypatch.setattr(cuda_mode, "_is_really_cuda", lambda t: t is real)
-    mode = cuda_mode.CudaMode(has_cuda=True)
+    monkeypatch.setattr(as_cuda, "_is_really_cuda", lambda t: t is real)
+    mode = as_cuda.CudaMode(has_cuda=True)
     with mode:
         assert (torch.ones(2) + 1).tolist() == [2.0, 2.0]
         with pytest.raises(DeviceError, match=r"real cpu.*predicted GPU"):

@@ -17,9 +17,9 @@ from perfmagic.trace.columns import NONE, Hazard, LineMarks
 from perfmagic.trace.formats.chrome import write_chrome
 from perfmagic.trace.formats.npz import write_npz
 from perfmagic.trace.formats.sources import read_each, read_file, read_one, trace_files
+from perfmagic.trace.json_form import typed
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Cell, Race, Trace
-from perfmagic.trace.typed import typed
 from tests.trace.recorded import FOLDER, NAMES, as_bytes, launch_and_kernel, real_trace, recorded, repairs, table_of
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,7 @@ from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.kineto import file as kineto_file
 from perfmagic.trace.kineto import reader as kineto
-from perfmagic.trace.kineto.header import EXPORT_SCHEMA
-from perfmagic.trace.kineto.reader import read_trace
+from perfmagic.trace.kineto.reader import EXPORT_SCHEMA, read_trace
 from tests.trace import recorded
 from tests.trace.damage import DAMAGED, SOUND
 from tests.trace.recorded import FOLDER, NAMES, as_bytes, columns_by_name, event, launch_and_kernel, repairs

@@ -10,7 +10,7 @@ import perfmagic
 from perfmagic.base.errors import TraceError
 from perfmagic.results import TimelineResult
 from perfmagic.trace.kineto.reader import read_trace
-from perfmagic.view.timeline.device_lanes import MAX_LANES
+from perfmagic.view.timeline.trace_lanes import MAX_LANES
 from tests.trace.recorded import as_bytes, event
 
 pytestmark = pytest.mark.slow

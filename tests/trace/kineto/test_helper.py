@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from perfmagic.base.errors import OptionError
+from perfmagic.trace.kineto import decode as kineto_decode
 from perfmagic.trace.kineto import file as kineto_file
-from perfmagic.trace.kineto import helper as kineto_helper
 from perfmagic.trace.kineto import reader as kineto
+from perfmagic.trace.kineto.decode import Helper
 from perfmagic.trace.kineto.gathered import (
     Gathered,
 )
-from perfmagic.trace.kineto.helper import Helper
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 from tests.trace.recorded import real, repairs, table_of
@@ -59,16 +59,16 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Helper]:
     monkeypatch.setattr(Helper, "_start", noted)
     monkeypatch.setattr(Helper, "takes", every_other)
     monkeypatch.setattr(Helper, "taken_back", none_back)
-    monkeypatch.setattr(kineto_helper, "_has_cores", lambda: True)
-    monkeypatch.setattr(kineto_helper, "_WAITING", 0)
-    monkeypatch.setattr(kineto_helper, "ALONE_BYTES", 0)
+    monkeypatch.setattr(kineto_decode, "_has_cores", lambda: True)
+    monkeypatch.setattr(kineto_decode, "_WAITING", 0)
+    monkeypatch.setattr(kineto_decode, "ALONE_BYTES", 0)
     monkeypatch.setattr(kineto_file, "BLOCK_BYTES", 1 << 16)
     return found
 
 
 def alone(data: bytes) -> Trace:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kineto_helper, "ALONE_BYTES", 1 << 40)
+        patch.setattr(kineto_decode, "ALONE_BYTES", 1 << 40)
         return read_trace(data, origin="trace.json")
 
 
@@ -96,7 +96,7 @@ def test_two_processes_give_what_one_gives(name: str, started: list[Helper], mon
     ["import sys; sys.exit(3)", "print('perfmagic, or so it says')", "import sys; sys.stdin.buffer.read(); print(1)"],
 )
 def test_a_lost_helper_is_done_without(program: str, started: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kineto_helper, "_PROGRAM", program)
+    monkeypatch.setattr(kineto_decode, "_PROGRAM", program)
     data = content(NAMES[0])
     trace = read_trace(data, origin="trace.json")
     assert len(started) == 1
@@ -106,7 +106,7 @@ def test_a_lost_helper_is_done_without(program: str, started: list[Helper], monk
 def test_a_helper_that_cannot_be_started_is_done_without(
     started: list[Helper], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kineto_helper, "_interpreter", lambda: "/nowhere/python")
+    monkeypatch.setattr(kineto_decode, "_interpreter", lambda: "/nowhere/python")
     data = content(NAMES[0])
     trace = read_trace(data, origin="trace.json")
     assert (len(started), started[0]._process) == (1, None)

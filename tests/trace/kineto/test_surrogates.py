@@ -16,9 +16,9 @@ from perfmagic.cli import main
 from perfmagic.results import TimelineResult
 from perfmagic.trace.formats.npz import read_npz
 from perfmagic.trace.formats.sources import read_file
+from perfmagic.trace.json_form import all_printable, printable
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.kineto.reader import read_trace
-from perfmagic.trace.typed import all_printable, printable
 from perfmagic.view.timeline.picture.timeline import timeline_svg
 from perfmagic.view.timeline.text import timeline_text
 from perfmagic.view.timeline.writers import timeline_html

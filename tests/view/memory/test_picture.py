@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from perfmagic.analysis.findings.catalogue import decides
-from perfmagic.analysis.memory.answers import _describe_reason
 from perfmagic.analysis.memory.ledger import ledger
 from perfmagic.analysis.memory.reasons import reasons
 from perfmagic.analysis.memory.stack import KINDS, Kind, stack
+from perfmagic.analysis.memory.whatif import _describe_reason
 from perfmagic.base import units
 from perfmagic.base.errors import TraceError
 from perfmagic.results import MemoryResult

@@ -11,10 +11,10 @@ from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.timeline.host_time import FrameTime
 from perfmagic.trace.columns import NONE, CallKind, OpKind
 from perfmagic.trace.model import Trace, TraceMeta, make_trace
-from perfmagic.view.timeline import host_lanes as module
+from perfmagic.view.timeline import trace_lanes as module
 from perfmagic.view.timeline.doc import timeline_doc
-from perfmagic.view.timeline.host_lanes import FrameLanes, describe_frame, frame_lane_of, frame_lanes
 from perfmagic.view.timeline.live_data import timeline_wire
+from perfmagic.view.timeline.trace_lanes import FrameLanes, describe_frame, frame_lane_of, frame_lanes
 from tests.trace.recorded import real_trace, recorded
 
 US = 1000

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from perfmagic.analysis.findings.find import findings
-from perfmagic.trace.columns import NONE, HostKind
-from perfmagic.trace.frames import PythonFrames
+from perfmagic.trace.columns import NONE, HostKind, PythonFrames
 from perfmagic.trace.model import Trace
-from perfmagic.view.timeline.device_lanes import MOST_INPUTS, describe_frame, describe_origin
 from perfmagic.view.timeline.doc import timeline_doc
 from perfmagic.view.timeline.live_data import timeline_wire
+from perfmagic.view.timeline.trace_lanes import MOST_INPUTS, describe_caller, describe_origin
 from tests.analysis.build import US, Builder
 from tests.trace.recorded import recorded
 
@@ -103,4 +102,4 @@ def test_inputs_without_end_are_cut() -> None:
     ],
 )
 def test_a_frame_is_its_function_file_and_line(frame: str, words: str) -> None:
-    assert describe_frame(frame) == words
+    assert describe_caller(frame) == words

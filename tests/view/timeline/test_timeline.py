@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from perfmagic.analysis.timeline.memory import MemoryCurve
+from perfmagic.analysis.timeline.activity import MemoryCurve
 from perfmagic.base.terminal import columns
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import Remark
@@ -19,8 +19,7 @@ from perfmagic.view.svg.canvas import Canvas
 from perfmagic.view.svg.layouts import MAX_PICTURE_BYTES as MAX_BYTES
 from perfmagic.view.svg.metrics import Scale
 from perfmagic.view.timeline.picture.frame import DETAILS, PLOT_PX, Frame
-from perfmagic.view.timeline.picture.host import highest
-from perfmagic.view.timeline.picture.timeline import timeline_picture, timeline_svg
+from perfmagic.view.timeline.picture.timeline import highest, timeline_picture, timeline_svg
 from perfmagic.view.timeline.text import timeline_text
 from perfmagic.view.timeline.writers import timeline_html
 from tests.trace.recorded import real_trace, recorded

@@ -15,11 +15,11 @@ from perfmagic.base import units
 from perfmagic.base.numerics.intervals import Intervals, clip, total_ns
 from perfmagic.trace.model import Trace
 from perfmagic.view.timeline.doc import TimelineDoc, timeline_doc
-from perfmagic.view.timeline.flame_kinds import KEY
-from perfmagic.view.timeline.host_lanes import frame_lanes
+from perfmagic.view.timeline.flame import KEY
 from perfmagic.view.timeline.lines.doc import lines_doc
 from perfmagic.view.timeline.live_columns import cut
 from perfmagic.view.timeline.live_data import timeline_wire
+from perfmagic.view.timeline.trace_lanes import frame_lanes
 from tests.json_rows import json_rows
 from tests.trace.recorded import recorded
 from tests.view.timeline.build import HOSTILE, noisy, queue_of

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.graph import Graph
-from perfmagic.analysis.timeline.memory import memory_curve
+from perfmagic.analysis.timeline.activity import memory_curve
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
 from perfmagic.base.language import phrase

@@ -16,8 +16,8 @@ from perfmagic.analysis.timeline.kernels import categories
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import covered_ns
 from perfmagic.base.numerics.longest import NO_NODE
-from perfmagic.trace.category import Category
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
+from perfmagic.trace.families import Category
 from perfmagic.trace.names import OpClass, is_pageable, op_classes
 
 CALL_NS = 10_000  # of a graph's launch: 5–20 µs on A100 and V100 (traces/)

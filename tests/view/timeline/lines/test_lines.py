@@ -11,7 +11,7 @@ from perfmagic.trace.model import Trace
 from perfmagic.trace.paths import Paths, UserFunction
 from perfmagic.view.timeline.lines.doc import Block, LineRow, LinesDoc, lines_doc
 from perfmagic.view.timeline.lines.picture import MAX_BYTES, lines_svg
-from perfmagic.view.timeline.lines.text import lines_text
+from perfmagic.view.timeline.text import lines_text
 from tests.analysis.timeline.test_by_path import MAIN, MS, trace_of
 from tests.view.timeline.build import HOSTILE, queue_of
 

@@ -7,7 +7,7 @@ from perfmagic.trace.columns import NONE, BlockRole, Blocks
 from perfmagic.trace.model import Trace
 from perfmagic.view.timeline.lines.doc import LinesDoc, lines_doc
 from perfmagic.view.timeline.lines.picture import MAX_BYTES, lines_svg
-from perfmagic.view.timeline.lines.text import lines_text
+from perfmagic.view.timeline.text import lines_text
 from tests.analysis.timeline.test_by_path import AUTOGRAD, MAIN, MS, WORKER, trace_of
 
 KB = 1000
