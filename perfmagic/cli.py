@@ -18,7 +18,7 @@ from perfmagic.base.options import did_you_mean
 from perfmagic.base.terminal import for_terminal
 
 if TYPE_CHECKING:
-    from perfmagic.results import RanksResult, TimelineResult
+    from perfmagic.results import FlightResult, RanksResult, TimelineResult
 
 
 MANY_FILES = 4  # whose names a title does not list
@@ -192,7 +192,27 @@ def _opened(options: argparse.Namespace) -> tuple[list[TimelineResult], int]:
     return results, status
 
 
+def _flight(options: argparse.Namespace) -> tuple[FlightResult | None, int]:
+    """What dumps of flight recorders among the files say, and the exit status. The list of files keeps the others."""
+    from perfmagic.api.opening import open_dumps
+    from perfmagic.trace.formats.sources import without_dumps
+
+    options.files, dumps = without_dumps(options.files)
+    flight, errors = open_dumps(dumps)
+    for error in errors:
+        _print_error(str(error))
+    if flight and options.files:
+        raise OptionError("dumps of flight recorders and traces were given", hint="name the files of one kind")
+    return flight, int(bool(errors))
+
+
 def _report(options: argparse.Namespace) -> int:
+    flight, status = _flight(options)
+    if flight is not None:
+        forms = {None: flight.text, "json": flight.to_json, "markdown": flight.markdown, "html": flight.page}
+        _write(flight.text(details=True) if options.form == "details" else forms[options.form](), options.out)
+    if not options.files:
+        return status
     if options.form == "html" and (ranks := _many_ranks(options)) is not None:
         _write(_ranks_page(ranks), options.out)
         unread = [finding for finding in ranks.findings if finding.rule == "unread"]
@@ -355,6 +375,13 @@ def _view(options: argparse.Namespace) -> int:
     from perfmagic.view.timeline.picture.timeline import timeline_svg
     from perfmagic.view.timeline.writers import live_section
 
+    flight, status = _flight(options)
+    if flight is not None:
+        if options.svg:
+            raise OptionError("--svg draws traces, and flight recorders give a table", hint="use --html")
+        _write(flight.page(), options.html)
+    if not options.files:
+        return status
     results, status = _opened(options)
     if not results:
         return status

@@ -22,6 +22,8 @@ _NAMES = {
     "perfmagic.analysis.findings.find": "Explanation Explanations",
     "perfmagic.analysis.findings.answer": "Answer Answers Conclusion Proposal",
     "perfmagic.analysis.findings.finding": "Finding",
+    "perfmagic.analysis.flight.report": "RankState RecordedCall",
+    "perfmagic.analysis.flight.standstill": "Standstill",
     "perfmagic.analysis.graph.graph": "GraphEdge",
     "perfmagic.analysis.graph.late": "LateNode",
     "perfmagic.analysis.graph.nodes": "GraphNode",
@@ -51,8 +53,8 @@ _NAMES = {
     "perfmagic.analysis.timeline.trust": "Trust",
     "perfmagic.analysis.verdict": "Verdict",
     "perfmagic.api.ranks.session": "Ranks",
-    "perfmagic.results": "FlameResult GraphResult MemoryResult RanksSweep RanksSweepComparison RanksWhatIf Result "
-    "RooflineResult SweepResult TraceComparison Traces WhatIfResult",
+    "perfmagic.results": "FlameResult FlightResult GraphResult MemoryResult RanksSweep RanksSweepComparison "
+    "RanksWhatIf Result RooflineResult SweepResult TraceComparison Traces WhatIfResult",
     "perfmagic.results.on_gpus": "OnGpusResult",
     "perfmagic.results.timeline": "Lines",
     "perfmagic.results.what_if": "Curve PredictionCheck",
@@ -65,15 +67,15 @@ _HOMES = {name: module for module, names in _NAMES.items() for name in names.spl
 __all__ = [
     "Alignment", "AnnotationStat", "Answer", "Answers", "BenchWarning", "CallPath", "CategoryTime",
     "ClassOverlap", "CollectiveStat", "ComparedTrace", "Comparison", "Conclusion", "CopyStat", "Curve",
-    "CurvePoint", "DeviceOperator", "Explanation", "Explanations", "Finding", "FlameResult", "FrameTime",
-    "GpuStat", "GraphEdge", "GraphNode", "GraphResult", "Growth", "HeldBytes", "HostTime", "IdleGap",
+    "CurvePoint", "DeviceOperator", "Explanation", "Explanations", "Finding", "FlameResult", "FlightResult",
+    "FrameTime", "GpuStat", "GraphEdge", "GraphNode", "GraphResult", "Growth", "HeldBytes", "HostTime", "IdleGap",
     "JobPathPart", "KernelChange", "KernelOfRanks", "KernelStat", "LateNode", "LineChange", "LineStat", "Lines",
     "Meeting", "MemoryBlock", "MemoryResult", "Message", "Mode", "NameTime", "OnGpusResult", "OperatorChange",
     "OperatorStat", "PathPart", "PathShare", "Phase", "Prediction", "PredictionCheck", "Proposal", "Quantity",
-    "QueueModel", "QueueStat", "RankChange", "RankFinding", "RankStat", "Ranks", "RanksSweep",
-    "RanksSweepComparison", "RanksWhatIf", "Replacement", "Result", "RooflineResult", "Rows", "ScalingChange",
-    "ScalingStat", "Step", "StepChange", "StreamStat", "SweepPoint", "SweepResult", "Sync", "TimeChange",
-    "Trace", "TraceComparison", "Traces", "Trust", "Verdict", "WhatIf", "WhatIfResult",
+    "QueueModel", "QueueStat", "RankChange", "RankFinding", "RankStat", "RankState", "Ranks", "RanksSweep",
+    "RanksSweepComparison", "RanksWhatIf", "RecordedCall", "Replacement", "Result", "RooflineResult", "Rows",
+    "ScalingChange", "ScalingStat", "Standstill", "Step", "StepChange", "StreamStat", "SweepPoint", "SweepResult",
+    "Sync", "TimeChange", "Trace", "TraceComparison", "Traces", "Trust", "Verdict", "WhatIf", "WhatIfResult",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -89,6 +91,8 @@ if TYPE_CHECKING:
     from perfmagic.analysis.findings.answer import Answer, Answers, Conclusion, Proposal
     from perfmagic.analysis.findings.find import Explanation, Explanations
     from perfmagic.analysis.findings.finding import Finding
+    from perfmagic.analysis.flight.report import RankState, RecordedCall
+    from perfmagic.analysis.flight.standstill import Standstill
     from perfmagic.analysis.graph.graph import GraphEdge
     from perfmagic.analysis.graph.late import LateNode
     from perfmagic.analysis.graph.nodes import GraphNode
@@ -121,6 +125,7 @@ if TYPE_CHECKING:
     from perfmagic.predict.runs import GpuStat
     from perfmagic.results import (
         FlameResult,
+        FlightResult,
         GraphResult,
         MemoryResult,
         RanksSweep,

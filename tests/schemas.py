@@ -23,6 +23,7 @@ from perfmagic.analysis.bench.compare import CompareSummary
 from perfmagic.analysis.bench.result import BenchSummary
 from perfmagic.analysis.bench.sweep import SweepSummary
 from perfmagic.analysis.diff.diff import TraceDiff
+from perfmagic.analysis.flight.report import FlightReport
 from perfmagic.analysis.report import Report
 from perfmagic.trace.json_form import JsonForm, json_keys, one_of
 from perfmagic.trace.rows import Rows, row_columns
@@ -31,6 +32,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 RESULTS: dict[str, tuple[type[Any], ...]] = {
     "report": (Report,),
     "comparison": (TraceDiff,),
+    "flight": (FlightReport,),
     "bench": (BenchSummary, CompareSummary, SweepSummary),
 }
 _UNITS = {

@@ -143,6 +143,7 @@ def test_every_class_of_a_result_and_its_rows_is_public() -> None:
         "BenchRecord",
         "BenchSummary",
         "ClockRecord",
+        "Dump",
         "FileOfRank",
         "Flame",
         "CriticalPath",

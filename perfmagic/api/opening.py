@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.api.options import ReadOptions, keywords
@@ -12,7 +13,7 @@ from perfmagic.base.errors import TraceError
 from perfmagic.base.files import local_path
 from perfmagic.base.terminal import Progress
 from perfmagic.results import TimelineResult
-from perfmagic.trace.formats.sources import FileRead, read_each, read_one
+from perfmagic.trace.formats.sources import FileRead, read_each, read_one, without_dumps
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import check_matches, checked_pattern
@@ -20,7 +21,7 @@ from perfmagic.trace.names import check_matches, checked_pattern
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from perfmagic.results import MemoryResult, Traces
+    from perfmagic.results import FlightResult, MemoryResult, Traces
 
 
 @keywords(ReadOptions)
@@ -68,7 +69,8 @@ def open_snapshot(source: str | os.PathLike[str]) -> MemoryResult:
 def open_traces(*sources: str | os.PathLike[str], **options: Unpack[ReadOptions]) -> Traces:
     """The timelines of several saved traces: files, and folders with all trace files in them, ranks in order.
 
-    The result is a tuple of them; `.ranks` has those of one job on one axis.
+    The result is a tuple of them; `.ranks` has those of one job on one axis, `.flight` what dumps of torch's flight
+    recorder say (nccl_trace_rank_0, …, pickles or JSON): which ranks stand still in which collective.
 
     A file that cannot be read is left out with a warning of one line; where none can be read, the first TraceError is
     raised.
@@ -78,21 +80,40 @@ def open_traces(*sources: str | os.PathLike[str], **options: Unpack[ReadOptions]
     (8, [0, 1, 2, 3, 4, 5, 6, 7])
     """
     results: list[TimelineResult] = []
-    errors: list[TraceError] = []
+    others, dumps = without_dumps(sources)
+    flight, errors = open_dumps(dumps)
     with Progress("read", 0, "file") as shown:
-        for n, (read, opened) in enumerate(open_each(sources, **options), 1):
+        for n, (read, opened) in enumerate(open_each(others, **options), 1):
             if isinstance(opened, TraceError):
                 errors.append(opened)
             else:
                 results.append(opened)
             shown.at(n, of=read.n_files)
-    if errors and not results:
+    if errors and not results and flight is None:
         raise errors[0]
     for problem in errors:
         warnings.warn(problem.message, stacklevel=3)  # the caller's line: documented() adds a frame
     from perfmagic.results import Traces
 
-    return Traces(results)
+    return Traces(results).with_flight(flight)
+
+
+def open_dumps(paths: Sequence[Path]) -> tuple[FlightResult | None, list[TraceError]]:
+    """What dumps of torch's flight recorder say, None where none can be read; and why others cannot."""
+    errors: list[TraceError] = []
+    read: list[Dump] = []
+    for path in paths:
+        from perfmagic.trace.formats.flight import Dump, read_dump
+
+        try:
+            read.append(read_dump(path))
+        except TraceError as error:
+            errors.append(error)
+    if not read:
+        return None, errors
+    from perfmagic.results import FlightResult
+
+    return FlightResult.of(read), errors
 
 
 def open_each(

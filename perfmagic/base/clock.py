@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
+from typing import ParamSpec, TypeVar
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _READINGS = 5
+_STANDS_NS = 1 << 62  # behind perf_counter: so far that it never comes
 
 
 def unix_offset_ns() -> int:
@@ -30,27 +35,79 @@ def unix_offset_ns() -> int:
 
 
 class HostClock:
-    """Virtual host time in unix ns: it stands still unless somebody moves it on, from any thread.
+    """Virtual host time in unix ns. It stands still unless somebody moves it on, from any thread.
 
+    A measured one goes with perf_counter besides, and stands still while a thread is at the device's own work.
+
+    measured: which of both.  way_ns: of a call from Python through torch to the device, and back; 0 until it is known.
     moving: held by the thread that moves it, and by one that launches or changes the clock of the process.
     read_ns: a function in C, as interrupts in Python code that ends an object are swallowed (perfmagic.sim.blocks).
     """
 
     def __init__(self, start_ns: int) -> None:
-        self._at_ns = [start_ns]
+        self._least_ns = [start_ns]  # where it stands; it goes from there on
+        self._behind_ns = [_STANDS_NS]  # perf_counter, while it goes
+        self._rest_ns = 0  # until it really goes
+        self._at_work: set[int] = set()  # threads
+        self.measured = False
+        self.way_ns = 0
         self.moving = threading.RLock()
-        self.read_ns: Callable[[], int] = partial(self._at_ns.__getitem__, 0)
+        least_ns, behind_ns = (partial(each.__getitem__, 0) for each in (self._least_ns, self._behind_ns))
+        goes_ns = map(operator.sub, iter(time.perf_counter_ns, None), iter(behind_ns, None))
+        self._readers: tuple[Callable[[], int], ...] = least_ns, map(max, iter(least_ns, None), goes_ns).__next__
+        self.read_ns: Callable[[], int] = self._readers[0]
+
+    def measure(self, wanted: bool) -> None:
+        """Go with Python's own time from now on, or be counted. Mends what an interrupt left behind."""
+        with self.moving:
+            self._stand()
+            self._rest_ns = 0
+            self._at_work.clear()
+            self.measured, self.read_ns = wanted, self._readers[wanted]
+            if wanted:
+                self._go()
+
+    def begin_work(self) -> None:
+        """Stand still from now on, as this thread is at the device's work; only on a measured clock."""
+        with self.moving:
+            self._stand()
+            self._at_work.add(threading.get_ident())
+
+    def end_work(self, rest_ns: int = 0) -> None:
+        """Go on after a rest, unless another thread is at it; harmless on a clock that goes."""
+        with self.moving:
+            self._at_work.discard(threading.get_ident())
+            if self.measured and not self._at_work and self._behind_ns[0] == _STANDS_NS:
+                self._rest_ns = max(rest_ns, self._rest_ns)
+                self._go()
+
+    @property
+    def stands(self) -> bool:
+        """Whether this thread's time does not count, as it is at the device's work."""
+        return threading.get_ident() in self._at_work
 
     def advance(self, ns: int) -> int:
         """Let so much time pass, and give the time then."""
         with self.moving:
-            self._at_ns[0] += ns
-            return self._at_ns[0]
+            self._least_ns[0] = self.read_ns() + ns
+            if self._behind_ns[0] != _STANDS_NS:
+                self._behind_ns[0] -= ns
+            return self._least_ns[0]
 
     def wait_until(self, ns: int) -> None:
         """Let time pass until an instant; nothing where that is over."""
         with self.moving:
-            self._at_ns[0] = max(self._at_ns[0], ns)
+            self.advance(max(0, ns - self.read_ns()))
+
+    def _stand(self) -> None:
+        goes_ns = time.perf_counter_ns() - self._behind_ns[0]
+        if self._behind_ns[0] != _STANDS_NS:
+            self._rest_ns = max(0, self._least_ns[0] - goes_ns)
+        self._least_ns[0] = max(self._least_ns[0], goes_ns)
+        self._behind_ns[0] = _STANDS_NS
+
+    def _go(self) -> None:
+        self._behind_ns[0] = time.perf_counter_ns() - self._least_ns[0] + self._rest_ns
 
 
 # What the host needs, in ns. An assumption, and no measurement: a fast host, without a profiler. Thirty public records
@@ -79,14 +136,45 @@ def begin_together(ns: int) -> None:
         VIRTUAL[0].wait_until(ns)
 
 
-def keep_virtual_time(wanted: bool) -> None:
-    """Keep virtual or real time from now on. Virtual time goes on where it stopped."""
+def keep_virtual_time(wanted: bool, measured: bool = False) -> None:
+    """Keep virtual or real time from now on, with a host that is counted or measured. It goes on where it stopped."""
+    HOST.measure(wanted and measured)
     VIRTUAL[:] = [HOST] if wanted else []
+
+
+def at_work(function: Callable[P, R], *, through_torch: bool = False) -> Callable[P, R]:
+    """Let a measured host stand still in a function: it is the device, or what a driver does and constants count.
+
+    through_torch: and for as long as torch takes to call it, which an operator's constant has in it.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        __tracebackhide__ = True
+        if not HOST.measured or HOST.stands:
+            return function(*args, **kwargs)
+        try:
+            HOST.begin_work()
+            return function(*args, **kwargs)
+        finally:
+            HOST.end_work(HOST.way_ns if through_torch else 0)
+
+    return call
 
 
 def reader() -> Callable[[], int]:
     """What reads the host's time in ns: perf_counter_ns, or the virtual clock; the same until the clock is changed."""
     return VIRTUAL[0].read_ns if VIRTUAL else time.perf_counter_ns
+
+
+def is_repeatable() -> bool:
+    """Whether the same code takes the same time on each run: on a virtual clock with a counted host."""
+    return bool(VIRTUAL) and not VIRTUAL[0].measured
+
+
+def spent_reader(clock_ns: Callable[[], int]) -> Callable[[], int]:
+    """What reads how long something takes that such a clock times; a measured host stands still for a part of it."""
+    return time.perf_counter_ns if HOST.measured and clock_ns is HOST.read_ns else clock_ns
 
 
 def read_ns() -> int:

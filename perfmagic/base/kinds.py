@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 VIRTUAL_CLOCK = "virtual clock"  # how the pace of a device begins whose times are computed
+HOST_MEASURED = "host measured here"  # what comes next in it where Python took its own time
 _PREDICTED = re.compile(r"predicted for (.+?)(?:, fitted on (.+))?, not recorded · ÷ × ([\d.]+)")
 HOST_SPREAD = 1.7  # the factor within which the host's time lies, for four of five records of other machines
 UNKNOWN_TIME = " (time unknown)"  # behind the name of an op that has no model: it takes so long at least

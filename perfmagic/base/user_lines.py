@@ -9,6 +9,9 @@ from pathlib import Path
 from types import FrameType
 
 _OURS = ("torch", "perfmagic", "contextlib", "typing_extensions")  # the last two wrap functions of torch
+# files that say nothing of the user: installed packages, the standard library, and what has no file of Python's
+_LIBRARY = re.compile(r"(?:site|dist)-packages|[/\\]lib[/\\]python\d|[/\\]torch[/\\]|^<(?!ipython)|^\?\?")
+_SOURCES = (".py", ">")  # a file, or a cell
 _CELL = re.compile(r"<ipython-input-(\d+)-")  # as IPython names the code of a cell that no file has
 
 
@@ -35,6 +38,16 @@ def _in_backward(frame: FrameType | None) -> FrameType | None:
     """The user's code that started the backward pass which this thread is in."""
     inside = frame is not None and frame.f_globals.get("__name__", "").startswith("torch.autograd")
     return _users(frame) if inside else None
+
+
+def is_users(file: str) -> bool:
+    """Whether a file, as stacks name it, holds code of the user's."""
+    return file.endswith(_SOURCES) and _LIBRARY.search(file) is None
+
+
+def is_torchs(file: str) -> bool:
+    """Whether a file, as stacks name it, is of torch."""
+    return "/torch/" in file.replace("\\", "/")
 
 
 def describe_line(file: str, line: int) -> str:

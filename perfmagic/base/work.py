@@ -167,20 +167,20 @@ def inner(lengths: int, causal_at: int) -> Callable[[Inputs], Work]:
     """What an inner operator does (aten::_flash_attention_forward); lengths: where those of packed sequences stand."""
 
     def count(inputs: Inputs) -> Work:
-        q, k, v = _by_heads(inputs, 0, lengths)
+        q, k, v = _by_heads(inputs, lengths)
         return _masked(_attention(q, k, v), q[2], k[2], _is_causal(inputs, causal_at))
 
     return count
 
 
-def _by_heads(inputs: Inputs, first: int, lengths: int) -> list[Shape]:
+def _by_heads(inputs: Inputs, lengths: int) -> list[Shape]:
     """Queries, keys and values of the inner operators, which have (batch, length, heads, dimension).
 
     lengths: where those of packed sequences stand; with them the shapes do not tell how long each sequence is.
     """
     must(lengths >= len(inputs.shapes) or not inputs.shapes[lengths])
     turned: list[Shape] = []
-    for batch, length, heads, d in inputs.shapes[first : first + 3]:  # ValueError for another number of dimensions
+    for batch, length, heads, d in inputs.shapes[:3]:  # ValueError for another number of dimensions
         turned.append((batch, heads, length, d))
     return turned
 

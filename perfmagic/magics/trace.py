@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from perfmagic.api.opening import open_each
+from perfmagic.api.opening import open_dumps, open_each
 from perfmagic.api.options import ReadOptions
 from perfmagic.api.show import show
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.files import file_path
 from perfmagic.magics.running.options import Parser
 from perfmagic.magics.running.recording import bind
-from perfmagic.results import TimelineResult, Traces
+from perfmagic.results import FlightResult, TimelineResult, Traces
+from perfmagic.trace.formats.sources import without_dumps
 
 
 def parser() -> Parser:
@@ -28,7 +29,7 @@ def parser() -> Parser:
     return made
 
 
-def run(shell: Any, line: str) -> TimelineResult | Traces | None:
+def run(shell: Any, line: str) -> TimelineResult | FlightResult | Traces | None:
     """Open and show each file, the ranks of one job on one axis; return the result, or all of them.
 
     Where some cannot be read the others are shown and bound, and then the first error is raised.
@@ -38,22 +39,26 @@ def run(shell: Any, line: str) -> TimelineResult | Traces | None:
         print(parser().format_help())
         return None
     results: list[TimelineResult] = []
-    errors: list[TraceError] = []
-    for _, opened in open_each(_paths(options.paths), comm_names=options.comm_names):
+    others, dumps = without_dumps(_paths(options.paths))
+    flight, errors = open_dumps(dumps)
+    for _, opened in open_each(others, comm_names=options.comm_names):
         if isinstance(opened, TraceError):
             errors.append(opened)
         else:
             results.append(opened)
-    shown = results[0] if len(results) == 1 else Traces(results)
-    if results:
+    traces = Traces(results).with_flight(flight)
+    shown = results[0] if len(results) == 1 and not flight else traces if results or not flight else flight
+    if results or flight:
         bind(shell, options.variable, shown)
-    _show(Traces(results))
+    _show(traces)
     _report(errors)
     return shown
 
 
 def _show(traces: Traces) -> None:
-    """Show the ranks of each job on one axis, then each trace that belongs to no job."""
+    """Show flight recorders, the ranks of each job on one axis, then each trace that belongs to no job."""
+    if traces.flight:
+        show(traces.flight)
     if traces.mixed:
         print(traces.mixed)
     for job in traces.jobs:

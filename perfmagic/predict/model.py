@@ -41,7 +41,7 @@ _FILLS = frozenset({
 })  # fmt: skip
 # Whose results their inputs do not tell the size of: the device knows what they move
 _BY_RESULT = {
-    **dict.fromkeys(("cat", "stack"), "cat"),
+    **dict.fromkeys(("cat", "stack", "_chunk_cat", "split_with_sizes_copy"), "cat"),  # the last two: FSDP's
     **dict.fromkeys(("select_backward", "slice_backward", "repeat", "constant_pad_nd", "im2col", "col2im"), "copy"),
 }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from perfmagic.results.bench import BenchResult, CompareResult, SweepResult
     from perfmagic.results.flame import FlameResult
+    from perfmagic.results.flight import FlightResult
     from perfmagic.results.graph import GraphResult
     from perfmagic.results.memory import MemoryResult
     from perfmagic.results.ranks import RanksResult, RanksWhatIf, Traces
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
     from perfmagic.results.what_if import WhatIfResult
 
 __all__ = [
-    "BenchResult", "CompareResult", "FlameResult", "GraphResult", "MemoryResult", "RanksResult", "RanksSweep",
-    "RanksSweepComparison", "RanksWhatIf", "Result", "RooflineResult", "SweepResult", "TimelineResult",
+    "BenchResult", "CompareResult", "FlameResult", "FlightResult", "GraphResult", "MemoryResult", "RanksResult",
+    "RanksSweep", "RanksSweepComparison", "RanksWhatIf", "Result", "RooflineResult", "SweepResult", "TimelineResult",
     "TraceComparison", "Traces", "WhatIfResult",
 ]  # fmt: skip
 _NAMES = {
     "bench": "BenchResult CompareResult SweepResult",
     "flame": "FlameResult",
+    "flight": "FlightResult",
     "graph": "GraphResult",
     "memory": "MemoryResult",
     "ranks": "RanksResult RanksWhatIf Traces",

@@ -43,6 +43,7 @@ from perfmagic.view.timeline.doc import ViewState
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfmagic.results.flight import FlightResult
     from perfmagic.view.ranks.doc import RankRow, RanksDoc
     from perfmagic.view.timeline.live_data import Wire
     from perfmagic.view.timeline.writers import LiveView
@@ -500,8 +501,16 @@ class Traces(tuple[TimelineResult, ...]):  # noqa: SLOT001  it keeps what was wo
     """The timelines of several files, in order.
 
     jobs: those that are ranks of one job, on one axis each, the largest job first.  alone: all others.  mixed: which
-    jobs the files are of, in a sentence; "" for one job.
+    jobs the files are of, in a sentence; "" for one job.  flight: what dumps of flight recorders among the files say,
+    None without any.
     """
+
+    flight: FlightResult | None = None
+
+    def with_flight(self, flight: FlightResult | None) -> Traces:
+        """The same timelines beside what flight recorders say."""
+        self.flight = flight
+        return self
 
     @cached_property
     def _grouped(self) -> tuple[list[RanksResult], list[TimelineResult]]:
@@ -524,12 +533,13 @@ class Traces(tuple[TimelineResult, ...]):  # noqa: SLOT001  it keeps what was wo
         """The ranks of the largest job on one axis. Raises OptionError where there are none."""
         if not self.jobs:
             message = f"{units.plural(len(self), 'trace')}, and no two of them are ranks of one job"
-            raise OptionError(message, hint=self.mixed or "open the files of several ranks")
+            hint = ".flight has what their flight recorders say" if self.flight else "open the files of several ranks"
+            raise OptionError(message, hint=self.mixed or hint)
         return self.jobs[0]
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What IPython shows: the ranks on one axis, then the timelines that stand alone."""
-        shown: list[Result] = [*self.jobs, *self.alone]
+        """What IPython shows: flight recorders, the ranks on one axis, then the timelines that stand alone."""
+        shown: list[Result] = [*([self.flight] if self.flight else []), *self.jobs, *self.alone]
         mixed = f"<p>{escaped(self.mixed)}</p>" if self.mixed else ""
         return {
             "text/plain": "\n\n".join(

@@ -29,7 +29,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.base.clock import HOST, virtual_clock
-from perfmagic.base.errors import DeviceError, TorchMissingError
+from perfmagic.base.errors import DeviceError, OptionError, TorchMissingError
 from perfmagic.base.kinds import CallKind
 from perfmagic.sim import groups
 from perfmagic.sim.beside import BesideRecords, beside_records
@@ -58,6 +58,7 @@ def load(
     devices: int = 1,
     memory_bytes: int | None = None,
     clock: str | None = None,
+    host: str | None = None,
     values: str | None = None,
     item: float | None = None,
 ) -> None:
@@ -66,6 +67,7 @@ def load(
     pace: see set_pace.  devices: the least number of devices.  memory_bytes: of each device; 0 for no limit; None: as
     it is, but that a GPU's model brings the memory of its GPU, and takes it along.
     clock: "real" or "virtual" from now on; what is queued is waited for before. None: as it is.
+    host: "counted" or "measured", on a virtual clock. None: as it is, and counted where the clock was real.
     values, item: what is computed on a virtual clock, and what reads of other values give; see perfmagic.sim.values.
 
     Raises TorchMissingError without torch, DeviceError where this torch cannot take the device or the clock cannot
@@ -78,7 +80,9 @@ def load(
         memory_bytes = wanted.memory_bytes if isinstance(wanted, Model) else 0
     if values is None and leaves_model:
         values = "real"
-    check_values(values, item, virtual=clock == "virtual" or (clock is None and virtual_clock() is not None))
+    is_virtual = clock == "virtual" or (clock is None and virtual_clock() is not None)
+    check_values(values, item, virtual=is_virtual)
+    _check_host(host, virtual=is_virtual)
     with _loading:
         prepare()
         if not loaded():
@@ -87,8 +91,8 @@ def load(
             create_devices()
             _has_devices.append(True)
     _loaded_device().make_devices(devices)
-    if clock is not None:
-        _keep_clock(clock)
+    if clock is not None or host is not None:
+        _keep_clock("virtual" if is_virtual else "real", host)
     VALUES.choose(values, item)
     if wanted is not None:
         set_pace(wanted)
@@ -139,19 +143,20 @@ def set_pace(pace: Pace | str | PaceFunction | None) -> None:
 def state() -> Callable[[], None]:
     """What sets clock, pace and memory of the devices, and what this thread works on, back to what they are now."""
     if not loaded():
-        return partial(_set_state, None, [], False, 0, {}, (VALUES.kept, VALUES.item))
+        return partial(_set_state, None, [], ("real", None), 0, {}, (VALUES.kept, VALUES.item))
     from perfmagic.sim import device as devices
 
     limits = [d.memory.capacity.total_bytes if d.memory.capacity else 0 for d in devices.all_devices()]
-    is_virtual, lanes = virtual_clock() is not None, dict(devices.current.lanes)
-    values = VALUES.kept, VALUES.item
-    return partial(_set_state, current_pace(), limits, is_virtual, devices.current_index(), lanes, values)
+    host = "measured" if HOST.measured else "counted"
+    clock = ("virtual", host) if virtual_clock() is not None else ("real", None)
+    lanes, values = dict(devices.current.lanes), (VALUES.kept, VALUES.item)
+    return partial(_set_state, current_pace(), limits, clock, devices.current_index(), lanes, values)
 
 
 def _set_state(
     pace: PaceFunction | None,
     limits: list[int],
-    is_virtual: bool,
+    clock: tuple[str, str | None],
     index: int,
     lanes: dict[int, Lane],
     values: tuple[str, float | None],
@@ -161,7 +166,7 @@ def _set_state(
         return
     from perfmagic.sim import device as devices
 
-    _keep_clock("virtual" if is_virtual else "real")
+    _keep_clock(*clock)
     VALUES.choose(*values)
     set_pace(pace)
     for device in devices.all_devices():
@@ -268,19 +273,33 @@ def rebuild(t: Any, requires_grad: bool, extra: dict[str, Any], index: int) -> A
     return tensor.adopt(t.to(place), requires_grad, extra)
 
 
-def _keep_clock(clock: str) -> None:
+def _check_host(host: str | None, *, virtual: bool) -> None:
+    """Raise OptionError for another word, and DeviceError where that host cannot be kept."""
+    if host not in (None, "counted", "measured"):
+        raise OptionError(f"host {host!r} is not known", hint="counted or measured")
+    if host is not None and not virtual:
+        message = "host= needs a simulated device on a virtual clock"
+        raise DeviceError(message, hint='perfmagic.device("H100", host="measured")')
+    if host == "measured":
+        groups.refuse_measured()
+
+
+def _keep_clock(clock: str, host: str | None) -> None:
     """Keep "real" or "virtual" time from now on, when all that is queued is done. Raises DeviceError in a recording."""
-    from perfmagic.sim import virtual
+    from perfmagic.sim import dispatch, virtual
 
     is_virtual = clock == "virtual"
     with HOST.moving:  # nobody launches meanwhile
-        if is_virtual != (virtual_clock() is not None):
+        measured = is_virtual and (HOST.measured if host is None else host == "measured")
+        if is_virtual != (virtual_clock() is not None) or measured != HOST.measured:
             if LOG.depth:
                 hint = "choose it in a cell before; in ranks with %%ranks --clock"
                 raise DeviceError("the clock cannot change while something is recorded", hint=hint)
             synchronize()
             _paces.clear()
-        virtual.keep_time(virtual=is_virtual)
+        virtual.keep_time(virtual=is_virtual, measured=measured)
+        if measured:
+            dispatch.measure_way()
         if not is_virtual:
             VALUES.choose("real", None)
             if isinstance(current_pace(), Model):

@@ -29,9 +29,17 @@ class Held(float):
 
     A float, whose value is a number given once. Weak references to it are keys of dictionaries, so its hash must be
     unique: Python's own hash is the address, which is used again. A __hash__ in Python would be too slow.
+    again: stands for the memory that was allocated again after free().
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "again")
+
+    def free(self) -> None:
+        """Note now what would be noted at its end, and later nothing more; the same for the memory allocated again."""
+        self.again: Held | None = None
+        for reference in weakref.getweakrefs(self):
+            if reference.__callback__ is not None:
+                reference.__callback__(reference)
 
 
 @dataclass

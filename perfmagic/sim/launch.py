@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from perfmagic.base.clock import VIRTUAL, now_ns
+from perfmagic.base.clock import VIRTUAL, at_work, now_ns
 from perfmagic.base.kinds import CallKind, Hazard, KernelTime, OpKind
 from perfmagic.sim import torch_private
 from perfmagic.sim.beside import BESIDE, hold_beside, spend_beside
@@ -13,22 +14,28 @@ from perfmagic.sim.log import LOG
 from perfmagic.sim.queues import Body, Job, Lane, next_correlation
 from perfmagic.sim.streams import Event, Stream
 from perfmagic.sim.tensor import Buffer, Ref
+from perfmagic.sim.values import VALUES
+from perfmagic.sim.values.rule import is_kept, leave_out, new_memory
 from perfmagic.sim.virtual import spend, spend_on, waited
 
 
 def launch_lane(device_index: int, refs: Sequence[Ref]) -> tuple[Lane, bool]:
     """The lane an op goes to, and whether it belongs to a backward pass.
 
-    torch runs backward on threads of its own, each op on the stream of its forward op: here, of what it reads first.
+    torch runs backward on threads of its own, each op on the stream of its forward op: here, of what it reads first,
+    unless that came from other ranks, on a stream where no op was.
     """
     if not torch_private.in_backward():
         return current_lane(device_index), False
     writer = refs[0].buffer.writer if refs else None
-    if device_index not in current.lanes and writer is not None and writer.lane.device.index == device_index:
+    if writer is None or writer.meets_ranks:
+        return current_lane(device_index), True
+    if device_index not in current.lanes and writer.lane.device.index == device_index:
         return lane_of(sim_device(device_index), writer.lane.stream_id), True
     return current_lane(device_index), True
 
 
+@at_work
 def sleep(seconds: float) -> None:
     """Queue an op that occupies the current stream for that time and does nothing."""
     check_usable()
@@ -123,3 +130,44 @@ def _hold(job: Job, lane: Lane, earlier: Job, kind: Hazard, after: list[Job]) ->
     known = max(lane.seen.get(earlier.lane, 0), earlier.lane.device.host_seen.get(earlier.lane, 0))
     if known < earlier.correlation:
         job.raced = earlier.correlation, kind
+
+
+def resize(ref: Ref) -> None:
+    """Free the memory of a tensor and of all its views, or allocate it again; as any op does it, in the stream's order.
+
+    Raises torch.OutOfMemoryError where it does not fit any more.
+    """
+    __tracebackhide__ = True
+    buffer, held = ref.buffer, ref.buffer.held()
+    if held is None:
+        return
+    lane, _ = launch_lane(buffer.device_index, [ref])
+    job = Job(lane, "resize", None)
+    job.in_backward = True  # races with nobody: an allocator waits for no stream
+    _order(job, lane, [buffer], [buffer])
+    if buffer.freed:
+        held.again = sim_device(buffer.device_index).memory.allocate(buffer.spec.storage_bytes, lane.stream_id)
+        job.body = partial(_fill_anew, buffer)
+    else:
+        held.free()
+        job.body = partial(_empty, buffer)
+    buffer.freed = not buffer.freed
+    if not VIRTUAL:
+        lane.commit(job, [buffer], [buffer])
+        return
+    lane.settle()
+    for earlier in job.after:
+        earlier.settle()
+    job.body()
+
+
+def _empty(buffer: Buffer) -> None:
+    buffer.base, buffer.error = None, RuntimeError("its memory was freed by untyped_storage().resize_(0), as FSDP does")
+
+
+def _fill_anew(buffer: Buffer) -> None:
+    buffer.base, buffer.error, buffer.missing, buffer.odd = None, None, False, False
+    if not VALUES.active or is_kept(buffer):
+        buffer.base = new_memory(buffer)
+    else:
+        leave_out((buffer,))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfmagic.base.clock import VIRTUAL, now_ns, thread_reader
+from perfmagic.base.clock import HOST, VIRTUAL, now_ns, thread_reader
 from perfmagic.base.kinds import NONE, CallKind, Hazard, HostKind, OpKind, PredictedFor
 from perfmagic.base.work import Inputs
 
@@ -188,6 +188,7 @@ class SimLog:
         """
         if not self._open:
             self.clear()
+            HOST.measure(HOST.measured)  # an interrupt may have left it standing
             self._with_memory, self.with_inputs = False, bool(VIRTUAL)
         self._open.append(by)
         self.with_inputs = self.with_inputs or inputs

@@ -265,6 +265,8 @@ class Memory:
                 noted.begin(block.size)
             self._count(self._last_ns, block.size)
         elif kind is weakref.ref:
+            if id(note) not in self._blocks:  # it was freed before its end
+                return
             _, block, noted = self._blocks.pop(id(note))
             if noted is not None:
                 noted.end()

@@ -168,7 +168,7 @@ def _refuse_storage(_storage: Any, location: str) -> None:
 
 def register(rebuild: Callable[..., Any]) -> list[Any]:
     """Tell torch of the device. Returns what has to stay alive for that.  rebuild: makes a tensor from its pickle."""
-    install(dispatch.dispatch, copies.to, rebuild)
+    install(dispatch.dispatch, to=copies.to, rebuild=rebuild, resize=launch.resize)
     torch_private.tell_lost_errors()
     torch_private.provide_peer_copies(copies.functions())
     torch_private.leave_nccl_alone(copies.is_ours)

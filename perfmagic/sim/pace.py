@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from perfmagic.base import units
-from perfmagic.base.clock import now_ns
+from perfmagic.base.clock import HOST, now_ns
 from perfmagic.base.errors import OptionError
-from perfmagic.base.kinds import VIRTUAL_CLOCK, KernelTime, OpKind, PredictedFor
+from perfmagic.base.kinds import HOST_MEASURED, VIRTUAL_CLOCK, KernelTime, OpKind, PredictedFor
 from perfmagic.base.work import Inputs, is_counted
 
 # Links that people know by name: what passes each way in a second, and how long a message takes at least.
@@ -463,7 +463,8 @@ def describe(pace: PaceFunction | None, *, virtual: bool = False) -> str:
 def on_virtual_clock(words: str) -> str:
     """A pace in words, as a virtual clock keeps it: exactly, so that nothing is "at least"."""
     times = words.removeprefix("paced: ").replace(" ≥ ", " ")
-    return f"{VIRTUAL_CLOCK}: {times}" if words else VIRTUAL_CLOCK
+    clock = f"{VIRTUAL_CLOCK}, {HOST_MEASURED}" if HOST.measured else VIRTUAL_CLOCK
+    return f"{clock}: {times}" if words else clock
 
 
 # At which paces ops were launched, where code changes the pace while somebody records.

@@ -47,6 +47,14 @@ def refuse_address(what: str) -> NoReturn:
     raise DeviceError(message, hint="copy the tensor to host memory with .cpu() first")
 
 
+def refuse_flat_sharding() -> NoReturn:
+    """Refuse the older FSDP, which compares addresses of its tensors."""
+    raise DeviceError(
+        "FullyShardedDataParallel needs addresses of tensors, which the simulated device does not have",
+        hint="torch.distributed.fsdp.fully_shard works here",
+    )
+
+
 def refuse_compiling() -> None:
     """Raise DeviceError where torch.compile asks: it has no code generator for this device."""
     torch_private.refuse_while_compiling(

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from perfmagic.base.clock import now_ns
+from perfmagic.base.clock import at_work, now_ns
 from perfmagic.base.errors import DeviceError
 from perfmagic.base.kinds import CallKind
 from perfmagic.sim import device as devices
@@ -17,6 +17,7 @@ from perfmagic.sim.virtual import spend
 # The host waits, as calls the log shows.
 
 
+@at_work
 def wait_for_job(job: Job, call: str) -> None:
     """Block the host until a job is done, as a logged call; then raise what failed on the device."""
     __tracebackhide__ = True
@@ -37,6 +38,7 @@ def wait_for_job(job: Job, call: str) -> None:
         raise NotComputedError(job.error) from job.error
 
 
+@at_work
 def wait_for_lane(lane: Lane, call: str) -> None:
     """Block the host until a stream is done, as a logged call; then raise what failed on the device."""
     __tracebackhide__ = True
@@ -45,6 +47,7 @@ def wait_for_lane(lane: Lane, call: str) -> None:
     lane.device.raise_failure()
 
 
+@at_work
 def synchronize(device: Any = None) -> None:
     """Block until all streams of a device are done; raises what failed on it, once."""
     __tracebackhide__ = True
@@ -121,6 +124,7 @@ class Stream:
         """Block until all that was queued here is done; raises what failed on the device."""
         wait_for_lane(self._lane, "simStreamSynchronize")
 
+    @at_work
     def query(self) -> bool:
         """Whether everything is done."""
         spend("event")
@@ -160,6 +164,7 @@ class Event:
         event._job = job
         return event
 
+    @at_work
     def record(self, stream: Stream | None = None) -> None:
         """Record the mark on a stream, after all that is queued there; on the current one if none is given."""
         devices.check_usable()
@@ -171,6 +176,7 @@ class Event:
         if LOG.recording:
             LOG.add_call(start_ns, now_ns(), CallKind.RECORD, "simEventRecord", job.correlation)
 
+    @at_work
     def wait(self, stream: Stream | None = None) -> None:
         """Make a stream wait for the mark; the current one if none is given."""
         devices.check_usable()
@@ -190,6 +196,7 @@ class Event:
                 mark.lane.stream_id, mark.correlation, mark.lane.device.index,
             )  # fmt: skip
 
+    @at_work
     def query(self) -> bool:
         """Whether the device has reached the mark."""
         if self._job is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, NoReturn
 
@@ -22,24 +23,27 @@ from perfmagic.sim.refusals import refuse_address, refuse_compiling
 
 
 class SimStorage:
-    """What Tensor.untyped_storage() returns: it has a size and a device, and refuses all else."""
+    """What Tensor.untyped_storage() returns: it has a size and a device, can be emptied, and refuses all else."""
 
-    def __init__(self, device: torch.device, size_bytes: int) -> None:
-        self.device = device
-        self._size_bytes = size_bytes
+    def __init__(self, t: SimTensor) -> None:
+        self.device, self._ref = t.device, t._ref
 
     def nbytes(self) -> int:
-        return self._size_bytes
+        return 0 if self._ref.buffer.freed else self._ref.buffer.spec.storage_bytes
 
     size = __len__ = nbytes
 
-    def resize_(self, _size_bytes: int) -> NoReturn:
-        """What FSDP does between two uses of a parameter."""
-        raise DeviceError(
-            "untyped_storage().resize_: the simulated device cannot free a tensor's memory and allocate it again, as "
-            "FSDP (fully_shard, FullyShardedDataParallel) does",
-            hint="use DistributedDataParallel, ZeroRedundancyOptimizer or DTensor with parallelize_module",
-        )
+    def resize_(self, size_bytes: int) -> SimStorage:
+        """Free the memory (0), or allocate it again: what FSDP does between two uses of a parameter."""
+        __tracebackhide__ = True
+        if size_bytes not in (0, self._ref.buffer.spec.storage_bytes):
+            message = (
+                f"untyped_storage().resize_: {self.nbytes()} to {size_bytes} bytes; only 0 and the first size work"
+            )
+            raise DeviceError(message, hint="make a new tensor of that size")
+        if size_bytes != self.nbytes():
+            _installed["resize"](self._ref)
+        return self
 
     def __getattr__(self, name: str) -> Any:
         if name == "_weak_ref":  # torch.compile asks, of tensors that it has made itself
@@ -49,7 +53,7 @@ class SimStorage:
         refuse_address(f"untyped_storage().{name}")
 
     def __repr__(self) -> str:
-        return f"<storage of {self._size_bytes} bytes on {self.device} (simulated device)>"
+        return f"<storage of {self.nbytes()} bytes on {self.device} (simulated device)>"
 
 
 class NoValueError(DeviceError):
@@ -89,14 +93,15 @@ class Buffer:
     has read it since.  error: why it will never be there.
     missing: it has no value, as nothing was computed (perfmagic.sim.values); it never had, or lost its base.
     assumed: what all its bools would be then, were every value finite; None where that does not tell.
+    freed: its memory was given back, until it is allocated again.
     odd: a result whose real shape differs from the inferred one (the CPU's own kernels take it as it is).
     unplaced: made by a gradient formula of torch, whose idea of the device is always sim:0: the first op that uses it
     together with tensors of another device settles where it is.
     """
 
     __slots__ = (
-        "__weakref__", "_held", "_missing", "assumed", "base", "device_index", "error", "odd", "readers", "spec",
-        "unplaced", "writer",
+        "__weakref__", "_held", "_missing", "assumed", "base", "device_index", "error", "freed", "odd", "readers",
+        "spec", "unplaced", "writer",
     )  # fmt: skip
 
     def __init__(self, device_index: int, spec: Spec, stream: int, base: torch.Tensor | None = None) -> None:
@@ -109,7 +114,7 @@ class Buffer:
         self.readers: dict[Lane, Job] = {}
         self.error: BaseException | None = None
         self.assumed: bool | None = None
-        self._missing = self.odd = self.unplaced = False
+        self._missing = self.freed = self.odd = self.unplaced = False
 
     @property
     def missing(self) -> bool:
@@ -172,11 +177,24 @@ class Ref:
 _installed: dict[str, Callable[..., Any]] = {}
 
 
-def install(
-    dispatch: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any], to: Callable[..., Any], rebuild: Callable[..., Any]
-) -> None:
-    """Set the functions behind SimTensor: for operators, for moves, and for unpickling."""
-    _installed.update(dispatch=dispatch, to=to, rebuild=rebuild)
+def install(dispatch: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any], **others: Callable[..., Any]) -> None:
+    """Set the functions behind SimTensor: for operators; and to, rebuild (unpickles), resize (frees, or allocates)."""
+    _installed.update(others, dispatch=dispatch)
+
+
+@contextmanager
+def without_work(instead: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> Iterator[None]:
+    """Operators of this thread call another function in the block."""
+    dispatch, here = _installed["dispatch"], threading.get_ident()
+
+    def called(*call: Any) -> Any:
+        return (instead if threading.get_ident() == here else dispatch)(*call)
+
+    _installed["dispatch"] = called
+    try:
+        yield
+    finally:
+        _installed["dispatch"] = dispatch
 
 
 def _not_numpy(t: torch.Tensor, *_: object, **__: object) -> NoReturn:
@@ -287,14 +305,14 @@ class SimTensor(torch.Tensor):
         refuse_address("data_ptr")
 
     def untyped_storage(self) -> SimStorage:  # type: ignore[override]
-        return SimStorage(self.device, self._ref.buffer.spec.storage_bytes)
+        return SimStorage(self)
 
     def storage(self) -> NoReturn:
         refuse_address("storage")
 
     def _typed_storage(self) -> NoReturn:
-        """torch.multiprocessing, share_memory_() and the older FSDP start here."""
-        refuse_address("storage, which share_memory_(), torch.multiprocessing and FullyShardedDataParallel use")
+        """torch.multiprocessing and share_memory_() start here."""
+        refuse_address("storage, which share_memory_() and torch.multiprocessing use")
 
     def __dlpack__(self, **_: Any) -> NoReturn:
         refuse_address("__dlpack__")

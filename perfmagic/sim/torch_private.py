@@ -6,13 +6,14 @@ imported before torch is wanted.
 
 from __future__ import annotations
 
+import gc
 import sys
 from _thread import interrupt_main
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
-from functools import wraps
+from functools import partial, wraps
 from threading import Timer
 from typing import Any
 
@@ -464,6 +465,62 @@ def new_options(operation: str) -> Any:
     from torch._C import _distributed_c10d
 
     return getattr(_distributed_c10d, f"{operation}Options")()
+
+
+def mend_sharding(refuse: Callable[[], None]) -> None:
+    """Once FSDP is imported, have fully_shard move host tensors to the device, and the older FSDP call refuse().
+
+    torch would set their .data, which has to be a tensor of the same kind. Replaces _move_states_to_device in
+    torch.distributed.fsdp._fully_shard._fsdp_init, and _init_param_handle_from_module where FullyShardedDataParallel
+    looks for it (read in 2.13.0). Where the names are gone, torch's own errors stay.
+    """
+    for module_name, name, mended in (
+        ("_fully_shard._fsdp_init", "_move_states_to_device", _moving_states),
+        ("fully_sharded_data_parallel", "_init_param_handle_from_module", partial(_asking_first, refuse)),
+    ):
+        names = vars(sys.modules.get(f"torch.distributed.fsdp.{module_name}", object))
+        if name in names and not hasattr(names[name], "is_mended"):
+            names[name] = wraps(names[name])(mended(names[name]))
+            names[name].is_mended = True
+
+
+def begin_new_steps() -> None:
+    """Have each FSDP model forget the step that it is in: where a step failed, ranks are at different places of it.
+
+    Uses FSDPModule.reset_iter_state, of models that have run (_get_fsdp_state()._is_root, read in 2.13.0). Where the
+    names are gone, nothing is forgotten.
+    """
+    kind: Any = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
+    if not hasattr(kind, "reset_iter_state"):
+        return
+    for module in [each for each in gc.get_objects() if issubclass(type(each), kind)]:
+        if module._get_fsdp_state()._is_root:
+            module.reset_iter_state()
+
+
+def _moving_states(move: Callable[..., None]) -> Callable[..., None]:
+    swap: Any = torch.utils.swap_tensors
+
+    def move_states(params: list[Any], buffers: list[Any], device: torch.device) -> None:
+        __tracebackhide__ = True
+        for t in (*params, *buffers) if device.type == private_device_name() else ():
+            if t.device.type == "cpu" and type(t) in (torch.Tensor, torch.nn.Parameter):
+                there = t.detach().to(device)
+                is_parameter = isinstance(t, torch.nn.Parameter)
+                swap(t, torch.nn.Parameter(there, t.requires_grad) if is_parameter else there)
+        move(params, buffers, device)
+
+    return move_states
+
+
+def _asking_first(ask: Callable[[], None], init: Callable[..., Any]) -> Callable[..., Any]:
+    def ask_and_init(state: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        if getattr(state.process_group, "takes_simulated_tensors", False):
+            ask()
+        return init(state, *args, **kwargs)
+
+    return ask_and_init
 
 
 def process_group_named(name: str) -> Any:

@@ -1,7 +1,8 @@
 """Virtual time: an op runs where it is launched, on the CPU, and arithmetic says when the device would have done it.
 
 Nothing sleeps, and only operations between ranks have a thread: they wait for each other in real time, and tell each
-other in virtual time when they came. The host's time is counted, so that it comes out the same on every run.
+other in virtual time when they came. The host's time is counted, so that it comes out the same on every run, or it is
+Python's own, without what at_work() wraps.
 """
 
 from __future__ import annotations
@@ -53,15 +54,18 @@ def waited(ns: int) -> bool:
 _hooks: list[Any] = []  # torch's handle of the one that counts calls of modules
 
 
-def keep_time(*, virtual: bool) -> None:
-    """Keep virtual or real time from now on, when nothing is queued. Mends what an interrupt left behind."""
+def keep_time(*, virtual: bool, measured: bool = False) -> None:
+    """Keep virtual or real time from now on, when nothing is queued. Mends what an interrupt left behind.
+
+    measured: the host's time is Python's own, which has a module's call in it.
+    """
     _set_threads_back()
     while _hooks:
         _hooks[-1].remove()
         _hooks.pop()
-    if virtual:
+    if virtual and not measured:
         _hooks.append(torch.nn.modules.module.register_module_forward_pre_hook(_count_module))
-    keep_virtual_time(virtual)
+    keep_virtual_time(virtual, measured)
 
 
 def _count_module(module: Any, inputs: tuple[Any, ...]) -> None:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfmagic.base import units
-from perfmagic.base.kinds import HOST_SPREAD, PredictedFor
+from perfmagic.base.kinds import HOST_MEASURED, HOST_SPREAD, PredictedFor
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.trace.columns import Remark
 from perfmagic.trace.model import DeviceInfo
 
 CHANNELS_LAST = "channels_last"  # the remark about convolutions of such tensors
+MEASURED_HOST = "measured_host"  # the kind of a remark
 REACHED = 1.25  # of the asked time: a host that needs more did not keep the pace
 
 
@@ -64,7 +65,10 @@ def pace_remarks(ops: Sequence[Paced]) -> list[Remark]:
 def clock_remarks(worked: Sequence[DeviceInfo]) -> list[Remark]:
     """That times are no measurements, where a device that executed something kept a virtual clock."""
     virtual = next((info for info in worked if info.virtual), None)
-    return [Remark("virtual_clock", describe_virtual_clock(virtual.predicted))] if virtual else []
+    if virtual is None:
+        return []
+    host = [Remark(MEASURED_HOST, describe_measured_host())] if virtual.host_measured else []
+    return [*host, Remark("virtual_clock", describe_virtual_clock(virtual.pace))]  # the first is shown unasked
 
 
 def given_remarks(given: Sequence[tuple[str, float]]) -> list[Remark]:
@@ -103,8 +107,11 @@ def given_remarks(given: Sequence[tuple[str, float]]) -> list[Remark]:
     return [remark for remark in remarks if any(remark.numbers.values())]
 
 
-def describe_virtual_clock(predicted: PredictedFor | None = None) -> str:
-    """The sentence about a virtual clock.  predicted: the GPU whose model gave the times, None for a pace."""
+def describe_virtual_clock(pace: str) -> str:
+    """The sentence about a virtual clock; of its device alone where the host is measured.  pace: of the device."""
+    predicted = PredictedFor.read(pace)
+    if HOST_MEASURED in pace:
+        return _describe_device_alone(predicted)
     if predicted is None:
         return phrase(
             "virtual clock: times are computed by the pace, not measured; the host is assumed to take 5 µs an "
@@ -116,6 +123,24 @@ def describe_virtual_clock(predicted: PredictedFor | None = None) -> str:
         gpu=predicted.gpu,
         spread=f"{predicted.spread:g}",
         host=f"{HOST_SPREAD:g}",
+    )
+
+
+def _describe_device_alone(predicted: PredictedFor | None) -> str:
+    if predicted is None:
+        return phrase("virtual clock: the device's times are computed by the pace, not measured")
+    return phrase(
+        "a model of {gpu} gives the device's times, not measured: four of five lie within ÷ × {spread}",
+        gpu=predicted.gpu,
+        spread=f"{predicted.spread:g}",
+    )
+
+
+def describe_measured_host() -> str:
+    """The sentence about a host that took Python's own time."""
+    return phrase(
+        "the host is Python as this run took it on this machine, with an assumed 5 µs an operator: it changes from run "
+        "to run, and no interval covers another machine"
     )
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from perfmagic.base.kinds import VIRTUAL_CLOCK, PredictedFor
+from perfmagic.base.kinds import HOST_MEASURED, VIRTUAL_CLOCK, PredictedFor
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.intervals import distinct
 from perfmagic.trace.columns import (
@@ -50,6 +50,7 @@ PACES = {
     "pace reached in part": "pace reached in part: {paces}",
     "pace not reached": "pace not reached: {paces}",
     VIRTUAL_CLOCK: "virtual clock: {paces}",
+    f"{VIRTUAL_CLOCK}, {HOST_MEASURED}": "virtual clock, host measured here: {paces}",
 }
 OF_WHAT = {
     "other kernels": "other kernels {rate}",
@@ -97,6 +98,11 @@ class DeviceInfo:
         return self.pace.startswith(VIRTUAL_CLOCK)
 
     @property
+    def host_measured(self) -> bool:
+        """Whether Python took its own time there, on the recording machine; else a virtual clock counts it."""
+        return self.pace.startswith(f"{VIRTUAL_CLOCK}, {HOST_MEASURED}")
+
+    @property
     def label(self) -> str:
         """The name as pictures and tables show it; a simulated or predicted device always says so."""
         return self._label(of_times=True)
@@ -109,9 +115,10 @@ class DeviceInfo:
     def _label(self, *, of_times: bool) -> str:
         number = f" {self.name}" if self.simulated and ":" in self.name else ""
         if self.predicted is not None:
-            return chained(
-                "{a}: {b}", [*([self.name] if number else []), describe_prediction(self.predicted, of_times=of_times)]
-            )
+            said = describe_prediction(self.predicted, of_times=of_times)
+            if self.host_measured and of_times:
+                said = phrase("{predicted} · host measured here", predicted=said)
+            return chained("{a}: {b}", [*([self.name] if number else []), said])
         if self.name == f"device {self.index}":
             return phrase("device {n}", n=self.index)
         if not self.simulated:
@@ -141,6 +148,8 @@ def describe_pace(pace: str) -> str:
     kind, _, rest = pace.partition(": ")
     if pace == VIRTUAL_CLOCK:
         return phrase("virtual clock")
+    if pace == f"{VIRTUAL_CLOCK}, {HOST_MEASURED}":
+        return phrase("virtual clock, host measured here")
     if kind not in PACES:
         return pace
     in_turn = (chained("{a}, {b}", map(_pace_part, paces.split(", "))) for paces in rest.split("; then "))
@@ -166,7 +175,10 @@ def devices_label(infos: Sequence[DeviceInfo]) -> str:
         if len(some) == 1:
             words.append(some[0].label)
         elif (predicted := some[0].predicted) is not None:
-            words.append(phrase("{n} devices {predicted}", n=len(some), predicted=describe_prediction(predicted)))
+            said = describe_prediction(predicted)
+            if some[0].host_measured:
+                said = phrase("{predicted} · host measured here", predicted=said)
+            words.append(phrase("{n} devices {predicted}", n=len(some), predicted=said))
         else:
             pace = phrase(", {pace}", pace=describe_pace(what)) if what else ""
             sims = phrase("{n} simulated devices{pace}", n=len(some), pace=pace)

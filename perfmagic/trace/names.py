@@ -144,9 +144,9 @@ def unknown_operators(trace: Trace) -> tuple[str, ...]:
 
 
 @once_per_trace
-def kernel_short_names(trace: Trace, width: int = WIDTH) -> Mapping[str, str]:
+def kernel_short_names(trace: Trace) -> Mapping[str, str]:
     """The short form of every device op's name in a trace; the same in every table, card and sentence about it."""
-    return short_names((trace.names[i] for i in distinct(trace.ops.name).tolist()), width)
+    return short_names((trace.names[i] for i in distinct(trace.ops.name).tolist()), WIDTH)
 
 
 @once_per_trace

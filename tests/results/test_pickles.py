@@ -10,8 +10,9 @@ import pytest
 import perfmagic
 from perfmagic import results
 from perfmagic.changes import faster, faster_python, no_item, overlap_copies, pin
-from perfmagic.results import GraphResult, MemoryResult, RanksSweep, TimelineResult
+from perfmagic.results import FlightResult, GraphResult, MemoryResult, RanksSweep, TimelineResult
 from perfmagic.results.ranks import Traces
+from perfmagic.trace.formats.flight import Dump
 from tests.analysis.graph.made import two_devices
 from tests.api.test_rank_comparisons import job
 from tests.results.test_flame_result import timeline as steps_of_python
@@ -21,7 +22,7 @@ from tests.view.timeline.golden import roofline_of
 
 pytestmark = pytest.mark.slow
 FEW: dict[str, Any] = {"samples": 6, "warmup": 0}
-FOLDER = real("dlrm_8ranks/worker0_step_12").parent
+TWO = sorted(real("dlrm_8ranks/worker0_step_12").parent.iterdir())[:2]  # each copy works everything out again
 
 
 def bench() -> Any:
@@ -43,12 +44,13 @@ MADE: dict[str, Callable[[], Any]] = {
     "BenchResult": bench,
     "CompareResult": lambda: perfmagic.compare(bench(), bench()),
     "FlameResult": lambda: steps_of_python().flame(),
+    "FlightResult": lambda: FlightResult((Dump(0, "nccl_trace_rank_0", "2.10", "nccl", (), (), 0),)),
     "GraphResult": lambda: GraphResult(*two_devices()),
     "MemoryResult": lambda: MemoryResult(perfmagic.open_trace(real("v100_fsdp_memory_events")).trace),
     "RanksResult": job,
     "RanksResult that was looked at": looked_at,
-    "RanksResult of open_ranks": lambda: perfmagic.open_ranks(FOLDER),
-    "RanksResult of open_traces": lambda: perfmagic.open_traces(FOLDER).ranks,
+    "RanksResult of open_ranks": lambda: perfmagic.open_ranks(TWO),
+    "RanksResult of open_traces": lambda: perfmagic.open_traces(*TWO).ranks,
     "RanksSweep": of_ranks,
     "RanksSweepComparison": lambda: perfmagic.compare(of_ranks(), of_ranks()),
     "RanksWhatIf": lambda: job(slow_us=800).what_if(faster_python(2), ranks=[1]),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.trace.formats.flight_dumps import job
 from tests.trace.recorded import as_bytes, event, launch_and_kernel
 
 from .conftest import Notebook
@@ -61,3 +62,20 @@ def test_foreign_files_give_one_line_each_and_one_hint(notebook: Notebook, tmp_p
     ]
     assert "a.json has no traceEvents" in ran.refusal
     assert "Hint: perfmagic reads" in ran.refusal
+
+
+def test_dumps_of_flight_recorders_are_shown_and_bound(notebook: Notebook, tmp_path: Path) -> None:
+    (tmp_path / "dumps").mkdir()
+    ranks = job(2)
+    ranks[0].call("all_reduce", state="scheduled")
+    for recorder in ranks:
+        recorder.write(tmp_path / "dumps")
+    ran = notebook.run("%trace -o stopped dumps")
+    assert ran.error is None
+    assert "Rank 1 never came to all_reduce #1 of the default group: rank 0 waits there" in ran.report
+    assert notebook.names["stopped"].standstills[0].absent == (1,)
+    rank_file(tmp_path / "dumps", 0, 100)
+    assert notebook.run("%trace -o both dumps").error is None
+    assert (len(notebook.names["both"]), notebook.names["both"].flight is None) == (1, False)
+    (tmp_path / "dumps" / "nccl_trace_rank_1").write_bytes(b"")
+    assert "nccl_trace_rank_1 is no dump" in notebook.run("%trace dumps").refusal

@@ -3,15 +3,17 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 import perfmagic
 from perfmagic.analysis.bench.compare import compare
-from perfmagic.base.kinds import HOST_SPREAD
+from perfmagic.base.kinds import HOST_MEASURED, HOST_SPREAD
 from perfmagic.predict.ratio import HOST, ratio_range
 from perfmagic.results import TimelineResult
 from perfmagic.results.bench import BenchResult
+from perfmagic.trace.samples import Float64
 from tests.sim.test_named_gpu import recorded
 
 
@@ -28,6 +30,14 @@ def verdict(a: BenchResult, b: BenchResult) -> str:
 def measured(result: BenchResult, label: str = "NVIDIA A100-SXM4-80GB") -> BenchResult:
     """The same as if it had been measured."""
     return replace(result, device_label=label, simulated=False, predicted_for=None)
+
+
+def with_host(result: BenchResult, noise: Float64) -> BenchResult:
+    """The same with a measured host, and samples that are so much longer than the median."""
+    done = result.done
+    assert done is not None
+    noisy = replace(done, samples_s=tuple((noise * done.median_s).tolist()))
+    return replace(result, device_label=f"{result.device_label} · {HOST_MEASURED}", done=noisy)
 
 
 def test_the_error_of_an_operator_is_the_same_in_both_runs() -> None:
@@ -47,6 +57,17 @@ def test_variants_on_one_predicted_gpu_are_told_apart() -> None:
     assert found.times.replace("\xa0", " ").count("(predicted)") == 2
     assert "times as fast" not in found.sentence
     assert verdict(few, bench("H100", 10, name="again")) == "same"
+
+
+def test_a_difference_within_the_noise_of_a_measured_host_is_unclear() -> None:
+    few, more = bench("H100", 10), bench("H100", 11)
+    steady = [with_host(result, np.ones(40)) for result in (few, more)]
+    assert verdict(*steady) == "slower"
+    assert verdict(*(with_host(result, np.tile([0.5, 1.5], 20)) for result in (few, more))) == "unclear"
+    assert verdict(*(with_host(result, np.ones(1)) for result in (few, more))) == "unclear"
+    found = compare(few, steady[1])[0]
+    assert (found.verdict, found.ratio_high) == ("unclear", pytest.approx(found.ratio * HOST_SPREAD))
+    assert "only recordings decide" in found.sentence
 
 
 def test_two_gpus_are_told_apart_only_beyond_the_interval() -> None:

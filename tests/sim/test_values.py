@@ -447,7 +447,7 @@ def test_values_are_left_out_on_a_virtual_clock_only() -> None:
             perfmagic.device("sim", **given)
         with pytest.raises(DeviceError, match="on the real clock every op is computed"):
             perfmagic.device("sim", clock="real", **given)
-        with pytest.raises(DeviceError, match="need a simulated device"):
+        with pytest.raises(DeviceError, match="needs a simulated device"):
             perfmagic.device("cpu", **given)
     for wrong in ({"values": "all"}, {"item": "1"}, {"item": True}):
         with pytest.raises(OptionError):

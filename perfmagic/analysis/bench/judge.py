@@ -15,7 +15,7 @@ import numpy as np
 
 from perfmagic.analysis.bench.warnings import Advice
 from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
-from perfmagic.base.kinds import HOST_SPREAD
+from perfmagic.base.kinds import HOST_MEASURED, HOST_SPREAD
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics.stats import (
     BAND,
@@ -38,12 +38,17 @@ if TYPE_CHECKING:
 # The verdict on two benchmarks of which a GPU's model gave the times of one or of both.
 
 
+def host_measured(result: BenchSummary) -> bool:
+    """Whether the host of a predicted benchmark was Python's own time, which has noise."""
+    return HOST_MEASURED in result.device_label
+
+
 def predicted_ratio(baseline: BenchSummary, other: BenchSummary, quantity: str) -> tuple[float, float] | None:
     """Between what the ratio of two times lies, above 1 where the other is faster; None if both were measured.
 
     On one GPU the model's error of an operator is the same in both, where both have a recorded run. Two GPUs: the
-    error of a ratio of two predictions, as of a replay on another GPU. Beside a measurement the host's error counts,
-    too, as it may be the host that takes the time.
+    error of a ratio of two predictions, as of a replay on another GPU. Beside a measurement, or a host that is measured
+    in one of them only, the host's error counts, too, as it may be the host that takes the time.
     """
     models = [result.predicted_for for result in (baseline, other)]
     known = [model for model in models if model is not None]
@@ -53,10 +58,11 @@ def predicted_ratio(baseline: BenchSummary, other: BenchSummary, quantity: str) 
     ratio = before_s / after_s if after_s else 0.0
     spread = max(model.spread for model in known)
     runs = [result.record.trace if result.record is not None else None for result in (baseline, other)]
-    if models[0] == models[1] and runs[0] is not None and runs[1] is not None:
+    is_host_alike = len(known) == 2 and host_measured(baseline) == host_measured(other)
+    if is_host_alike and models[0] == models[1] and runs[0] is not None and runs[1] is not None:
         low, high = ratio_range(times_by_op(runs[0]), times_by_op(runs[1]), spread)
         return min(low, ratio), max(high, ratio)
-    off = spread if len(known) == 2 else max(spread, HOST_SPREAD)
+    off = spread if is_host_alike else max(spread, HOST_SPREAD)
     return ratio / off, ratio * off
 
 
@@ -73,6 +79,8 @@ def why_of_predicted(baseline: BenchSummary, other: BenchSummary, verdict: str) 
         return phrase("the difference lies within what the model leaves open: only recordings decide")
     if baseline.predicted_for is None or other.predicted_for is None:
         return phrase("a prediction beside a measurement: the ratio has the errors of GPU and host")
+    if host_measured(baseline) != host_measured(other):
+        return phrase("both predicted, the host of one measured and of the other counted: the ratio has its error")
     if baseline.predicted_for != other.predicted_for:
         return phrase("predicted for two GPUs: the ratio has the model's error")
     return phrase("both predicted: the same operators have the same error in both")
@@ -243,6 +251,8 @@ def judge(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Judgeme
     interleaved = bool(baseline.round_id) and baseline.round_id == other.round_id
     interval = predicted_ratio(baseline, other, quantity)
     if interval is not None:
+        if host_measured(baseline) or host_measured(other):
+            interval = _with_noise(interval, baseline, other, quantity)
         verdict = judged(interval, BAND)
         ends = np.array([baseline.quantities[quantity].median_s]), np.array([other.quantities[quantity].median_s])
         why = why_of_predicted(baseline, other, verdict)
@@ -265,6 +275,19 @@ def judge(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Judgeme
         )
     samples = np.array(second.samples_s), np.array(first.samples_s)
     return Judgement(verdict, why, ratio(*samples, interleaved=False), interval, BAND_SEPARATE, False)
+
+
+def _with_noise(
+    interval: tuple[float, float], baseline: BenchSummary, other: BenchSummary, quantity: str
+) -> tuple[float, float]:
+    """The interval of a ratio of predictions, wider by what the samples leave open; too few leave all open."""
+    interleaved = bool(baseline.round_id) and baseline.round_id == other.round_id
+    samples = [np.array(each.quantities[quantity].samples_s) for each in (other, baseline)]
+    noise = ratio_interval(samples[0], samples[1], interleaved=interleaved, level=LEVEL)
+    if noise is None:
+        return 0.0, math.inf
+    middle = ratio(samples[0], samples[1], interleaved=interleaved)
+    return interval[0] * min(1.0, noise[0] / middle), interval[1] * max(1.0, noise[1] / middle)
 
 
 def _of_interleaved(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Judgement:

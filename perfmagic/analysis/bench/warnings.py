@@ -14,11 +14,10 @@ import numpy as np
 from perfmagic.analysis.bench.quantity import LONGER_SPAN, Quantity, Waits, contradiction, has_idle_device
 from perfmagic.analysis.bench.queue_model import busy_ns
 from perfmagic.analysis.verdict import DEVICE_BOUND
-from perfmagic.base.kinds import PredictedFor
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.options import called, option
 from perfmagic.base.units import NBSP, duration_s, percent, percent_known, significant, size
-from perfmagic.trace.host_limits import describe_shared_cores, describe_virtual_clock
+from perfmagic.trace.host_limits import describe_measured_host, describe_shared_cores, describe_virtual_clock
 from perfmagic.trace.samples import BenchRecord, ClockRecord, Condition, Plain, Taken
 
 # What a user could still do about a warning or an unclear comparison, in the words of whoever took the benchmark.
@@ -326,7 +325,8 @@ _SENTENCES: dict[str, Callable[[Mapping[str, Any], Advice], str]] = {
     ),
     "other streams": _streams,
     "pace not reached": lambda v, _: v["words"],
-    "virtual clock": lambda v, _: describe_virtual_clock(PredictedFor(v["gpu"], v["spread"]) if "gpu" in v else None),
+    "virtual clock": lambda v, _: describe_virtual_clock(v.get("pace", "")),
+    "measured host": lambda _v, _a: describe_measured_host(),
     "shared cores": lambda v, _: describe_shared_cores(int(v["n_devices"])),
     "unpaced": lambda _v, _a: phrase(
         "the simulated device has no pace: ops take what the CPU needs for them, and a GPU may order the variants the "

@@ -11,6 +11,7 @@ from perfmagic.analysis.diff.side import Side
 from perfmagic.analysis.diff.work import BOTH, RESHAPED, KernelChange, OperatorChange, has_shapes
 from perfmagic.analysis.timeline.trust import sample, trust
 from perfmagic.base import units
+from perfmagic.base.kinds import HOST_SPREAD
 from perfmagic.base.language import counted, listed, phrase
 from perfmagic.predict.ratio import describe_layouts, of_two_gpus, ratio_range, times_by_op
 from perfmagic.trace.model import DeviceInfo
@@ -92,10 +93,15 @@ def _other_device(first: Side, second: Side) -> str:
 def _within_prediction(first: Side, second: Side) -> str:
     """That two predicted runs differ by no more than the models of their GPUs leave open."""
     a, b = (side.info.predicted if side.info is not None else None for side in (first, second))
+    hosts = {side.info.host_measured for side in (first, second) if side.info is not None}
     if a is None or b is None or first.facts.whole_ns == second.facts.whole_ns:
         return ""
+    whole_ns = first.facts.whole_ns, second.facts.whole_ns
     if a != b:
-        low, high = of_two_gpus(first.facts.whole_ns, second.facts.whole_ns, a, b)
+        low, high = of_two_gpus(*whole_ns, a, b)
+    elif len(hosts) > 1:
+        off = max(a.spread, HOST_SPREAD)
+        low, high = whole_ns[0] / whole_ns[1] / off, whole_ns[0] / whole_ns[1] * off
     else:
         low, high = ratio_range(times_by_op(first.trace), times_by_op(second.trace), a.spread)
     if not low < 1 < high:

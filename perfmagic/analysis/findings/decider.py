@@ -213,9 +213,8 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
     spoken = max(of_rules, key=lambda answer: answer.cost_ns or 0, default=replace(verdict, headline=headline(fact)))
     if kind == kinds.STALLED and (held_ns := facts.cell_time.stalled_ns) >= facts.notable_ns:
         spoken = replace(spoken, headline=headline("queued_idle", time=units.duration(held_ns)), cost_ns=held_ns)
-    if (
-        facts.trace.device_info(facts.device).virtual and remedy == "see_python"
-    ):  # there Python takes no time but for its operators
+    info = facts.trace.device_info(facts.device)
+    if remedy == "see_python" and info.virtual and not info.host_measured:  # Python takes no time but for its operators
         remedy = "fewer_larger"
     return replace(spoken, action=action(remedy))
 

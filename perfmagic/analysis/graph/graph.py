@@ -105,9 +105,12 @@ def _add(needed: dict[int, Need], kind: str, touched: list[tuple[int, int]]) -> 
             needed[node] = Need(kind, max(size, old.size_bytes))
 
 
-def without_implied(needs: Needs, most: int = 3000) -> Needs:
-    """The needs without MEMORY needs that others imply; unchanged above `most` operators, as the time is quadratic."""
-    if len(needs) > most:
+MOST_REDUCED = 3000  # operators: the time is quadratic
+
+
+def without_implied(needs: Needs) -> Needs:
+    """The needs without MEMORY needs that others imply; unchanged above MOST_REDUCED operators."""
+    if len(needs) > MOST_REDUCED:
         return needs
     before = ancestors(needs)
     kept: Needs = []

@@ -86,8 +86,6 @@ CLASS_WORDS = {
     OpClass.PTOP: "PtoP copies",
 }
 KINDS = (*_KINDS_OF_HELD, *CLASS_WORDS.values())
-OF_HOST = ("Python", "launches and calls")
-OF_DEVICE = (*CLASS_WORDS.values(), "communication", "memsets", "between queued ops", "waits between streams")
 SMALL_FRAC = 0.005  # of the run: shorter kinds are "other"
 SMALL_OF_JOB_FRAC = 0.01  # of a job, for a kind on one rank
 _OF_CLASS = {

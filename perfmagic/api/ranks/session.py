@@ -53,8 +53,12 @@ GRACE = "PERFMAGIC_RANKS_GRACE_S"  # how long a hang lasts before it is reported
 def settings_for(world: int, device: str, backend: str, clock: str = "") -> Settings:
     """Settings of ranks that this notebook or script starts."""
     shell = running_shell()
-    if virtual_clock() is not None and device in ("auto", "sim"):
-        clock = clock or "virtual"
+    kept = virtual_clock()
+    if kept is not None and not clock and device in ("auto", "sim"):
+        if kept.measured:
+            message = "ranks share this machine's cores, and their host cannot be measured as this notebook's is"
+            raise OptionError(message, hint="%%ranks --clock virtual counts it")
+        clock = "virtual"
     return Settings(
         world, PROGRAM, device="sim" if clock == "virtual" and device == "auto" else device, backend=backend,
         clock=clock,

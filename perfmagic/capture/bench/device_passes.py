@@ -53,7 +53,7 @@ class DevicePasses:
         if k < wanted:
             self._notes.note("fewer queued", calls=k, wanted=wanted)
         rule = self._sampler.spec.rule()
-        from_ns = self._sampler.watch.clock_ns()
+        from_ns = self._sampler.watch.spent_ns()
         while not rule.finished:
             reading = yield from self._sampler.sample(k)
             self.queued.append(reading.done_ns / k / 1e9)
@@ -78,7 +78,7 @@ class DevicePasses:
         rule = self._sampler.spec.rule()
         outlasted = 0
         backlog_s = _backlog_s(returns_s, k)
-        from_ns = self._sampler.watch.clock_ns()
+        from_ns = self._sampler.watch.spent_ns()
         while not rule.finished:
             reading = yield from self._sampler.span(backend, k, backlog_s)
             self.spans.append(reading.span_ns / k / 1e9)
@@ -140,7 +140,7 @@ class DevicePasses:
             self._recording = None
 
     def _since_s(self, from_ns: int) -> float:
-        return (self._sampler.watch.clock_ns() - from_ns) / 1e9
+        return (self._sampler.watch.spent_ns() - from_ns) / 1e9
 
 
 def _backlog_s(returns_s: float, k: int) -> float:

@@ -22,13 +22,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from perfmagic.base.clock import reader, virtual_clock
+from perfmagic.base.clock import is_repeatable, reader, virtual_clock
 from perfmagic.base.errors import CaptureError
 from perfmagic.base.numerics.stats import relative_half_width
 from perfmagic.base.units import NBSP, duration_s, percent_known, plural
@@ -86,9 +85,9 @@ class Warming:
 
     def run(self, *, again: bool) -> Phase[None]:
         """As many calls as are asked for, or until they settle.  again: in a whole run that is not the first."""
-        self._settling, self._from_ns = WarmUp(), self._sampler.watch.clock_ns()
+        self._settling, self._from_ns = WarmUp(), self._sampler.watch.spent_ns()
         asked = self._plan.spec.warmup
-        if asked is None and virtual_clock() is not None:
+        if asked is None and is_repeatable():
             return  # all calls of a kind take the same there
         if asked is not None:
             for _ in range(asked):
@@ -146,7 +145,7 @@ class Warming:
         return self._plan.several_calls(device_works=self._use.works)
 
     def _spent_s(self) -> float:
-        return (self._sampler.watch.clock_ns() - self._from_ns) / 1e9
+        return (self._sampler.watch.spent_ns() - self._from_ns) / 1e9
 
 
 # How a body is measured: first call, warm-up, samples, device passes, in this order.
@@ -183,7 +182,7 @@ class Phases:
         self.outcome.begin(round_id)
         self.watchers.interleaved = bool(round_id)
         # devices idle, set-up code run; an older error of a device is not this body's
-        if virtual_clock() is None and (load := self.host.load()) > 0:
+        if not is_repeatable() and (load := self.host.load()) > 0:
             self.notes.note("load", load=load, cores=os.cpu_count() or 1)
         self.use.devices.refresh()
         try:
@@ -204,16 +203,18 @@ class Phases:
     def _check_clock(self) -> None:
         """Raise CaptureError for a body that changed the clock, or that takes no virtual time; note a virtual clock."""
         refuse_changed_clock(self._reader)
-        if virtual_clock() is None:
+        clock = virtual_clock()
+        paces = [info.pace for info in self.use.worked if info.virtual]
+        if clock is None or (clock.measured and not paces):
             return
-        virtual = next((info for info in self.use.worked if info.virtual), None)
-        if virtual is None:
+        if not paces:
             raise CaptureError(
                 "on a virtual clock only the simulated device's work takes time, and this code gave it none",
                 hint='perfmagic.device(clock="real") first, or %timeit',
             )
-        model = {} if virtual.predicted is None else asdict(virtual.predicted)
-        self.notes.note("virtual clock", pace=virtual.pace, **model)
+        self.notes.note("virtual clock", pace=paces[0])
+        if clock.measured:
+            self.notes.note("measured host")
 
     def warm_up(self) -> Phase[None]:
         """Calls until they settle; how many of them make a sample is known then."""
@@ -285,7 +286,7 @@ def bench_record(phases: Phases) -> BenchRecord:
         conditions=tuple(phases.notes.conditions),
         code=plan.spec.code,
         magic=plan.spec.magic,
-        warmed_up=warming.calls > 0 or len(warming.first_s) > 1 or virtual_clock() is not None,
+        warmed_up=warming.calls > 0 or len(warming.first_s) > 1 or is_repeatable(),
         setup=plan.spec.setup,
         taken_unix_ns=outcome.taken_unix_ns,
         session=SESSION,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 
-from perfmagic.base.clock import reader
+from perfmagic.base.clock import reader, spent_reader
 from perfmagic.base.errors import OptionError
 from perfmagic.base.numerics.stats import BAND
 from perfmagic.base.options import option
@@ -41,7 +41,7 @@ class Interleaved:
         self.engines = engines
         self._phases = [engine.phases for engine in engines]
         self._quiet = quiet or Quiet()
-        self._band, self._decide_s, self._clock_ns = band, decide_s, clock_ns or reader()
+        self._band, self._decide_s, self._spent_ns = band, decide_s, spent_reader(clock_ns or reader())
         self._round_id = secrets.token_hex(6) if len(engines) > 1 else ""
         self._passes = 0
 
@@ -71,7 +71,7 @@ class Interleaved:
         if len(self.engines) == 1:
             yield 0, self._phases[0].after_first_call()
         else:
-            begun_ns = self._clock_ns()
+            begun_ns = self._spent_ns()
             for which, phases in enumerate(self._phases):
                 yield which, phases.warm_up()
             yield from self._equal_samples()
@@ -117,7 +117,7 @@ class Interleaved:
 
     def _until_enough(self) -> Schedule:
         """Passes until the stopping rule of each body has enough; none is cut short, so `-r 10` takes 10 samples."""
-        from_ns = self._clock_ns()
+        from_ns = self._spent_ns()
         while not all(phases.sampling.enough for phases in self._phases):
             yield from self._pass(lambda: self._since_s(from_ns))
         for phases in self._phases:
@@ -143,7 +143,7 @@ class Interleaved:
         self._passes += 1
 
     def _since_s(self, from_ns: int) -> float:
-        return (self._clock_ns() - from_ns) / 1e9
+        return (self._spent_ns() - from_ns) / 1e9
 
 
 def share_empty_loops(engines: Sequence[Engine]) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from perfmagic.base.clock import spent_reader
 from perfmagic.capture.bench import quiet
 from perfmagic.capture.bench.device_use import (
     CudaCache,
@@ -146,10 +147,10 @@ class SpanReading:
 
 
 class Stopwatch:
-    """Takes samples and counts how often the body ran."""
+    """Takes samples and counts how often the body ran.  spent_ns: what limits of time are compared with."""
 
     def __init__(self, clock_ns: Callable[[], int], devices: Devices) -> None:
-        self.clock_ns = clock_ns
+        self.clock_ns, self.spent_ns = clock_ns, spent_reader(clock_ns)
         self._devices = devices
         self._handed_out = 0
         self._last: Iterator[Repetition] = repeat((), 0)
@@ -464,10 +465,10 @@ class Sampling:
 
     def until_enough(self) -> Phase[None]:
         """Samples until the stopping rule has enough."""
-        clock_ns = self._sampler.watch.clock_ns
-        from_ns = clock_ns()
+        spent_ns = self._sampler.watch.spent_ns
+        from_ns = spent_ns()
         while not self.enough:
-            yield from self.sample(lambda: (clock_ns() - from_ns) / 1e9)
+            yield from self.sample(lambda: (spent_ns() - from_ns) / 1e9)
 
     @property
     def enough(self) -> bool:

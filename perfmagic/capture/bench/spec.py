@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from perfmagic.base.clock import reader, virtual_clock
+from perfmagic.base.clock import is_repeatable, reader
 from perfmagic.base.errors import OptionError
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics import stats
@@ -395,7 +395,7 @@ class BenchSpec:
         """A fresh stopping rule."""
         return StoppingRule(
             wanted=self.samples, fewest=self.min_samples, most=self.max_samples, rel=self.rel, time_s=self.time_s,
-            repeatable=virtual_clock() is not None and self.min_samples is None,
+            repeatable=is_repeatable() and self.min_samples is None,
         )  # fmt: skip
 
     def settings(self) -> dict[str, Plain]:

@@ -17,6 +17,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from perfmagic import sim
+from perfmagic.base.clock import at_work
 from perfmagic.base.errors import DeviceError
 from perfmagic.capture.devices import backends, torch_private
 
@@ -64,12 +65,18 @@ class CudaMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         __tracebackhide__ = True
-        kwargs = kwargs or {}
+        func, args, kwargs = self._called(func, args, kwargs or {})
+        return func(*args, **kwargs)
+
+    @at_work
+    def _called(self, func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+        """The function that is meant, and its arguments."""
+        __tracebackhide__ = True
         special = self._special.get(func)
         if special is not None:
-            return special(*args, **kwargs)
+            return special, args, kwargs
         if getattr(func, "__name__", "") == "__get__":
-            return func(*args, **kwargs)
+            return func, args, kwargs
         self._check(args)
         for value in args:
             if isinstance(value, _DEVICE):
@@ -83,8 +90,13 @@ class CudaMode(TorchFunctionMode):
         if device is not None:
             kwargs = {**kwargs, "device": _DEVICE("sim", device) if type(device) is int else meant(device)}
         if kwargs.get("pin_memory") and func not in _PIN:
-            return func(*args, **{**kwargs, "pin_memory": False}).pin_memory()
-        return func(*args, **kwargs)
+            return self._pinned, (func, *args), {**kwargs, "pin_memory": False}
+        return func, args, kwargs
+
+    @staticmethod
+    def _pinned(func: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return func(*args, **kwargs).pin_memory()
 
     def within(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function of the user's that torch calls in a backward pass, without the mode: there it needs it, too."""

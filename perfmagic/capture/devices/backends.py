@@ -303,6 +303,7 @@ def device(
     pace: Any = None,
     memory: str | int | None = None,
     clock: str | None = None,
+    host: str | None = None,
     values: str | None = None,
     item: float | None = None,
 ) -> Any:
@@ -312,19 +313,19 @@ def device(
     on a virtual clock that takes the times of a model (perfmagic.DeviceModel).
     pace: how all simulated devices are slowed down from now on (see perfmagic.Pace); a recording keeps the pace it was
     made at (TimelineResult.pace).
-    memory: how much memory a simulated device has, as "2GB", "512 MiB" or bytes; more raises torch.OutOfMemoryError.
-    0: as much as the host gives, as at first; a GPU by its name has what its data sheet says. A CUDA device has what it
-    has, and memory says nothing of it.
+    memory: of a simulated device, as "2GB", "512 MiB" or bytes; more raises torch.OutOfMemoryError. 0: as much as the
+    host gives, as at first; a GPU by its name has what its data sheet says.
     clock: "virtual" for a simulated device whose times are computed by the pace, also where a CUDA device is there;
-    "auto" for one only where there is none; "real" for measured times. The process keeps it until it is given again; a
-    rank's is that of its session. See docs/simulated-device.md.
+    "auto" for one only where there is none; "real" for measured times. The process keeps it, a rank its session's.
+    host: its virtual time. "counted", as at first: constants for an operator, a view, an event, a wait and a module.
+    "measured": for modules and all other Python what it takes here, time.sleep and CPU tensors too; constants for the
+    rest, without what the simulated device computes and torch takes to call it. Not in ranks. Kept as the clock is.
     values: what a virtual clock computes: "real", all, as at first; "small", what takes a CPU little time, as for a GPU
     by its name; "none", shapes only, without host memory for tensors of the device. What needs a value that is not
     there is refused; floating-point tensors arrive on the host as NaN, and checks for inf and NaN find none.
     item: the number that each read of one such value (t.item(), if t) gives instead; until values or item is given.
     Raises TorchMissingError without torch, DeviceError for "cuda" where there is none, for pace or memory in a rank on
-    the CPU, for another clock while something is recorded, and for values or item on the real clock;
-    OptionError for another word.
+    the CPU, for another clock in a recording, for host, values or item on the real clock; OptionError for other words.
 
     >>> device = perfmagic.device("sim", pace="matmul=1ms")
     >>> x = torch.ones(8, 8, device=device)
@@ -335,14 +336,14 @@ def device(
     memory_bytes = None if memory is None else bytes_given(memory)
     model = _model_named(kind, pace)
     if AS_CUDA:
-        return _device_in_cell(torch, model, (pace, memory, clock), {"values": values, "item": item})
-    plain = clock in (None, "auto") and values is None and item is None and kind is not model
+        return _device_in_cell(torch, model, (pace, memory, clock, host), {"values": values, "item": item})
+    plain = clock in (None, "auto") and host != "counted" and values is None and item is None and kind is not model
     if model is not None and plain and _is_here(torch, model):
         return _announced(torch.device("cuda"), model)
     if model is not None:
         pace, clock, (values, item) = model, _virtual(clock, model.name), _values_of_gpu(values, item)
     kind = _kind_meant("sim" if model is not None else str(kind), clock)
-    given: dict[str, Any] = {"clock": clock, "values": values, "item": item}
+    given: dict[str, Any] = {"clock": clock, "host": host, "values": values, "item": item}
     if _of_this_rank and kind in ("auto", _of_this_rank[0].type):
         given["clock"] = None if clock == "auto" else clock
         return _device_of_this_rank(pace=pace, memory_bytes=memory_bytes, **given)
@@ -379,11 +380,12 @@ def _device_in_cell(torch: Any, model: DeviceModel | None, given: tuple[object, 
     return torch.device("cuda")
 
 
-def _real_device(device: Any, *, clock: str | None, values: str | None, item: float | None) -> Any:
-    """The CPU or a CUDA device, with the clock of the process as asked for. Raises DeviceError for values and item."""
-    if values is not None or item is not None:
-        message = "values= and item= need a simulated device on a virtual clock"
-        raise DeviceError(message, hint='perfmagic.device(clock="virtual", values="none")')
+def _real_device(device: Any, *, clock: str | None, **given: object) -> Any:
+    """The CPU or a CUDA device, with the clock of the process as asked for. Raises DeviceError for more."""
+    said = next((name for name, value in given.items() if value is not None), "")
+    if said:
+        message = f"{said}= needs a simulated device on a virtual clock"
+        raise DeviceError(message, hint=f'perfmagic.device(clock="virtual", {said}=…)')
     if clock is not None and sim_loaded():
         importlib.import_module("perfmagic.sim").load(clock=clock)
     return device
@@ -485,12 +487,13 @@ def devices(
     pace: Any = None,
     memory: str | int | None = None,
     clock: str | None = None,
+    host: str | None = None,
     values: str | None = None,
     item: float | None = None,
 ) -> tuple[Any, ...]:
     """n devices to run on: CUDA devices where there are n, else simulated ones.
 
-    kind, pace, memory, clock, values, item: as in device(), memory of each device.
+    kind, pace, memory, clock, host, values, item: as in device(), memory of each device.
     Raises what device() raises, DeviceError for more CUDA devices than there are.
     """
     torch = require_torch("perfmagic.devices()")
@@ -505,7 +508,7 @@ def devices(
     model = _model_named(kind, pace)
     if model is not None and not _is_here(torch, model, n):
         kind, pace, clock, (values, item) = "sim", model, _virtual(clock, model.name), _values_of_gpu(values, item)
-    first = device(kind, pace=pace, memory=memory, clock=clock, values=values, item=item)
+    first = device(kind, pace=pace, memory=memory, clock=clock, host=host, values=values, item=item)
     if first.type == "sim":
         importlib.import_module("perfmagic.sim").load(devices=n)
     return tuple(torch.device(first.type, i) for i in range(n)) if first.type != "cpu" else (first,) * n

@@ -19,18 +19,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmagic.base import units
-from perfmagic.base.clock import reader, unix_offset_ns, virtual_clock
+from perfmagic.base.clock import is_repeatable, reader, unix_offset_ns, virtual_clock
 from perfmagic.base.errors import CaptureError, DeviceError, OptionError
-from perfmagic.base.kinds import UNKNOWN_TIME, VIRTUAL_CLOCK
+from perfmagic.base.kinds import UNKNOWN_TIME
 from perfmagic.base.language import phrase
 from perfmagic.capture.cell import INNER_MARKS_LIMIT, MarkLog
-from perfmagic.capture.devices.backends import active_backends, cuda_available, sim_loaded, torch_if_imported
+from perfmagic.capture.devices.backends import AS_CUDA, active_backends, cuda_available, sim_loaded, torch_if_imported
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording.assembly import Limit, Recorded, assemble, is_rank
 from perfmagic.capture.recording.holders import Holders, OptimizerSteps, holders
 from perfmagic.capture.recording.host import waited_for_core_ns
 from perfmagic.capture.watch.watch import LineWatch, by_default
 from perfmagic.trace.columns import NONE, Int64, Remark, SeenOps
+from perfmagic.trace.host_limits import describe_virtual_clock
 from perfmagic.trace.model import Cell, Trace, make_trace
 
 if TYPE_CHECKING:
@@ -246,8 +247,9 @@ class Recorder:
             self._host_log = log
 
     def _open_watch(self) -> None:
-        """Last, and given back first: it shall see the user's code alone. Virtual time is the same on each Python."""
-        if not (by_default() and virtual_clock() is None if self.lines is None else self.lines):
+        """Last, and given back first: it shall see the user's code alone. Counted time is the same on each Python."""
+        unasked = by_default() and not is_repeatable() and not AS_CUDA
+        if not (unasked if self.lines is None else self.lines):
             return
         watch = LineWatch(self.packages, self.label)
         try:
@@ -345,9 +347,10 @@ _JOINED = ("launch", "line")  # columns that a trace works out itself
 def trace_beside(trace: Trace, records: BesideRecords) -> Trace:
     """The run on another GPU: its ops at their times there, and the host later by what it waited more."""
     moved = _Moved(trace.meta.base_unix_ns, records)
-    names, ops = _ops(trace, records, moved)
     meta = trace.meta
-    pace = f"{VIRTUAL_CLOCK}: {records.model.words}"
+    names, ops = _ops(trace, records, moved)
+    first = meta.devices[0].pace
+    pace = f"{first.partition(': ')[0]}: {records.model.words}"
     return make_trace(
         names,
         replace(
@@ -355,6 +358,7 @@ def trace_beside(trace: Trace, records: BesideRecords) -> Trace:
             end_ns=moved.instant(meta.end_ns),
             returned_ns=None if meta.returned_ns is None else moved.instant(meta.returned_ns),
             devices=tuple(replace(info, pace=pace, predicted=records.model.predicted) for info in meta.devices),
+            notes=tuple(_of_this_gpu(note, pace) for note in meta.notes),
         ),
         ops=ops,
         calls=moved.columns(trace.calls.to_dict()),
@@ -371,6 +375,10 @@ def trace_beside(trace: Trace, records: BesideRecords) -> Trace:
         input_values=trace.input_values,
         collectives=trace.collectives,
     )
+
+
+def _of_this_gpu(note: Remark, pace: str) -> Remark:
+    return replace(note, words=describe_virtual_clock(pace)) if note.kind == "virtual_clock" else note
 
 
 class _Moved:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Protocol, TypeAlias
 
-from perfmagic.base.clock import reader, thread_reader, virtual_clock
+from perfmagic.base.clock import is_repeatable, reader, thread_reader
 
 LINE = 0  # this line is about to run
 START = 1  # a function begins, or a frame that was running when the watch began
@@ -31,7 +31,7 @@ MOST_EVENTS = 600_000
 
 
 class _Looking(list[Event]):
-    """A list that looks for hot loops itself, at the same event on each run: a virtual clock has no thread for it."""
+    """A list that looks for hot loops itself, at the same event on each run: a counted host has no thread for it."""
 
     def __init__(self, events: Events) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Events:
         try:
             rows: list[Event] = self._of.rows
         except AttributeError:
-            rows = self._of.rows = _Looking(self) if virtual_clock() else []
+            rows = self._of.rows = _Looking(self) if is_repeatable() else []
             self.by_thread[self._thread()] = rows
         return rows
 
@@ -110,7 +110,7 @@ class HotLoops:
 
     def acquire(self) -> None:
         self._events.look = self.look
-        if virtual_clock():
+        if is_repeatable():
             return
         self._thread = threading.Thread(target=self._run, name="perfmagic-lines", daemon=True)
         self._thread.start()

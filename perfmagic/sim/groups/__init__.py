@@ -99,5 +99,12 @@ def forget() -> None:
         module.forget()
 
 
+def refuse_measured() -> None:
+    """Raise DeviceError in a rank of several: each would measure how the others slow it on this machine's cores."""
+    module = _group_module()
+    if module:
+        module.refuse_measured(module.most_ranks())
+
+
 def _group_module() -> Any:
     return sys.modules.get("perfmagic.sim.groups.group")

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from perfmagic.base.clock import VIRTUAL
+from perfmagic.base.clock import HOST, VIRTUAL
 from perfmagic.base.errors import DeviceError
 from perfmagic.base.user_lines import describe_line, user_line
-from perfmagic.sim.device import all_devices
+from perfmagic.sim.device import NAME, all_devices
 from perfmagic.sim.groups import functional
 from perfmagic.sim.groups import operations as ops
 from perfmagic.sim.groups.agreement import Check, Collective, Header, Message
@@ -27,7 +27,8 @@ from perfmagic.sim.groups.hosting import Begin, hand_over
 from perfmagic.sim.groups.ledger import Ledger, PendingOperation, Request
 from perfmagic.sim.groups.operations import OperationKind
 from perfmagic.sim.groups.posting import Call, Courier, Group, post
-from perfmagic.sim.torch_private import new_options
+from perfmagic.sim.refusals import refuse_flat_sharding
+from perfmagic.sim.torch_private import begin_new_steps, mend_sharding, new_options, private_device_name
 
 # What torch asks of a process group besides communication: its names, its rank, its end.
 
@@ -42,6 +43,8 @@ class Identity(_ProcessGroup):  # type: ignore[misc]
     supports_splitting = supports_coalescing = supports_time_estimate = False
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, backend: str) -> None:
+        if HOST.measured:
+            refuse_measured(size)
         super().__init__(rank, size)
         self._rank, self._size, self._backend, self._desc = rank, size, backend, "undefined"
         self.gloo = Gloo(store, rank, size, timeout)
@@ -49,6 +52,10 @@ class Identity(_ProcessGroup):  # type: ignore[misc]
         self.couriers: dict[tuple[str, int | None, int], Courier] = {}
         self._known: Group | None = None
         self._name = ""
+
+    def __repr__(self) -> str:
+        """What torch says in errors about a group that it has forgotten."""
+        return f"<process group{': ' if self.gloo.freed else ''}{self.gloo.freed}>"
 
     @property
     def known(self) -> Group:
@@ -104,6 +111,7 @@ class Identity(_ProcessGroup):  # type: ignore[misc]
             request.give_up()
 
     def rank(self) -> int:
+        mend_sharding(refuse_flat_sharding)  # FSDP, imported by now, asks for the rank before all else
         return self._rank
 
     def size(self) -> int:
@@ -122,6 +130,10 @@ class Identity(_ProcessGroup):  # type: ignore[misc]
 
     def _set_group_desc(self, desc: str) -> None:
         self._desc = desc
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device(kind) for kind in ("cpu", NAME) if kind in ("cpu", private_device_name())]
 
     def _get_backend(self, device: torch.device) -> Identity:
         return self
@@ -444,14 +456,27 @@ def renew(epoch: int, timeout_s: float) -> None:
         device.errors.clear()
     for group in groups:
         group.renew(epoch, timedelta(seconds=timeout_s))
+    begin_new_steps()
 
 
 def forget() -> None:
     """End all groups, and forget them. A model may hold one of them, but none is connected anew."""
     for group in _alive():
-        group.gloo.free("the groups were destroyed")
+        group.gloo.free("destroy_process_group() ended its group; make models, meshes and groups again")
         group.drain_freed(_LOST_S)
     _groups.clear()
+
+
+def most_ranks() -> int:
+    """Of the groups of this process."""
+    return max((group.size() for group in _alive()), default=1)
+
+
+def refuse_measured(n_ranks: int) -> None:
+    """Raise DeviceError for a measured host among several ranks."""
+    if n_ranks > 1:
+        message = "ranks share this machine's cores: the host's time of each would be that of the others, too"
+        raise DeviceError(message, hint='perfmagic.device(…, host="counted") in ranks; "measured" in one process')
 
 
 def _made(name: str, store: Any, rank: int, size: int, timeout: timedelta) -> SimGroup:

@@ -64,7 +64,7 @@ def may_write(ref: Ref) -> bool:
         if not _is_whole(ref.spec):
             return False
         if buffer.base is None:
-            buffer.base = _new_memory(buffer)
+            buffer.base = new_memory(buffer)
         buffer.missing = False
     return True
 
@@ -104,11 +104,12 @@ def if_finite(op: Operator, taken: Arguments) -> tuple[bool | None, Buffer | Non
 def _with_value(buffer: Buffer) -> Buffer:
     """A buffer, of zeros where it had no value."""
     if buffer.missing:
-        buffer.base, buffer.missing = _new_memory(buffer).zero_(), False
+        buffer.base, buffer.missing = new_memory(buffer).zero_(), False
     return buffer
 
 
-def _new_memory(buffer: Buffer) -> torch.Tensor:
+def new_memory(buffer: Buffer) -> torch.Tensor:
+    """Host memory for a buffer."""
     storage = torch.UntypedStorage(buffer.spec.storage_bytes)  # type: ignore[no-untyped-call]
     return view_of(storage, buffer.spec)
 

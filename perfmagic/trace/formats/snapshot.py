@@ -17,6 +17,7 @@ import numpy as np
 
 from perfmagic.base.errors import TraceError
 from perfmagic.base.files import open_regular
+from perfmagic.base.user_lines import is_users
 from perfmagic.trace.columns import MOST_BYTES, NONE, PathMarks
 from perfmagic.trace.formats.plain_pickle import plain_pickle
 from perfmagic.trace.json_form import FAR_NS, Line, typed
@@ -24,9 +25,6 @@ from perfmagic.trace.model import SNAPSHOT, DeviceInfo, Trace, TraceMeta, make_t
 from perfmagic.trace.paths import NOWHERE, Paths, UserFunction
 
 MOST_FILE_BYTES = 2**31  # of a file: what it unpacks to is several times that
-# whose frames say nothing of the user: installed packages, the standard library, and what has no file of Python's
-_LIBRARY = re.compile(r"(?:site|dist)-packages|[/\\]lib[/\\]python\d|[/\\]torch[/\\]|^<(?!ipython)|^\?\?")
-_SOURCES = (".py", ">")  # a file, or a cell
 _NODE = re.compile(r"\b(\w+Backward\d*|AccumulateGrad)::apply")
 _ALIVE = ("active_allocated", "active_awaiting_free")
 _ROW_BYTES = 8  # a block or an entry takes more in a file; a list that is shared by many lists takes less
@@ -110,7 +108,7 @@ class _Lines:
         """The path of a stack, whose innermost frame comes first; NOWHERE without a line of the user's."""
         at = NOWHERE
         for frame in reversed(frames):
-            if not frame.filename.endswith(_SOURCES) or _LIBRARY.search(frame.filename):
+            if not is_users(frame.filename):
                 continue
             function = self.functions.setdefault((frame.filename, frame.name), len(self.functions))
             at = self.paths.setdefault((at, function, frame.line), len(self.paths) + 1)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from perfmagic.base.errors import TraceError
-from perfmagic.base.files import file_path
+from perfmagic.base.files import file_path, open_regular
 from perfmagic.base.units import plural, size
 from perfmagic.trace.formats.npz import NPZ_MAGIC, is_npz, read_npz
 from perfmagic.trace.formats.remote import RemoteFile, remote_files, remote_name
@@ -22,6 +22,11 @@ from perfmagic.trace.model import Trace
 _TRACE_NAME = re.compile(r"\.(?:json|json\.gz|npz)$")
 _NAMED = 5  # files that an error names
 _DIGITS = re.compile(r"(\d+)")
+# dumps of torch's flight recorder: pickles by its names or keys, JSON by keys that no trace begins with
+_DUMP_NAME = re.compile(r"trace_rank_\d+$")
+_DUMP_KEYS = re.compile(rb"pg_config|pg_status|collective_seq_id|comm_lib_version")
+_DUMP_JSON = re.compile(rb'\s*\{\s*"(?:comm_lib_version|nccl_\w+|entries|pg_config|pg_status|version)"\s*:')
+_HEAD_BYTES = 4096
 
 
 def read_file(
@@ -75,13 +80,56 @@ def trace_files(path: str | os.PathLike[str]) -> list[Path]:
     if not files:
         words = f"{source.name} is a folder without .json, .json.gz or .npz files"
         saved = any(source.glob("*.perfmagic"))
-        raise TraceError(words, hint="perfmagic.load(folder) opens it" if saved else "name another folder")
+        hint = "perfmagic.load(folder) opens it" if saved else "name another folder"
+        raise TraceError(
+            words, hint="perfmagic.open_traces(folder).flight reads its dumps" if _dumps_in(source) else hint
+        )
     return sorted(files, key=lambda entry: by_numbers(entry.name))
 
 
 def is_trace_name(name: str) -> bool:
     """Whether a file of a folder is taken for a trace, by its ending."""
     return _TRACE_NAME.search(name) is not None
+
+
+def without_dumps(
+    sources: Iterable[str | os.PathLike[str]],
+) -> tuple[list[str | os.PathLike[str]], list[Path]]:
+    """The sources without dumps of torch's flight recorder, and those dumps, by the numbers in their names.
+
+    A folder with dumps is replaced by its other trace files. A URL is none.
+    """
+    others: list[str | os.PathLike[str]] = []
+    dumps: list[Path] = []
+    for source in sources:
+        path = None if isinstance(source, str) and "://" in source else file_path(source)
+        inside = _dumps_in(path) if path is not None and path.is_dir() else []
+        if path is not None and inside:
+            others += [file for file in path.iterdir() if is_trace_name(file.name) and file not in inside]
+            dumps += inside
+        elif path is not None and _is_dump(path):
+            dumps.append(path)
+        else:
+            others.append(source)
+    return others, sorted(dumps, key=lambda dump: by_numbers(dump.name))
+
+
+def _dumps_in(folder: Path) -> list[Path]:
+    try:
+        return [file for file in folder.iterdir() if file.suffix not in (".gz", ".npz") and _is_dump(file)]
+    except OSError:  # reading its traces says so
+        return []
+
+
+def _is_dump(path: Path) -> bool:
+    if _DUMP_NAME.search(path.name):
+        return path.is_file()
+    try:
+        with open_regular(path) as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError:
+        return False
+    return (head[:1] == b"\x80" or _DUMP_JSON.match(head) is not None) and _DUMP_KEYS.search(head) is not None
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ _FOREIGN = (
     (
         b"\x80",
         "a Python pickle",
-        "perfmagic.open_snapshot(file) opens one of CUDA's memory; export_chrome_trace() writes a timeline",
+        "open_snapshot(file) opens one of CUDA's memory, open_traces(folder) those of a flight recorder",
     ),
     (b"NVSQ", "an Nsight Systems report", "open it in Nsight Systems; perfmagic reads Kineto traces"),
 )

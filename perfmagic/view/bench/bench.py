@@ -12,7 +12,7 @@ from perfmagic.analysis.bench.queue_model import FORMULA, QueueModel
 from perfmagic.analysis.bench.result import Quantity
 from perfmagic.analysis.findings.answer import answer_lines, in_row
 from perfmagic.base import terminal, units
-from perfmagic.base.language import chained, counted, phrase, say, translate_term, translated
+from perfmagic.base.language import counted, phrase, say, translate_term, translated
 from perfmagic.base.numerics.stats import Float64
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, cut_to_columns, prose_width, wrapped
@@ -88,21 +88,16 @@ class Strip:
         return np.array([self.y(s, top, height) for s in quantity.samples_s], np.float64)
 
 
-def describe_beyond(above: tuple[float, ...], below: tuple[float, ...] = ()) -> str:
+def describe_beyond(above: tuple[float, ...]) -> str:
     """How many samples a scale leaves out, and how far they go: "3 outliers up to 9.30 ms"; empty without any.
 
-    above, below: their times in seconds, sorted.
+    above: their times in seconds, sorted.
     """
-    parts = []
-    if above:
-        end = units.duration_s(above[-1])
-        reach = phrase("up to {time}", time=end) if len(above) > 1 else phrase("at {time}", time=end)
-        parts.append(counted(len(above), "{n} outlier {reach}", "{n} outliers {reach}", reach=reach))
-    if below:
-        end = units.duration_s(below[0])
-        reach = phrase("down to {time}", time=end) if len(below) > 1 else phrase("at {time}", time=end)
-        parts.append(counted(len(below), "{n} outlier {reach}", "{n} outliers {reach}", reach=reach))
-    return translated(chained("{a}, {b}", parts))
+    if not above:
+        return ""
+    end = units.duration_s(above[-1])
+    reach = phrase("up to {time}", time=end) if len(above) > 1 else phrase("at {time}", time=end)
+    return translated(counted(len(above), "{n} outlier {reach}", "{n} outliers {reach}", reach=reach))
 
 
 # The queue model below the bars of a benchmark, on their axis: launches, ops, and the terms of the formula.

@@ -137,7 +137,8 @@ def bench_doc(result: BenchSummary) -> BenchDoc:
         ("done", "comp", result.done),
         ("queued", "dtod", result.queued),
     )
-    unknown = NO_SPREAD if any(warning.kind == VIRTUAL_CLOCK for warning in result.warnings) else NO_INTERVAL
+    kinds = {warning.kind for warning in result.warnings}
+    unknown = NO_SPREAD if VIRTUAL_CLOCK in kinds and "measured host" not in kinds else NO_INTERVAL
     rows = tuple(_row(name, token, quantity, unknown) for name, token, quantity in measured if quantity is not None)
     lead, rest = _headline(result, rows)
     fine_print = (_rates(result), *translated(result.method).split(" · "), translated(result.device_label))

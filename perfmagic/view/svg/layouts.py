@@ -68,10 +68,10 @@ def laid_out(draw: Draw, label: str, widths_px: tuple[int, ...] = WIDTHS_PX) -> 
     return Picture(f"{root}{styles.elements(_rules(widths_px))}{layouts}</svg>\n", heights)
 
 
-def in_bytes(draw: Draw, label: str, most_bytes: int = MAX_BYTES) -> Picture:
-    """The same for as many widths as fit into most_bytes."""
+def in_bytes(draw: Draw, label: str) -> Picture:
+    """The same for as many widths as fit into MAX_BYTES."""
     by_width = (laid_out(draw, label, widths_px) for widths_px in (WIDTHS_PX, *FEWER_WIDTHS_PX))
-    return first_fit(chain(by_width, map(partial(alone, draw), [label])), most_bytes)
+    return first_fit(chain(by_width, map(partial(alone, draw), [label])), MAX_BYTES)
 
 
 def first_fit(pictures: Iterator[Picture], most_bytes: int) -> Picture:

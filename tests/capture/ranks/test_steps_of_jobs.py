@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="ranks need torch")
@@ -25,12 +26,12 @@ def step(i):
 
 
 def straggler(found: RanksResult) -> tuple[tuple[int, ...], int]:
-    """Which rank is late, and in which step the longest wait for it is."""
+    """Which rank is late, and the step of the longest communication of rank 0, where it waits."""
     late = next(finding for finding in found.findings if finding.rule in ("straggler", "late_too"))
-    summary, offset_ns = found.ranks.summaries[0], found.clocks.offset_ns[0]
-    assert late.window_ns is not None
-    row = (summary.comm["start"] + offset_ns).tolist().index(late.window_ns[0])
-    return late.ranks, int(summary.comm["step"][row])
+    summary = found.ranks.summaries[0]
+    judged = summary.here(np.arange(len(summary.comm["start"])))
+    took_ns = (summary.comm["end"] - summary.comm["start"])[judged]
+    return late.ranks, int(summary.comm["step"][judged[took_ns.argmax()]])
 
 
 def test_a_joined_script_is_judged_from_its_first_full_step_on(tmp_path: Path) -> None:

@@ -174,7 +174,6 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.distributed.optim import ZeroRedundancyOptimizer
-from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 mesh = init_device_mesh("sim", (world_size,))
 rows = distribute_tensor(torch.arange(8.0).view(4, 2).to(device), mesh, [Shard(0)])
 say(sharded=[rows.to_local().tolist(), rows.sum().full_tensor().item(), (rows + 1).full_tensor().tolist()])
@@ -191,13 +190,6 @@ optimizer = ZeroRedundancyOptimizer(net.parameters(), torch.optim.SGD, lr=0.1)
 for module, by in ((net, optimizer), (alone, torch.optim.SGD(alone.parameters(), lr=0.1))):
     module(x).sum().backward(); by.step()
 say(zero=max((a - b).abs().max().item() for a, b in zip(net.parameters(), alone.parameters())))
-refused = []
-for wrap in (lambda: fully_shard(model(), mesh=mesh), lambda: FullyShardedDataParallel(model())):
-    try:
-        wrap()(x).sum().backward()
-    except perfmagic.PerfmagicError as error:
-        refused.append(str(error))
-say(refused=refused)
 # another group after the end of the first one
 dist.destroy_process_group()
 dist.init_process_group(
@@ -206,7 +198,7 @@ t = torch.ones(2, device=device); dist.all_reduce(t); say(again=t.tolist())
 """
 
 
-def test_libraries_built_on_the_group_work_or_are_refused_by_name(tmp_path: Path) -> None:
+def test_libraries_built_on_the_group_work(tmp_path: Path) -> None:
     reports = run_ranks(tmp_path, 2, _BUILT_ON_IT)
     for rank, report in enumerate(reports):
         rows = [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]]
@@ -216,10 +208,6 @@ def test_libraries_built_on_the_group_work_or_are_refused_by_name(tmp_path: Path
         assert report["tensor_parallel"] < 1e-14
         assert report["part"] == [4, 4]
         assert report["zero"] < 1e-15
-        assert len(report["refused"]) == 2
-        for words in report["refused"]:
-            assert "simulated device" in words
-            assert "FullyShardedDataParallel" in words
         assert report["again"] == [2.0, 2.0]
 
 

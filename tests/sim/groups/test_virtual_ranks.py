@@ -49,6 +49,13 @@ def late():
     step()
 step(), step()
 say(steps=[ops(step), ops(step)], late=ops(late))
+from torch.distributed.device_mesh import init_device_mesh
+mesh, sums = init_device_mesh("sim", (2, 2), mesh_dim_names=("dp", "tp")), {}
+for name in mesh.mesh_dim_names:
+    t = torch.full((1,), float(rank), device=device)
+    dist.all_reduce(t, group=mesh.get_group(name))
+    sums[name] = t.item()
+say(sums=sums)
 """
 )
 
@@ -73,6 +80,7 @@ def test_a_step_takes_the_same_on_all_ranks_each_time_and_beside_a_busy_process(
     assert waited[0] == waited[1] == waited[3]
     assert waited[2] == reduces
     assert waited[0][0] > waited[2][0] + 400 * US  # for the straggler
+    assert [rank["sums"] for rank in said] == [{"dp": dp, "tp": tp} for dp, tp in ((2, 1), (4, 1), (2, 5), (4, 5))]
 
 
 _ANY_ORDER = (

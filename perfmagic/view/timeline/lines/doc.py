@@ -82,7 +82,7 @@ class LinesDoc:
 
 
 @once_per_trace
-def lines_doc(trace: Trace, start_ns: int | None = None, end_ns: int | None = None) -> LinesDoc | None:
+def lines_doc(trace: Trace) -> LinesDoc | None:
     """The lines of a cell and of its functions; None for a trace that knows no lines."""
     stats = lines(trace)
     if not stats and trace.paths is None:
@@ -90,8 +90,8 @@ def lines_doc(trace: Trace, start_ns: int | None = None, end_ns: int | None = No
     cell = [_cell_block(trace, stats)] if trace.cell is not None and stats else []
     shown, folded = _function_blocks(trace)
     return LinesDoc(
-        start_ns=trace.meta.start_ns if start_ns is None else start_ns,
-        end_ns=trace.meta.end_ns if end_ns is None else end_ns,
+        start_ns=trace.meta.start_ns,
+        end_ns=trace.meta.end_ns,
         blocks=(*cell, *shown),
         folded=folded,
         total=_total(stats) if cell else None,
