@@ -17,9 +17,11 @@ from perfmagic.sim import copies
 from perfmagic.sim.device import NAME, check_usable, device_of, sim_device
 from perfmagic.sim.groups.foreign import run_foreign
 from perfmagic.sim.infer import (
+    FUSED_ATTENTION,
     Arguments,
     Leaf,
     UnknownResultError,
+    attention_name,
     brought,
     check_devices,
     device_index,
@@ -28,6 +30,7 @@ from perfmagic.sim.infer import (
     inputs_of,
     is_dense,
     is_elsewhere,
+    is_fused,
     is_unplaced,
     least_s,
     meta_of,
@@ -36,7 +39,7 @@ from perfmagic.sim.infer import (
 from perfmagic.sim.launch import launch_lane, queue_op
 from perfmagic.sim.log import LOG
 from perfmagic.sim.operators import Operator, argument, map_tree, operator_of
-from perfmagic.sim.pace import Model, Pace
+from perfmagic.sim.pace import Pace
 from perfmagic.sim.queues import Job, Lane
 from perfmagic.sim.refusals import TORCH_ARITHMETIC, check_layout, is_refused, refuse_address, refuse_name
 from perfmagic.sim.results import (
@@ -110,38 +113,13 @@ def attention(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     __tracebackhide__ = True
     query, key, value = args[:3]
     mask, dropout_p = argument((3, "attn_mask"), args, kwargs), argument((4, "dropout_p"), args, kwargs) or 0.0
-    if not _is_fused(query, key, value, mask, dropout_p):
+    if not is_fused(query, key, value, mask, dropout_p):
         return op.func.decompose(*args, **kwargs)
     if mask is not None and mask.dtype == torch.bool:  # torch's fused kernels take numbers
         mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(mask.logical_not(), -math.inf)
     is_causal = bool(argument((5, "is_causal"), args, kwargs))
     fused, scale = aten._scaled_dot_product_flash_attention_for_cpu, kwargs.get("scale")
     return fused(query, key, value, dropout_p, is_causal, attn_mask=mask, scale=scale)[0]
-
-
-def _is_fused(query: Any, key: Any, value: Any, mask: Any, dropout_p: float) -> bool:
-    """Whether torch takes a fused kernel on that GPU. Source: sdp_utils.cpp of torch 2.13, for CUDA."""
-    model = sim_device(device_of(query.device)).model
-    kinds = _fused_kinds(model, query.dtype, mask is not None, query.shape[-1]) if model is not None else []
-    shares_heads = query.shape[1:2] != key.shape[1:2]  # flash alone has that; with dropout it is not computed here
-    allowed = ("flash" in kinds and not (shares_heads and dropout_p)) or ("efficient" in kinds and not shares_heads)
-    fits = query.dim() == key.dim() == value.dim() == 4 and query.shape[-1] == value.shape[-1]
-    return allowed and fits and query.numel() > 0 < key.numel() and not (mask is not None and mask.requires_grad)
-
-
-def _fused_kinds(model: Model, dtype: torch.dtype, masked: bool, head_size: int) -> list[str]:
-    """The fused kernels that the GPU of a model has and the program allows, the one that torch takes first."""
-    cuda: Any = torch.backends.cuda
-    allowed = {"flash": cuda.flash_sdp_enabled, "efficient": cuda.mem_efficient_sdp_enabled}
-    kinds = model.fused_attention(str(dtype), masked=masked, head_size=head_size)
-    return [kind for kind in kinds if allowed[kind]()]
-
-
-def _attention_name(model: Model, name: str, taken: Arguments) -> str:
-    """What the kernel of attention is called: it is computed as flash attention, whichever torch takes there."""
-    query = taken.refs[0].spec
-    kinds = _fused_kinds(model, query.dtype, taken.kwargs.get("attn_mask") is not None, query.size[-1])
-    return name.replace("_flash_", "_efficient_") if kinds[:1] == ["efficient"] else name
 
 
 class _RmsNorm(torch.autograd.Function):
@@ -187,7 +165,6 @@ def pack(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  #
 
 
 aten = torch.ops.aten
-FUSED_ATTENTION = "_scaled_dot_product_flash_attention"
 # these write one value, so writing an element twice is harmless: torch allows only these on expanded tensors
 _WRITES_ONE_VALUE = {"fill", "zero", "masked_fill", "index_fill"}
 _ALLOCATIONS = {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided"}
@@ -486,7 +463,7 @@ def _launch(
         if op.kernel == "convolution" and _is_channels_last(taken.refs[0].spec):
             LOG.add_given("channels_last", 1)
         if name.startswith(FUSED_ATTENTION):
-            name = _attention_name(lane.device.model, name, taken)
+            name = attention_name(lane.device.model, name, taken)
     return queue_op(
         lane,
         name if model is None or model.is_known else name + UNKNOWN_TIME,

@@ -52,7 +52,9 @@ def in_its_digits(function: Callable[Concatenate[K, P], R]) -> Callable[Concaten
 
     @wraps(function)
     def rounded(of: K, /, *args: P.args, **options: P.kwargs) -> R:
-        with rough_times(wanted=bool(getattr(getattr(of, "trace", of), "predicted", False))):
+        if not getattr(getattr(of, "trace", of), "predicted", False):
+            return function(of, *args, **options)
+        with rough_times():
             return function(of, *args, **options)
 
     return rounded
