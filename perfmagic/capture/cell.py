@@ -108,11 +108,16 @@ def _marked_block(block: list[ast.stmt], top_line: int) -> list[ast.stmt]:
     return out
 
 
+LEAST_WAIT_NS = 1_000_000  # between two marks: reading the scheduler takes 3 µs, and shorter waits explain little
+
+
 class MarkLog:
     """Collects marks, one call and no object kept for each."""
 
     def __init__(self, now_ns: Callable[[], int] | None = None, inner_limit: int = INNER_MARKS_LIMIT) -> None:
         self._rows = array("q")
+        self._waited_ns, self._last_ns = 0, 0
+        self._read_waited_ns: Callable[[], int] | None = None
         self._now_ns = now_ns or reader()
         self._inner_left = inner_limit
         self.inner_dropped = False
@@ -120,30 +125,41 @@ class MarkLog:
 
     def mark(self, line: int) -> None:
         """A top-level statement at this line starts now."""
-        self._rows.extend((self._now_ns(), line, line))
+        self._add(self._now_ns(), line, line)
 
     def inner(self, line: int, top_line: int) -> None:
         """A statement inside the top-level statement at top_line starts now."""
         if self._inner_left > 0:
             self._inner_left -= 1
-            self._rows.extend((self._now_ns(), line, top_line))
+            self._add(self._now_ns(), line, top_line)
         elif not self.inner_dropped:
             self.inner_dropped = True  # what follows counts to the whole statement
-            self._rows.extend((self._now_ns(), top_line, top_line))
+            self._add(self._now_ns(), top_line, top_line)
             self.when_full()
 
-    def read_by(self, now_ns: Callable[[], int]) -> None:
-        """Read another clock from now on: the process may have got it since this was made."""
-        self._now_ns = now_ns
+    def _add(self, now_ns: int, line: int, top_line: int) -> None:
+        if self._read_waited_ns is not None and now_ns - self._last_ns >= LEAST_WAIT_NS:
+            self._waited_ns = self._read_waited_ns()
+        self._last_ns = now_ns
+        self._rows.extend((now_ns, line, top_line, self._waited_ns))
+
+    def read_by(self, now_ns: Callable[[], int], waited_ns: Callable[[], int] | None = None) -> None:
+        """Read another clock from now on: the process may have got it since this was made.
+
+        waited_ns: how long this thread has waited for a core; None where that is not known.
+        """
+        self._now_ns, self._read_waited_ns = now_ns, waited_ns
+        self._waited_ns = waited_ns() if waited_ns else 0
 
     def columns(self, offset_ns: int, end_ns: int) -> dict[str, Any]:
         """The marks as LineMarks columns, shifted by offset_ns, closed by a line 0 at end_ns (already shifted)."""
         import numpy as np  # here, because %load_ext needs this module and must stay light
 
-        rows = np.array(self._rows, np.int64).reshape(-1, 3)
-        close = np.array([[end_ns - offset_ns, 0, 0]], np.int64)
+        rows = np.array(self._rows, np.int64).reshape(-1, 4)
+        close = np.array([[end_ns - offset_ns, 0, 0, self._waited_ns]], np.int64)
         rows = np.concatenate((rows, close)) if len(rows) else rows
-        return {"at_ns": rows[:, 0] + offset_ns, "line": rows[:, 1], "top_line": rows[:, 2]}
+        names = ("line", "top_line", "waited_ns")
+        return {"at_ns": rows[:, 0] + offset_ns, **dict(zip(names, rows.T[1:], strict=True))}
 
 
 # A measured cell as source: its head line, the lines that part its variants, and the text as typed. No IPython.

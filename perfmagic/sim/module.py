@@ -188,7 +188,7 @@ def register(rebuild: Callable[..., Any]) -> list[Any]:
     for name in torch_private.overloads_with_out("linalg_matrix_rank"):
         library.impl(name, partial(_whole, torch_private.operator_named(name)), "PrivateUse1")
     # before autograd, which would take it apart first
-    for name in ("ctc_loss.Tensor", "scaled_dot_product_attention"):
+    for name in ("ctc_loss.Tensor", "scaled_dot_product_attention", "_fused_rms_norm"):
         library.impl(name, partial(_whole, torch_private.operator_named(name)), "AutogradPrivateUse1")
     library.impl("_local_scalar_dense", _item, "PrivateUse1")
     library.impl("_efficientzerotensor", _no_memory_zeros, "PrivateUse1")

@@ -237,6 +237,7 @@ class LineMarks(Table):
     at_ns: Int64 = _time()
     line: Int32 = _line()  # the innermost marked statement
     top_line: Int32 = _line()  # the top-level statement it belongs to
+    waited_ns: Int64 = _time(0)  # how long its thread had waited for a core by then, in all; 0 where not recorded
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic.analysis.ranks.rank_summary import RankSummary
-from perfmagic.analysis.ranks.who_waited import MatchedGroup, MatchedMessages, Matching
+from perfmagic.analysis.ranks.waits import MatchedGroup, MatchedMessages, Matching
 from perfmagic.base import units
 from perfmagic.base.kinds import VIRTUAL_CLOCK
 from perfmagic.base.language import chained, listed, phrase

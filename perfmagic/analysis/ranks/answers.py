@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,21 +12,23 @@ from perfmagic.analysis.findings.answers import MOST_ANSWERS, Asked, asked_of, i
 from perfmagic.analysis.findings.catalogue import HEADLINE_CHARS, decider_key, decides, headline, without_time
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of
-from perfmagic.analysis.ranks.job_prediction import FEWEST, JobReplay, job_replay_in_passing
+from perfmagic.analysis.ranks.job_prediction import JobReplay, job_replay_in_passing
+from perfmagic.analysis.ranks.late import name_ranks
 from perfmagic.analysis.ranks.ranks import Ranks
-from perfmagic.analysis.ranks.why_late import late_line, time_on_lines
+from perfmagic.analysis.ranks.totals import is_crowded
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Overlapped
-from perfmagic.analysis.replay.changes.host import WithoutPython
 from perfmagic.analysis.replay.critical_path import DECIDES_FRAC
+from perfmagic.analysis.replay.prediction import Prediction
 from perfmagic.analysis.verdict import COMMUNICATION_BOUND
 from perfmagic.base import units
-from perfmagic.base.language import capitalised, phrase, sentences
+from perfmagic.base.language import capitalised, counted, phrase, sentences
 from perfmagic.base.terminal import columns, cut_to_columns
 from perfmagic.trace.names import OpClass
 from perfmagic.trace.once import once_per_trace
 
-LATE = ("straggler", "late_too", "ranks_in_turn")
+LATE = ("straggler", "slow_link", "ranks_in_turn")
+CAUSES = frozenset(LATE) - {"ranks_in_turn"}
 OF_RECORD = (
     "unread", "missing_ranks", "no_communication", "sample", "device_left_alone", "unmatched", "other_steps",
     "waited_for_core",
@@ -39,11 +41,11 @@ MOST_RANKS_FRAC = 0.5  # of the ranks: what fewer ask for concerns only them
 
 @dataclass(frozen=True)
 class _Change:
-    """An answer without what it gains.  changes: by rank.  late: ranks that are late.  fact: without naming ranks."""
+    """An answer without what it gains.  changes: by rank.  won_ns: of a cause.  fact: without naming ranks."""
 
     answer: Answer
     changes: Mapping[int, Sequence[Change]]
-    late: tuple[int, ...] = ()
+    won_ns: int | None = None
     fact: str = ""
 
 
@@ -59,8 +61,7 @@ def find_job_answers(job: Ranks) -> Answers:
         return Answers(decider, total_ns, warnings=warnings)
     replay = job_replay_in_passing(job)
     asked = [*_of_findings(job, findings, total_ns), *(_of_most_ranks(job, total_ns) if replay else [])]
-    asked = _in_time(job, asked)
-    replayed = [_replayed(replay, each.answer, each.changes, each.late) for each in asked]
+    replayed = [_replayed(replay, each) for each in asked]
     every = [(each, _shorten(answer)) for each, answer in zip(asked, replayed, strict=True)]
     worth = sorted((pair for pair in every if is_worth(pair[1])), key=lambda pair: _place(pair[1], late is not None))
     first = worth[:MOST_ANSWERS]
@@ -68,8 +69,6 @@ def find_job_answers(job: Ranks) -> Answers:
     together = _together(replay, first)
     of_python = decider_key(decider) in ("ranks_host_bound", "ranks_mixed")
     said = {*OF_RECORD, *(["ranks_wait_for_python"] if of_python else [])}
-    if any(each.late and (together or answer.after_ns is not None) for each, answer in first):
-        said |= {"none_late"}
     facts = [f.headline for f in findings if f.headline and not f.action and f.rule not in said]
     seen = dict.fromkeys([each.fact or answer.headline for each, answer in worth[MOST_ANSWERS:]] + facts)
     return Answers(
@@ -100,7 +99,7 @@ def _who_decides(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
         return decides("ranks_sampled")
     late = _decisive(job, findings, total_ns)
     if late is not None:
-        return _who_is_late(job, late)
+        return _who_is_late(late, total_ns)
     return decides("ranks_cpu_unknown") if "device_left_alone" in rules else _who_works(job, total_ns)
 
 
@@ -112,12 +111,13 @@ def _decisive(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> Ran
     return late if late is not None and (late.cost_ns or 0) >= least_ns else None
 
 
-def _who_is_late(job: Ranks, late: RankFinding) -> str:
-    if late.rule != "straggler":
+def _who_is_late(late: RankFinding, total_ns: int) -> str:
+    if late.rule == "ranks_in_turn":
         return decides("in_turn", time=units.duration(late.cost_ns or 0))
-    i = job.ranks.index(late.ranks[0])
-    waited = units.duration(job.waits.waited_for_ns(i))
-    return decides("late", rank=late.ranks[0], who=job.others(i), time=waited)
+    time, total = units.duration(late.cost_ns or 0), units.duration(total_ns)
+    who = name_ranks(late.ranks)
+    is_late = counted(len(late.ranks), "{who} is late", "{who} are late", who=who).capitalised()
+    return decides("late", late=is_late, time=time, total=total)
 
 
 def _who_works(job: Ranks, total_ns: int) -> str:
@@ -130,6 +130,10 @@ def _who_works(job: Ranks, total_ns: int) -> str:
     }
     medians = {key: float(np.median(column)) for key, column in parts.items()}
     most = max(medians, key=lambda key: medians[key])
+    if most == COMMUNICATION_BOUND and is_crowded(job):
+        n_cores = job.summaries[job.ranks[0]].meta.cores or 0
+        ranks, on = counted(len(job.ranks), "{n} rank", "{n} ranks"), counted(n_cores, "{n} core", "{n} cores")
+        return decides("ranks_cores", ranks=ranks, cores=on)
     if most == COMMUNICATION_BOUND:
         return decides(most, time=units.duration(medians[most]), total=units.duration(total_ns))
     host, device = (medians[key] / max(1, total_ns) for key in ("ranks_host_bound", "ranks_device_bound"))
@@ -177,8 +181,8 @@ def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
             end_ns=end_ns,
             evidence=tuple(finding.sentence for finding in group),
         )
-        late = first.ranks if first.rule in LATE and not first.line else ()
-        asked.append(_Change(answer, _changes(job, first), late))
+        won = [finding.cost_ns or 0 for finding in group if finding.rule in CAUSES]
+        asked.append(_Change(answer, _changes(job, first), sum(won) if won else None))
     return asked
 
 
@@ -187,16 +191,7 @@ def _changes(job: Ranks, finding: RankFinding) -> dict[int, list[Change]]:
     if finding.rule == "rank_exposed":
         change = Overlapped("communication", (OpClass.COMMUNICATION,))
         return {rank: [change] for rank in job.ranks}
-    if not finding.line:
-        return {}
-    (rank,) = finding.ranks
-    longer = late_line(job, [job.ranks.index(rank)])
-    spans = time_on_lines(job, rank)[finding.line]
-    length_ns = spans[:, 1] - spans[:, 0]
-    share = min(1.0, longer[1] / max(1, int(length_ns.sum()))) if longer else 0.0
-    excess = np.stack([spans[:, 1] - (share * length_ns).astype(np.int64), spans[:, 1]], axis=1)
-    words = phrase("rank {rank} on line {line} as long as the others", rank=rank, line=finding.line)
-    return {rank: [WithoutPython(words, excess)]}
+    return {}
 
 
 def _of_most_ranks(job: Ranks, total_ns: int) -> list[_Change]:
@@ -244,21 +239,22 @@ def _shorten(answer: Answer) -> Answer:
 # How long the job would take then.
 
 
-def _in_time(job: Ranks, asked: Sequence[_Change]) -> list[_Change]:
-    """The same; one alone about late ranks asks for all to be in time, others for their own ranks."""
-    if len(job.ranks) < FEWEST:
-        return [replace(each, late=()) for each in asked]
-    alone = sum(1 for each in asked if {*LATE} & {*each.answer.rules}) == 1
-    return [replace(each, late=tuple(job.ranks)) if each.late and alone else each for each in asked]
-
-
-def _replayed(
-    replay: JobReplay | None, answer: Answer, changes: Mapping[int, Sequence[Change]], in_time: Collection[int]
-) -> Answer:
+def _replayed(replay: JobReplay | None, asked: _Change) -> Answer:
     """An answer with what the job would take; as it is where no replay can say."""
-    if replay is None or not (changes or in_time):
-        return answer
-    prediction = replay.predict_by_rank(changes, in_time)
+    if asked.won_ns is not None:
+        return _without(asked.answer, asked.won_ns)
+    if replay is None or not asked.changes:
+        return asked.answer
+    return _predicted(asked.answer, replay.predict_by_rank(asked.changes))
+
+
+def _without(answer: Answer, won_ns: int) -> Answer:
+    """An answer with the job without some causes, as the replay at its meetings has it."""
+    after_ns = answer.before_ns - won_ns
+    return replace(answer, after_ns=after_ns, low_ns=after_ns, high_ns=after_ns)
+
+
+def _predicted(answer: Answer, prediction: Prediction) -> Answer:
     if prediction.refused:
         return answer
     return replace(
@@ -273,16 +269,12 @@ def _replayed(
 
 
 def _together(replay: JobReplay | None, first: Sequence[tuple[_Change, Answer]]) -> Answer | None:
-    """All that are replayed, but bounds."""
-    among = [
-        (n, asked) for n, (asked, answer) in enumerate(first, 1) if answer.after_ns is not None and not answer.at_most
-    ]
-    if len(among) < 2:
+    """All causes, whose gains add up; without several of them all that are replayed, but bounds."""
+    known = [(n, asked) for n, (asked, answer) in enumerate(first, 1) if answer.after_ns is not None]
+    causes = [(n, asked) for n, asked in known if asked.won_ns is not None]
+    among = causes if len(causes) > 1 else [(n, asked) for n, asked in known if not first[n - 1][1].at_most]
+    if len(among) < 2 or (causes and among is not causes):
         return None
-    changes: dict[int, list[Change]] = {}
-    for _, asked in among:
-        for rank, of_rank in asked.changes.items():
-            changes.setdefault(rank, []).extend(of_rank)
     answers = [asked.answer for _, asked in among]
     every = replace(
         answers[0],
@@ -292,7 +284,13 @@ def _together(replay: JobReplay | None, first: Sequence[tuple[_Change, Answer]])
         cost_ns=None,
         evidence=tuple(words for answer in answers for words in answer.evidence),
     )
-    together = _replayed(replay, every, changes, {rank for _, asked in among for rank in asked.late})
+    if causes:
+        return _without(every, sum(asked.won_ns or 0 for _, asked in causes))
+    changes: dict[int, list[Change]] = {}
+    for _, asked in among:
+        for rank, of_rank in asked.changes.items():
+            changes.setdefault(rank, []).extend(of_rank)
+    together = _replayed(replay, _Change(every, changes))
     return None if together.after_ns is None else together
 
 

@@ -11,18 +11,13 @@ import numpy as np
 from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import ITS_EXTENT
 from perfmagic.analysis.ranks.finding import RankFinding, RankStat
-from perfmagic.analysis.ranks.job_prediction import FEWEST, job_replay_in_passing
 from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs
 from perfmagic.analysis.ranks.late import late
 from perfmagic.analysis.ranks.rank_summary import LEFT_ALONE, Totals
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
-from perfmagic.analysis.ranks.totals import cores, explains_lateness, start_up, totals
-from perfmagic.analysis.replay.changes.change import OnTime
-from perfmagic.analysis.replay.prediction import Prediction, if_others
+from perfmagic.analysis.ranks.totals import cores, explains_lateness, is_crowded, start_up, totals
 from perfmagic.base import units
 from perfmagic.base.language import Words, chained, counted, listed, phrase, sentences
-from perfmagic.base.numerics.intervals import subtract, total_ns, union
-from perfmagic.trace.columns import Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 
@@ -30,11 +25,11 @@ from perfmagic.trace.once import once_per_trace
 
 MORE = 1.25  # times as much is more: what is about equal keeps its order from run to run
 _ADVICE = {
-    "waiting": phrase("A faster network would hardly help: the ranks have to arrive together"),
+    "waiting": phrase("A faster network would hardly help: see what keeps the ranks waiting"),
     "transfer": phrase("Overlap it with compute, or move fewer bytes"),
 }
 _BOTH = {  # in a sentence, the larger part first
-    "waiting": phrase("have the ranks arrive together"),
+    "waiting": phrase("see what keeps the ranks waiting"),
     "transfer": phrase("overlap the transfer with compute or move fewer bytes"),
 }
 _PARTS = {"waiting": phrase("waiting"), "transfer": phrase("transfer")}
@@ -61,6 +56,8 @@ def exposed(job: Ranks) -> list[RankFinding]:
         cause = phrase("{a} and {b}", a=_PARTS[notable[0]], b=_PARTS[notable[1]])
         advice = phrase("{a}, and {b}", a=_BOTH[notable[0]], b=_BOTH[notable[1]]).capitalised()
     moved_ns = median_low([row.exposed_transfer_ns for row in table]) if "transfer" in notable else None
+    if moved_ns is not None and is_crowded(job):
+        return [_crowded(job, waiting_ns, transfer_ns)]
     of_rank = (
         sentences(*(_describe_rank(job, row) for row in table)) if len(table) == 2 else _describe_median(job, by_size)
     )
@@ -76,6 +73,20 @@ def exposed(job: Ranks) -> list[RankFinding]:
             action="" if moved_ns is None else action("overlap"),
         )
     ]
+
+
+def _crowded(job: Ranks, waiting_ns: float, transfer_ns: float) -> RankFinding:
+    """Of ranks that wait for cores nobody can say how long data were on their way."""
+    waiting, transfer = units.duration(waiting_ns), units.duration(transfer_ns)
+    both = {"waiting": waiting, "transfer": transfer}
+    detail = phrase(": {waiting} waiting for the last rank, {transfer} moving data or waiting for a core", **both)
+    return RankFinding(
+        rule="rank_exposed",
+        cost_ns=None,
+        cause=phrase("exposed communication is of unknown cause"),
+        detail=detail,
+        ranks=tuple(job.ranks),
+    )
 
 
 def _describe_median(job: Ranks, by_size: list[tuple[str, float]]) -> str:
@@ -177,90 +188,6 @@ def _range_of(words: Sequence[str]) -> str:
     return words[0] if words[0] == words[-1] else phrase("{a} to {b}", a=words[0], b=words[-1])
 
 
-# What the job would take if no rank were late: each collective begun when the median of its ranks had come.
-
-
-def none_late(job: Ranks) -> list[RankFinding]:
-    """How much shorter the job would be, from 2 % of the extent on; nothing of fewer than three ranks."""
-    if len(job.ranks) < FEWEST or not job.matching.n:
-        return []
-    replayed = _replayed(job)
-    if replayed is not None:
-        return [_finding(job, *_predicted(replayed))] if replayed.won_ns >= job.notable_ns else []
-    won_ns = round(float(np.median(won_by_rank_ns(job))))
-    return [_finding(job, *_estimated(job, won_ns))] if won_ns >= job.notable_ns else []
-
-
-def _finding(job: Ranks, outcome: str, detail: str) -> RankFinding:
-    cause = phrase("were no rank later than the median, {outcome}", outcome=outcome)
-    said = headline("none_late", outcome=outcome)
-    return RankFinding(
-        rule="none_late", cost_ns=None, cause=cause, detail=detail, ranks=tuple(job.ranks), headline=said
-    )
-
-
-def _replayed(job: Ranks) -> Prediction | None:
-    """The job with no rank late; None where it cannot be predicted, or is too large to be replayed for a picture."""
-    replay = job_replay_in_passing(job)
-    prediction = replay.predict([OnTime()], on=job.ranks)[0] if replay else None
-    return None if prediction is None or prediction.refused else prediction
-
-
-def _predicted(prediction: Prediction) -> tuple[str, str]:
-    detail = phrase(
-        " ({low} to {high}){others}, not {recorded} ({share} less). All ranks are replayed, with what made one late to "
-        "a collective no longer than on the median rank",
-        low=units.duration(prediction.low_ns),
-        high=units.duration(prediction.high_ns),
-        others=if_others(prediction),
-        recorded=units.duration(prediction.recorded_ns),
-        share=units.percent(prediction.won_ns / prediction.recorded_ns),
-    )
-    return phrase("the job would take about {time}", time=units.duration(prediction.expected_ns)), detail
-
-
-def _estimated(job: Ranks, won_ns: int) -> tuple[str, str]:
-    share = units.percent(won_ns / job.extent_ns)
-    detail = phrase(
-        ", not {time} in the median ({share} less). This is an estimate without a replay. Each of {collectives} but "
-        "the first would begin when the median of its ranks had come; all else is assumed to take as long as it did",
-        time=units.duration(job.extent_ns),
-        share=share,
-        collectives=job.n_collectives,
-    )
-    return phrase("a rank's extent would be {time}", time=units.duration(job.extent_ns - won_ns)), detail
-
-
-def won_by_rank_ns(job: Ranks) -> list[int]:
-    """How much earlier each rank would be through, were no rank late to any matched collective; by rank.
-
-    For each collective that is the time from when the median rank came to when the last one did: a rank that waits
-    then goes on that much earlier, less what it computed beside; one that is late needs that much less before it.
-    Collectives at one time count once. Left out are a rank's first one, to which ranks come as their records begin, and
-    what is no longer than the waits may be wrong.
-    """
-    spans: dict[int, list[Int64]] = {rank: [] for rank in job.ranks}
-    for group in job.matching.groups:
-        late_ns = group.waits.median_ahead_ns
-        late_ns = np.where(late_ns > group.waits.errs_ns, late_ns, 0)
-        columns = (group.start_ns, group.end_ns, group.waits.waiting_ns)
-        for rank, start, end, waiting in zip(group.ranks, *columns, strict=True):
-            met = start + waiting
-            spans[rank].append(np.stack([met - late_ns, start, met, end]))
-    return [_won_ns(job, rank, spans[rank]) for rank in job.ranks]
-
-
-def _won_ns(job: Ranks, rank: int, spans: list[Int64]) -> int:
-    """Of one rank.  spans: of each group when its collectives would be met, were come to, met and left."""
-    if not spans:
-        return 0
-    would, start, met, end = np.concatenate(spans, axis=1)
-    after_ns = int(end[start.argmin()])
-    would, start, met = (np.maximum(column, after_ns) for column in (would, start, met))
-    hidden = subtract(union(start, met), job.summaries[rank].exposed_communication)
-    return total_ns(subtract(union(would, met), hidden))
-
-
 def rank_findings(traces: Sequence[Trace], comm_names: str | None = None) -> tuple[RankFinding, ...]:
     """What several ranks say together, a job after the other; where the files are of several, that comes first.
 
@@ -291,11 +218,17 @@ def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
     of_exposed = exposed(ranks)
     won = [*waited_for_python(ranks), *of_late, *(row for row in of_exposed if row.cost_ns is not None)]
     # what a rank has more than others is not all to be won
-    rest = [*(row for row in of_exposed if row.cost_ns is None), *none_late(ranks), *totals(ranks)]
+    rest = [*(row for row in of_exposed if row.cost_ns is None), *_not_named(totals(ranks), of_late)]
     rest += [*start_up(ranks), *_unmatched(ranks)]
     first, last = (of_cores, ()) if explained else ((), of_cores)
     by_cost = (row for rows in (won, rest) for row in sorted(rows, key=lambda f: -(f.cost_ns or 0)))
     return (*ranks.of_files, *first, *by_cost, *last)
+
+
+def _not_named(of_totals: Sequence[RankFinding], of_late: Sequence[RankFinding]) -> list[RankFinding]:
+    """The outliers among totals of which no cause names the rank."""
+    named = {finding.ranks for finding in of_late}
+    return [finding for finding in of_totals if finding.rule == "other_steps" or finding.ranks not in named]
 
 
 def _samples(ranks: Ranks) -> tuple[RankFinding, ...]:

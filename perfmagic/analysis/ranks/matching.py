@@ -10,7 +10,7 @@ from functools import reduce
 import numpy as np
 
 from perfmagic.analysis.ranks.rank_summary import BY_PLACE, GroupKey, RankSummary
-from perfmagic.analysis.ranks.who_waited import MatchedGroup, MatchedMessages, Matching
+from perfmagic.analysis.ranks.waits import MatchedGroup, MatchedMessages, Matching
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase
 from perfmagic.trace.columns import NONE, Int64

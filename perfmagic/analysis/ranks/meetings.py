@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.ranks.rank_summary import RankSummary
-from perfmagic.analysis.ranks.who_waited import MatchedMessages, Matching, ToAxis
+from perfmagic.analysis.ranks.waits import MatchedMessages, Matching, ToAxis
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, intersect, merge, subtract, total_ns, union
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.rows import Rows

@@ -14,6 +14,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.facts import ITS_EXTENT, Facts
 from perfmagic.analysis.timeline.collectives import op_bytes
+from perfmagic.analysis.timeline.own_work import Lane, lane_of
 from perfmagic.analysis.timeline.steps import first_full_step, stands_out, step_numbers
 from perfmagic.analysis.timeline.trust import sample
 from perfmagic.base.numerics.intervals import Intervals, clip, covered_ns, union
@@ -343,7 +344,7 @@ class RankSummary:
     asked for it (NONE: not known), `blocked`: how long Python had been blocked until then; and by each name of SPENT
     how much there was until `start`.
     began: the same until began_ns, by the names of SPENT and "blocked".
-    exposed: communication that did not overlap with compute.  kernels: the longest of the device.
+    exposed: communication that did not overlap with compute.  kernels: the longest of the device.  lane: its own work.
     bands: of a picture, see perfmagic.analysis.ranks.rank_files; empty where the trace is at hand.
     """
 
@@ -363,6 +364,7 @@ class RankSummary:
     began: Mapping[str, int]
     exposed: Columns
     kernels: tuple[KernelTime, ...]
+    lane: Lane
     bands: Mapping[str, Columns] = field(default_factory=dict)
 
     @property
@@ -421,6 +423,7 @@ def rank_summary(given: Trace, comm_names: str | None = None) -> RankSummary:
         began={name: int(_until(where, np.array([start.began_ns]))[0]) for name, where in _spent(facts).items()},
         exposed=Columns({"start": exposed[:, 0], "end": exposed[:, 1]}),
         kernels=longest(trace, facts.device),
+        lane=lane_of(trace, facts.breakdown, facts.steps, comm, start.since_ns),
     )
 
 

@@ -24,8 +24,7 @@ from perfmagic.analysis.ranks.meetings import (
 )
 from perfmagic.analysis.ranks.rank_files import own_bands
 from perfmagic.analysis.ranks.rank_summary import RankSummary, host_as_device, rank_summary
-from perfmagic.analysis.ranks.waits import JobWaits
-from perfmagic.analysis.ranks.who_waited import MatchedMessages, Matching
+from perfmagic.analysis.ranks.waits import JobWaits, MatchedMessages, Matching
 from perfmagic.analysis.timeline.collectives import bus_factor
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics.intervals import Intervals, total_ns

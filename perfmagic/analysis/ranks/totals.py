@@ -12,13 +12,17 @@ from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.rank_summary import Totals
 from perfmagic.analysis.ranks.ranks import Ranks, others_median
 from perfmagic.analysis.ranks.waits import judged
-from perfmagic.analysis.ranks.why_late import OTHER_COPIES, OTHER_KERNELS
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.trace.model import TraceMeta
 
 OUTLIER_FRAC = 0.05  # of the median extent, as of the longest gap
 OUTLIER_RATIO = 1.25  # to the median of the other ranks
+OTHER_KERNELS = phrase(
+    "Compare its kernels with another rank's: more of them mean an uneven share of the work, longer ones more rows or "
+    "a slower device"
+)
+OTHER_COPIES = phrase("Compare its copies with another rank's: only it may load or save data, or use pageable memory")
 
 
 @dataclass(frozen=True)
@@ -188,19 +192,27 @@ EXPLAINS_FRAC = 0.5  # of what others wait for a late rank: waiting for a core s
 LENGTHENS_FRAC = 0.1  # of the extent: shorter waits do not explain how long it took
 
 
+def is_crowded(job: Ranks) -> bool:
+    """Whether ranks waited for cores about as long as they communicated: then that is no transfer."""
+    waited = [summary.meta.waited_for_core_ns or 0 for summary in job.summaries.values()]
+    exposed = [row.exposed_communication_ns for row in job.table]
+    return float(np.median(waited)) >= EXPLAINS_FRAC * float(np.median(exposed)) > 0
+
+
 def explains_lateness(job: Ranks, of_late: Sequence[RankFinding]) -> bool:
     """Whether waiting for a core may be why ranks are late, half of what others wait for them, or why all take long.
 
     of_late: the findings about late ranks. A rank whose own code sleeps is late for longer than it waited for a core.
     """
     waited = _waited_ns(job)
+    if of_late and all(summary.lane.knows_core for summary in job.summaries.values()):
+        return False  # the findings say it
     if not of_late:
         return max(waited.values(), default=0) >= LENGTHENS_FRAC * job.extent_ns
     first = of_late[0]
-    late_ns = first.cost_ns or 0 if len(first.ranks) > 1 else job.waits.waited_for_ns(job.ranks.index(first.ranks[0]))
     in_time = [ns for rank, ns in waited.items() if rank not in first.ranks]
     usual_ns = float(np.median(in_time)) if in_time else 0.0  # what all wait makes none late
-    return max(waited.get(rank, 0) for rank in first.ranks) - usual_ns >= EXPLAINS_FRAC * late_ns
+    return max(waited.get(rank, 0) for rank in first.ranks) - usual_ns >= EXPLAINS_FRAC * (first.cost_ns or 0)
 
 
 def _waited_ns(job: Ranks) -> dict[int, int]:

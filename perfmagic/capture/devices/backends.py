@@ -145,7 +145,12 @@ class SimBackend:
     def infos(self) -> tuple[DeviceInfo, ...]:
         devices = self._sim.devices_in_use()
         used = [device.index for device in devices]
-        return tuple(DeviceInfo(d.index, "sim", sim_name(d.index, used), d.pace_description) for d in devices)
+        return tuple(
+            DeviceInfo(
+                d.index, "sim", sim_name(d.index, used), d.pace_description, predicted=d.model and d.model.predicted
+            )
+            for d in devices
+        )
 
     def synchronize(self, index: int | None = None) -> None:
         used = [device.index for device in self._sim.devices_in_use()]

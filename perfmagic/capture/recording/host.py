@@ -10,7 +10,8 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,20 @@ def _waits_ns() -> Iterator[int]:
         for thread in THREADS.iterdir():
             with suppress(OSError, ValueError, IndexError):  # it may have ended meanwhile
                 yield int((thread / "schedstat").read_text("ascii").split()[1])
+
+
+def thread_waits() -> Callable[[], int] | None:
+    """What says how long this thread was ready to run and had no core, in ns; None where the system does not tell."""
+    try:
+        file = (THREADS / str(threading.get_native_id()) / "schedstat").open("rb", buffering=0)
+    except OSError:
+        return None
+
+    def waited_ns() -> int:
+        file.seek(0)
+        return int(file.read(64).split()[1])
+
+    return waited_ns
 
 
 def cores() -> int | None:

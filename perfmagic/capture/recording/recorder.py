@@ -28,7 +28,7 @@ from perfmagic.capture.devices.backends import AS_CUDA, active_backends, cuda_av
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording.assembly import Limit, Recorded, assemble, is_rank
 from perfmagic.capture.recording.holders import Holders, OptimizerSteps, holders
-from perfmagic.capture.recording.host import waited_for_core_ns
+from perfmagic.capture.recording.host import thread_waits, waited_for_core_ns
 from perfmagic.capture.watch.watch import LineWatch, by_default
 from perfmagic.trace.columns import NONE, Int64, Remark, SeenOps
 from perfmagic.trace.host_limits import describe_virtual_clock
@@ -128,7 +128,7 @@ class Recorder:
         is_virtual = virtual_clock() is not None
         self._waited_ns = waited_for_core_ns() if (self.rank or is_rank()) and not is_virtual else None
         self._read_ns, self._offset_ns = reader(), (not is_virtual and self.clock_ns) or unix_offset_ns()
-        self.marks.read_by(self._read_ns)
+        self.marks.read_by(self._read_ns, thread_waits() if self._waited_ns is not None else None)
         self._start_ns = self.now_ns()
 
     def acquire(self) -> None:
@@ -357,7 +357,7 @@ def trace_beside(trace: Trace, records: BesideRecords) -> Trace:
             meta,
             end_ns=moved.instant(meta.end_ns),
             returned_ns=None if meta.returned_ns is None else moved.instant(meta.returned_ns),
-            devices=tuple(replace(info, pace=pace) for info in meta.devices),
+            devices=tuple(replace(info, pace=pace, predicted=records.model.predicted) for info in meta.devices),
             notes=tuple(_of_this_gpu(note, pace) for note in meta.notes),
         ),
         ops=ops,

@@ -42,7 +42,7 @@ from perfmagic.trace.kineto.gathered import (
 )
 from perfmagic.trace.kineto.repair import repair
 from perfmagic.trace.kineto.tables import Tables
-from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
+from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace, with_models
 
 EXPORT_SCHEMA = 2  # 1 had repairs and notes as text
 _REPAIRED = ("repaired_ops", "repaired_ns", "repaired_calls")
@@ -70,10 +70,14 @@ class _Schema(msgspec.Struct):
     schema: Any
 
 
+_MARKS = ("at_ns", "line", "top_line")  # that every file has
+
+
 class _Marks(msgspec.Struct):
     at_ns: list[Ns]
     line: list[Line]
     top_line: list[Line]
+    waited_ns: list[Ns] = msgspec.field(default_factory=list)  # files of older versions have none
 
 
 class _OwnPart(msgspec.Struct):
@@ -102,11 +106,14 @@ def restored(header: Header, repairs: list[Remark]) -> Restored | None:
         own = typed(block, _OwnPart)
         meta = typed(own.meta | {"origin": "", "devices": ()}, TraceMeta)
         known = own.meta.keys() & TraceMeta.__dataclass_fields__.keys() - {"origin", "devices"}
-        marks = msgspec.structs.asdict(own.marks)
+        marks = {name: column for name, column in msgspec.structs.asdict(own.marks).items() if column or name in _MARKS}
         if len({len(column) for column in marks.values()}) > 1:
             raise ValueError("marks of different lengths")
         return Restored(
-            {key: getattr(meta, key) for key in known}, own.devices, marks, None if own.cell is None else Cell(own.cell)
+            {key: getattr(meta, key) for key in known},
+            with_models(own.devices),
+            marks,
+            None if own.cell is None else Cell(own.cell),
         )
     except ValueError as error:
         words = phrase("the perfmagic part is damaged ({error}) and was left out", error=error)
@@ -143,7 +150,8 @@ def device_infos(header: Header, used: list[int], names: Iterable[str]) -> tuple
 def _listed_device(index: int, listed: dict[str, Any]) -> DeviceInfo:
     name = str(listed["name"])
     kind = "rocm" if _AMD.search(name) else "cuda"
-    return DeviceInfo(index, kind, name, "", *_sizes(listed, "totalGlobalMem", "numSms", "computeMajor"))
+    memory_bytes, multiprocessors, major = _sizes(listed, "totalGlobalMem", "numSms", "computeMajor")
+    return DeviceInfo(index, kind, name, "", memory_bytes, multiprocessors, major)
 
 
 def _sizes(saved: dict[str, Any], *keys: str) -> list[int | None]:

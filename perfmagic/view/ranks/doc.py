@@ -12,7 +12,7 @@ from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import job_replay_in_passing
 from perfmagic.analysis.ranks.ranks import Ranks
-from perfmagic.analysis.ranks.who_waited import MatchedGroup, MatchedMessages
+from perfmagic.analysis.ranks.waits import MatchedGroup, MatchedMessages
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase, say, sentences, translated
 from perfmagic.base.numerics.intervals import Intervals, intersect, merge, subtract

@@ -12,7 +12,6 @@ from perfmagic.analysis.ranks.job_prediction import JobReplay, job_replay, rende
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.prediction import Prediction
-from perfmagic.base import units
 from perfmagic.changes import faster, faster_python, on_time, overlap_communication, pin
 from perfmagic.results import RanksResult, TimelineResult
 from perfmagic.trace.formats.sources import read_file
@@ -259,14 +258,6 @@ def test_a_cell_that_failed_has_no_critical_path_unless_asked() -> None:
 
 def views_of(result: TimelineResult) -> tuple[str, str]:
     return result.text(details=True), timeline_svg(result.doc)
-
-
-def test_the_finding_and_the_change_say_the_same() -> None:
-    before = RanksResult.of([TimelineResult(trace) for trace in steps([50, 80, 400], [300, 200, 310])])
-    (finding,) = (row for row in before.findings if row.rule == "none_late")
-    prediction = before.what_if(on_time())
-    assert units.duration(prediction.predicted_ns) in finding.sentence
-    assert finding.ranks == (0, 1, 2)
 
 
 def test_of_some_ranks_of_a_job_it_says_what_its_gain_rests_on() -> None:

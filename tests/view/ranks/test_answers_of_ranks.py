@@ -53,7 +53,7 @@ def test_every_form_says_who_decides_and_then_the_same_answers(name: str) -> Non
 
 def test_markdown_begins_with_who_decides_and_its_findings_open_below_the_ranks() -> None:
     ranks = result()
-    shown_first, opened = ranks_markdown([], [ranks.doc]).split("<details><summary>4 findings</summary>\n\n")
+    shown_first, opened = ranks_markdown([], [ranks.doc]).split("<details><summary>3 findings</summary>\n\n")
     title, decides, about, _, answers, *_ = shown_first.split("\n\n")
     assert title == "## Ranks"
     assert decides == f"**{ranks.doc.parts[0]} · {ranks.answers.decides}**"
@@ -61,7 +61,7 @@ def test_markdown_begins_with_who_decides_and_its_findings_open_below_the_ranks(
     for answer in ranks.answers.answers:
         assert f"| {answer.headline} → {answer.action} |" in answers
     assert shown_first.index("**What to do**") < shown_first.index("| rank 0 |")
-    assert [line[:3] for line in opened.split("\n\n</details>")[0].splitlines()] == ["1. ", "2. ", "3. ", "4. "]
+    assert [line[:3] for line in opened.split("\n\n</details>")[0].splitlines()] == ["1. ", "2. ", "3. "]
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from perfmagic.analysis.ranks.who_waited import MatchedMessages, who_waited
+from perfmagic.analysis.ranks.waits import MatchedMessages, who_waited
 from perfmagic.trace.columns import Int64
 
 
@@ -30,12 +30,6 @@ def test_with_clocks_ranks_wait_until_the_last_one_comes() -> None:
     assert waits.waiting_ns[:, 0].tolist() == [60, 0]
     assert (waits.last.tolist(), waits.decided.tolist(), waits.transfer_ns.tolist()) == ([1], [True], [35])
     assert not who_waited(column(0, 70), column(100, 105), np.array([0, -10]), bound_ns=60).known.any()
-
-
-def test_the_rank_before_the_last_bounds_what_one_rank_costs() -> None:
-    waits = who_waited(column(0, 50, 80), column(100, 100, 100))
-    assert waits.ahead_without_ns(np.array([False, False, True])).tolist() == [30]
-    assert waits.median_ahead_ns.tolist() == [30]
 
 
 def test_a_sender_waits_no_longer_than_its_send_takes() -> None:
