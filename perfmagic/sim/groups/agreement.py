@@ -180,7 +180,7 @@ _ROUNDS = 3  # to find out what the exchange takes where nobody is waited for
 
 
 class Came(NamedTuple):
-    """When a rank came, by its virtual clock, and how long the operation then takes; 0 on the real clock.
+    """When a rank came, by its virtual clock, 0 on the real one; and how long its link is then busy.
 
     empty: whether a tensor of it has no value.
     """
@@ -194,19 +194,21 @@ class Agreed(NamedTuple):
     """What ranks know once all are there.
 
     spent_ns: what the exchange took without waiting for other ranks.
-    leave_ns: when all leave, by virtual clocks: the latest arrival and the longest time; 0 on real ones.
+    leave_ns: when all leave, by virtual clocks: the latest arrival and the longest time.  takes_ns: that time: the
+    slowest link holds up all.
     empty: whether on some rank a tensor has no value, so that nothing can be moved.
     """
 
     spent_ns: int
     leave_ns: int
+    takes_ns: int
     empty: bool = False
 
 
 def _agreed(spent_ns: int, headers: Sequence[Header]) -> Agreed:
     last_ns = max(header.arrived_ns for header in headers)
     takes_ns, empty = max(header.takes_ns for header in headers), any(header.empty for header in headers)
-    return Agreed(spent_ns, last_ns + takes_ns, empty)
+    return Agreed(spent_ns, last_ns + takes_ns if last_ns else 0, takes_ns, empty)
 
 
 @dataclass

@@ -353,13 +353,13 @@ def _body(group: Group, call: Call, request: Request, check: Check, run: Run, la
     # no tensors in here: their memory would be held until the thread has come to it
     gloo, device, operation, name = group.gloo, sim_device(call.device), call.operation, call.name
     work = device.pace, call.size_bytes, len(group.ranks)
-    rest_s = link_s(device.pace, operation.title, operation.link_bytes(*work[1:]))
+    rest_ns = round(link_s(device.pace, operation.title, operation.link_bytes(*work[1:])) * 1e9)
 
     def body() -> None:
         __tracebackhide__ = True
         request.running = True
         job = lane.jobs[0]  # this body's, as it is the one that runs
-        came = Came(job.until_ns, operation.takes_ns(*work) if job.until_ns else 0, empty)
+        came = Came(job.until_ns, operation.takes_ns(*work) if job.until_ns else rest_ns, empty)
         try:
             agreed = check(gloo, gloo.device, came)
             if agreed.empty:
@@ -374,8 +374,8 @@ def _body(group: Group, call: Call, request: Request, check: Check, run: Run, la
             return
         job.skipped_ns = agreed.spent_ns
         # all ranks are there now: from here on the link works, for the same time on each
-        if rest_s > 0:
-            device.closing.wait(rest_s)
+        if agreed.takes_ns:
+            device.closing.wait(agreed.takes_ns / 1e9)
 
     return body
 

@@ -145,3 +145,13 @@ def test_a_sleep_in_a_joined_script_is_named_by_its_rank(tmp_path: Path) -> None
     first = causes_of(perfmagic.open_traces(tmp_path / "runs").ranks.ranks)[0]
     assert (first.ranks, first.n_times) == ((1,), 1)
     assert 300e6 < first.gain_ns < 450e6
+
+
+def test_on_the_real_clock_the_slowest_link_holds_up_all_ranks() -> None:
+    with perfmagic.ranks(2, device="sim", clock="real") as ranks:
+        ranks.run(
+            "import torch, torch.distributed as dist, perfmagic\n"
+            "dev = perfmagic.device(pace='link=10MB/s' if rank else 'link=1GB/s')\nx = torch.ones(250_000, device=dev)"
+        )
+        (meeting,) = recorded(ranks, "dist.all_reduce(x)\nx.sum().item()").meetings()
+    assert min(meeting.transfer_ns) > 90e6  # of 1 MB at 10 MB/s; at 1 GB/s it took 1 ms

@@ -41,7 +41,7 @@ def request() -> Request:
 
 
 def give(group: Group, courier: Any, begin: Any) -> Any:
-    return hand_over(group, courier, request(), lambda *_: Agreed(0, 0), begin, None, lambda: None, ALL_REDUCE)
+    return hand_over(group, courier, request(), lambda *_: Agreed(0, 0, 0), begin, None, lambda: None, ALL_REDUCE)
 
 
 def test_an_interrupt_at_the_courier_leaves_the_operation_in_the_ledger(group: Group) -> None:
