@@ -190,7 +190,7 @@ def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
 
 
 def _is_told(finding: RankFinding, findings: Sequence[RankFinding]) -> bool:
-    """Whether causes with their lines already ask for what a pipeline's slowest stage does: gains must not add twice."""
+    """Whether causes with their lines ask for what a pipeline's slowest stage does: no gain counts twice."""
     return finding.rule == "pipeline" and any(f.rule == "straggler" and f.ranks == finding.ranks for f in findings)
 
 

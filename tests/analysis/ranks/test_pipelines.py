@@ -6,8 +6,8 @@ import pytest
 
 from perfmagic.analysis.ranks.answers import find_job_answers
 from perfmagic.analysis.ranks.causes import causes_of
-from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.pipelines.bubble import Pipeline, least_bubble_frac, pipelines_of
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.view.ranks.doc import ranks_doc
@@ -76,7 +76,7 @@ def test_a_balanced_pipeline_has_the_least_bubble_of_its_schedule_and_blames_nob
     assert (found.slowest, found.gain_ns, causes_of(ranks)) == (None, 0, ())
     assert {(each.forward_ns, each.backward_ns) for each in found.stages} == {(10 * MS, 20 * MS)}
     assert plain(finding(ranks).headline) == f"Pipeline of 4 stages: bubble 33 %, {schedule} needs 33 %"
-    assert finding(ranks).action == "Run more micro-batches a step: 12 need a bubble of 20 %"
+    assert plain(finding(ranks).action) == "Run more micro-batches a step: 12 need a bubble of 20 %"
     rules = {each.rule for each in findings_of(ranks)}
     assert not rules & {"straggler", "slow_link", "ranks_in_turn"}
 
@@ -106,7 +106,8 @@ def test_a_slow_stage_sets_the_pace_and_balancing_wins_what_the_program_without_
 
 @pytest.mark.parametrize("schedule", ["GPipe", "1F1B"])
 def test_each_stage_has_its_micro_batches_in_the_order_of_its_schedule(schedule: str) -> None:
-    ranks = job(STAGES, staged(schedule, slow=1, own_lines=True, optimizer_ms=7))
+    program = staged(schedule, slow=1, own_lines=True, optimizer_ms=7)
+    ranks, rows = job(STAGES, program), ran(STAGES, program)
     found = pipeline(ranks)
     for stage, boxes in enumerate(found.boxes):
         counts, order = [0, 0], []
@@ -114,8 +115,7 @@ def test_each_stage_has_its_micro_batches_in_the_order_of_its_schedule(schedule:
             order.append(f"{role}{counts[role == 'B']}")
             counts[role == "B"] += 1
         assert labels(boxes) == " ".join(order * STEPS)
-        works = [(s, e) for kind, line, s, e in ran(STAGES, staged(schedule, slow=1, own_lines=True, optimizer_ms=7))[stage]
-                 if kind == "work" and line != 18]  # fmt: skip
+        works = [row[2:] for row in rows[stage] if row[0] == "work" and row[1] != 18]
         assert [(box.start_ns, box.end_ns) for box in boxes] == works
 
 
@@ -143,7 +143,16 @@ def interleaved(r: Rank) -> None:
                     r.send((r.number + way) % 4)
 
 
-def test_what_goes_round_a_ring_or_is_only_exchanged_has_no_minimum() -> None:
+def test_interleaved_stages_have_a_bubble_without_a_minimum() -> None:
+    ranks = job(4, interleaved)
+    found = pipeline(ranks)
+    assert (found.schedule, found.least_frac, found.slowest, found.boxes) == ("", None, None, ())
+    span_ns = ended_ns(interleaved)
+    assert found.bubble_frac == pytest.approx(1 - 16 * 10 * MS / span_ns, abs=0.03)
+    assert "needs" not in finding(ranks).headline
+
+
+def test_messages_that_are_only_exchanged_make_no_pipeline() -> None:
     def halo(r: Rank) -> None:
         for _ in range(6):
             r.work(2, 10)
@@ -164,7 +173,6 @@ def test_what_goes_round_a_ring_or_is_only_exchanged_has_no_minimum() -> None:
 
     assert pipelines_of(job(4, halo)) == ()
     assert pipelines_of(job(2, ask_and_answer)) == ()
-    assert all(each.least_frac is None for each in pipelines_of(job(4, interleaved)))
 
 
 def test_no_bubble_is_named_where_roles_cannot_be_told_apart() -> None:

@@ -1,4 +1,4 @@
-"""The bubble of a pipeline: how long its stages idle, beside the least of its schedule, and what the slowest one costs."""
+"""The bubble of a pipeline: how long its stages idle, the least of its schedule, and what the slowest stage costs."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Pipeline:
 
     stages: in order.  boxes: of each stage its micro-batches; none of several stages a rank.  schedule: "GPipe",
     "1F1B", or "".  n_steps, n_micro_batches: a step.  bubble_frac: the mean of the stages' idle_frac.  least_frac:
-    what the schedule needs with equal stages, None where it is another one.  slowest: the stage that sets the pace, None
-    where all are alike.  gain_ns: what the replayed job takes less with that stage at the median of the others.
+    what the schedule needs with equal stages, None where it is another one.  slowest: the stage that sets the pace,
+    None where all are alike.  gain_ns: what the replayed job takes less with that stage at the median of the others.
     span_ns: on the common axis.
     """
 
@@ -130,7 +130,8 @@ def _stage(roles: Roles, number: int, each_ns: Float64, span_ns: int) -> Stage:
     taken_ns = max(1, span_ns - _collectives_ns(roles, np.arange(kept[0].points[0], kept[-1].points[1] + 1)))
     idle_ns = max(0, taken_ns - work_ns)
     rank = job.ranks.ranks[roles.chain.places[number]]
-    return Stage(number, rank, *each_ns.round().astype(int).tolist(), idle_ns, idle_ns / taken_ns)
+    forward_ns, backward_ns = map(round, each_ns.tolist())
+    return Stage(number, rank, forward_ns, backward_ns, idle_ns, idle_ns / taken_ns)
 
 
 def _collectives_ns(roles: Roles, points: Int64) -> int:
@@ -150,7 +151,7 @@ def _collectives_ns(roles: Roles, points: Int64) -> int:
 def _among_stages(job: ReplayedJob, places: tuple[int, ...]) -> Mapping[int, bool]:
     """The ops of collectives, and whether several stages of a pipeline take part."""
     place = {rank: i for i, rank in enumerate(job.ranks.ranks)}
-    found = {}
+    found: dict[int, bool] = {}
     for group in job.ranks.matching.groups:
         several = len({place[rank] for rank in group.ranks} & {*places}) > 1
         for rank, of_rank in zip(group.ranks, group.places, strict=True):

@@ -62,7 +62,7 @@ class Box:
 class Chain:
     """Ranks that pass messages on in both directions, as places in the job; stage 0 sends first.
 
-    ring: whether the last one passes on to the first, as with several stages a rank.  n: messages a direction of a link.
+    ring: whether the last one passes on to the first, as with several stages a rank.  n: messages each way of a link.
     """
 
     places: tuple[int, ...]
@@ -87,10 +87,12 @@ def chains_of(job: ReplayedJob) -> list[Chain]:
     for group in _connected(near):
         links = [link for link in counts if link[0] in group]
         sizes = {counts[link] for link in links}
-        both = all(link[::-1] in counts for link in links)
-        if both and len(sizes) == 1 and all(len(near[each]) <= 2 for each in group):
+        both = all(counts.get(link[::-1]) == counts[link] for link in links)
+        if both and all(len(near[each]) <= 2 for each in group):
             first = min(links, key=lambda link: first_ns[link])
-            found.append(_ordered(near, group, first, sizes.pop()))
+            chain = _ordered(near, group, first, max(sizes))
+            if len(sizes) == 1 or chain.ring:  # the link that closes a ring carries less
+                found.append(chain)
     return found
 
 
@@ -186,23 +188,41 @@ def roles_of(job: ReplayedJob, chain: Chain) -> Roles | None:
     if len(job.points.rank) * len(numbers) > MOST_CELLS:
         return None
     work = _work(job, numbers)
-    known = _evidence(work, numbers, every)
-    ns = np.zeros((len(job.points.rank), ROLES), np.int64)
-    for each in every:
-        points = slice(each.points[0], each.points[1] + 1)
-        if len(each.roles) == 1:
-            ns[points, each.roles[0]] = work[points].sum(axis=1)
-        elif each.roles:
-            shares = _split(work[points], known, each.roles)
-            if shares is None:
-                return None
-            ns[points] = shares
+    ends = {of_stage[i] for of_stage in map(_of_roles, stretches) for i in (0, -1) if of_stage}
+    inner = [each for each in every if each not in ends]
+    for among in (inner, every):  # what a stage does before and after is in its ends, too
+        ns = _ns_of(work, _evidence(work, numbers, among), every, ends)
+        if ns is not None:
+            break
+    else:
+        return None
     for of_stage in stretches:
-        _cut_ends(ns, [each for each in of_stage if each.roles])
+        _cut_ends(ns, _of_roles(of_stage))
     roles = Roles(job, chain, tuple(stretches), ns)
     if not chain.ring and any(order.count(role) != chain.n for order in roles.orders for role in range(ROLES)):
         return None
     return roles
+
+
+def _of_roles(stretches: Sequence[Stretch]) -> list[Stretch]:
+    return [each for each in stretches if each.roles]
+
+
+def _ns_of(work: Int64, known: Int64, stretches: Sequence[Stretch], ends: set[Stretch]) -> Int64 | None:
+    """Of each point its work of each role; None where some cannot be told apart."""
+    ns = np.zeros((len(work), ROLES), np.int64)
+    for each in stretches:
+        points = slice(each.points[0], each.points[1] + 1)
+        if len(each.roles) > 1:
+            shares = _split(work[points], known, each.roles)
+            if shares is None:
+                return None
+            ns[points] = shares
+        elif each.roles:
+            (role,) = each.roles
+            like = work[points][:, known[:, role] > 0].sum(axis=1)
+            ns[points, role] = like if each in ends and like.any() else work[points].sum(axis=1)
+    return ns
 
 
 def _events(job: ReplayedJob, chain: Chain, stage: int) -> list[Event]:
@@ -333,27 +353,32 @@ def _cut_ends(ns: Int64, stretches: Sequence[Stretch]) -> None:
 
 
 def _boxes(roles: Roles, stage: int) -> tuple[Box, ...]:
-    """The micro-batches of a stage, each at the end of its work, the last one at the beginning."""
+    """The micro-batches of a stage, each before what it sends; what sends nothing at its stretch's beginning."""
     job, m, counts = roles.job, roles.n_micro_batches, [0] * ROLES
     made: list[Box] = []
-    kept = [each for each in roles.stretches[stage] if each.roles]
+    kept = _of_roles(roles.stretches[stage])
     for each in kept:
         points = np.arange(each.points[0], each.points[1] + 1)
         sums = roles.ns[points].sum(axis=0).tolist()
         worked = points[job.points.own_ns[points] > 0]
-        at = int(worked[-1]) if len(worked) else each.points[1]
-        end = int(job.points.at_ns[at]) - _gap_ns(job, at)
-        if each is kept[-1]:
-            end = end - int(job.points.own_ns[points].sum()) + sum(sums)
-        for role in reversed(each.roles):
-            made.append(Box(role, counts[role] % m, end - sums[role], end, sums[role]))
+        for role in each.roles:
+            if role == each.roles[-1] and not (each is kept[-1] and stage == 0):
+                at = int(worked[-1]) if len(worked) else each.points[1]
+                end_ns = int(job.points.at_ns[at]) - _gap_ns(job, at)
+            else:
+                at = int(worked[0]) if len(worked) else each.points[0]
+                end_ns = _since_ns(job, at) + sums[role]
+            made.append(Box(role, counts[role] % m, end_ns - sums[role], end_ns, sums[role]))
             counts[role] += 1
-            end -= sums[role]
-    return tuple(sorted(made, key=lambda box: box.end_ns))
+    return tuple(made)
+
+
+def _since_ns(job: ReplayedJob, point: int) -> int:
+    """When the lane was at the point before."""
+    goes_on = point > 0 and job.points.rank[point - 1] == job.points.rank[point]
+    return int(job.points.at_ns[point - 1] if goes_on else job.began_ns[job.points.rank[point]])
 
 
 def _gap_ns(job: ReplayedJob, point: int) -> int:
     """How long the lane waited right before a point."""
-    since = job.points.at_ns[point - 1] if point and job.points.rank[point - 1] == job.points.rank[point] else None
-    began = job.began_ns[job.points.rank[point]] if since is None else since
-    return max(0, int(job.points.at_ns[point] - began - job.points.own_ns[point]))
+    return max(0, int(job.points.at_ns[point] - _since_ns(job, point) - job.points.own_ns[point]))
