@@ -5,7 +5,7 @@
 FOLDER: recordings named DEVICE_MODEL.json.gz, those of AMD-AGI/TraceLens (MIT). transformers 5.23 builds the models. Of
 a model whose recording is not there, the numbers stand below that were read from it before. Kernels are predicted with
 parameters fitted without the model. The host's factor is that of the other models on the machine, as all were recorded
-with a profiler. A verdict is open where slower and faster devices and hosts of the intervals disagree.
+with a profiler. A verdict is open where the ends of the intervals disagree, on which both errors are independent.
 
 A second table has DeviceModel.fit() on one recording of a machine beside another recording of the same machine.
 """
@@ -28,7 +28,7 @@ import perfmagic
 from benchmarks.predict import ROWS, Fit, Record, read, spread_words
 from perfmagic.analysis.replay.fit import LONGEST_CALL_NS, LONGEST_GAP_NS, device_time, host_time
 from perfmagic.base import units
-from perfmagic.base.kinds import HOST_SPREAD
+from perfmagic.base.kinds import HOST_SPREAD, PredictedFor
 from perfmagic.base.numerics.intervals import total_ns, union
 from perfmagic.predict import kernels
 from perfmagic.trace.columns import OpKind
@@ -181,9 +181,10 @@ def without(records: list[Record], model: str, gpu: str, left_out: str) -> dict[
 
 
 def verdict(build: Build, model: perfmagic.DeviceModel, spread: float) -> str:
-    """Device, host or mixed where all four corners of the intervals agree, else open."""
-    corners = [(a, b) for a in (1 / spread, spread) for b in (1 / HOST_SPREAD, HOST_SPREAD)]
-    ends = [replace(model, device_factor=a, host_factor=b * model.host_factor) for a, b in corners]
+    """Device, host or mixed where all ends of the intervals agree, else open."""
+    ends = [
+        replace(model, device_factor=a, host_factor=b * model.host_factor) for a, b in PredictedFor("", spread).ends
+    ]
     found = {predicted(build, each).verdict for each in ends}
     return found.pop() if len(found) == 1 else "open"
 

@@ -41,6 +41,7 @@ from perfmagic.view.timeline.lanes import PARTITION_WORDS
 from perfmagic.view.timeline.picture.frame import KEY_NAMES
 from perfmagic.view.timeline.picture.gpus import HEAD as GPU_HEAD
 from perfmagic.view.timeline.picture.gpus import NOTE as GPU_NOTE
+from perfmagic.view.timeline.picture.gpus import TITLE as GPU_TITLE
 
 FRONTEND = LOCALE.parent / "frontend" / "src"
 LIVE = LOCALE.parent / "view" / "timeline" / "live_words.py"
@@ -59,7 +60,7 @@ TERMS = (  # headings and labels, which their writers look up
     *(*PATH_KINDS, *KINDS, *CATEGORY_WORDS.values(), *PARTITION_WORDS.values(), *CAUSES.values(), *IDLE_WORDS.values()),
     *(*HEAD, *(words for _, words in KEY), *(words for _, words, _ in PARTS), *SAME_WORK.values(), *APART.values()),
     *(*RANK_WORDS.values(), *TOTAL_WORDS.values(), *(words for words, _ in KEY_NAMES.values())),
-    *(*(kind.value for kind in Kind), NOTE, CHANGE_NOTE, *GPU_HEAD, GPU_NOTE, *FLIGHT_HEAD, FLIGHT_TITLE),
+    *(*(kind.value for kind in Kind), NOTE, CHANGE_NOTE, *GPU_HEAD, GPU_NOTE, GPU_TITLE, *FLIGHT_HEAD, FLIGHT_TITLE),
     # of reports
     "Steps", "on the host", "busy then", "compute", "communication", "copies", "lap", "ops, all threads",
     "Phases of serving", "exposed", "steps", "a step", "batch", "tokens", "rate", "prefill", "decode", "mixed", "other",

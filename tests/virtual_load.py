@@ -1,21 +1,26 @@
 """Do the figures of a virtual clock depend on what else the machine does? A part of `make test`.
 
     python -m tests.virtual_load
+    python -m tests.virtual_load lessons   # some minutes; not a part of it
 
 Two processes record the same: one alone, the other beside a process on every core that never rests. Every line must be
-the same. It takes half a minute.
+the same. It takes half a minute. Lessons are stored as `demos/run.py --store` does it, without outputs of real time.
 """
 
 import difflib
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 BURN = "while True: pass"
+DEMOS = Path(__file__).resolve().parents[1] / "demos"
+LESSONS = "0[0-5]_*.ipynb"  # those on a virtual clock
 
 
 def figures() -> Iterator[str]:
@@ -90,12 +95,27 @@ def full_queue(torch: Any, device: Any) -> None:
     small.sum().item()
 
 
-def recorded() -> tuple[list[str], float]:
-    """The figures of a process of their own, and how long it took in s."""
+def lessons() -> Iterator[str]:
+    """The lessons as they are stored, line by line."""
+    import nbformat
+
+    from demos.run import run, stored
+
+    for lesson in sorted(DEMOS.glob(LESSONS)):
+        notebook = nbformat.read(lesson, as_version=4)
+        if run(notebook, DEMOS):
+            sys.exit(f"{lesson.name} failed")
+        for cell in stored(notebook).cells:
+            if "nbval-ignore-output" not in cell.metadata.get("tags", ()):
+                yield from f"{lesson.name}, {cell.id}\n{json.dumps(cell, indent=1)}".splitlines()
+
+
+def recorded(what: str) -> tuple[list[str], float]:
+    """The lines of a process of their own, and how long it took in s."""
     start_s = time.perf_counter()
-    run = subprocess.run([sys.executable, "-m", "tests.virtual_load", "figures"], capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-m", "tests.virtual_load", "print", what], capture_output=True, text=True)
     if run.returncode:
-        sys.exit(f"no figures were recorded:\n{run.stderr}")
+        sys.exit(f"no {what} were recorded:\n{run.stderr}")
     return run.stdout.splitlines(), time.perf_counter() - start_s
 
 
@@ -111,19 +131,19 @@ def burners() -> Iterator[None]:
             process.wait()
 
 
-def main() -> None:
+def main(what: str = "figures") -> None:
     """Compare, and end with 1 and the lines that differ."""
-    alone, alone_s = recorded()
+    alone, alone_s = recorded(what)
     with burners():
-        beside, beside_s = recorded()
+        beside, beside_s = recorded(what)
     differing = list(difflib.unified_diff(alone, beside, "alone", "beside burners", lineterm="", n=0))
     if differing:
-        sys.exit("\n".join(["figures of a virtual clock depend on the load:", *differing[:60]]))
-    print(f"{len(alone)} lines of figures, the same alone ({alone_s:.0f} s) and beside burners ({beside_s:.0f} s)")
+        sys.exit("\n".join([f"{what} of a virtual clock depend on the load:", *differing[:60]]))
+    print(f"{len(alone)} lines of {what}, the same alone ({alone_s:.0f} s) and beside burners ({beside_s:.0f} s)")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["figures"]:
-        print("\n".join(figures()))
+    if sys.argv[1:2] == ["print"]:
+        print("\n".join({"figures": figures, "lessons": lessons}[sys.argv[2]]()))
     else:
-        main()
+        main(*sys.argv[1:])

@@ -118,7 +118,7 @@ HOST_NS = {
     "view": 1_200,  # and an allocation
     "event": 1_500,  # record, wait, query
     "wait": 8_000,  # of the host, once what it waits for is done
-    "module": 5_000,  # a call of a torch.nn.Module with a tensor of the device as a positional argument
+    "module": 5_000,  # a call of a torch.nn.Module with a tensor of the device, or by keyword with its parameters there
 }
 START_NS = 946_684_800 * 10**9  # 2000-01-01, so that nobody takes a virtual time for the time of day
 HOST = HostClock(START_NS)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+import math
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
 
 VIRTUAL_CLOCK = "virtual clock"  # how the pace of a device begins whose times are computed
@@ -68,10 +70,13 @@ class KernelTime(NamedTuple):
     others: tuple[KernelTime, ...] = ()
 
 
-class PredictedFor(NamedTuple):
+@dataclass(frozen=True)
+class PredictedFor:
     """The GPU whose model gave a record its times.
 
-    spread: four of five such times of a whole run lie within it.  fitted_on: a recording.
+    gpu: its name.
+    spread: the factor within which four of five such times of a whole run lie.
+    fitted_on: a recording; empty for none.
     """
 
     gpu: str
@@ -84,8 +89,24 @@ class PredictedFor(NamedTuple):
         fitted = f", fitted on {self.fitted_on}" if self.fitted_on else ""
         return f"predicted for {self.gpu}{fitted}, not recorded · ÷ × {self.spread:g}"
 
+    @property
+    def ends(self) -> tuple[tuple[float, float], ...]:
+        """By which the device's time and the host's may be off together: 80 % of what follows from both lies between.
+
+        Both errors are independent and about normal in logarithms, and these points are on the ellipse whose axes are
+        both spreads: where the device is slowest beside the host, where it is fastest, and where one alone is off.
+        A ratio of both is off by the root of the sum of squares, × 1.87 of 1.4 and 1.7, and a sum about so.
+        """
+        device, host = math.log(self.spread), math.log(HOST_SPREAD)
+        both = math.hypot(device, host)
+        slow, fast = math.exp(device**2 / both), math.exp(host**2 / both)
+        alone = (self.spread, 1.0), (1 / self.spread, 1.0), (1.0, HOST_SPREAD), (1.0, 1 / HOST_SPREAD)
+        return (slow, 1 / fast), (1 / slow, fast), *alone
+
     @classmethod
     def read(cls, pace: str) -> PredictedFor | None:
-        """What the pace of a device says of it; None for a pace by hand, for several, and for measured times."""
+        """What the pace of a device says of it, in files that have it in words alone; None for a pace by hand, for
+        several, and for measured times.
+        """
         match = None if "; then " in pace else _PREDICTED.search(pace)
         return None if match is None else cls(match[1], float(match[3]), match[2] or "")

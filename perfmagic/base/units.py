@@ -24,13 +24,18 @@ _rough = ContextVar("rough", default=False)
 
 
 @contextmanager
-def rough_times() -> Iterator[None]:
-    """Lengths of time inside are written with two digits, as those of a model."""
-    before = _rough.set(True)
+def rough_times(*, wanted: bool = True) -> Iterator[None]:
+    """Lengths of time inside are written with two digits, as those of a model.  wanted: if not, as they were."""
+    before = _rough.set(wanted or _rough.get())
     try:
         yield
     finally:
         _rough.reset(before)
+
+
+def are_rough() -> bool:
+    """Whether this is inside rough_times()."""
+    return _rough.get()
 
 
 def duration(ns: float) -> str:

@@ -404,6 +404,7 @@ _POOL = """
 _SOFTMAX = "_softmax _safe_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data"
 _BATCH_NORM = "cudnn_batch_norm miopen_batch_norm _batch_norm_with_update"
 _BATCH_NORM_BACKWARD = "cudnn_batch_norm_backward miopen_batch_norm_backward batch_norm_backward"
+_NORM_BACKWARD = "native_layer_norm_backward native_group_norm_backward _fused_rms_norm_backward"
 _INDEXED = "scatter scatter_add index_add index_copy"
 _CUMULATIVE = "cumsum cumprod cummax cummin logcumsumexp"
 _UPSAMPLE = "upsample_bilinear2d upsample_bicubic2d upsample_nearest1d upsample_nearest2d"
@@ -438,7 +439,7 @@ _RULES: dict[str, _Rule] = {
     **_each("cat stack", _cat),
     **_each(_REDUCTIONS, _moves("reduce", lambda read: read.read_bytes)),
     **_each("native_layer_norm native_group_norm _fused_rms_norm", _moves("norm", _and_result)),
-    **_each("native_layer_norm_backward native_group_norm_backward", _moves("norm backward", _and_result, 2.5)),
+    **_each(_NORM_BACKWARD, _moves("norm backward", _and_result, 2.5)),
     **_each(_BATCH_NORM, _moves("batch norm", _times_first(3))),
     **_each(_BATCH_NORM_BACKWARD, _moves("batch norm backward", _times_first(5))),
     "native_batch_norm": _moves("batch norm of torch", _times_first(3)),

@@ -192,12 +192,19 @@ _GENERATION = (
     (re.compile(r"\b(?:H(?:100|200|20|800)|B200|B100|RTX 50\d0|MI3\d\dX?)\b"), 5),
 )
 _ON_THE_CHIP = re.compile(r"\bG[HB]\d00")
+# AD107 has 8 lanes: game-drip.com/palit-releases-geforce-rtx-4060-dual-and-stormx-with-trimmed-pcie-x8-interface
+_EIGHT_LANES = re.compile(r"\bRTX 4060\b")
 
 
 def pcie_bytes_per_s(name: str) -> float | None:
-    """What a pinned copy reaches to a device of that name over 16 lanes of PCIe; None where its link is not known."""
+    """What a pinned copy reaches to a device of that name over all its lanes; None where its link is not known."""
     generation = pcie_generation(name)
-    return None if generation is None else PCIE_BYTES_PER_S[generation]
+    return None if generation is None else PCIE_BYTES_PER_S[generation] * pcie_lanes(name) / 16
+
+
+def pcie_lanes(name: str) -> int:
+    """How many lanes of PCIe a device of that name has."""
+    return 8 if _EIGHT_LANES.search(name) else 16
 
 
 def pcie_generation(name: str) -> int | None:
@@ -218,6 +225,10 @@ _LINKS = (
     (re.compile("MI2[15]0"), 50e9),  # a ring passes pairs with one link
     (re.compile("MI100"), 46e9),
 )
+# With NVIDIA's driver a GeForce cannot reach another one's memory: copies go through the host's, at half the rate. RTX
+# 4090: 13 of 25 GB/s each way (github.com/tinygrad/open-gpu-kernel-modules/issues/6); RTX 3090 without a bridge:
+# github.com/NVIDIA/nccl/issues/1127
+_BY_THE_HOST = re.compile(r"RTX \d0\d0\b")
 _MESH_LINKS = 7  # of an MI300X, one to each other; NVIDIA's go through a switch
 _LINK_FRAC = 0.8  # "with the protocol overhead NCCL can get 370 of 450 GB/s" (NVIDIA/nccl-tests issue 212)
 _LINK_S, _BUS_S = 3.4e-6, 5.7e-6  # a step of a ring (NCCL, src/graph/tuning.cc)
@@ -232,7 +243,7 @@ def link_of(name: str) -> tuple[float, float] | None:
     if rate is not None:
         return rate * _LINK_FRAC, _LINK_S
     bus = pcie_bytes_per_s(name)
-    return None if bus is None else (bus, _BUS_S)
+    return None if bus is None else (bus / 2 if _BY_THE_HOST.match(name) else bus, _BUS_S)
 
 
 def peer_bytes_per_s(name: str) -> float | None:

@@ -29,6 +29,7 @@ NVLINK_C2C_BYTES_PER_S = 400e9  # GH200, the one device of the table without PCI
 COPY_NS = 2_000  # of a copy of no size
 PAGEABLE_FRAC = 0.35  # of the rate of pinned memory: 18 to 25 of 57 GB/s on H100 records
 _LARGER = ("A100", "H200", "MI325X")
+_FLASH_HEAD = 256  # the longest that flash attention takes (check_head_dim_size_flash)
 _TILE = 64  # rows and columns of the smallest tile that counts
 _BLOCK_BYTES = 32_768  # that a multiprocessor takes at a time of what is no product
 
@@ -81,9 +82,14 @@ class DeviceModel:
         return gpu_named(self.name)
 
     @property
+    def predicted(self) -> PredictedFor:
+        """What records with its times say of it."""
+        return PredictedFor(self.name, self.spread, self.fitted_on)
+
+    @property
     def words(self) -> str:
         """What it is, for people."""
-        return PredictedFor(self.name, self.spread, self.fitted_on).words
+        return self.predicted.words
 
     @property
     def given(self) -> str:
@@ -120,14 +126,14 @@ class DeviceModel:
         moved = Call("elementwise", size_bytes=max(0, size_bytes) * (2 if kind == OpKind.MEMCPY else 1))
         return float(times_ns([moved], self.gpu)[0]) * self.device_factor / 1e9
 
-    def fused_attention(self, dtype: str, *, masked: bool) -> tuple[str, ...]:
+    def fused_attention(self, dtype: str, *, masked: bool, head_size: int) -> tuple[str, ...]:
         """The fused kernels of attention that torch has there, as sdp_utils.cpp of torch 2.13 chooses them.
 
-        dtype: "torch.float16".  masked: with a mask, which flash attention does not take.
+        dtype: "torch.float16".  masked: with a mask, which flash attention does not take.  head_size: of elements.
         """
         kinds = []
         half = dtype in ("torch.float16", "torch.bfloat16")
-        if half and not masked and self.gpu.generation not in OLD:
+        if half and not masked and head_size <= _FLASH_HEAD and self.gpu.generation not in OLD:
             kinds.append("flash")
         if dtype in ("torch.float32", "torch.float16") or (half and self.gpu.generation not in OLD):
             kinds.append("efficient")

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from perfmagic.base.kinds import HOST_SPREAD, PredictedFor
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import distinct
+from perfmagic.trace.host_limits import CHANNELS_LAST
 from perfmagic.trace.model import Trace
 
 HOST = ""  # for the time in which no op ran; no op has this name
@@ -44,6 +46,17 @@ def of_two_gpus(a_ns: float, b_ns: float, a: PredictedFor, b: PredictedFor) -> t
     """
     spread = max(a.spread, b.spread)
     return a_ns / b_ns / spread, a_ns / b_ns * spread
+
+
+def describe_layouts(a: Trace, b: Trace, names: tuple[str, str]) -> str:
+    """That the layouts of two predicted runs differ, of which the model knows nothing; "" where they do not."""
+    has = [any(note.kind == CHANNELS_LAST for note in trace.meta.notes) for trace in (a, b)]
+    if has[0] == has[1] or not (a.predicted and b.predicted):
+        return ""
+    name = names[has.index(True)]
+    return phrase(
+        "only {name} has channels_last tensors: a GPU takes another time for them, the model does not", name=name
+    )
 
 
 def _off(kind: str, spread: float) -> float:

@@ -54,12 +54,14 @@ class CompareResult(Result, comparison_analysis.CompareSummary):  # noqa: D101 -
         """The comparison that to_json() wrote, judged anew from its results. Raises OptionError for other text."""
         return cls.of(super().from_json(text))
 
+    @in_its_digits
     def text(self) -> str:
         """The verdicts in sentences, and a table of medians and ratios."""
         from perfmagic.view.bench.compare import compare_text
 
         return compare_text(self)
 
+    @in_its_digits
     def html(self) -> str:
         """The verdicts, each ratio with its confidence interval, and the samples in the order taken."""
         from perfmagic.view.bench.compare import compare_html
@@ -89,12 +91,14 @@ class SweepResult(Result, sweep_analysis.SweepSummary):  # noqa: D101 - the word
         """
         return cls.of(super().from_json(text))
 
+    @in_its_digits
     def text(self, *, details: bool = False) -> str:
         """The sentence, a row for each value and variant, and how it was measured.  details: more of the warnings."""
         from perfmagic.view.bench.sweep import sweep_text
 
         return sweep_text(self, details=details)
 
+    @in_its_digits
     def html(self) -> str:
         """The sentence, time against size, and how it was measured."""
         from perfmagic.view.bench.sweep import sweep_html

@@ -89,7 +89,7 @@ class GraphResult(Result):
 
     @cached_property
     def _nodes(self) -> Rows[GraphNode]:
-        return Rows(self._graph.nodes, GraphNode)
+        return Rows(self._graph.nodes, GraphNode).labelled(self.trace.predicted_label)
 
     def nodes(self) -> Rows[GraphNode]:
         """Every operator: its lane, its time (ns), the line that called it, by how much it could have begun earlier."""
@@ -102,11 +102,11 @@ class GraphResult(Result):
     def longest(self) -> Rows[GraphNode]:
         """The operators of the critical path, in order; their times add up to span_ns."""
         graph = self._graph
-        return Rows([graph.nodes[i] for i in graph.chain], GraphNode)
+        return Rows([graph.nodes[i] for i in graph.chain], GraphNode).labelled(self.trace.predicted_label)
 
     @cached_property
     def _late(self) -> Rows[LateNode]:
-        return late_nodes(self.trace, self._graph)
+        return late_nodes(self.trace, self._graph).labelled(self.trace.predicted_label)
 
     def late(self) -> Rows[LateNode]:
         """Operators that could have begun earlier, where that lost 5 % of elapsed_ns or more, and what kept them."""

@@ -88,7 +88,7 @@ class MemoryResult(Result):
 
     def blocks(self) -> Rows[MemoryBlock]:
         """Every block: its size (bytes), the line that allocated it, why it was alive, when it came and went (ns)."""
-        return blocks(self.ledger, self._words)
+        return blocks(self.ledger, self._words).labelled(self.trace.predicted_label)
 
     @cached_property
     def _what_if(self) -> Rows[WhatIf]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError
-from perfmagic.base.language import chained, phrase, translated
+from perfmagic.base.language import chained, phrase, say
 from perfmagic.predict.gpus import gpu_named
 from perfmagic.predict.model import DeviceModel
 from perfmagic.predict.runs import GpuStat
@@ -40,7 +40,8 @@ class OnGpusResult(Result):
     @cached_property
     def table(self) -> Rows[GpuStat]:
         """A row a GPU: time with its interval, who decides, busy, queue, the price of waits (ns), memory (bytes)."""
-        return Rows((self._row(*pair) for pair in zip(self.models, self.timelines, strict=True)), GpuStat)
+        rows = Rows((self._row(*pair) for pair in zip(self.models, self.timelines, strict=True)), GpuStat)
+        return rows.labelled(phrase("predicted, not recorded"))
 
     def _row(self, model: DeviceModel, timeline: TimelineResult) -> GpuStat:
         from perfmagic.changes import no_item
@@ -147,7 +148,7 @@ class OnGpusResult(Result):
         return self.timelines[0].to_tensorboard(folder, worker)
 
     def __repr__(self) -> str:
-        return f"OnGpusResult, predicted: {translated(self.sentence)}"
+        return say("one run on several GPUs, predicted: {times}", times=self.sentence)
 
 
 def _does_not_fit(row: GpuStat) -> str:

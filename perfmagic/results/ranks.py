@@ -37,7 +37,7 @@ from perfmagic.trace.formats.sources import read_file
 from perfmagic.trace.json_form import Count, typed
 from perfmagic.trace.model import PingNumbers, Trace, devices_label
 from perfmagic.trace.names import checked_pattern
-from perfmagic.trace.rows import Rows, pandas
+from perfmagic.trace.rows import Rows, RowT, pandas
 from perfmagic.view.timeline.doc import ViewState
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class RanksResult(Result):
     @cached_property
     def findings(self) -> Rows[RankFinding]:
         """What would win most first, whether Python or late ranks; then ranks whose totals stand out."""
-        return Rows(findings_of(self.ranks), RankFinding)
+        return self._labelled(Rows(findings_of(self.ranks), RankFinding))
 
     @cached_property
     def answers(self) -> Answers:
@@ -241,7 +241,7 @@ class RanksResult(Result):
     @property
     def table(self) -> Rows[RankStat]:
         """A row a rank: compute, exposed communication as waiting and transfer, copies, idle (ns), bandwidth."""
-        return self.ranks.table
+        return self._labelled(self.ranks.table)
 
     @property
     def clocks(self) -> Alignment:
@@ -254,11 +254,12 @@ class RanksResult(Result):
 
     def meetings(self) -> Rows[Meeting]:
         """Each collective on all its ranks: when the last one came and which, how long each waited and moved (ns)."""
-        return self.ranks.meetings
+        return self._labelled(self.ranks.meetings)
 
     def kernels(self) -> Rows[KernelOfRanks]:
         """Which kernels took the time of all ranks, and on which rank each took longest (ns, of the busiest device)."""
-        return kernels_of_ranks({rank: self.ranks.summaries[rank].kernels for rank in self.ranks.ranks})
+        kernels = {rank: self.ranks.summaries[rank].kernels for rank in self.ranks.ranks}
+        return self._labelled(kernels_of_ranks(kernels))
 
     def critical_path(self) -> Rows[JobPathPart]:
         """What held the job at each instant and on which rank, from its beginning to its end (ns on the axis).
@@ -268,7 +269,7 @@ class RanksResult(Result):
         """
         if self._job.unreadable:
             raise TraceError(f"the critical path is not known: {self._job.unreadable}")
-        return self._job.path.rows_of_job()
+        return self._labelled(self._job.path.rows_of_job())
 
     def what_if(self, *changes: Change, ranks: int | Iterable[int] | None = None) -> RanksWhatIf:
         """What the job would take with changes (perfmagic.changes) on all ranks, or on some.
@@ -285,6 +286,10 @@ class RanksResult(Result):
         prediction, after = self._job.predict(changes, wanted)
         return RanksWhatIf(prediction, self._job.ranks, after)
 
+    def _labelled(self, rows: Rows[RowT]) -> Rows[RowT]:
+        """The rows, which say where a model gave the times."""
+        return rows.labelled(self.ranks.summaries[self.ranks.ranks[0]].meta.predicted_label)
+
     @cached_property
     def _job(self) -> JobReplay:
         """The job, ready to be replayed; files whose traces were not kept are read again."""
@@ -295,7 +300,7 @@ class RanksResult(Result):
 
     def messages(self) -> Rows[Message]:
         """Each send with its receive: when both ends had come, when it arrived, how long each end waited (ns)."""
-        return self.ranks.messages
+        return self._labelled(self.ranks.messages)
 
     def rank(self, number: int) -> TimelineResult:
         """The timeline of one rank, by its own clock; after open_ranks() its file is read again.

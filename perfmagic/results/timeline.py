@@ -41,6 +41,7 @@ from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.files import write_text
 from perfmagic.base.language import translated
+from perfmagic.base.terminal import escaped
 from perfmagic.predict.gpus import Peaks
 from perfmagic.results.result import Result
 from perfmagic.trace.model import Trace, devices_label
@@ -84,14 +85,16 @@ class Lines(Rows[LineStat]):
         if not rows:
             known = ", ".join(dict.fromkeys(row.function for row in self if row.function)) or "none was followed"
             raise OptionError(f"no function {name!r} ran on a line of this record", hint=f"functions: {known}")
-        return Rows(rows, LineStat)
+        return Rows(rows, LineStat).labelled(self.predicted)
 
     def __repr__(self) -> str:
         if self._doc is None:
             return super().__repr__()
         from perfmagic.view.timeline.text import lines_text
 
-        return "\n".join(lines_text(self._doc)).lstrip("\n")
+        label = [f"  {translated(self.predicted)}"] if self.predicted else []
+        with units.rough_times(wanted=bool(label)):
+            return "\n".join([*lines_text(self._doc), *label]).lstrip("\n")
 
     def _repr_html_(self) -> str:
         if self._doc is None:
@@ -99,7 +102,9 @@ class Lines(Rows[LineStat]):
         from perfmagic.view.html import framed, image
         from perfmagic.view.timeline.lines.picture import alt_text, lines_picture
 
-        return framed(image(lines_picture(self._doc), alt_text(self._doc)))
+        with units.rough_times(wanted=bool(self.predicted)):
+            picture = image(lines_picture(self._doc), alt_text(self._doc))
+        return framed(picture + (f"<div>{escaped(translated(self.predicted))}</div>" if self.predicted else ""))
 
 
 # The roofline of a timeline: its numbers, as a result that can be shown.
@@ -197,7 +202,7 @@ class TimelineResult(Result):
     @_uncached
     def findings(self) -> Rows[Finding]:
         """The verdict, then what time was lost to, the costliest first."""
-        return Rows(translated(self._findings), Finding)
+        return self._labelled(Rows(translated(self._findings), Finding))
 
     @cached_property
     def _findings(self) -> tuple[Finding, ...]:
@@ -222,7 +227,9 @@ class TimelineResult(Result):
         A line counts what it called. Functions are there where they were followed: `lines=True`. Shown as the code with
         what each line cost; `.in_function("Net.forward")` has the rows of a function.
         """
-        return Lines((*lines(self.trace), *function_lines(self.trace)), self._lines_doc)
+        found = Lines((*lines(self.trace), *function_lines(self.trace)), self._lines_doc)
+        found.predicted = self.trace.predicted_label
+        return found
 
     @cached_property
     def _lines_doc(self) -> LinesDoc | None:
@@ -264,7 +271,7 @@ class TimelineResult(Result):
 
     def operators(self, *, by_thread: bool = False, by_shape: bool = False) -> Rows[OperatorStat]:
         """Every operator by name, the longest first: its time on the host and its ops' time on the devices (ns)."""
-        return operators(self.trace, by_thread=bool(by_thread), by_shape=bool(by_shape))
+        return self._labelled(operators(self.trace, by_thread=bool(by_thread), by_shape=bool(by_shape)))
 
     def device_operators(
         self, device: int | None = None, *, by_module: bool = False, peaks: Peaks | None = None
@@ -301,15 +308,15 @@ class TimelineResult(Result):
 
     def steps(self) -> Rows[Step]:
         """The training steps that torch.profiler marked: their time, and that of the ops they launched (ns)."""
-        return steps(self.trace, self.comm_names)
+        return self._labelled(steps(self.trace, self.comm_names))
 
     def phases(self) -> Rows[Phase]:
         """Prefill and decode of vLLM, SGLang or ATOM: steps, time of a step (ns), batch size, tokens a second."""
-        return phases(self.trace)
+        return self._labelled(phases(self.trace))
 
     def annotations(self) -> Rows[AnnotationStat]:
         """Every annotation by name, the longest first: its time, and when the ops launched inside it executed (ns)."""
-        return user_annotations(self.trace)
+        return self._labelled(user_annotations(self.trace))
 
     def copies(self, device: int | None = None) -> Rows[CopyStat]:
         """The copies by kind, the longest in sum first: count, duration (ns), size (bytes), bandwidth (bytes/s)."""
@@ -329,7 +336,7 @@ class TimelineResult(Result):
 
     def syncs(self) -> Rows[Sync]:
         """The calls that blocked the host, by start: what asked for them, on which line, how long (ns)."""
-        return sync_rows(self.trace)
+        return self._labelled(sync_rows(self.trace))
 
     def idle_gaps(self, device: int | None = None) -> Rows[IdleGap]:
         """The gaps between device ops, by start: their parts by cause (ns), the line, the op that ended them."""
@@ -344,7 +351,7 @@ class TimelineResult(Result):
         graph = graph_of(self.trace)
         if why := unreadable(graph):
             raise TraceError(f"the critical path is not known: {why}")
-        return critical_path(graph, graph.time_ns, self.comm_names).rows()
+        return self._labelled(critical_path(graph, graph.time_ns, self.comm_names).rows())
 
     def what_if(self, *changes: Change) -> WhatIfResult:
         """How long this run would take with changes (ns), predicted by replaying the record with all of them.
@@ -373,7 +380,9 @@ class TimelineResult(Result):
         except ValueError as error:
             raise TraceError(f"nothing is predicted: {error}") from None
         what = f"kernels with {name!r}" if name else "kernels"
-        return Curve(points, self._readings.run_ns, what + (f" of line {line}" if line else ""))
+        found = Curve(points, self._readings.run_ns, what + (f" of line {line}" if line else ""))
+        found.predicted = self.trace.predicted_label
+        return found
 
     @cached_property
     def _readings(self) -> Readings:
@@ -430,13 +439,11 @@ class TimelineResult(Result):
         if device not in known:
             which = ", ".join(map(str, known)) or "none"
             raise OptionError(f"device {device} executed nothing here", hint=f"devices with ops: {which}")
-        return self._labelled(Rows.joined([rows(device)], of)) if self.trace.predicted else rows(device)
+        return self._labelled(rows(device))
 
     def _labelled(self, rows: Rows[RowT]) -> Rows[RowT]:
-        """The rows of their own, which say where a model gave the times."""
-        if self.trace.predicted:
-            rows.note = "; ".join(filter(None, (devices_label(self.trace.meta.devices), rows.note)))
-        return rows
+        """The rows, which say where a model gave the times."""
+        return rows.labelled(self.trace.predicted_label)
 
     @cached_property
     @in_its_digits

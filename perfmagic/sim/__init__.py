@@ -254,7 +254,8 @@ class SimRecording:
         pace_json = paces[0].to_json() if len(paces) == 1 and isinstance(paces[0], Pace) else ""
         words = describe_in_turn([describe(pace) for pace in paces])
         pace = words if virtual_clock() is None else on_virtual_clock(words)
-        return replace(records, pace=pace, pace_json=pace_json, beside=beside_records())
+        model = paces[0].predicted if len(paces) == 1 and isinstance(paces[0], Model) else None
+        return replace(records, pace=pace, pace_json=pace_json, predicted=model, beside=beside_records())
 
     def give_back(self) -> None:
         LOG.stop(self)

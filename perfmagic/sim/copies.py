@@ -51,26 +51,28 @@ def to_device(source: torch.Tensor, target: SimTensor, non_blocking: bool) -> Si
 
     Pageable memory is staged first: the host waits that long, and may change the tensor afterwards. Each stream stages
     one copy at a time, so that a second one makes the host wait until the first has run. Pinned memory is read when the
-    copy runs. Without non_blocking the host then waits for the stream.
+    copy runs. Without non_blocking the host then waits for the stream. Another type is made on the host, in pageable
+    memory.
     Source: CUDA's cudaMemcpyAsync and torch's copy_ for CUDA.
     """
     check_plain(source, "copy_")
     if source.is_meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     begin_ns = now_ns()
-    is_pinned = is_tensor_pinned(source)
+    is_pinned = is_tensor_pinned(source) and source.dtype == target.dtype
     ref = target._ref
     lane = launch_lane(ref.buffer.device_index, [ref])[0]
     if not is_pinned and lane.staged is not None:
         lane.staged.wait()
     name = f"Memcpy HtoD ({'Pinned' if is_pinned else 'Pageable'} -> Device)"
     is_copied = _is_copied(ref)
-    staged = source.detach() if is_pinned or not is_copied else source.detach().clone()
+    staged = source.detach() if is_pinned or not is_copied else source.detach().to(target.dtype, copy=True)
 
     def body() -> None:
         ref.real().copy_(staged)
 
-    job = _queue(target, name, body if is_copied else None, _bytes(source), begin_ns, is_pinned, reads=True)
+    size_bytes = source.numel() * target.element_size()
+    job = _queue(target, name, body if is_copied else None, size_bytes, begin_ns, is_pinned, reads=True)
     if not is_pinned:
         lane.staged = job
     if not non_blocking:
@@ -82,9 +84,12 @@ def to_host(source: SimTensor, target: torch.Tensor, non_blocking: bool) -> torc
     """Copy a tensor on the device into host memory.
 
     With non_blocking and pinned memory it returns at once; the target holds its values only once the stream has run the
-    copy: synchronise before reading it, as with CUDA. Else the host waits.
+    copy: synchronise before reading it, as with CUDA. Else the host waits. With non_blocking another type is made on
+    the device, else on the host.
     """
     check_plain(target, "copy_")
+    if non_blocking and source.dtype != target.dtype:
+        source = source.to(target.dtype)
     begin_ns = now_ns()
     is_pinned = is_tensor_pinned(target)
     ref, memory = source._ref, target.detach()

@@ -17,9 +17,11 @@ from perfmagic.sim import copies
 from perfmagic.sim.device import NAME, check_usable, device_of, sim_device
 from perfmagic.sim.groups.foreign import run_foreign
 from perfmagic.sim.infer import (
+    FUSED_ATTENTION,
     Arguments,
     Leaf,
     UnknownResultError,
+    attention_name,
     brought,
     check_devices,
     device_index,
@@ -28,6 +30,7 @@ from perfmagic.sim.infer import (
     inputs_of,
     is_dense,
     is_elsewhere,
+    is_fused,
     is_unplaced,
     least_s,
     meta_of,
@@ -110,7 +113,7 @@ def attention(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     __tracebackhide__ = True
     query, key, value = args[:3]
     mask, dropout_p = argument((3, "attn_mask"), args, kwargs), argument((4, "dropout_p"), args, kwargs) or 0.0
-    if not _is_fused(query, key, value, mask, dropout_p):
+    if not is_fused(query, key, value, mask, dropout_p):
         return op.func.decompose(*args, **kwargs)
     if mask is not None and mask.dtype == torch.bool:  # torch's fused kernels take numbers
         mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(mask.logical_not(), -math.inf)
@@ -119,17 +122,36 @@ def attention(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return fused(query, key, value, dropout_p, is_causal, attn_mask=mask, scale=scale)[0]
 
 
-def _is_fused(query: Any, key: Any, value: Any, mask: Any, dropout_p: float) -> bool:
-    """Whether torch takes a fused kernel on that GPU. Source: sdp_utils.cpp of torch 2.13, for CUDA."""
-    model = sim_device(device_of(query.device)).model
-    kinds = model.fused_attention(str(query.dtype), masked=mask is not None) if model is not None else ()
-    shares_heads = query.shape[1:2] != key.shape[1:2]  # flash alone has that; with dropout it is not computed here
-    cuda: Any = torch.backends.cuda
-    allowed = ("flash" in kinds and cuda.flash_sdp_enabled() and not (shares_heads and dropout_p)) or (
-        "efficient" in kinds and cuda.mem_efficient_sdp_enabled() and not shares_heads
-    )
-    fits = query.dim() == key.dim() == value.dim() == 4 and query.shape[-1] == value.shape[-1]
-    return allowed and fits and query.numel() > 0 < key.numel() and not (mask is not None and mask.requires_grad)
+class _RmsNorm(torch.autograd.Function):
+    """The fused kernel with its backward, one kernel too."""
+
+    @staticmethod
+    def forward(ctx: Any, t: Any, normalized_shape: Any, weight: Any, eps: float | None) -> Any:
+        result, rstd = _kernel(operator_of(aten._fused_rms_norm.default), (t, normalized_shape, weight, eps), {})
+        ctx.save_for_backward(t, rstd, weight)
+        ctx.normalized_shape = normalized_shape
+        ctx.mark_non_differentiable(rstd)
+        ctx.set_materialize_grads(False)  # zeros for rstd would be a kernel
+        return result, rstd
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any, _: Any) -> Any:
+        t, rstd, weight = ctx.saved_tensors
+        wanted = [ctx.needs_input_grad[0], ctx.needs_input_grad[2]]
+        of_t, of_weight = aten._fused_rms_norm_backward(grad, t, ctx.normalized_shape, rstd, weight, wanted)
+        return of_t, None, of_weight, None
+
+
+def rms_norm(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One kernel where a GPU's model gives the times, as torch has it for GPUs since 2.9 (layer_norm.cpp)."""
+    __tracebackhide__ = True
+    t, weight = args[0], argument((2, "weight"), args, kwargs)
+    if sim_device(device_of(t.device)).model is None or t.is_complex():
+        return op.func.decompose(*args, **kwargs)
+    given = (t, args[1], weight, argument((3, "eps"), args, kwargs))
+    if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (t, weight)):
+        return _RmsNorm.apply(*given)  # type: ignore[no-untyped-call]
+    return _kernel(op, given, {})
 
 
 def pack(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001 - as all handlers
@@ -200,6 +222,8 @@ def _choose(op: Operator) -> Handler:
         aten._pin_memory.default: pin,
         aten.ctc_loss.Tensor: ctc,
         aten.scaled_dot_product_attention.default: attention,
+        aten._fused_rms_norm.default: rms_norm,
+        aten._fused_rms_norm_backward.default: _kernel,
         aten._efficientzerotensor.default: zeros,
     }
     if op.func in by_hand:
@@ -436,6 +460,10 @@ def _launch(
     model = None
     if lane.device.model is not None and kind == OpKind.KERNEL:
         model = modelled(lane.device.model, op, taken, fresh)
+        if op.kernel == "convolution" and _is_channels_last(taken.refs[0].spec):
+            LOG.add_given("channels_last", 1)
+        if name.startswith(FUSED_ATTENTION):
+            name = attention_name(lane.device.model, name, taken)
     return queue_op(
         lane,
         name if model is None or model.is_known else name + UNKNOWN_TIME,
@@ -450,6 +478,11 @@ def _launch(
         in_backward=in_backward,
         model=model,
     )
+
+
+def _is_channels_last(spec: Spec) -> bool:
+    """Whether the channels of images lie side by side; a tensor with one channel or one place is both."""
+    return len(spec.size) > 3 and spec.size[1] > 1 and spec.stride[1] == 1 and math.prod(spec.size[2:]) > 1
 
 
 def _identity(op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> tuple[OpKind, str, str]:

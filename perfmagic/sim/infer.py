@@ -272,9 +272,10 @@ def modelled(model: Model, op: Operator, taken: Arguments, fresh: Sequence[Buffe
         types = tuple(_TYPES.get(spec.dtype, "") for spec in results)
         outputs = Inputs(tuple(tuple(spec.size) for spec in results), types)
         moved, strided = moved_bytes(op, taken, fresh), _is_strided(taken, results)
-        known = model.kernel(
-            op.name, inputs_of(op, taken.args, taken.kwargs).read, outputs, moved, tf32=key[-1], strided=strided
-        )
+        written = {name for _, name in op.writes} if op.fills_out else ()  # is no input
+        read = {name: value for name, value in taken.kwargs.items() if name not in written}
+        inputs = inputs_of(op, taken.args, read).read
+        known = model.kernel(op.name, inputs, outputs, moved, tf32=key[-1], strided=strided)
         _times[key] = known
     return known
 
@@ -295,6 +296,34 @@ def is_dense(spec: Spec) -> bool:
             return False
         expected *= n
     return True
+
+
+FUSED_ATTENTION = "_scaled_dot_product_flash_attention"
+
+
+def is_fused(query: Any, key: Any, value: Any, mask: Any, dropout_p: float) -> bool:
+    """Whether torch takes a fused kernel on that GPU. Source: sdp_utils.cpp of torch 2.13, for CUDA."""
+    model = sim_device(device_of(query.device)).model
+    kinds = _fused_kinds(model, query.dtype, mask is not None, query.shape[-1]) if model is not None else []
+    shares_heads = query.shape[1:2] != key.shape[1:2]  # flash alone has that; with dropout it is not computed here
+    allowed = ("flash" in kinds and not (shares_heads and dropout_p)) or ("efficient" in kinds and not shares_heads)
+    fits = query.dim() == key.dim() == value.dim() == 4 and query.shape[-1] == value.shape[-1]
+    return allowed and fits and query.numel() > 0 < key.numel() and not (mask is not None and mask.requires_grad)
+
+
+def _fused_kinds(model: Model, dtype: torch.dtype, masked: bool, head_size: int) -> list[str]:
+    """The fused kernels that the GPU of a model has and the program allows, the one that torch takes first."""
+    cuda: Any = torch.backends.cuda
+    allowed = {"flash": cuda.flash_sdp_enabled, "efficient": cuda.mem_efficient_sdp_enabled}
+    kinds = model.fused_attention(str(dtype), masked=masked, head_size=head_size)
+    return [kind for kind in kinds if allowed[kind]()]
+
+
+def attention_name(model: Model, name: str, taken: Arguments) -> str:
+    """What the kernel of attention is called: it is computed as flash attention, whichever torch takes there."""
+    query = taken.refs[0].spec
+    kinds = _fused_kinds(model, query.dtype, taken.kwargs.get("attn_mask") is not None, query.size[-1])
+    return name.replace("_flash_", "_efficient_") if kinds[:1] == ["efficient"] else name
 
 
 # The inputs of a call as a record of torch's profiler writes them.

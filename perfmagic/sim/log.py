@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perfmagic.base.clock import HOST, VIRTUAL, now_ns, thread_reader
-from perfmagic.base.kinds import NONE, CallKind, Hazard, HostKind, OpKind
+from perfmagic.base.kinds import NONE, CallKind, Hazard, HostKind, OpKind, PredictedFor
 from perfmagic.base.work import Inputs
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ class SimRecords:
     blocks: see BlockLog.since; empty where memory was not recorded.
     nodes: of each launch, where autograd is at work.
     paced: name, asked_ns and needed_ns of each op that had a pace.  pace: in words.  pace_json: "" for several.
-    given: what Python got instead of values that were not there, each as (kind, number): see add_given.
+    predicted: the model that gave the times, None for a pace.
+    given: what was left out, and what Python got instead of values, each as (kind, number): see add_given.
     dropped: rows beyond the limit, counted and not kept.  full_ns: when the first of them began, None for none.
     limit_ops: device ops that are kept.
     beside: what the same run does on further GPUs.
@@ -118,6 +119,7 @@ class SimRecords:
     limit_ops: int
     pace: str = ""
     pace_json: str = ""
+    predicted: PredictedFor | None = None
     beside: tuple[BesideRecords, ...] = ()
     inputs: tuple[CallInputs, ...] = ()
     input_rows: Any = ()
@@ -286,9 +288,10 @@ class SimLog:
             self._paced.append((name, asked_ns, needed_ns))
 
     def add_given(self, kind: str, number: float) -> None:
-        """A number in place of values that were not there.
+        """What a device without a GPU or without values leaves out.
 
-        kind: "item", a read that device(item=…) answered; "copy", a copy to the host; "finite", a check for inf.
+        kind: "item", a read that device(item=…) answered; "copy", a copy to the host; "finite", a check for inf;
+        "channels_last", a convolution that a model times as if its tensor had another layout.
         """
         if self.recording:
             self._given.append((kind, number))

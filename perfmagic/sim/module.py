@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.errors import DeviceError
 from perfmagic.sim import copies, dispatch, launch, memory, random, refusals, streams, torch_private
 from perfmagic.sim import device as devices
@@ -172,6 +173,7 @@ def register(rebuild: Callable[..., Any]) -> list[Any]:
     torch_private.tell_lost_errors()
     torch_private.provide_peer_copies(copies.functions())
     torch_private.leave_nccl_alone(copies.is_ours)
+    torch_private.apply_replicas_in_turn(lambda: bool(VIRTUAL))
     torch_private.make_reducers_in(used_parameters_on_host)
     torch_private.register_python_backend(devices.NAME, make_module())
     torch_private.take_lists_of(SimTensor, FarTensor)
@@ -186,7 +188,7 @@ def register(rebuild: Callable[..., Any]) -> list[Any]:
     for name in torch_private.overloads_with_out("linalg_matrix_rank"):
         library.impl(name, partial(_whole, torch_private.operator_named(name)), "PrivateUse1")
     # before autograd, which would take it apart first
-    for name in ("ctc_loss.Tensor", "scaled_dot_product_attention"):
+    for name in ("ctc_loss.Tensor", "scaled_dot_product_attention", "_fused_rms_norm"):
         library.impl(name, partial(_whole, torch_private.operator_named(name)), "AutogradPrivateUse1")
     library.impl("_local_scalar_dense", _item, "PrivateUse1")
     library.impl("_efficientzerotensor", _no_memory_zeros, "PrivateUse1")

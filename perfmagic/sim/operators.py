@@ -138,6 +138,17 @@ def _scale(query: Tensor, scale: float | None) -> float:
     return query.shape[-1] ** -0.5 if scale is None else scale
 
 
+def rms_norm_backward(
+    grad: Tensor, t: Tensor, normalized_shape: list[int], rstd: Tensor, weight: Tensor | None, mask: list[bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """aten::_fused_rms_norm_backward, which torch has for GPUs: gradients of the input, and of the weight."""
+    dims = tuple(range(-len(normalized_shape), 0))
+    normed, through = t.float() * rstd, grad.float() * (1.0 if weight is None else weight.float())
+    of_input = rstd * (through - normed * (through * normed).mean(dims, keepdim=True))
+    of_weight = (grad.float() * normed).reshape(-1, *normalized_shape).sum(0)
+    return of_input.to(t.dtype) if mask[0] else None, of_weight.to(t.dtype) if mask[1] else None
+
+
 def rand_like(t: Tensor, *, generator: torch.Generator, **options: Any) -> Tensor:
     """aten::rand_like, which torch gives no generator."""
     return torch.empty_like(t, **options).uniform_(generator=generator)
@@ -193,6 +204,7 @@ _substitutes: dict[Any, Callable[..., Any]] = {
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: attention_backward,
     aten._thnn_fused_lstm_cell.default: lstm_cell,
     aten._thnn_fused_lstm_cell_backward_impl.default: lstm_cell_backward,
+    aten._fused_rms_norm_backward.default: rms_norm_backward,
     **{func: with_float32(func) for func in _PRODUCTS},
 }
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from perfmagic.base import units
 from perfmagic.base.clock import HOST, now_ns
 from perfmagic.base.errors import OptionError
-from perfmagic.base.kinds import HOST_MEASURED, VIRTUAL_CLOCK, KernelTime, OpKind
+from perfmagic.base.kinds import HOST_MEASURED, VIRTUAL_CLOCK, KernelTime, OpKind, PredictedFor
 from perfmagic.base.work import Inputs, is_counted
 
 # Links that people know by name: what passes each way in a second, and how long a message takes at least.
@@ -187,6 +187,9 @@ class Model(Protocol):
     def words(self) -> str: ...
 
     @property
+    def predicted(self) -> PredictedFor: ...
+
+    @property
     def given(self) -> str: ...
 
     @property
@@ -197,7 +200,7 @@ class Model(Protocol):
 
     def __call__(self, name: str, kind: OpKind, size_bytes: int) -> float: ...
 
-    def fused_attention(self, dtype: str, *, masked: bool) -> tuple[str, ...]:
+    def fused_attention(self, dtype: str, *, masked: bool, head_size: int) -> tuple[str, ...]:
         """The fused kernels that torch has there for a type ("torch.float16"): of "flash" and "efficient"."""
 
     def link_s(self, name: str, link_bytes: float, steps: int = 1) -> float:

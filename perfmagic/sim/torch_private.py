@@ -441,6 +441,33 @@ def leave_nccl_alone(is_ours: Callable[..., bool]) -> None:
     _choose_between(nccl, "is_available", lambda *_: False, is_ours)
 
 
+def apply_replicas_in_turn(is_wanted: Callable[[], bool]) -> None:
+    """Have DataParallel run its replicas one after the other on this thread, while that is wanted; once a process.
+
+    Their threads would launch in an order that is another one on each run.
+    Replaces parallel_apply where DataParallel and torch.nn.parallel look for it (read in 2.13.0): it starts no thread
+    for one replica. Where the names are gone, threads run them.
+    """
+    plain = getattr(torch.nn.parallel, "parallel_apply", None)
+    if plain is None or hasattr(plain, "in_turn"):
+        return
+
+    @wraps(plain)
+    def apply(modules: Any, inputs: Any, kwargs_tup: Any = None, devices: Any = None) -> Any:
+        if not is_wanted():
+            return plain(modules, inputs, kwargs_tup, devices)
+        n = len(modules)
+        outputs: list[Any] = []
+        rows = zip(modules, inputs, kwargs_tup or ({},) * n, devices or (None,) * n, strict=True)
+        for module, given, named, device in rows:
+            outputs += plain([module], [given], [named], [device])
+        return outputs
+
+    vars(apply)["in_turn"] = True
+    torch.nn.parallel.parallel_apply = apply
+    vars(sys.modules["torch.nn.parallel.data_parallel"])["parallel_apply"] = apply
+
+
 def _choose_between(place: Any, name: str, function: Callable[..., Any], is_ours: Callable[..., bool]) -> None:
     """Put the function at this name for arguments that are ours; others go where they went before."""
     plain = getattr(place, name, None)

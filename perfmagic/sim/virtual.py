@@ -7,6 +7,7 @@ Python's own, without what at_work() wraps.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
 
@@ -67,8 +68,9 @@ def keep_time(*, virtual: bool, measured: bool = False) -> None:
     keep_virtual_time(virtual, measured)
 
 
-def _count_module(_module: Any, inputs: tuple[Any, ...]) -> None:
-    if any(isinstance(value, torch.Tensor) and hasattr(value, "_ref") for value in inputs):
+def _count_module(module: Any, inputs: tuple[Any, ...]) -> None:
+    known = inputs or itertools.islice(module.parameters(), 1)  # torch does not pass what is given by keyword
+    if any(isinstance(value, torch.Tensor) and hasattr(value, "_ref") for value in known):
         spend("module")
 
 

@@ -11,6 +11,7 @@ from perfmagic.base.language import chained, counted, phrase
 from perfmagic.trace.columns import Remark
 from perfmagic.trace.model import DeviceInfo
 
+CHANNELS_LAST = "channels_last"  # the remark about convolutions of such tensors
 MEASURED_HOST = "measured_host"  # the kind of a remark
 REACHED = 1.25  # of the asked time: a host that needs more did not keep the pace
 
@@ -71,9 +72,11 @@ def clock_remarks(worked: Sequence[DeviceInfo]) -> list[Remark]:
 
 
 def given_remarks(given: Sequence[tuple[str, float]]) -> list[Remark]:
-    """What Python was told of values that were not there.  given: as SimRecords has it."""
+    """What Python was told of values that were not there, and layouts without a model.  given: as SimRecords has it."""
     items = [number for kind, number in given if kind == "item"]
-    n_copies, n_checks = (sum(kind == wanted for kind, _ in given) for wanted in ("copy", "finite"))
+    n_copies, n_checks, n_images = (
+        sum(kind == each for kind, _ in given) for each in ("copy", "finite", CHANNELS_LAST)
+    )
     read = counted(
         len(items),
         "{n} read of a value that was not computed gave item={numbers}",
@@ -90,7 +93,13 @@ def given_remarks(given: Sequence[tuple[str, float]]) -> list[Remark]:
         "{n} check for inf and NaN had no values: it counts as finite",
         "{n} checks for inf and NaN had no values: they count as finite",
     )
+    images = counted(
+        n_images,
+        "{n} convolution took a channels_last tensor: the model knows no layouts",
+        "{n} convolutions took channels_last tensors: the model knows no layouts",
+    )
     remarks = (
+        Remark(CHANNELS_LAST, images, {"n_convolutions": n_images}),
         Remark("given_values", read, {"n_reads": len(items)}),
         Remark("copies_without_values", copied, {"n_copies": n_copies}),
         Remark("checks_without_values", checked, {"n_checks": n_checks}),

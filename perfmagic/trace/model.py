@@ -71,6 +71,7 @@ class DeviceInfo:
     pace: how a simulated device was paced, or by which GPU's model it was predicted, in words; empty for real ones.
     memory_bytes: all its memory.  multiprocessors: how many it has (AMD: compute units).
     compute_major: the first number of its compute capability.  None where the record does not say.
+    predicted: the GPU whose model gave its times; None where a pace did, or where they were measured.
     """
 
     index: Int64Number
@@ -80,6 +81,7 @@ class DeviceInfo:
     memory_bytes: Int64Number | None = None
     multiprocessors: Int64Number | None = None
     compute_major: Int64Number | None = None
+    predicted: PredictedFor | None = None
 
     @property
     def simulated(self) -> bool:
@@ -99,11 +101,6 @@ class DeviceInfo:
     def host_measured(self) -> bool:
         """Whether Python took its own time there, on the recording machine; else a virtual clock counts it."""
         return self.pace.startswith(f"{VIRTUAL_CLOCK}, {HOST_MEASURED}")
-
-    @property
-    def predicted(self) -> PredictedFor | None:
-        """The GPU whose model gave its times; None where a pace did, or where they were measured."""
-        return PredictedFor.read(self.pace) if self.pace else None
 
     @property
     def label(self) -> str:
@@ -129,6 +126,11 @@ class DeviceInfo:
         if self.pace:
             return phrase("simulated device{number}, {pace}", number=number, pace=describe_pace(self.pace))
         return phrase("simulated device{number}", number=number)
+
+
+def with_models(infos: tuple[DeviceInfo, ...]) -> tuple[DeviceInfo, ...]:
+    """The devices of a file. An older one says in words alone which model gave their times."""
+    return tuple(replace(info, predicted=info.predicted or PredictedFor.read(info.pace)) for info in infos)
 
 
 def describe_prediction(predicted: PredictedFor, *, of_times: bool = True) -> str:
@@ -257,6 +259,11 @@ class TraceMeta:
     predicted: str = ""
     pace: str = ""
 
+    @property
+    def predicted_label(self) -> str:
+        """The devices in words where a GPU's model gave their times, else ""."""
+        return devices_label(self.devices) if any(info.predicted for info in self.devices) else ""
+
 
 @dataclass(frozen=True)
 class LaunchShape:
@@ -336,6 +343,11 @@ class Trace:
     def predicted(self) -> bool:
         """Whether a GPU's model gave the times of its devices."""
         return any(d.predicted is not None for d in self.meta.devices)
+
+    @property
+    def predicted_label(self) -> str:
+        """The devices in words where a GPU's model gave their times, else ""."""
+        return self.meta.predicted_label
 
     def device_info(self, index: int) -> DeviceInfo:
         """What is known of a device."""

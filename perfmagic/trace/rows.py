@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from perfmagic.base.errors import CaptureError
+from perfmagic.base.language import translated
 from perfmagic.base.tables import Table, html_block, table_of_fields, text_rows
-from perfmagic.base.units import plural
+from perfmagic.base.units import plural, rough_times
 from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.json_form import to_json
 from perfmagic.trace.short_names import short_names
@@ -29,7 +30,8 @@ class Rows(Sequence[RowT]):
     """Rows of one kind: a sequence of frozen dataclasses, and a table with a column for each field and property.
 
     rows: of the class `of`, which names the columns also where there are no rows.  note: what a reader of an empty or
-    incomplete table should know.  In a notebook the first rows are shown with headings and units.
+    incomplete table should know.  predicted: whose model gave the times, which then have two digits; "" for measured
+    ones.  In a notebook the first rows are shown with headings and units.
 
     Tables of many rows are made from columns instead, see `of_columns`: a row is then built when it is asked for.
 
@@ -42,7 +44,7 @@ class Rows(Sequence[RowT]):
 
     left_out: ClassVar[tuple[str, ...]] = ()  # columns that are no keys of the JSON
 
-    __slots__ = ("_columns", "_made", "_n", "note", "of")
+    __slots__ = ("_columns", "_made", "_n", "note", "of", "predicted")
 
     def __init__(self, rows: Iterable[RowT], of: type[RowT], note: str = "") -> None:
         self._made: tuple[RowT, ...] | None = tuple(rows)
@@ -50,6 +52,7 @@ class Rows(Sequence[RowT]):
         self._n = len(self._made)
         self.of = of
         self.note = note
+        self.predicted = ""
 
     @classmethod
     def of_columns(cls, columns: Mapping[str, npt.NDArray[Any]], of: type[RowT]) -> Rows[RowT]:
@@ -94,10 +97,19 @@ class Rows(Sequence[RowT]):
         if not isinstance(key, slice):
             return self._rows()[key] if self._made is not None else self._row(range(self._n)[key])
         if self._made is not None:
-            return Rows(self._made[key], self.of, self.note)
-        part = Rows.of_columns({name: column[key] for name, column in self._columns.items()}, self.of)
-        part.note = self.note
+            part = Rows(self._made[key], self.of)
+        else:
+            part = Rows.of_columns({name: column[key] for name, column in self._columns.items()}, self.of)
+        part.note, part.predicted = self.note, self.predicted
         return part
+
+    def labelled(self, predicted: str) -> Rows[RowT]:
+        """The same rows with a label of the model that gave their times; themselves without one."""
+        if not predicted:
+            return self
+        rows = self[:]
+        rows.predicted = predicted
+        return rows
 
     def __eq__(self, other: object) -> bool:
         """Equal rows in one order; a tuple of them is equal too."""
@@ -119,7 +131,8 @@ class Rows(Sequence[RowT]):
 
     def _shown(self, most: int) -> Table:
         """The first rows with the columns that their class names as `shown`, else all."""
-        return table_of_fields(getattr(self.of, "shown", self.columns), self[:most])
+        with rough_times(wanted=bool(self.predicted)):
+            return table_of_fields(getattr(self.of, "shown", self.columns), self[:most])
 
     def _shorten(self, column: str, names: Sequence[str], max_columns: int) -> list[str]:
         """Shorten the names of a column to a number of terminal columns; they stay distinct."""
@@ -130,7 +143,8 @@ class Rows(Sequence[RowT]):
     def _below(self, most: int, hidden_columns: int) -> list[str]:
         left_out = [plural(len(self) - most, "more row")] if len(self) > most else []
         left_out += [plural(hidden_columns, "more column")] if hidden_columns else []
-        return [*([f"{' and '.join(left_out)}: to_frame() has all"] if left_out else []), *filter(None, [self.note])]
+        more = f"{' and '.join(left_out)}: to_frame() has all" if left_out else ""
+        return [line for line in (more, translated(self.predicted), self.note) if line]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -143,7 +157,7 @@ class Rows(Sequence[RowT]):
         return [{key: to_json(getattr(row, key)) for key in keys} for row in self]
 
     def to_frame(self) -> pd.DataFrame:
-        """The rows as a table, one column a field or property; `attrs["note"]` has the note.
+        """The rows as a table, one column a field or property; `attrs` has the note, and whose model gave the times.
 
         Needs pandas, else raises CaptureError.
         """
@@ -153,8 +167,7 @@ class Rows(Sequence[RowT]):
         else:
             rows = [{name: _plain(getattr(row, name)) for name in self.columns} for row in self]
             frame = frame_of(rows, columns=list(self.columns))
-        if self.note:
-            frame.attrs["note"] = self.note
+        frame.attrs.update({name: text for name in ("note", "predicted") if (text := getattr(self, name))})
         return frame
 
     def _rows(self) -> tuple[RowT, ...]:

@@ -76,7 +76,8 @@ def everything() -> Iterator[Trace]:
     yield looped.trace(returned=24_000)
     yield Builder().trace()
     of_model = looped.trace(returned=24_000)
-    device = replace(of_model.meta.devices[0], kind="sim", pace=f"virtual clock: {PredictedFor('H100 SXM', 1.4).words}")
+    model = PredictedFor("H100 SXM", 1.4)
+    device = replace(of_model.meta.devices[0], kind="sim", pace=f"virtual clock: {model.words}", predicted=model)
     yield replace(of_model, meta=replace(of_model.meta, devices=(device,)))
 
 

@@ -115,6 +115,67 @@ def test_ranks_keep_the_clock_of_the_notebook_or_their_own_and_begin_each_cell_a
         perfmagic.ranks().stop()
 
 
+def test_a_sleep_in_a_cell_takes_its_time(notebook: Notebook) -> None:
+    body = "import time\n{}y = x @ x"
+    ends_ns = []
+    for sleep in ("", "time.sleep(0.05)\n"):
+        notebook.run(f"%%timeline -o t\n{body.format(sleep)}")
+        ends_ns.append(notebook.names["t"].trace.meta.end_ns)
+    assert ends_ns[1] - ends_ns[0] == 50_000_000
+    notebook.run("with perfmagic.Benchmark() as timed:\n    time.sleep(0.05)")
+    assert notebook.names["timed"].returned_s == 0.05
+
+
+_SLEEP = """if rank:
+    sleep(3600)  # nobody waits for that
+dist.all_reduce(y)"""
+_STORES = """import perfmagic.base.clock as clock
+from torch.distributed.elastic.utils.store import barrier
+store, spent_ns = dist.distributed_c10d._get_default_store(), {}
+def timed(name, late, *calls):
+    dist.barrier()
+    before_ns = clock.now_ns()
+    if rank == late:
+        time.sleep(0.1)
+    else:  # and comes last all the same
+        time.sleep.__wrapped__(0.2)
+    calls[rank % len(calls)]()
+    spent_ns[name] = clock.now_ns() - before_ns
+setting, reading = (lambda: store.set("key", "value")), (lambda: store.get("key"))
+timed("get of what comes later", 1, reading, setting)
+timed("wait for what was there", 0, lambda: store.wait(["key"]), lambda: store.multi_get(["key"]))
+timed("barrier of torch", 1, lambda: barrier(store, 2, "first"))
+timed("barrier of the store", 0, lambda: store.barrier("second", 2))
+timed("counter", 1, lambda: store.add("third", 1))
+spent_ns"""
+
+
+@pytest.mark.slow
+def test_ranks_that_sleep_or_call_a_store_take_virtual_time(notebook: Notebook) -> None:
+    setup = (
+        "import time, torch, torch.distributed as dist, perfmagic\nfrom time import sleep\n"
+        "y = torch.ones(64, device=perfmagic.device(pace='link=1MB/s, latency=10us'))"
+    )
+    try:
+        assert notebook.run(f"%%ranks -n 2 --plain\n{setup}").error is None
+        notebook.run(f"%%ranks -o r\n{_SLEEP}")
+        ((met,),) = [notebook.names["r"].meetings()]
+        assert met.waiting_ns == (3_600 * 10**9, 0)
+        assert notebook.run(f"%%ranks --plain\n{_STORES}").error is None
+        first, second = perfmagic.ranks()["spent_ns"]
+        late, five_bytes, message = 100_000_000, 15_000, 10_000
+        assert first == {
+            "get of what comes later": late + five_bytes,
+            "wait for what was there": late,
+            "barrier of torch": late + message + 13_000,
+            "barrier of the store": late + message,
+            "counter": late,
+        }
+        assert second == {**first, "get of what comes later": late, "wait for what was there": 0}
+    finally:
+        perfmagic.ranks().stop()
+
+
 @pytest.mark.slow
 def test_a_sweep_gives_compute_and_link_exactly(notebook: Notebook) -> None:
     setup = (

@@ -12,7 +12,7 @@ import perfmagic
 from perfmagic import sim
 from perfmagic.sim import operators
 
-FUSED = "_scaled_dot_product_flash_attention"
+FLASH, EFFICIENT = (f"_scaled_dot_product_{kind}_attention" for kind in ("flash", "efficient"))
 
 
 @pytest.fixture(autouse=True)
@@ -30,13 +30,19 @@ def kernels(device: Any, dtype: torch.dtype = torch.float16, **options: Any) -> 
     return [trace.names[name] for name in trace.ops.name]
 
 
-@pytest.mark.parametrize("gpu", ["H100", "MI300X", "T4", "V100"])
-def test_attention_is_one_kernel(gpu: str) -> None:
+@pytest.mark.parametrize(
+    ("gpu", "of_half"), [("H100", FLASH), ("MI300X", FLASH), ("T4", EFFICIENT), ("V100", EFFICIENT)]
+)
+def test_attention_is_the_kernel_that_torch_takes_there(gpu: str, of_half: str) -> None:
     device = perfmagic.device(gpu)
-    for dtype in (torch.float16, torch.float32):
-        assert kernels(device, dtype) == kernels(device, dtype, is_causal=True) == [FUSED]
+    for dtype, kernel in ((torch.float16, of_half), (torch.float32, EFFICIENT)):
+        assert kernels(device, dtype) == kernels(device, dtype, is_causal=True) == [kernel]
     with torch.inference_mode():
-        assert kernels(device) == [FUSED]
+        assert kernels(device) == [of_half]
+    mask = torch.zeros(16, 16, dtype=torch.float16, device=device)
+    assert kernels(device, attn_mask=mask) == [EFFICIENT]
+    with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
+        assert kernels(device) == [EFFICIENT]
 
 
 def test_what_no_fused_kernel_takes_is_composed() -> None:
@@ -89,4 +95,4 @@ def test_shared_heads_are_one_kernel_without_dropout() -> None:
     with perfmagic.timeline():
         scaled_dot_product_attention(q, k, k, enable_gqa=True)
     trace = perfmagic.last().trace  # type: ignore[union-attr]
-    assert [trace.names[name] for name in trace.ops.name] == [FUSED]
+    assert [trace.names[name] for name in trace.ops.name] == [FLASH]

@@ -1,5 +1,6 @@
 """Several devices in one process: torch.nn.parallel's functions and DataParallel, compared with one device."""
 
+import threading
 import warnings
 from typing import Any
 
@@ -111,3 +112,17 @@ def test_adding_up_gradients_does_not_warn_of_nccl() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert comm.reduce_add(parts).tolist() == [2.0, 2.0, 2.0]
+
+
+def test_on_a_virtual_clock_replicas_take_turns_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    perfmagic.devices(2, "sim", clock="virtual")
+    devices = _devices()
+    net = torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(3))).to(devices[0])
+    wrapped = parallel.DataParallel(net, device_ids=devices)
+    monkeypatch.setattr(threading.Thread, "start", lambda _: pytest.fail("a thread was started"))
+    with Recorded() as rec:
+        outputs = wrapped(ROWS)
+    assert outputs.tolist() == net(ROWS.to(devices[0])).tolist()
+    trace = rec.trace()
+    products = [row for row in trace.launch_start_ns().argsort() if trace.names[trace.ops.name[row]] == "addmm"]
+    assert trace.ops.device[products].tolist() == [0, 0, 0, 1, 1, 1]

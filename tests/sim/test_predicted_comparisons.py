@@ -29,7 +29,7 @@ def verdict(a: BenchResult, b: BenchResult) -> str:
 
 def measured(result: BenchResult, label: str = "NVIDIA A100-SXM4-80GB") -> BenchResult:
     """The same as if it had been measured."""
-    return replace(result, device_label=label, simulated=False)
+    return replace(result, device_label=label, simulated=False, predicted_for=None)
 
 
 def with_host(result: BenchResult, noise: Float64) -> BenchResult:
@@ -129,3 +129,24 @@ def test_a_difference_within_the_interval_of_one_gpu_is_no_verdict() -> None:
     assert "as far as its model says" in found["no_verdict"]
     found = perfmagic.compare(timeline("H100", 10, torch.relu), timeline("H100", 40, torch.exp)).to_dict()
     assert "as far as its model says" not in found["no_verdict"]
+
+
+def test_layouts_that_the_model_does_not_know_are_said() -> None:
+    device = perfmagic.device("H100")
+    plain = torch.nn.Conv2d(8, 8, 3, device=device)
+    x = torch.ones(2, 8, 16, 16, device=device)
+    images = x.to(memory_format=torch.channels_last)
+
+    def run(data: torch.Tensor) -> TimelineResult:
+        with perfmagic.timeline() as t:
+            plain(data)
+        return t.result
+
+    a, b = run(x), run(images)
+    assert "1 convolution took a channels_last tensor: the model knows no layouts" in b.text(details=True)
+    said = "only B has channels_last tensors: a GPU takes another time for them, the model does not"
+    for first, second, shown in ((a, b, True), (a, a, False), (b, b, False)):
+        assert (said in perfmagic.compare(first, second).notes) is shown
+    programs = {"A": x, "B": images}
+    benches = [perfmagic.syncbench(lambda data=data: plain(data), name=name) for name, data in programs.items()]
+    assert said in perfmagic.compare(*benches).comparisons[0].note

@@ -135,3 +135,63 @@ def test_an_open_run_asks_for_no_recording_that_needs_the_gpu() -> None:
     assert t.verdict.kind == "open"
     assert "DeviceModel" not in t.answers.text()
     assert "DeviceModel.fit()" in t.verdict.detail
+
+
+def kernels_of(program: Callable[[], object]) -> list[str]:
+    with perfmagic.timeline() as t:
+        program()
+    return [t.result.trace.names[name] for name in t.result.trace.ops.name]
+
+
+def test_rms_norm_is_one_kernel_each_way_with_the_gradients_of_its_parts() -> None:
+    x, weight = torch.rand(2, 3, 8), torch.rand(8)
+    ours = [t.to(perfmagic.device("H100")).requires_grad_() for t in (x, weight)]
+    results: list[torch.Tensor] = []
+
+    def forward() -> None:
+        results.append(torch.nn.functional.rms_norm(ours[0], (8,), ours[1], 1e-6))
+
+    assert kernels_of(forward) == ["_fused_rms_norm"]
+    grad = torch.rand(2, 3, 8)
+    theirs = grad.to(ours[0].device)
+    assert kernels_of(lambda: results[0].backward(theirs)) == ["_fused_rms_norm_backward"]
+    x.requires_grad_()
+    weight.requires_grad_()
+    torch.nn.functional.rms_norm(x, (8,), weight, 1e-6).backward(grad)
+    for there, here in zip(ours, (x, weight), strict=True):
+        assert there.grad is not None
+        torch.testing.assert_close(there.grad.cpu(), here.grad)
+
+
+def test_what_is_written_by_name_is_read_by_no_kernel() -> None:
+    x = torch.ones(1 << 24, device=perfmagic.device("H100"))
+    out = torch.empty_like(x)
+
+    def time_ns(program: Callable[[], object]) -> int:
+        with perfmagic.timeline() as t:
+            program()
+        return int(t.result.kernels()[0].total_ns)
+
+    assert time_ns(lambda: torch.add(x, x, out=out)) == time_ns(lambda: torch.add(x, x))
+
+
+def test_a_module_called_by_keyword_takes_as_long_as_another() -> None:
+    device = perfmagic.device("H100")
+    linear, x = torch.nn.Linear(8, 8, device=device), torch.ones(8, 8, device=device)
+
+    def time_ns(program: Callable[[], object]) -> int:
+        with perfmagic.timeline() as t:
+            program()
+        return t.result.trace.meta.end_ns - t.result.trace.meta.start_ns
+
+    assert time_ns(lambda: linear(input=x)) == time_ns(lambda: linear(x))
+
+
+def test_a_copy_to_another_type_is_of_pageable_memory_in_that_type() -> None:
+    target = torch.empty(1000, device=perfmagic.device("H100"))
+    source = torch.ones(1000, dtype=torch.float16).pin_memory()
+    with perfmagic.timeline() as t:
+        target.copy_(source, non_blocking=True)
+    (copy,) = t.result.copies()
+    assert (copy.name, copy.size_bytes) == ("Memcpy HtoD (Pageable -> Device)", 4000)
+    assert target.cpu().eq(1).all()

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from perfmagic.analysis.bench.judge import judge, predicted_for
+from perfmagic.analysis.bench.judge import judge
 from perfmagic.analysis.bench.result import BenchSummary
 from perfmagic.analysis.bench.saved import Saved, damage_of, of_format, read_json
 from perfmagic.base.errors import OptionError
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.options import called, option
-from perfmagic.base.units import duration_s, rough_duration, significant
+from perfmagic.base.units import duration_s, rough_times, significant
 from perfmagic.trace.json_form import JsonForm, one_of, typed
 from perfmagic.trace.rows import Rows
 
@@ -82,9 +82,13 @@ class Comparison(JsonForm):
 
     def _time(self, which: str, seconds: float) -> str:
         """A median; "about 1.3 ms (predicted)" where a model gave it."""
-        if self.predicted not in (which, "both"):
+        median = self.median(which, seconds)
+        return phrase("about {time} (predicted)", time=median) if self.predicted in (which, "both") else median
+
+    def median(self, which: str, seconds: float) -> str:
+        """A time of one of the two, with two digits where a model gave it.  which: "name" or "baseline"."""
+        with rough_times(wanted=self.predicted in (which, "both")):
             return duration_s(seconds)
-        return phrase("about {time} (predicted)", time=rough_duration(seconds * 1e9))
 
     @property
     def explanation(self) -> str:
@@ -160,6 +164,11 @@ class CompareSummary(Saved):
         return self.comparisons[0].ratio
 
     @property
+    def predicted(self) -> bool:
+        """Whether models gave the times of all, which are then written with two digits."""
+        return all(result.predicted for result in self.results)
+
+    @property
     def format(self) -> Annotated[str, one_of(FORMAT)]:
         return FORMAT
 
@@ -229,7 +238,7 @@ def _comparison(baseline: BenchSummary, other: BenchSummary, quantity: str, numb
     names = _name(baseline, 0), _name(other, number)
     if names[0] == names[1]:
         names = f"{names[0]} (first)", f"{names[1]} ({ORDINALS.get(number, f'number {number + 1}')})"
-    predicted = predicted_for(baseline) is not None, predicted_for(other) is not None
+    predicted = baseline.predicted, other.predicted
     return Comparison(
         predicted={(True, True): "both", (True, False): "baseline", (False, True): "name"}.get(predicted, "none"),
         baseline=names[0],

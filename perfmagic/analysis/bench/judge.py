@@ -15,7 +15,7 @@ import numpy as np
 
 from perfmagic.analysis.bench.warnings import Advice
 from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
-from perfmagic.base.kinds import HOST_MEASURED, HOST_SPREAD, PredictedFor
+from perfmagic.base.kinds import HOST_MEASURED, HOST_SPREAD
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics.stats import (
     BAND,
@@ -28,7 +28,7 @@ from perfmagic.base.numerics.stats import (
 )
 from perfmagic.base.options import called
 from perfmagic.base.units import NBSP, percent, significant, within
-from perfmagic.predict.ratio import ratio_range, times_by_op
+from perfmagic.predict.ratio import describe_layouts, ratio_range, times_by_op
 
 if TYPE_CHECKING:
     from perfmagic.analysis.bench.quantity import Quantity
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
     from perfmagic.base.numerics.stats import Float64
 
 # The verdict on two benchmarks of which a GPU's model gave the times of one or of both.
-
-
-def predicted_for(result: BenchSummary) -> PredictedFor | None:
-    """The GPU whose model gave the times of a benchmark; None where they were measured, or a pace gave them."""
-    return PredictedFor.read(result.device_label)
 
 
 def host_measured(result: BenchSummary) -> bool:
@@ -55,7 +50,7 @@ def predicted_ratio(baseline: BenchSummary, other: BenchSummary, quantity: str) 
     error of a ratio of two predictions, as of a replay on another GPU. Beside a measurement, or a host that is measured
     in one of them only, the host's error counts, too, as it may be the host that takes the time.
     """
-    models = [predicted_for(result) for result in (baseline, other)]
+    models = [result.predicted_for for result in (baseline, other)]
     known = [model for model in models if model is not None]
     if not known:
         return None
@@ -71,15 +66,22 @@ def predicted_ratio(baseline: BenchSummary, other: BenchSummary, quantity: str) 
     return ratio / off, ratio * off
 
 
+def layouts_of_predicted(baseline: BenchSummary, other: BenchSummary) -> str:
+    """That layouts differ, of which a model knows nothing; "" where they do not, and without recorded runs."""
+    runs = [result.record.trace if result.record is not None else None for result in (baseline, other)]
+    names = baseline.name or phrase("the baseline"), other.name or phrase("the other")
+    return "" if runs[0] is None or runs[1] is None else describe_layouts(runs[0], runs[1], names)
+
+
 def why_of_predicted(baseline: BenchSummary, other: BenchSummary, verdict: str) -> str:
     """What a verdict rests on where a model gave times, or why it is unclear."""
     if verdict == "unclear":
         return phrase("the difference lies within what the model leaves open: only recordings decide")
-    if predicted_for(baseline) is None or predicted_for(other) is None:
+    if baseline.predicted_for is None or other.predicted_for is None:
         return phrase("a prediction beside a measurement: the ratio has the errors of GPU and host")
     if host_measured(baseline) != host_measured(other):
         return phrase("both predicted, the host of one measured and of the other counted: the ratio has its error")
-    if predicted_for(baseline) != predicted_for(other):
+    if baseline.predicted_for != other.predicted_for:
         return phrase("predicted for two GPUs: the ratio has the model's error")
     return phrase("both predicted: the same operators have the same error in both")
 
@@ -254,7 +256,8 @@ def judge(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Judgeme
         verdict = judged(interval, BAND)
         ends = np.array([baseline.quantities[quantity].median_s]), np.array([other.quantities[quantity].median_s])
         why = why_of_predicted(baseline, other, verdict)
-        return Judgement(verdict, why, ratio(ends[1], ends[0], interleaved=False), interval, BAND, interleaved)
+        note = layouts_of_predicted(baseline, other)
+        return Judgement(verdict, why, ratio(ends[1], ends[0], interleaved=False), interval, BAND, interleaved, note)
     if interleaved:
         return _of_interleaved(baseline, other, quantity)
     first, second = baseline.quantities[quantity], other.quantities[quantity]

@@ -32,6 +32,7 @@ from perfmagic.base.numerics.stats import DEPENDENT_RHO
 from perfmagic.base.units import count, duration_s, significant, size
 from perfmagic.trace.json_form import Count, Seconds, one_of
 from perfmagic.trace.model import devices_label
+from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import pandas
 from perfmagic.trace.samples import BenchRecord, Taken
 
@@ -157,6 +158,7 @@ class BenchSummary(Taken, Saved):
     verdict: of the recorded run; None without one.
     queue_model: of the same run; None without one.
     answer: what the same run asks for first; None where the samples contradict its verdict.
+    predicted_for: the GPU whose model gave its times; None for measured ones.
     record: the raw record; None after from_json.
     """
 
@@ -181,6 +183,7 @@ class BenchSummary(Taken, Saved):
     span_waits: bool = False
     queued: Quantity | None = None
     answer: Answer | None = None
+    predicted_for: PredictedFor | None = None
     record: BenchRecord | None = field(default=None, compare=False)
 
     @property
@@ -226,7 +229,7 @@ class BenchSummary(Taken, Saved):
     @property
     def predicted(self) -> bool:
         """Whether a GPU's model gave its times."""
-        return PredictedFor.read(self.device_label) is not None
+        return self.predicted_for is not None
 
     @property
     def bottleneck(self) -> str:
@@ -282,7 +285,9 @@ class BenchSummary(Taken, Saved):
         """The result whose to_dict() this is. Raises OptionError for anything else."""
         hint = "the save() of a result writes one; SweepResult and CompareResult read the other kinds"
         with damage_of("benchmark result"):
-            return restored(of_format(data, _FORMATS, "single benchmark", hint), cls)
+            found = restored(of_format(data, _FORMATS, "single benchmark", hint), cls)
+            # an older file says it in words alone
+            return replace(found, predicted_for=found.predicted_for or PredictedFor.read(found.device_label))
 
     def to_frame(self) -> pd.DataFrame:
         """One row per sample: quantity, run, sample (its place in the order taken), seconds. Needs pandas.
@@ -298,6 +303,7 @@ class BenchSummary(Taken, Saved):
         frame: pd.DataFrame = pandas().DataFrame(rows, columns=["quantity", "run", "sample", "seconds"])
         return frame
 
+    @in_its_digits
     def __repr__(self) -> str:
         ended = f"ended early: {self.failed}" if self.failed else ""
         parts = [_describe_times(self), self.bottleneck, ended, self.method, self.device_label]
@@ -329,6 +335,7 @@ def summarise(record: BenchRecord, verdict: Verdict | None = None) -> BenchSumma
         span_partial=span_partial(record, span),
         span_waits=span_waits(record),
         queued=queued,
+        predicted_for=next((info.predicted for info in record.devices if info.predicted), None),
         record=record,
         **record.taken(),
     )

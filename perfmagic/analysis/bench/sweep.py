@@ -22,6 +22,7 @@ from perfmagic.base.errors import OptionError
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.units import duration_s, significant
 from perfmagic.trace.json_form import Int64Number, JsonForm, Real, one_of, typed
+from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import Rows
 
 if TYPE_CHECKING:
@@ -284,7 +285,7 @@ class SweepSummary(Saved):
                 for j, result in enumerate(row)
             ),
             SweepPoint,
-        )
+        ).labelled(self.results[0][0].device_label if self.predicted else "")
 
     def named(self, name: str) -> Self:
         """The same with this name for its results, if they have none and there are no variants."""
@@ -329,6 +330,11 @@ class SweepSummary(Saved):
         return describe_growth(self.name, self.values, self.variant(0))
 
     @property
+    def predicted(self) -> bool:
+        """Whether models gave its times, which are then written with two digits."""
+        return all(result.predicted for row in self.results for result in row)
+
+    @property
     def format(self) -> Annotated[str, one_of(FORMAT)]:
         return FORMAT
 
@@ -357,6 +363,7 @@ class SweepSummary(Saved):
         """One row per value and variant. Needs pandas."""
         return self.points.to_frame()
 
+    @in_its_digits
     def __repr__(self) -> str:
         values = ", ".join(str(v) for v in self.values)
         return f"{self.name} = {values}: {self.sentence}"

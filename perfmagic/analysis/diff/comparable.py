@@ -13,7 +13,7 @@ from perfmagic.analysis.timeline.trust import sample, trust
 from perfmagic.base import units
 from perfmagic.base.kinds import HOST_SPREAD
 from perfmagic.base.language import counted, listed, phrase
-from perfmagic.predict.ratio import of_two_gpus, ratio_range, times_by_op
+from perfmagic.predict.ratio import describe_layouts, of_two_gpus, ratio_range, times_by_op
 from perfmagic.trace.model import DeviceInfo
 from perfmagic.trace.rows import Rows
 
@@ -218,6 +218,7 @@ def notes(first: Side, second: Side, operators: Rows[OperatorChange], repeats: t
         *_about_devices(first, second),
         *_about_origin(first, second),
         *_about_shapes(first, second, operators),
+        *filter(None, [describe_layouts(first.trace, second.trace, (first.name, second.name))]),
         *_about_trust(first, second),
     )
 

@@ -328,7 +328,7 @@ def headline(a: ComparedTrace, b: ComparedTrace, whole: TimeChange, no_verdict: 
             b_time=units.duration(whole.b_ns),
         )
         return sentences(phrase("No verdict: {why}", why=no_verdict), times if whole.a_ns and whole.b_ns else "")
-    first, predicted = PredictedFor.read(a.device_label), PredictedFor.read(b.device_label)
+    first, predicted = a.predicted, b.predicted
     if first and predicted and first != predicted and whole.a_ns != whole.b_ns:
         return _two_gpus((a, first, whole.a_ns), (b, predicted, whole.b_ns))
     if predicted is not None:
@@ -477,7 +477,8 @@ class TraceDiff(JsonForm):
         """The verdict in one sentence: how much shorter or longer, and by what."""
         if self.no_verdict or not self.whole.diff_ns:
             return self.total
-        by = chained("{a}, {b}", _by_part(self.parts, self.whole.diff_ns))
+        with units.rough_times(wanted=bool(self.parts.predicted)):
+            by = chained("{a}, {b}", _by_part(self.parts, self.whole.diff_ns))
         return phrase("{a}: {b}", a=self.total, b=by)
 
     @property
@@ -564,6 +565,7 @@ def _diff(a: Side, b: Side) -> TraceDiff:
     by_shape = work.has_shapes(a.trace) and work.has_shapes(b.trace)
     operators = work.operator_changes(a, b, repeats, by_shape=by_shape)
     kernels = work.kernel_changes(a, b, repeats, by_shape=by_shape)
+    label = b.trace.predicted_label or a.trace.predicted_label
     return TraceDiff(
         a=a.facts,
         b=b.facts,
@@ -572,13 +574,15 @@ def _diff(a: Side, b: Side) -> TraceDiff:
         by_shape=by_shape,
         repeats=repeats,
         of_samples=of_samples,
-        parts=parts(a, b, repeats),
-        totals=totals(a, b, repeats),
-        operators=operators,
-        kernels=kernels,
-        replaced=Rows((), work.Replacement) if of_samples else work.replacements(a, b, repeats, by_shape=by_shape),
-        steps=step_changes(a, b),
-        lines=line_changes(a, b),
+        parts=parts(a, b, repeats).labelled(label),
+        totals=totals(a, b, repeats).labelled(label),
+        operators=operators.labelled(label),
+        kernels=kernels.labelled(label),
+        replaced=(
+            Rows((), work.Replacement) if of_samples else work.replacements(a, b, repeats, by_shape=by_shape)
+        ).labelled(label),
+        steps=step_changes(a, b).labelled(label),
+        lines=line_changes(a, b).labelled(label),
         notes=notes(a, b, operators, repeats),
         ranks=Rows((), RankChange),
     )

@@ -11,6 +11,7 @@ from perfmagic.analysis.timeline.activity import recorded_span, syncs
 from perfmagic.analysis.timeline.overlap import CLASS_SETS, PARTED, Breakdown, breakdown
 from perfmagic.analysis.timeline.steps import Step, steps
 from perfmagic.analysis.timeline.trust import sample
+from perfmagic.base.kinds import PredictedFor
 from perfmagic.base.numerics.intervals import EMPTY, covered_ns, merge, running_max, union
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import DeviceInfo, Trace
@@ -65,6 +66,7 @@ class ComparedTrace:
     world_size: ranks in the job; None if not known.
     torch_version: the version of torch that recorded it; empty if not known.
     failed: the exception that ended it, in words; empty for none.
+    predicted: the GPU whose model gave its times; None for measured ones.
     """
 
     name: str
@@ -84,6 +86,7 @@ class ComparedTrace:
     world_size: int | None
     torch_version: str
     failed: str
+    predicted: PredictedFor | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +184,7 @@ class Side:
             title=self.title,
             device=self.device,
             device_label=self.info.label if self.info else "",
+            predicted=self.info.predicted if self.info else None,
             simulated=trace.simulated,
             n_devices=len(trace.device_ids),
             whole_ns=replace(self, by_step=False).whole_ns if self.by_step else self.whole_ns,

@@ -392,7 +392,7 @@ def _say_open(facts: Facts, time: CellTime) -> Described:
         parts.insert(0, phrase("{operators}: without a model, of any time", operators=", ".join(ends.unknown)))
     if (predicted := facts.trace.device_info(facts.device).predicted) is not None:
         fit = "perfmagic.DeviceModel.fit()"
-        parts.append(phrase("{fit} of a run recorded on {gpu} narrows the intervals", fit=fit, gpu=predicted.gpu))
+        parts.append(phrase("a run recorded on {gpu} narrows the intervals: {fit}", fit=fit, gpu=predicted.gpu))
     return parts, (), None
 
 

@@ -73,8 +73,8 @@ def _on(gpu: Gpu | None, spread: float, info: DeviceInfo) -> DeviceInfo:
     if gpu is None:
         return info
     kind = "rocm" if gpu.is_amd else "cuda"
-    pace = PredictedFor(gpu.name, spread).words
-    return DeviceInfo(info.index, kind, gpu.name, pace, multiprocessors=gpu.multiprocessors)
+    model = PredictedFor(gpu.name, spread)
+    return DeviceInfo(info.index, kind, gpu.name, model.words, multiprocessors=gpu.multiprocessors, predicted=model)
 
 
 def _names(graph: Graph) -> tuple[tuple[str, ...], Int32]:

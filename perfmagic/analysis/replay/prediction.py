@@ -17,7 +17,6 @@ from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Graph, Links
 from perfmagic.analysis.timeline.trust import Trust, incomplete_graphs, missing_calls, sample, trust
 from perfmagic.base import units
-from perfmagic.base.kinds import HOST_SPREAD
 from perfmagic.base.language import Words, counted, phrase
 from perfmagic.base.numerics.intervals import total_ns, union
 from perfmagic.base.numerics.longest import NO_NODE
@@ -401,7 +400,7 @@ _BY_HOST = frozenset({kinds.HOST_BOUND, kinds.START_UP, kinds.HOST_TAIL, kinds.L
 
 @dataclass(frozen=True)
 class Corners:
-    """A predicted run with its device and its host as slow and as fast as they may be.
+    """A predicted run with its device and its host as slow and as fast as they may be together: see PredictedFor.ends.
 
     low_ns, high_ns: between these it takes; the first is all that is known where an op has no model.
     kinds: of the verdicts, that with the slowest device and the fastest host first, its opposite next.
@@ -444,15 +443,17 @@ def corners(trace: Trace, device: int | None = None, comm_names: str | None = No
     device: the busiest.  comm_names: as in perfmagic.trace.names.op_classes.
     A run that was recorded and replayed on another GPU has its host as recorded.
     """
-    spread = max((info.predicted.spread for info in trace.meta.devices if info.predicted), default=0.0)
-    if not spread or not replayed_in_passing(trace):
+    models = [info.predicted for info in trace.meta.devices if info.predicted]
+    if not models or not replayed_in_passing(trace):
         return None
     graph = graph_of(trace)
     if unreadable(graph):
         return None
-    of_host = (1.0,) if trace.meta.predicted else (1 / HOST_SPREAD, HOST_SPREAD)
-    ends = [_judged(graph, by, host, device, comm_names) for by, host in product((spread, 1 / spread), of_host)]
-    ends = [ends[0], ends[-1], *ends[1:-1]]
+    widest = max(models, key=lambda model: model.spread)
+    points = widest.ends
+    if trace.meta.predicted:
+        points = (widest.spread, 1.0), (1 / widest.spread, 1.0)
+    ends = [_judged(graph, by, host, device, comm_names) for by, host in points]
     taken = [run_ns for run_ns, _ in ends]
     return Corners(min(taken), max(taken), tuple(kind for _, kind in ends), unknown_operators(trace))
 

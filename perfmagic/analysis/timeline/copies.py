@@ -15,7 +15,7 @@ from perfmagic.analysis.timeline.paths import call_paths
 from perfmagic.base import units
 from perfmagic.base.language import counted, listed, phrase
 from perfmagic.base.numerics.intervals import Intervals, overlap_ns, subtract, total_ns, union
-from perfmagic.predict.gpus import PCIE_BYTES_PER_S, pcie_generation
+from perfmagic.predict.gpus import pcie_bytes_per_s, pcie_generation, pcie_lanes
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64, OpKind
 from perfmagic.trace.json_form import one_of
 from perfmagic.trace.model import Trace
@@ -107,11 +107,12 @@ def pinned_bus(trace: Trace, device: int) -> Bus | None:
         pageable = _measured(trace, device, pageable=True)
         twice = phrase("twice that of pageable memory on a simulated device")
         return Bus(2 * pageable, twice) if pageable else None
-    generation = pcie_generation(info.predicted.gpu if info.predicted else info.name)
-    if generation is None:
+    name = info.predicted.gpu if info.predicted else info.name
+    bytes_per_s = pcie_bytes_per_s(name)
+    if bytes_per_s is None:
         return None
-    assumed = phrase("assumed for PCIe {n}.0 ×16", n=generation)
-    return Bus(PCIE_BYTES_PER_S[generation], assumed, measured=False)
+    assumed = phrase("assumed for PCIe {n}.0 ×{lanes}", n=pcie_generation(name), lanes=pcie_lanes(name))
+    return Bus(bytes_per_s, assumed, measured=False)
 
 
 def _measured(trace: Trace, device: int, *, pageable: bool) -> float | None:

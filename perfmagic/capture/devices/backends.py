@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from perfmagic.base import units
+from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.errors import DeviceError, OptionError, TorchMissingError
+from perfmagic.capture.sleep import count_sleeps
 from perfmagic.predict.gpus import gpu_of
 from perfmagic.predict.model import DeviceModel
 from perfmagic.trace.model import DeviceInfo
@@ -143,7 +145,12 @@ class SimBackend:
     def infos(self) -> tuple[DeviceInfo, ...]:
         devices = self._sim.devices_in_use()
         used = [device.index for device in devices]
-        return tuple(DeviceInfo(d.index, "sim", sim_name(d.index, used), d.pace_description) for d in devices)
+        return tuple(
+            DeviceInfo(
+                d.index, "sim", sim_name(d.index, used), d.pace_description, predicted=d.model and d.model.predicted
+            )
+            for d in devices
+        )
 
     def synchronize(self, index: int | None = None) -> None:
         used = [device.index for device in self._sim.devices_in_use()]
@@ -361,6 +368,8 @@ def virtual_gpu(model: DeviceModel, item: float | None = None) -> Any:
 
 def _load_sim(torch: Any, pace: Any, **given: Any) -> Any:
     importlib.import_module("perfmagic.sim").load(pace, **given)
+    if VIRTUAL:
+        count_sleeps()
     importlib.import_module("perfmagic.sim").groups.register()
     return torch.device("sim", 0)
 

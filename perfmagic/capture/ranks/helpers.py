@@ -11,6 +11,8 @@ from functools import wraps
 from types import FrameType
 from typing import Any
 
+from perfmagic.sim import groups
+
 # daemons that never run the user's code, by the module of what they run; whatever is not here may do anything
 _SERVANTS = (
     "perfmagic.capture.", "perfmagic.sim.", "perfmagic.trace.", "multiprocessing.queues", "tensorboard.",
@@ -92,9 +94,13 @@ _KEYS_SHOWN = 3
 
 
 def show_key_waits() -> None:
-    """From now on key_wait_of() knows what this process waits for in a store's get() or wait()."""
+    """From now on key_wait_of() knows what this process waits for in a store's get() or wait().
+
+    On a virtual clock these and other calls of a store take virtual time.
+    """
     dist = importlib.import_module("torch.distributed")
     for store in (getattr(dist, name) for name in _CLASSES):
+        groups.time_store(store)
         for name in _BLOCKING:
             call = getattr(store, name)
             if getattr(call, "__code__", None) is not _CODE:
@@ -103,6 +109,8 @@ def show_key_waits() -> None:
 
 def key_wait_of(frame: FrameType | None) -> tuple[str, int] | None:
     """The call that a thread waits in, as "store.get('ready')", and when it began; None where it waits for no key."""
+    if frame is not None and frame.f_code is not _CODE:
+        frame = frame.f_back  # the innermost is the one that keeps virtual time
     if frame is None or frame.f_code is not _CODE:
         return None
     local = frame.f_locals

@@ -209,7 +209,9 @@ class _Parts:
         used = sorted({int(d) for d in np.unique(tables["ops"].get("device", np.zeros(0)))}) or [0]
         pace = said_of(records.pace, paced(records.paced))
         self.pace = records.pace_json
-        self.devices += [DeviceInfo(first_device + d, "sim", sim_name(d, used), pace) for d in used]
+        self.devices += [
+            DeviceInfo(first_device + d, "sim", sim_name(d, used), pace, predicted=records.predicted) for d in used
+        ]
         self.dropped += records.dropped
         self.races = tuple(Race(*race) for race in records.races[:MOST_RACES])
 

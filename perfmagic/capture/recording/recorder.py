@@ -357,7 +357,7 @@ def trace_beside(trace: Trace, records: BesideRecords) -> Trace:
             meta,
             end_ns=moved.instant(meta.end_ns),
             returned_ns=None if meta.returned_ns is None else moved.instant(meta.returned_ns),
-            devices=tuple(replace(info, pace=pace) for info in meta.devices),
+            devices=tuple(replace(info, pace=pace, predicted=records.model.predicted) for info in meta.devices),
             notes=tuple(_of_this_gpu(note, pace) for note in meta.notes),
         ),
         ops=ops,

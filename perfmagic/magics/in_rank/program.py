@@ -20,6 +20,7 @@ from perfmagic.capture.ranks.connection import Connection, Message
 from perfmagic.capture.ranks.job import Job, pickled
 from perfmagic.capture.ranks.service import Service
 from perfmagic.capture.ranks.settings import Settings
+from perfmagic.capture.sleep import count_sleeps
 from perfmagic.magics.in_rank.cell import MAGICS
 from perfmagic.magics.in_rank.shell import (
     Hook,
@@ -92,6 +93,7 @@ class Program:
         NamedCells.service = self.service
         shell.user_ns.update(rank=self._rank, world_size=settings.world, perfmagic=sys.modules["perfmagic"])
         enter_rank()
+        count_sleeps(really=False)
         load(shell)
         MAGICS["ranks"].service = self.service
         builtins.input = no_input

@@ -13,6 +13,7 @@ are queued on a stream of their own and run by gloo on real memory. Those on hos
     hosting     an operation on host tensors goes to a courier
     foreign     operators that are not torch's own: those of groups, of extensions and of users
     functional  torch.ops._c10d_functional: what DTensor and compiled code call
+    stores      calls of a key-value store, on a virtual clock
     group       the class torch.distributed sees, and all groups of the process
 
 Importing this package imports no torch. What the device communicates is in its log, and so in every trace; what the
@@ -27,7 +28,10 @@ from typing import Any
 from perfmagic.base.errors import TorchMissingError
 from perfmagic.sim.groups.ledger import HostLog, PendingOperation
 
-__all__ = ["NAMES", "HostLog", "PendingOperation", "failed", "forget", "free", "leave", "pending", "register", "renew"]
+__all__ = [
+    "NAMES", "HostLog", "PendingOperation", "failed", "forget", "free", "leave", "pending", "register", "renew",
+    "time_store",
+]  # fmt: skip
 
 NAMES = ("sim", "perfmagic")  # both name one backend; the second for ranks that compute on the CPU
 
@@ -47,6 +51,13 @@ def register() -> bool:
 
     group.register(NAMES)
     return True
+
+
+def time_store(kind: type) -> None:
+    """Let the calls of a class of key-value stores take virtual time, on a virtual clock; once a class."""
+    from perfmagic.sim.groups import stores
+
+    stores.keep_times(kind)
 
 
 def pending() -> list[PendingOperation]:

@@ -53,6 +53,7 @@ class OperationKind:
         Each step takes the latency of the link. An all-reduce of n ranks goes round a ring, 2 (n - 1) steps with
         2 (n - 1) / n of the buffer on each link, or through trees, 2 log2(n) steps with twice the buffer: as it is
         quicker. Others go once round the ring, n - 1 steps. What the pace leaves out takes as long as another op.
+        Not modelled: operations that share a link at the same time each take as long as alone.
         size_bytes: of the whole buffer.
         Source: Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005;
         NCCL, src/graph/tuning.cc. Not checked on GPUs.

@@ -14,7 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -43,7 +43,7 @@ from perfmagic.trace.columns import (
     apart,
 )
 from perfmagic.trace.json_form import EXACT, MOST_LINES, Count, Int64Number, Ns, plain_json, typed
-from perfmagic.trace.model import Cell, Collective, LaunchShape, Trace, TraceMeta
+from perfmagic.trace.model import Cell, Collective, LaunchShape, Trace, TraceMeta, with_models
 from perfmagic.trace.paths import Paths, UserFunction
 
 # 1 and 2 are no longer read. 3 lacks types and values of operators' inputs, and sizes of devices; 4 what a rank's host
@@ -194,7 +194,7 @@ def _build_trace(about: About, arrays: dict[str, Any], schema: int) -> Trace:
     tables["host_ops"], tables["python_frames"] = apart(tables["host_ops"])
     return Trace(
         names=about.names,
-        meta=about.meta,
+        meta=replace(about.meta, devices=with_models(about.meta.devices)),
         cell=None if about.cell is None else Cell(about.cell),
         shapes=about.shapes,
         input_shapes=about.input_shapes,

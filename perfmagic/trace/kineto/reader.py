@@ -42,7 +42,7 @@ from perfmagic.trace.kineto.gathered import (
 )
 from perfmagic.trace.kineto.repair import repair
 from perfmagic.trace.kineto.tables import Tables
-from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
+from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace, with_models
 
 EXPORT_SCHEMA = 2  # 1 had repairs and notes as text
 _REPAIRED = ("repaired_ops", "repaired_ns", "repaired_calls")
@@ -110,7 +110,10 @@ def restored(header: Header, repairs: list[Remark]) -> Restored | None:
         if len({len(column) for column in marks.values()}) > 1:
             raise ValueError("marks of different lengths")
         return Restored(
-            {key: getattr(meta, key) for key in known}, own.devices, marks, None if own.cell is None else Cell(own.cell)
+            {key: getattr(meta, key) for key in known},
+            with_models(own.devices),
+            marks,
+            None if own.cell is None else Cell(own.cell),
         )
     except ValueError as error:
         words = phrase("the perfmagic part is damaged ({error}) and was left out", error=error)
@@ -147,7 +150,8 @@ def device_infos(header: Header, used: list[int], names: Iterable[str]) -> tuple
 def _listed_device(index: int, listed: dict[str, Any]) -> DeviceInfo:
     name = str(listed["name"])
     kind = "rocm" if _AMD.search(name) else "cuda"
-    return DeviceInfo(index, kind, name, "", *_sizes(listed, "totalGlobalMem", "numSms", "computeMajor"))
+    memory_bytes, multiprocessors, major = _sizes(listed, "totalGlobalMem", "numSms", "computeMajor")
+    return DeviceInfo(index, kind, name, "", memory_bytes, multiprocessors, major)
 
 
 def _sizes(saved: dict[str, Any], *keys: str) -> list[int | None]:

@@ -15,7 +15,6 @@ from perfmagic.base import units
 from perfmagic.base.language import chained, phrase, say, translate_term, translated
 from perfmagic.base.tables import Table, text_blocks
 from perfmagic.base.terminal import wrapped
-from perfmagic.base.units import duration_s
 from perfmagic.view.bench.bench import BETWEEN, Strip, describe_beyond, one_line, unfolding
 from perfmagic.view.bench.doc import variant_token
 from perfmagic.view.html import framed, headline, image
@@ -283,8 +282,8 @@ def _table(result: CompareSummary) -> list[str]:
     """A row per benchmark, and below those that are unclear the reason and what would help."""
     head = ("", "median", "times as fast", "verdict")
     first = result.comparisons[0]
-    rows = [(first.baseline, duration_s(first.baseline_s), "× 1", "")]
-    rows += [(c.name, duration_s(c.name_s), c.ratio_text, translate_term(c.verdict)) for c in result.comparisons]
+    rows = [(first.baseline, first.median("baseline", first.baseline_s), "× 1", "")]
+    rows += [(c.name, c.median("name", c.name_s), c.ratio_text, translate_term(c.verdict)) for c in result.comparisons]
     blocks = [[line.rstrip() for line in block] for block in text_blocks(Table("", head, rows))]
     explained = [*blocks[0], *blocks[1]]
     for comparison, block in zip(result.comparisons, blocks[2:], strict=True):
@@ -304,7 +303,7 @@ def _fine_print(result: CompareSummary) -> tuple[str, ...]:
         phrase("{samples} samples each, {how}", samples=samples, how=how),
         chained("{a} and {b}", dict.fromkeys(warmth(run) for run in result.results)),
         stops.pop() if len(stops) == 1 else phrase("each stopped for a reason of its own"),
-        result.results[0].device_label or phrase("on the CPU"),
+        chained("{a}; {b}", dict.fromkeys(run.device_label or phrase("on the CPU") for run in result.results)),
     )
     return tuple(translated(part) for part in parts if part)
 

@@ -196,11 +196,12 @@ def _row(name: str, token: str, quantity: Quantity, unknown: str) -> Row:
     step_ns = _step_ns(quantity)
     unit_ns = quantity.median_s * 1e9
 
-    def bare(seconds: float) -> str:
-        return units.duration_like(seconds * 1e9, step_ns, unit_of_ns=unit_ns, unit=False)
+    def bare(seconds: float, *, unit: bool = False) -> str:
+        ns = round(seconds * 1e9 / step_ns) * step_ns if units.are_rough() else seconds * 1e9
+        return units.duration_like(ns, step_ns, unit_of_ns=unit_ns, unit=unit)
 
     known = quantity.low_s is not None and quantity.high_s is not None
-    median = units.duration_like(unit_ns, step_ns, unit_of_ns=unit_ns)
+    median = bare(quantity.median_s, unit=True)
     mean = say(" (mean {time})", time=units.duration_s(quantity.mean_s)) if quantity.mean_is_far else ""
     return Row(
         name=name,
@@ -224,6 +225,8 @@ def _outliers(quantity: Quantity) -> str:
 def _step_ns(quantity: Quantity) -> float:
     """The first digit of the interval's half-width; the third of the median where there is no interval."""
     three_digits = 10.0 ** (math.floor(math.log10(max(quantity.median_s * 1e9, 1.0))) - 2)
+    if units.are_rough():
+        return three_digits * 10
     if quantity.low_s is None or quantity.high_s is None or quantity.high_s <= quantity.low_s:
         return three_digits
     half_ns = (quantity.high_s - quantity.low_s) / 2 * 1e9

@@ -229,7 +229,7 @@ def _ratio_rows(sweep: SweepSummary) -> list[tuple[str, list[str]]]:
     rows = []
     for j in range(len(sweep.results[0]) - 1):
         each = [row[j] for row in sweep.comparisons]
-        words = [f"× {units.significant(c.ratio)}" for c in each]
+        words = [f"× {_ratio(c.ratio)}" for c in each]
         said = [f"({w})" if c.verdict == "unclear" else w for w, c in zip(words, each, strict=True)]
         rows.append((say("{name} is", name=each[0].name), said))
     return rows
@@ -300,8 +300,12 @@ def _table(sweep: SweepSummary) -> Table:
 
 def _times(point: SweepPoint) -> str:
     low, high = point.times_as_fast_low, point.times_as_fast_high
-    interval = "" if low is None or high is None else f" [{significant(low)}, {significant(high)}]"
-    return f"× {significant(point.times_as_fast or 0.0)}{interval}"
+    interval = "" if low is None or high is None else f" [{_ratio(low)}, {_ratio(high)}]"
+    return f"× {_ratio(point.times_as_fast or 0.0)}{interval}"
+
+
+def _ratio(value: float) -> str:
+    return significant(value, 2 if units.are_rough() else 3)
 
 
 def _rate(flop_per_s: float | None, bytes_per_s: float | None) -> str:

@@ -24,6 +24,7 @@ from perfmagic.view.timeline.picture.timeline import AXIS_PX, draw_axis, draw_ke
 
 NOTE = "predicted, not recorded: the cell ran once, as on the first GPU; Python takes the same time on each host"
 _PEAK_KNOWN_FRAC = 0.05  # peaks of five public models on H100 came out so close to their recordings
+TITLE = "GPU, predicted"
 HEAD = ("predicted", "who decides", "busy", "queue ≤", "no .item()", "memory")
 
 
@@ -60,7 +61,7 @@ def gpus_table(rows: Sequence[GpuStat]) -> Table:
         )
         for row in rows
     ]
-    return Table("GPU, predicted", ("GPU", *HEAD), cells, note=phrase(NOTE))
+    return Table(TITLE, ("GPU", *HEAD), cells, note=phrase(NOTE))
 
 
 def _time(row: GpuStat) -> str:
