@@ -141,7 +141,8 @@ KEY = (
     ("wait", "waiting for a rank"), ("beside", "the same, overlapped with compute"), ("last", "came last"),
     ("htod", "copies"), ("idle", "device idle"),
 )  # fmt: skip
-ROLE_TOKENS = (("comp", "on_comp"), ("htod", "on_htod"))  # of forward and backward
+ROLE_TOKENS = (("comp", "on_comp"), ("matrix", "on_matrix"))  # of forward and backward
+BACKWARD_KEY = (("matrix", "backward"),)
 NUMBER_ROW_PX = 9  # a lower row has no room for labels
 BLOCKED = tint("wait", 0.28, 0.34)  # over Python's grey
 BESIDE = tint("wait", 0.18, 0.26)  # waiting that costs nothing, as the rank computes meanwhile
@@ -356,7 +357,7 @@ def _longest_at(spans: Intervals, scale: Scale, x: float, wide: float) -> int:
 
 def _key(canvas: Canvas, doc: RanksDoc, y: float, *, header: bool) -> float:
     x = 0.0
-    for token, english in KEY:
+    for token, english in (*KEY, *(BACKWARD_KEY if any(row.boxes for row in doc.rows) else ())):
         words = translate_term(english)
         x, y = in_row(canvas, x, y, 14 + width_px(words, 10))
         box = (round(x, 1), y + 3, 10.0, 8.0)

@@ -9,12 +9,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmagic.analysis.ranks.replayed_job import ReplayedJob
 from perfmagic.analysis.timeline.own_work import STARTS, Doing
 from perfmagic.trace.columns import NONE, Float64, Int64
+
+if TYPE_CHECKING:
+    from perfmagic.analysis.ranks.replayed_job import ReplayedJob
 
 FORWARD, BACKWARD = 0, 1
 ROLES = 2
