@@ -11,6 +11,7 @@ from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import job_replay_in_passing
+from perfmagic.analysis.ranks.meetings import describe_collectives
 from perfmagic.analysis.ranks.pipelines.bubble import boxes_of
 from perfmagic.analysis.ranks.pipelines.stages import Box
 from perfmagic.analysis.ranks.ranks import Ranks
@@ -260,6 +261,7 @@ class RanksDoc:
     made, and how well that is known.  world_size: ranks of the whole job, None where no file says so.
     clocks_known: whether collectives tell when one rank began beside another.  met: where the rows meet.
     path: what the critical path of the job consists of, path_lane: the same in time. answers: who decides.
+    collectives: how fast they were.
     """
 
     span_ns: int
@@ -274,6 +276,7 @@ class RanksDoc:
     met: Met = NOWHERE
     path: tuple[Share, ...] = ()
     path_lane: RankPathLane | None = None
+    collectives: str = ""
 
     @property
     def no_compute(self) -> bool:
@@ -344,6 +347,7 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
         met=met_of(ranks),
         path=path,
         path_lane=path_lane,
+        collectives=describe_collectives(ranks.collectives),
     )
 
 
