@@ -31,7 +31,7 @@ _NAMES = {
     "perfmagic.analysis.memory.whatif": "WhatIf",
     "perfmagic.analysis.ranks.alignment": "Alignment",
     "perfmagic.analysis.ranks.finding": "RankFinding RankStat",
-    "perfmagic.analysis.ranks.meetings": "Meeting Message",
+    "perfmagic.analysis.ranks.meetings": "CollectiveOfRanks Meeting Message",
     "perfmagic.analysis.ranks.rank_summary": "KernelOfRanks",
     "perfmagic.analysis.ranks.scaling": "ScalingChange ScalingStat",
     "perfmagic.analysis.replay.critical_path": "JobPathPart PathPart PathShare",
@@ -66,8 +66,8 @@ _HOMES = {name: module for module, names in _NAMES.items() for name in names.spl
 
 __all__ = [
     "Alignment", "AnnotationStat", "Answer", "Answers", "BenchWarning", "CallPath", "CategoryTime",
-    "ClassOverlap", "CollectiveStat", "ComparedTrace", "Comparison", "Conclusion", "CopyStat", "Curve",
-    "CurvePoint", "DeviceOperator", "Explanation", "Explanations", "Finding", "FlameResult", "FlightResult",
+    "ClassOverlap", "CollectiveOfRanks", "CollectiveStat", "ComparedTrace", "Comparison", "Conclusion", "CopyStat",
+    "Curve", "CurvePoint", "DeviceOperator", "Explanation", "Explanations", "Finding", "FlameResult", "FlightResult",
     "FrameTime", "GpuStat", "GraphEdge", "GraphNode", "GraphResult", "Growth", "HeldBytes", "HostTime", "IdleGap",
     "JobPathPart", "KernelChange", "KernelOfRanks", "KernelStat", "LateNode", "LineChange", "LineStat", "Lines",
     "Meeting", "MemoryBlock", "MemoryResult", "Message", "Mode", "NameTime", "OnGpusResult", "OperatorChange",
@@ -100,7 +100,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.memory.whatif import WhatIf
     from perfmagic.analysis.ranks.alignment import Alignment
     from perfmagic.analysis.ranks.finding import RankFinding, RankStat
-    from perfmagic.analysis.ranks.meetings import Meeting, Message
+    from perfmagic.analysis.ranks.meetings import CollectiveOfRanks, Meeting, Message
     from perfmagic.analysis.ranks.rank_summary import KernelOfRanks
     from perfmagic.analysis.ranks.scaling import ScalingChange, ScalingStat
     from perfmagic.analysis.replay.critical_path import JobPathPart, PathPart, PathShare

@@ -246,6 +246,28 @@ def link_of(name: str) -> tuple[float, float] | None:
     return None if bus is None else (bus / 2 if _BY_THE_HOST.match(name) else bus, _BUS_S)
 
 
+# Whose links go through a switch, so that two GPUs have all of them; others have a link or two to each peer.
+_SWITCHED = re.compile("A100 SXM4|H[12]00 SXM|GH200|B200")
+_WHOLE_SERVER = 8
+
+
+def link_peak(name: str, n_ranks: int) -> tuple[float, str] | None:
+    """The peak of the links from a GPU of that name to n_ranks - 1 others of its server, bytes/s each way; their name.
+
+    PCIe is 16 lanes (PCI-SIG: 8, 16, 32 GT/s a lane, 128b/130b). None where not known: an unknown GPU, and part of a
+    server whose GPUs have a link or two to each peer. Reductions inside a switch (NVLink SHARP) may exceed it.
+    """
+    rate = next((rate for pattern, rate in _LINKS if pattern.match(name)), None)
+    if rate is None:
+        generation = pcie_generation(name)
+        return None if generation is None else (2**generation * 1e9 * 16 / 8 * 128 / 130, f"PCIe {generation}")
+    if name.startswith("MI3"):
+        return rate * min(n_ranks - 1, _MESH_LINKS) / _MESH_LINKS, "Infinity Fabric"
+    if not _SWITCHED.match(name) and n_ranks < _WHOLE_SERVER:
+        return None
+    return rate, "Infinity Fabric" if name.startswith("MI") else "NVLink"
+
+
 def peer_bytes_per_s(name: str) -> float | None:
     """What a copy between two GPUs of that name in a server reaches; None where that is not known."""
     link = link_of(name)

@@ -19,7 +19,7 @@ from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import JobReplay, job_replay
 from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs, stretches
-from perfmagic.analysis.ranks.meetings import Meeting, Message
+from perfmagic.analysis.ranks.meetings import CollectiveOfRanks, Meeting, Message
 from perfmagic.analysis.ranks.rank_files import FileOfRank
 from perfmagic.analysis.ranks.rank_summary import KernelOfRanks, host_as_device, kernels_of_ranks
 from perfmagic.analysis.ranks.ranks import Ranks, arrows, ranks_of
@@ -256,6 +256,10 @@ class RanksResult(Result):
         """Each collective on all its ranks: when the last one came and which, how long each waited and moved (ns)."""
         return self._labelled(self.ranks.meetings)
 
+    def collectives(self) -> Rows[CollectiveOfRanks]:
+        """What each kind and size moved once all ranks were there: time (ns), sizes (bytes), bandwidths (bytes/s)."""
+        return self._labelled(self.ranks.collectives)
+
     def kernels(self) -> Rows[KernelOfRanks]:
         """Which kernels took the time of all ranks, and on which rank each took longest (ns, of the busiest device)."""
         kernels = {rank: self.ranks.summaries[rank].kernels for rank in self.ranks.ranks}
@@ -357,6 +361,7 @@ class RanksResult(Result):
             "answers": self.answers.to_dict(),
             "clocks": self.clocks.words,
             "clocks_bound_ns": self.clocks.bound_ns,
+            "collectives": self.collectives().to_dict(),
             "rank_findings": [finding.to_dict() for finding in self.findings],
             "ranks": self.table.to_dict(),
         }

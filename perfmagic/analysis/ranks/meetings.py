@@ -9,9 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.ranks.rank_summary import RankSummary
-from perfmagic.analysis.ranks.waits import MatchedMessages, Matching, ToAxis
-from perfmagic.base.numerics.intervals import EMPTY, Intervals, intersect, merge, subtract, total_ns, union
-from perfmagic.trace.columns import Int64
+from perfmagic.analysis.ranks.waits import MatchedGroup, MatchedMessages, Matching, ToAxis, judged
+from perfmagic.analysis.timeline.collectives import bus_factor
+from perfmagic.base import units
+from perfmagic.base.language import chained, phrase
+from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns, intersect, merge, subtract, total_ns, union
+from perfmagic.predict.gpus import gpu_of, link_peak
+from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.rows import Rows
 
 
@@ -211,3 +215,177 @@ def _split(summary: RankSummary, parts: Sequence[Parts]) -> tuple[Intervals, Int
     )
     transfer = union(middle, end)
     return subtract(union(start, middle), transfer), transfer
+
+
+# How fast each kind of collective moved data once all ranks were there, against the links between the ranks.
+
+_UNEVEN = "all_to_all"  # ranks move as many bytes as they like
+_NAMED = 3  # kinds that a line describes
+_SAID = 1.1  # times the mean
+
+
+@dataclass(frozen=True)
+class CollectiveOfRanks:
+    """The matched collectives of one kind and size, or the messages of two ranks, after the start-up.
+
+    size_bytes: of the whole buffer of the rank that moves most, a collective in the mean; None where not known.
+    transfer_ns: summed, each from when its last rank came to when the first rank was through.
+    bus_bytes_per_s: what passed a rank's links by transfer_ns.  link, peak_bytes_per_s: the links of the GPUs of one
+    host, by their data sheets; "" and None where not known.  overlap_frac: the share of its time, waiting included,
+    that ran beside compute, of all ranks together; None where no rank computed.  rank_bytes: of each of ranks, summed.
+    imbalance: of all_to_all, the bytes of the rank that moves most by the mean of its ranks; else None.
+
+    Source of the factors: NCCL tests, PERFORMANCE.md. A kind of all_to_all is one row, whatever its sizes.
+    """
+
+    shown = ("group", "kind", "n", "size_bytes", "transfer_ns", "bus_bytes_per_s", "peak_frac", "overlap_frac")
+
+    group: str
+    kind: str
+    ranks: tuple[int, ...]
+    n: int
+    size_bytes: float | None
+    transfer_ns: int
+    bus_bytes_per_s: float | None
+    link: str
+    peak_bytes_per_s: float | None
+    overlap_frac: float | None
+    rank_bytes: tuple[int, ...] | None
+    imbalance: float | None
+
+    @property
+    def peak_frac(self) -> float | None:
+        """The bus bandwidth as a share of the peak of the links."""
+        if self.bus_bytes_per_s is None or self.peak_bytes_per_s is None:
+            return None
+        return self.bus_bytes_per_s / self.peak_bytes_per_s
+
+
+@dataclass(frozen=True, eq=False)
+class _Met:
+    """Collectives of one group, or messages of one pair; shape (r, n), transfer_ns and kinds (n,)."""
+
+    group: str
+    ranks: tuple[int, ...]
+    kinds: tuple[str, ...]
+    places: Int64
+    start_ns: Int64
+    end_ns: Int64
+    transfer_ns: Int64
+
+
+def collectives_of_ranks(
+    summaries: Mapping[int, RankSummary],
+    matching: Matching,
+    pairs: Sequence[MatchedMessages],
+    to_axis: ToAxis,
+    *,
+    one_host: bool,
+) -> Rows[CollectiveOfRanks]:
+    """A row a kind and size, the longest transfer first.  pairs: messages; their clocks are compared.
+
+    one_host: whether all ranks ran on one host where their records do not name it.
+    """
+    met = [_of_group(group, summaries) for group in matching.groups] + [_of_pair(pair, to_axis) for pair in pairs]
+    rows = [row for each in met for row in _kinds_of(each, summaries, one_host)]
+    return Rows(sorted(rows, key=lambda row: (-row.transfer_ns, row.group, row.kind)), CollectiveOfRanks)
+
+
+def describe_collectives(rows: Sequence[CollectiveOfRanks]) -> str:
+    """The kinds that took longest of those whose bandwidth is known, in a line; "" without any."""
+    known = [_words(row) for row in rows if row.bus_bytes_per_s][:_NAMED]
+    return phrase("Collectives: {kinds}", kinds=chained("{a}; {b}", known)) if known else ""
+
+
+def _words(row: CollectiveOfRanks) -> str:
+    """What it moved and how fast, in a few words."""
+    of = phrase("{n} × {kind}", n=units.count(row.n), kind=row.kind)
+    parts = [phrase("{of} of {size}", of=of, size=units.size(row.size_bytes)) if row.size_bytes else of]
+    if row.bus_bytes_per_s:
+        parts.append(phrase("bus bandwidth {rate}", rate=units.bandwidth(row.bus_bytes_per_s, 1e9)))
+    if row.peak_frac and row.peak_bytes_per_s:
+        share, peak = units.percent(row.peak_frac), units.bandwidth(row.peak_bytes_per_s, 1e9)
+        parts.append(phrase("{share} of {peak} {link}", share=share, peak=peak, link=row.link))
+    if row.overlap_frac is not None:
+        parts.append(phrase("{share} beside compute", share=units.percent(row.overlap_frac)))
+    if row.imbalance is not None and row.imbalance >= _SAID:
+        times = units.significant(row.imbalance)
+        parts.append(phrase("the rank that moves most moves {times} × the mean", times=times))
+    return chained("{a}, {b}", parts)
+
+
+def _of_group(group: MatchedGroup, summaries: Mapping[int, RankSummary]) -> _Met:
+    kept = np.flatnonzero(judged(group, summaries))
+    kinds = tuple(group.kinds[i] for i in kept.tolist())
+    places, start_ns, end_ns = (each[:, kept] for each in (group.places, group.start_ns, group.end_ns))
+    return _Met(group.name, group.ranks, kinds, places, start_ns, end_ns, group.waits.transfer_ns[kept])
+
+
+def _of_pair(pair: MatchedMessages, to_axis: ToAxis) -> _Met:
+    places, starts = np.stack((pair.sent_places, pair.got_places)), np.stack((pair.sent_ns, pair.asked_ns))
+    ends, ranks = np.stack((pair.sent_end_ns, pair.arrived_ns)), (pair.source, pair.target)
+    transfer_ns = pair.waits(to_axis).transfer_ns
+    return _Met(f"{pair.source} → {pair.target}", ranks, ("send",) * len(pair), places, starts, ends, transfer_ns)
+
+
+def _kinds_of(met: _Met, summaries: Mapping[int, RankSummary], one_host: bool) -> list[CollectiveOfRanks]:
+    """The rows of one group."""
+    of_rank = zip(met.ranks, met.places, strict=True)
+    sizes = np.array([summaries[rank].comm["bytes"][places] for rank, places in of_rank], np.int64)
+    known = (sizes != NONE).all(axis=0)
+    keys: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for i, (kind, size) in enumerate(zip(met.kinds, np.where(known, sizes.max(axis=0), NONE).tolist(), strict=True)):
+        keys[kind, min(size, 0) if kind.startswith(_UNEVEN) else size].append(i)
+    return [_row(met, sizes[:, i], np.array(i, np.int64), summaries, one_host) for i in keys.values()]
+
+
+def _row(met: _Met, sizes: Int64, at: Int64, summaries: Mapping[int, RankSummary], one_host: bool) -> CollectiveOfRanks:
+    """One row.  sizes: in bytes, by rank and collective, NONE where not known.  at: which of met."""
+    kind, known = met.kinds[int(at[0])], not (sizes == NONE).any()
+    most, transfer_ns = int(sizes.max(axis=0).sum()), int(met.transfer_ns[at].sum())
+    factor = bus_factor(kind, len(met.ranks))
+    moved = known and most and transfer_ns and factor is not None
+    link = _link(met.ranks, summaries, one_host)
+    return CollectiveOfRanks(
+        group=met.group,
+        kind=kind,
+        ranks=met.ranks,
+        n=len(at),
+        size_bytes=most / len(at) if known else None,
+        transfer_ns=transfer_ns,
+        bus_bytes_per_s=most * factor / transfer_ns * 1e9 if moved and factor is not None else None,
+        link=link[1] if link else "",
+        peak_bytes_per_s=link[0] if link else None,
+        overlap_frac=_overlap_frac(met, at, summaries),
+        rank_bytes=tuple(sizes.sum(axis=1).tolist()) if known else None,
+        imbalance=most / float(sizes.mean(axis=0).sum()) if known and most and kind.startswith(_UNEVEN) else None,
+    )
+
+
+def _overlap_frac(met: _Met, at: Int64, summaries: Mapping[int, RankSummary]) -> float | None:
+    """The share of some collectives, on the compared devices, that ran beside compute."""
+    exposed_ns = took_ns = 0
+    for i, rank in enumerate(met.ranks):
+        here = at[summaries[rank].here(met.places[i, at])]
+        start_ns, end_ns = met.start_ns[i, here], met.end_ns[i, here]
+        exposed_ns += int(covered_ns(summaries[rank].exposed_communication, start_ns, end_ns).sum())
+        took_ns += int((end_ns - start_ns).sum())
+    computed = any(summaries[rank].totals.compute_ns for rank in met.ranks)
+    return 1 - exposed_ns / took_ns if took_ns and computed else None
+
+
+def _link(ranks: Sequence[int], summaries: Mapping[int, RankSummary], one_host: bool) -> tuple[float, str] | None:
+    """The links between some ranks, as link_peak has it; None for several hosts and for devices of several kinds."""
+    metas = [summaries[rank].meta for rank in ranks]
+    devices = [
+        device
+        for meta, rank in zip(metas, ranks, strict=True)
+        for device in meta.devices
+        if device.index == summaries[rank].totals.device
+    ]
+    gpus = {gpu_of(device) for device in devices}
+    hosts = {meta.boot for meta in metas}
+    if len(devices) < len(ranks) or len(gpus) > 1 or None in gpus or len(hosts) > 1 or not (hosts - {""} or one_host):
+        return None
+    gpu = gpus.pop()
+    return link_peak(gpu.name, len(ranks)) if gpu and devices[0].kind != "sim" else None

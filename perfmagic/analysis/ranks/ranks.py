@@ -13,10 +13,12 @@ from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.ranks.jobs import missing
 from perfmagic.analysis.ranks.matching import matched_collectives, matched_messages
 from perfmagic.analysis.ranks.meetings import (
+    CollectiveOfRanks,
     Communication,
     Meeting,
     Message,
     Parts,
+    collectives_of_ranks,
     communication,
     meetings,
     messages_of,
@@ -118,6 +120,13 @@ class Ranks:
     def messages(self) -> Rows[Message]:
         """A row for each matched message, by when both of its ends had come."""
         return messages_of(self.message_pairs, self.alignment.to_axis, self.alignment.bound_ns)
+
+    @cached_property
+    def collectives(self) -> Rows[CollectiveOfRanks]:
+        """A row for each kind and size of matched collectives, and for the messages of each pair of ranks."""
+        pairs = self.message_pairs if self.alignment.comparable else ()
+        to_axis, one_host = self.alignment.to_axis, self.on_one_host
+        return collectives_of_ranks(self.summaries, self.matching, pairs, to_axis, one_host=one_host)
 
     @property
     def idle(self) -> bool:

@@ -11,6 +11,9 @@ from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import job_replay_in_passing
+from perfmagic.analysis.ranks.meetings import describe_collectives
+from perfmagic.analysis.ranks.pipelines.bubble import boxes_of
+from perfmagic.analysis.ranks.pipelines.stages import Box
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.analysis.ranks.waits import MatchedGroup, MatchedMessages
 from perfmagic.base import units
@@ -221,7 +224,8 @@ class RankRow:
     line of the cell, an operator or a call; Python was in a call that blocks it; the device computed; data of a
     collective or a send were on their way, or nobody knows; the rank was in one before the last one came, with nothing
     else to do, and overlapped with compute or data moving; the same three of receives; copies; the device was idle
-    between its first op and its last.  compute_known: whether what the rank computed is recorded.
+    between its first op and its last.  compute_known: whether what the rank computed is recorded.  boxes: the
+    micro-batches of a stage of a pipeline.
     """
 
     rank: int
@@ -231,6 +235,7 @@ class RankRow:
     end_ns: int
     bands: dict[str, Intervals]
     compute_known: bool = True
+    boxes: tuple[Box, ...] = ()
 
     @property
     def label(self) -> str:
@@ -256,6 +261,7 @@ class RanksDoc:
     made, and how well that is known.  world_size: ranks of the whole job, None where no file says so.
     clocks_known: whether collectives tell when one rank began beside another.  met: where the rows meet.
     path: what the critical path of the job consists of, path_lane: the same in time. answers: who decides.
+    collectives: how fast they were.
     """
 
     span_ns: int
@@ -270,6 +276,7 @@ class RanksDoc:
     met: Met = NOWHERE
     path: tuple[Share, ...] = ()
     path_lane: RankPathLane | None = None
+    collectives: str = ""
 
     @property
     def no_compute(self) -> bool:
@@ -340,6 +347,7 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
         met=met_of(ranks),
         path=path,
         path_lane=path_lane,
+        collectives=describe_collectives(ranks.collectives),
     )
 
 
@@ -361,7 +369,8 @@ def _row(ranks: Ranks, stat: RankStat, title: str, compute_known: bool) -> RankR
         "asked_beside": subtract(asked, alone),
     }
     moved = {name: bands[name] + np.int64(by) for name in BANDS}
-    return RankRow(stat.rank, title, stat, summary.first_ns + by, summary.last_ns + by, moved, compute_known)
+    boxes = boxes_of(ranks).get(stat.rank, ())
+    return RankRow(stat.rank, title, stat, summary.first_ns + by, summary.last_ns + by, moved, compute_known, boxes)
 
 
 # The ranks of one job as a table of text cells, the same for every renderer.

@@ -33,7 +33,13 @@ def ranks_text(doc: RanksDoc) -> str:
         lines += wrapped(
             f"{describe_cost(finding.cost_ns):>{_GUTTER}}  {translated(finding.sentence)}", indent=_GUTTER + 2
         )
-    return "\n".join([*lines, "", *rank_lines(doc), "", *wrapped(say(NOTE)), *wrapped(translated(doc.clocks))])
+    notes = (
+        line
+        for words in (say(NOTE), translated(doc.collectives), translated(doc.clocks))
+        if words
+        for line in wrapped(words)
+    )
+    return "\n".join([*lines, "", *rank_lines(doc), "", *notes])
 
 
 def rank_lines(doc: RanksDoc) -> list[str]:

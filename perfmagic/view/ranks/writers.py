@@ -30,7 +30,7 @@ def ranks_html(doc: RanksDoc, *, table: bool = True) -> str:
 
 def table_html(doc: RanksDoc) -> str:
     """The table of the ranks, which opens without a script."""
-    table = html_table(rank_table(doc)) + paragraphs([say(NOTE)])
+    table = html_table(rank_table(doc)) + paragraphs([say(NOTE), *filter(None, [translated(doc.collectives)])])
     return f'<details style="margin:4px 0"><summary>{say("All numbers of the ranks")}</summary>{table}</details>'
 
 
