@@ -13,7 +13,6 @@ from perfmagic.analysis.findings.facts import ITS_EXTENT
 from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs
 from perfmagic.analysis.ranks.late import late
-from perfmagic.analysis.ranks.pipelines.words import bubbles
 from perfmagic.analysis.ranks.rank_summary import LEFT_ALONE, Totals
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.analysis.ranks.totals import cores, explains_lateness, is_crowded, start_up, totals
@@ -205,6 +204,8 @@ def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
 
     Ranks that waited for a core come first where that may be why a rank is late, else last.
     """
+    from perfmagic.analysis.ranks.pipelines.words import bubbles  # few jobs have any
+
     if ranks.idle:
         return ()
     if samples := _samples(ranks):
