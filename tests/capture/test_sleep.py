@@ -46,6 +46,13 @@ def test_the_users_sleep_takes_virtual_time(slept: list[float], really: bool) ->
     assert slept[1:] == [0.5]
 
 
+def test_time_that_passes_meanwhile_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _seconds: HOST.advance(200 * MS))  # another thread, or a measured host
+    count_sleeps()
+    assert passed_ns(lambda: time.sleep(0.25)) == 250 * MS
+    assert passed_ns(lambda: time.sleep(0.1)) == 200 * MS
+
+
 def test_what_is_no_time_is_refused_and_takes_none() -> None:
     count_sleeps(really=False)
     before_ns = HOST.read_ns()

@@ -33,8 +33,8 @@ def test_the_ranks_of_a_folder_are_shown_and_the_late_one_is_named(notebook: Not
     lines = ran.printed.splitlines()
     assert lines == []  # nothing beside the one picture of both, whose words name the late one
     straggler = notebook.names["both"].ranks.findings[0].sentence
-    assert straggler.startswith("rank 1 is a straggler: rank 1 arrives last at 1 of 1 matched collective")
-    assert "Rank 1 is late: rank 0 waited 300 µs for it" in ran.report.replace("\u00a0", " ")
+    assert straggler.startswith("rank 1 takes 300\u00a0µs more than its peers in Python")
+    assert "Rank 1 is late: that costs 300 µs of" in ran.report.replace("\u00a0", " ")
     assert notebook.run("%trace runs/rank0.json -o one").error is None  # options may stand behind the file
     assert notebook.names["one"].trace.meta.rank == 0
     assert notebook.run("%trace runs/rank0.json -o two runs/rank1.json").error is None

@@ -162,7 +162,7 @@ def test_every_face_says_whose_time_it_is(tmp_path: Path) -> None:
 def test_a_counted_host_says_nothing_of_this_machine() -> None:
     perfmagic.device("sim", host="counted")
     a = torch.ones(8, device="sim")
-    result = recorded(lambda: (a + 1, time.sleep(0.01)))
+    result = recorded(lambda: (a + 1, spin(10 * MS)))
     assert "measured here" not in result.text(details=True)
     assert result.trace.meta.end_ns < MS
 

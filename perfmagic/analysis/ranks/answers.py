@@ -28,7 +28,7 @@ from perfmagic.trace.names import OpClass
 from perfmagic.trace.once import once_per_trace
 
 LATE = ("straggler", "slow_link", "ranks_in_turn")
-CAUSES = frozenset(LATE) - {"ranks_in_turn"}
+CAUSES = frozenset(("straggler", "slow_link", "pipeline"))
 OF_RECORD = (
     "unread", "missing_ranks", "no_communication", "sample", "device_left_alone", "unmatched", "other_steps",
     "waited_for_core",
@@ -69,7 +69,9 @@ def find_job_answers(job: Ranks) -> Answers:
     together = _together(replay, first)
     of_python = decider_key(decider) in ("ranks_host_bound", "ranks_mixed")
     said = {*OF_RECORD, *(["ranks_wait_for_python"] if of_python else [])}
-    facts = [f.headline for f in findings if f.headline and not f.action and f.rule not in said]
+    facts = [
+        f.headline for f in findings if f.headline and f.rule not in said and (not f.action or _is_told(f, findings))
+    ]
     seen = dict.fromkeys([each.fact or answer.headline for each, answer in worth[MOST_ANSWERS:]] + facts)
     return Answers(
         decider,
@@ -160,7 +162,8 @@ def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
     explained = {finding.ranks for finding in findings if finding.rule in LATE and not finding.action}
     groups: dict[str, list[RankFinding]] = {}
     for finding in findings:
-        if finding.action and finding.rule not in OF_RECORD and finding.ranks not in explained:
+        asks = finding.action and finding.rule not in OF_RECORD and not _is_told(finding, findings)
+        if asks and finding.ranks not in explained:
             groups.setdefault(finding.action, []).append(finding)
     asked = []
     for remedy, group in groups.items():
@@ -181,9 +184,14 @@ def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
             end_ns=end_ns,
             evidence=tuple(finding.sentence for finding in group),
         )
-        won = [finding.cost_ns or 0 for finding in group if finding.rule in CAUSES]
+        won = [finding.cost_ns or 0 for finding in group if finding.rule in CAUSES and finding.cost_ns is not None]
         asked.append(_Change(answer, _changes(job, first), sum(won) if won else None))
     return asked
+
+
+def _is_told(finding: RankFinding, findings: Sequence[RankFinding]) -> bool:
+    """Whether causes with their lines ask for what a pipeline's slowest stage does: no gain counts twice."""
+    return finding.rule == "pipeline" and any(f.rule == "straggler" and f.ranks == finding.ranks for f in findings)
 
 
 def _changes(job: Ranks, finding: RankFinding) -> dict[int, list[Change]]:

@@ -28,6 +28,7 @@ TOGETHER_RATIO = 2  # of what several ranks win together to what one does: else 
 SIGNED_FRAC = 0.5  # of the gain: work that is longer and shorter in turn is no cause
 STEP_FRAC = 0.1  # of the step with the largest excess: steps with less are not named
 SIGMA = 1.4826  # of normal values, per median distance from their median
+FEWEST_ROUNDS = 4
 OF_ALL, OF_ONE = 3, 4  # sigma, of the sum of all rounds and of one round: more is no chance
 LINK_RATIO = 1.5  # times as long as without the rank: transfers of one kind and size scatter less
 FEWEST_TRANSFERS = 3  # of one kind and size, with a rank and without it
@@ -271,7 +272,8 @@ class _Search:
     def _stands_out(self) -> Bool:
         """In which rounds what each rank takes more than its peers is no chance; shape (ranks, rounds + 1).
 
-        By how far the other ranks' rounds scatter about their median: all rounds together, or one by itself.
+        By how far the other ranks' rounds scatter about their median: all rounds together, or one by itself. Few rounds
+        do not tell how far that is.
         """
         n_ranks, width = self.peers.n_ranks, int(self.peers.round.max(initial=0)) + 2
         cell = self.peers.rank * width + self.peers.round
@@ -279,6 +281,8 @@ class _Search:
         excess = np.bincount(cell[self.open], open_ns[self.open], n_ranks * width).reshape(n_ranks, width)[:, :-1]
         apart = np.abs(excess - np.median(excess, axis=1, keepdims=True))
         scatter = np.array([SIGMA * np.median(np.delete(apart, rank, axis=0)) for rank in range(n_ranks)])[:, None]
+        if excess.shape[1] < FEWEST_ROUNDS:
+            scatter[:] = 0
         every = excess.sum(axis=1, keepdims=True) > OF_ALL * scatter * np.sqrt(excess.shape[1])
         return np.concatenate((every | (excess > OF_ONE * scatter), np.zeros((n_ranks, 1), bool)), axis=1)
 

@@ -13,6 +13,7 @@ from perfmagic.analysis.findings.facts import ITS_EXTENT
 from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs
 from perfmagic.analysis.ranks.late import late
+from perfmagic.analysis.ranks.pipelines.words import bubbles
 from perfmagic.analysis.ranks.rank_summary import LEFT_ALONE, Totals
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.analysis.ranks.totals import cores, explains_lateness, is_crowded, start_up, totals
@@ -215,11 +216,14 @@ def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
         of_late[0] = replace(of_late[0], advice=phrase("That it waited for a core may be why"), action="")
     if left_alone := _left_alone(ranks):
         return (*ranks.of_files, left_alone, *of_cores, *of_late)
-    of_exposed = exposed(ranks)
+    of_exposed, of_pipelines = exposed(ranks), bubbles(ranks)
+    if of_pipelines:  # who waits in turn waits for micro-batches
+        of_late = [row for row in of_late if row.rule != "ranks_in_turn"]
+    of_late += [row for row in of_pipelines if row.cost_ns is not None]
     won = [*waited_for_python(ranks), *of_late, *(row for row in of_exposed if row.cost_ns is not None)]
     # what a rank has more than others is not all to be won
     rest = [*(row for row in of_exposed if row.cost_ns is None), *_not_named(totals(ranks), of_late)]
-    rest += [*start_up(ranks), *_unmatched(ranks)]
+    rest += [*start_up(ranks), *_unmatched(ranks), *(row for row in of_pipelines if row.cost_ns is None)]
     first, last = (of_cores, ()) if explained else ((), of_cores)
     by_cost = (row for rows in (won, rest) for row in sorted(rows, key=lambda f: -(f.cost_ns or 0)))
     return (*ranks.of_files, *first, *by_cost, *last)

@@ -12,6 +12,8 @@ from perfmagic.analysis.ranks.finding import RankFinding, RankStat
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import job_replay_in_passing
 from perfmagic.analysis.ranks.meetings import describe_collectives
+from perfmagic.analysis.ranks.pipelines.bubble import boxes_of
+from perfmagic.analysis.ranks.pipelines.stages import Box
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.analysis.ranks.waits import MatchedGroup, MatchedMessages
 from perfmagic.base import units
@@ -222,7 +224,8 @@ class RankRow:
     line of the cell, an operator or a call; Python was in a call that blocks it; the device computed; data of a
     collective or a send were on their way, or nobody knows; the rank was in one before the last one came, with nothing
     else to do, and overlapped with compute or data moving; the same three of receives; copies; the device was idle
-    between its first op and its last.  compute_known: whether what the rank computed is recorded.
+    between its first op and its last.  compute_known: whether what the rank computed is recorded.  boxes: the
+    micro-batches of a stage of a pipeline.
     """
 
     rank: int
@@ -232,6 +235,7 @@ class RankRow:
     end_ns: int
     bands: dict[str, Intervals]
     compute_known: bool = True
+    boxes: tuple[Box, ...] = ()
 
     @property
     def label(self) -> str:
@@ -365,7 +369,8 @@ def _row(ranks: Ranks, stat: RankStat, title: str, compute_known: bool) -> RankR
         "asked_beside": subtract(asked, alone),
     }
     moved = {name: bands[name] + np.int64(by) for name in BANDS}
-    return RankRow(stat.rank, title, stat, summary.first_ns + by, summary.last_ns + by, moved, compute_known)
+    boxes = boxes_of(ranks).get(stat.rank, ())
+    return RankRow(stat.rank, title, stat, summary.first_ns + by, summary.last_ns + by, moved, compute_known, boxes)
 
 
 # The ranks of one job as a table of text cells, the same for every renderer.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -10,6 +10,7 @@ from itertools import chain
 import numpy as np
 
 from perfmagic.analysis.findings.answer import Answer, name_action, times_of
+from perfmagic.analysis.ranks.pipelines.stages import Box
 from perfmagic.base import units
 from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.base.numerics.intervals import Intervals, occupancy
@@ -140,6 +141,9 @@ KEY = (
     ("wait", "waiting for a rank"), ("beside", "the same, overlapped with compute"), ("last", "came last"),
     ("htod", "copies"), ("idle", "device idle"),
 )  # fmt: skip
+ROLE_TOKENS = (("comp", "on_comp"), ("matrix", "on_matrix"))  # of forward and backward
+BACKWARD_KEY = (("matrix", "backward"),)
+NUMBER_ROW_PX = 9  # a lower row has no room for labels
 BLOCKED = tint("wait", 0.28, 0.34)  # over Python's grey
 BESIDE = tint("wait", 0.18, 0.26)  # waiting that costs nothing, as the rank computes meanwhile
 
@@ -257,7 +261,10 @@ def _draw_row(
     _backlog_outline(canvas, row.bands["host"], scale, y, high.host, "host1", column_px)
     _backlog_outline(canvas, row.bands["blocked"], scale, y, high.host, BLOCKED, column_px)
     y += high.host
-    _backlog_outline(canvas, row.bands["compute"], scale, y, high.compute, "comp", column_px)
+    if row.boxes and column_px == 1:
+        _micro_batches(canvas, row.boxes, scale, y, high.compute)
+    else:
+        _backlog_outline(canvas, row.bands["compute"], scale, y, high.compute, "comp", column_px)
     y += high.compute
     for waits, beside, moves, height in _comm_bands(row, high.comm):
         _backlog_outline(canvas, beside, scale, y, height, BESIDE, column_px)
@@ -268,6 +275,16 @@ def _draw_row(
     y += high.copy
     _backlog_outline(canvas, row.bands["idle"], scale, y, high.idle, "idle", column_px)
     canvas.boxes([(0, round(y + high.idle + high.gap / 2 - 1, 1), scale.width_px, 0.5)], "rule")
+
+
+def _micro_batches(canvas: Canvas, boxes: Sequence[Box], scale: Scale, y: float, height: int) -> None:
+    """The schedule of a stage, as textbooks draw it: a box a micro-batch, coloured by its role."""
+    for role, (token, on_token) in enumerate(ROLE_TOKENS):
+        shown = [(box, scale.x_of(box.start_ns), scale.x_of(box.end_ns)) for box in boxes if box.role == role]
+        canvas.boxes([(round(x, 1), y, round(max(0.5, end - x - 0.5), 1), height) for _, x, end in shown], token)
+        for box, x, end in shown:
+            if height > NUMBER_ROW_PX and end - x > width_px(box.label, 9) + 3:
+                canvas.text(round((x + end) / 2, 1), y + height - 3.5, box.label, on_token, size=9, anchor="middle")
 
 
 def _write_numbers(canvas: Canvas, row: RankRow, x: float, middle: float, size: int) -> None:
@@ -340,7 +357,7 @@ def _longest_at(spans: Intervals, scale: Scale, x: float, wide: float) -> int:
 
 def _key(canvas: Canvas, doc: RanksDoc, y: float, *, header: bool) -> float:
     x = 0.0
-    for token, english in KEY:
+    for token, english in (*KEY, *(BACKWARD_KEY if any(row.boxes for row in doc.rows) else ())):
         words = translate_term(english)
         x, y = in_row(canvas, x, y, 14 + width_px(words, 10))
         box = (round(x, 1), y + 3, 10.0, 8.0)

@@ -12,6 +12,7 @@ from perfmagic.analysis.bench.compare import CompareSummary, compare
 from perfmagic.analysis.bench.result import BenchSummary, summarise
 from perfmagic.analysis.bench.sweep import sweep_result
 from perfmagic.analysis.findings.answer import Answer
+from perfmagic.base.kinds import PredictedFor
 from perfmagic.trace.samples import ClockRecord
 from tests.analysis.bench.test_result import FULL, VERDICT
 from tests.schema_checks import never_filled, problems
@@ -32,7 +33,9 @@ def benchmark() -> BenchSummary:
         record, flop=2.0, moved_bytes=8.0, held_bytes=1, peak_bytes=2, settings={"samples": 40, "rel": 0.01}
     )
     answer = Answer("Fact", "Do this", ("sync",), 4, 3, 2, 3, False, 1, (5,), 0, 4, ("Sentence",))
-    return replace(summarise(replace(record, environment={"python": "3"}), VERDICT), answer=answer)
+    model = PredictedFor("H100 SXM", 1.4, "step.json.gz")
+    full = summarise(replace(record, environment={"python": "3"}), VERDICT)
+    return replace(full, answer=answer, predicted_for=model)
 
 
 def saved() -> list[dict[str, Any]]:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from perfmagic.analysis.diff.diff import SCHEMA_VERSION, jobs_diff, sides, trace_diff
+from perfmagic.base.kinds import PredictedFor
+from perfmagic.trace.model import Trace
 from tests.analysis.diff.pairs import cell, eager, fused, program, with_shapes
 from tests.schema_checks import never_filled, problems
 from tests.schemas import schema_of
@@ -21,6 +23,12 @@ def job(*ranks: int) -> Any:
     return {rank: replace(eager(), meta=replace(eager().meta, rank=rank, world_size=2)) for rank in ranks}
 
 
+def predicted(trace: Trace) -> Trace:
+    model = PredictedFor("H100 SXM", 1.4, "step.json.gz")
+    devices = tuple(replace(info, predicted=model) for info in trace.meta.devices)
+    return replace(trace, meta=replace(trace.meta, devices=devices))
+
+
 @pytest.fixture(scope="module")
 def given() -> list[dict[str, Any]]:
     small = recorded("a100_event_sync_3streams")
@@ -28,6 +36,7 @@ def given() -> list[dict[str, Any]]:
     found = [
         trace_diff(eager(steps=2), fused(steps=3)),
         trace_diff(eager(failed="E"), program()),
+        trace_diff(predicted(eager()), predicted(fused())),
         trace_diff(cell("%%timeline\nf()\ng()", {2: 9, 3: 9}), cell("%%timeline\nf()", {2: 20})),
         trace_diff(with_shapes([[8, 8], [9, 9]]), with_shapes([[8, 8]], kernel="other")),
         trace_diff(small, recorded("gp100_gpu_user_annotation")),

@@ -32,6 +32,7 @@ VERBS = {
         "Batch",
         "Call",
         "Capture",
+        "Check",
         "Compare",
         "Copy",
         "Create",

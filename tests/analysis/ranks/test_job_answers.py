@@ -140,7 +140,7 @@ def test_ranks_that_waited_for_a_core_are_a_warning_and_take_the_cause_from_the_
     late = next(finding for finding in findings_of(ranks_of(waited)) if finding.rule == "straggler")
     assert late.action == ""
     assert late.headline in answers.also_seen
-    assert {rule for answer in answers.answers for rule in answer.rules} == {"rank_exposed"}
+    assert answers.answers == ()  # what looks like transfer may be waiting for a core, too
     assert answers.warnings[-1].endswith(". Run no more ranks than cores")
 
 

@@ -1,0 +1,191 @@
+"""Pipelines of ranks whose schedule and slow stage are injected: roles, the bubble beside its minimum, and the gain."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from perfmagic.analysis.ranks.answers import find_job_answers
+from perfmagic.analysis.ranks.causes import causes_of
+from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.findings import findings_of
+from perfmagic.analysis.ranks.pipelines.bubble import Pipeline, least_bubble_frac, pipelines_of
+from perfmagic.analysis.ranks.ranks import Ranks
+from perfmagic.view.ranks.doc import ranks_doc
+from perfmagic.view.ranks.picture import ranks_svg
+from tests.analysis.findings.build import plain
+from tests.analysis.ranks.programs import MS, Program, Rank, job, ran
+
+STAGES, MICRO_BATCHES, STEPS = 4, 6, 2
+
+
+def orders(schedule: str, stage: int) -> str:
+    """The roles of one step of a stage."""
+    if schedule == "GPipe":
+        return "F" * MICRO_BATCHES + "B" * MICRO_BATCHES
+    ahead = STAGES - 1 - stage
+    if schedule == "other":  # one more ahead on each stage than 1F1B
+        ahead = min(MICRO_BATCHES, ahead + 1)
+    return "F" * ahead + "FB" * (MICRO_BATCHES - ahead) + "B" * ahead
+
+
+def staged(
+    schedule: str, *, slow: int = -1, own_lines: bool = False, one_line: bool = False, optimizer_ms: float = 0
+) -> Program:
+    def program(r: Rank) -> None:
+        times, line = (4 if r.number == slow else 1), (2 * r.number if own_lines else 0)
+        for _ in range(STEPS):
+            for role in orders(schedule, r.number):
+                comes, goes = (-1, 1) if role == "F" else (1, -1)
+                if 0 <= r.number + comes < STAGES:
+                    r.recv(r.number + comes)
+                r.work(2 + line if role == "F" or one_line else 3 + line, (10 if role == "F" else 20) * times)
+                if 0 <= r.number + goes < STAGES:
+                    r.send(r.number + goes)
+            r.work(18, optimizer_ms)
+
+    return program
+
+
+def pipeline(ranks: Ranks) -> Pipeline:
+    (found,) = pipelines_of(ranks)
+    return found
+
+
+def finding(ranks: Ranks) -> RankFinding:
+    return next(each for each in findings_of(ranks) if each.rule == "pipeline")
+
+
+def ended_ns(program: Program) -> int:
+    return max(end for rows in ran(STAGES, program) for *_, end in rows)
+
+
+def labels(of_stage: Sequence[object]) -> str:
+    return " ".join(str(getattr(box, "label", "")) for box in of_stage)
+
+
+@pytest.mark.parametrize("own_lines", [False, True])
+@pytest.mark.parametrize("schedule", ["GPipe", "1F1B"])
+def test_a_balanced_pipeline_has_the_least_bubble_of_its_schedule_and_blames_nobody(
+    schedule: str, own_lines: bool
+) -> None:
+    ranks = job(STAGES, staged(schedule, own_lines=own_lines), link_ms=0.01)
+    found = pipeline(ranks)
+    assert (found.schedule, found.n_steps, found.n_micro_batches) == (schedule, STEPS, MICRO_BATCHES)
+    assert found.least_frac == pytest.approx(3 / 9)
+    assert found.bubble_frac == pytest.approx(found.least_frac, rel=0.02)
+    assert (found.slowest, found.gain_ns, causes_of(ranks)) == (None, 0, ())
+    assert {(each.forward_ns, each.backward_ns) for each in found.stages} == {(10 * MS, 20 * MS)}
+    assert plain(finding(ranks).headline) == f"Pipeline of 4 stages: bubble 33 %, {schedule} needs 33 %"
+    assert plain(finding(ranks).action) == "Run more micro-batches a step: 12 need a bubble of 20 %"
+    rules = {each.rule for each in findings_of(ranks)}
+    assert not rules & {"straggler", "slow_link", "ranks_in_turn"}
+
+
+@pytest.mark.parametrize("slow", range(STAGES))
+@pytest.mark.parametrize("schedule", ["GPipe", "1F1B"])
+def test_a_slow_stage_sets_the_pace_and_balancing_wins_what_the_program_without_it_takes_less(
+    schedule: str, slow: int
+) -> None:
+    program = staged(schedule, slow=slow)
+    ranks = job(STAGES, program)
+    found = pipeline(ranks)
+    assert found.slowest is not None
+    assert (found.slowest.stage, found.slowest.rank) == (slow, slow)
+    assert (found.slowest.forward_ns, found.slowest.backward_ns) == (40 * MS, 80 * MS)
+    assert found.gain_ns == pytest.approx(ended_ns(program) - ended_ns(staged(schedule)), rel=0.002)
+    assert found.least_frac == pytest.approx(3 / 9)
+    assert found.bubble_frac > found.least_frac
+    said = finding(ranks)
+    assert plain(said.headline).startswith(f"Stage {slow} on rank {slow} sets the pace: bubble ")
+    assert said.action == f"Move layers from stage {slow} on rank {slow} to the other stages"
+    assert (said.ranks, said.cost_ns) == ((slow,), found.gain_ns)
+    answers = find_job_answers(ranks)
+    assert all("pipeline" not in answer.rules for answer in answers.answers)  # its lines are told: no gain counts twice
+    assert said.headline in answers.also_seen
+
+
+@pytest.mark.parametrize("schedule", ["GPipe", "1F1B"])
+def test_each_stage_has_its_micro_batches_in_the_order_of_its_schedule(schedule: str) -> None:
+    program = staged(schedule, slow=1, own_lines=True, optimizer_ms=7)
+    ranks, rows = job(STAGES, program), ran(STAGES, program)
+    found = pipeline(ranks)
+    for stage, boxes in enumerate(found.boxes):
+        counts, order = [0, 0], []
+        for role in orders(schedule, stage):
+            order.append(f"{role}{counts[role == 'B']}")
+            counts[role == "B"] += 1
+        assert labels(boxes) == " ".join(order * STEPS)
+        works = [row[2:] for row in rows[stage] if row[0] == "work" and row[1] != 18]
+        assert [(box.start_ns, box.end_ns) for box in boxes] == works
+
+
+def test_an_unknown_schedule_has_a_bubble_without_a_minimum() -> None:
+    ranks = job(STAGES, staged("other"))
+    found = pipeline(ranks)
+    assert (found.schedule, found.least_frac, found.slowest) == ("", None, None)
+    assert 0.3 < found.bubble_frac < 0.5
+    assert plain(finding(ranks).headline).startswith("Pipeline of 4 stages: bubble ")
+    assert "minimum is not known" in finding(ranks).sentence
+
+
+def interleaved(r: Rank) -> None:
+    """Two stages a rank: what leaves the last rank comes to the first one again."""
+    for role in "FB":
+        way = 1 if role == "F" else -1
+        for chunk in range(2):
+            first = chunk == 0 and r.number == (0 if role == "F" else 3)
+            last = chunk == 1 and r.number == (3 if role == "F" else 0)
+            for _ in range(4):
+                if not first:
+                    r.recv((r.number - way) % 4)
+                r.work(2 if role == "F" else 3, 10)
+                if not last:
+                    r.send((r.number + way) % 4)
+
+
+def test_interleaved_stages_have_a_bubble_without_a_minimum() -> None:
+    ranks = job(4, interleaved)
+    found = pipeline(ranks)
+    assert (found.schedule, found.least_frac, found.slowest, found.boxes) == ("", None, None, ())
+    span_ns = ended_ns(interleaved)
+    assert found.bubble_frac == pytest.approx(1 - 16 * 10 * MS / span_ns, abs=0.03)
+    assert "needs" not in finding(ranks).headline
+
+
+def test_messages_that_are_only_exchanged_make_no_pipeline() -> None:
+    def halo(r: Rank) -> None:
+        for _ in range(6):
+            r.work(2, 10)
+            near = [each for each in (r.number - 1, r.number + 1) if 0 <= each < 4]
+            for each in near:
+                r.send(each)
+            for each in near:
+                r.recv(each)
+
+    def ask_and_answer(r: Rank) -> None:
+        for _ in range(6):
+            for sends in (0, 1):
+                if r.number == sends:
+                    r.work(2 + sends, 10)
+                    r.send(1 - sends)
+                else:
+                    r.recv(sends)
+
+    assert pipelines_of(job(4, halo)) == ()
+    assert pipelines_of(job(2, ask_and_answer)) == ()
+
+
+def test_no_bubble_is_named_where_roles_cannot_be_told_apart() -> None:
+    ranks = job(STAGES, staged("1F1B", one_line=True))
+    assert pipelines_of(ranks) == ()
+    assert "pipeline" not in {each.rule for each in findings_of(ranks)}
+
+
+def test_the_minimum_is_that_of_the_papers() -> None:
+    assert least_bubble_frac(4, 4) == pytest.approx(3 / 7)
+    assert least_bubble_frac(8, 56) / (1 - least_bubble_frac(8, 56)) == pytest.approx(7 / 56)  # (p - 1) / m
+
+
+def test_the_picture_draws_the_schedule() -> None:
+    svg = ranks_svg(ranks_doc(job(STAGES, staged("GPipe"))))
+    assert all(svg.count(f">{role}{i}<") == STAGES * STEPS for role in "FB" for i in range(MICRO_BATCHES))
