@@ -32,6 +32,7 @@ Float64 = npt.NDArray[np.float64]
 
 HOST_DEVICE = -1  # the host, where blocks of its memory stand beside those of devices
 MOST_BYTES = 2**50  # a pebibyte
+WHOLE_BUFFER = '["bytes"]'  # the types of an input that stands for a rank's whole buffer in a collective
 NO_LINE = 0  # in line columns: launched outside the cell, or before it; cell lines count from 1
 
 

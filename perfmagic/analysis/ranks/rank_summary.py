@@ -13,14 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from perfmagic.analysis.findings.facts import ITS_EXTENT, Facts
-from perfmagic.analysis.timeline.collectives import op_bytes
+from perfmagic.analysis.timeline.collectives import input_bytes, op_bytes
 from perfmagic.analysis.timeline.own_work import Lane, lane_of
 from perfmagic.analysis.timeline.steps import first_full_step, stands_out, step_numbers
 from perfmagic.analysis.timeline.trust import sample
 from perfmagic.base.numerics.intervals import Intervals, clip, covered_ns, union
 from perfmagic.base.numerics.packed import Columns
 from perfmagic.base.rank_words import GIVEN_UP
-from perfmagic.trace.columns import NONE, Bool, DeviceOps, HostKind, HostOps, Int64, OpKind, Remark
+from perfmagic.trace.columns import NONE, WHOLE_BUFFER, Bool, DeviceOps, HostKind, HostOps, Int64, OpKind, Remark
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Collective, DeviceInfo, Trace, TraceMeta, devices_label
 from perfmagic.trace.names import OpClass, collective_name, op_classes
@@ -133,6 +133,7 @@ def host_as_device(trace: Trace) -> Trace:
             "stream": np.where(moves[kept], GLOO_STREAM, host.thread[kept]),
             "name": host.name[kept],
             "collective": number[host.name[kept]],
+            "size_bytes": _moved_bytes(trace, moves)[kept],
             "line": host.line[kept],
         }
     )
@@ -145,6 +146,22 @@ def host_as_device(trace: Trace) -> Trace:
         collectives=tuple(_collective(kind) for kind in kinds),
         meta=replace(trace.meta, devices=(DeviceInfo(0, "cpu", "CPU"),), notes=notes),
     )
+
+
+def _moved_bytes(trace: Trace, moves: Bool) -> Int64:
+    """The bytes of the whole buffers of some rows of the host, where their inputs are recorded; NONE of all others.
+
+    Of a gather torch records only the part that the rank puts in.
+    """
+    host = trace.host_ops
+    whole = np.array([dtype == WHOLE_BUFFER for dtype in trace.input_dtypes] or [False], bool)
+    gathers = np.array(["gather" in name for name in trace.names], bool)[host.name]
+    sizes = np.full(len(host), NONE, np.int64)
+    known = np.flatnonzero(moves & (host.shape != NONE) & (host.dtype != NONE) & (whole[host.dtype] | ~gathers))
+    pairs, of_row = np.unique(np.stack((host.shape[known], host.dtype[known])), axis=1, return_inverse=True)
+    each = [input_bytes(trace.input_shapes[shape], trace.input_dtypes[dtype]) for shape, dtype in pairs.T.tolist()]
+    sizes[known] = np.array(each, np.int64)[of_row.reshape(-1)]
+    return sizes
 
 
 def _collective(name: str) -> Collective:

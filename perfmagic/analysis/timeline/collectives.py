@@ -37,6 +37,7 @@ DTYPE_BYTES = {
     **dict.fromkeys(("float", "int"), 4),
     **dict.fromkeys(("double", "long", "long int", "c10::complex<float>"), 8),
     "c10::complex<double>": 16,
+    "bytes": 1,  # of perfmagic.trace.columns.WHOLE_BUFFER
 }
 
 
@@ -114,11 +115,20 @@ def op_bytes(trace: Trace, comm_names: str | None = None) -> Mapping[int, int]:
     """
     ops = trace.ops
     known = {row: size_bytes(trace.collectives[ops.collective[row]]) for row in np.flatnonzero(ops.collective != NONE)}
+    own = ops.size_bytes.tolist()  # of what a CPU communicates
+    known = {row: size if size is not None or own[row] == NONE else own[row] for row, size in known.items()}
     bytes_of_op = {int(row): size for row, size in known.items() if size is not None}
     for row, asked in asked_collectives(trace, comm_names).items():
         if row not in bytes_of_op and (size := size_bytes(asked)) is not None:
             bytes_of_op[row] = size
     return bytes_of_op
+
+
+def input_bytes(shapes: str, dtypes: str) -> int:
+    """The bytes of all inputs of an operator, as the record writes their shapes and types; NONE where it says none."""
+    pairs = zip(json.loads(shapes), json.loads(dtypes), strict=False)
+    sizes = [math.prod(shape) * DTYPE_BYTES[dtype] for shape, dtype in pairs if shape and dtype in DTYPE_BYTES]
+    return sum(sizes) if sizes else NONE
 
 
 @once_per_trace

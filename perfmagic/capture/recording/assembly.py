@@ -16,7 +16,7 @@ from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, 
 from perfmagic.capture.recording.holders import Holder, Holders, held_blocks, most_telling
 from perfmagic.capture.recording.host import cores, host_clock
 from perfmagic.capture.watch.watch import LineWatch
-from perfmagic.trace.columns import HOST_DEVICE, NONE, BlockRole, Blocks, HostKind, Remark, forward_rows
+from perfmagic.trace.columns import HOST_DEVICE, NONE, WHOLE_BUFFER, BlockRole, Blocks, HostKind, Remark, forward_rows
 from perfmagic.trace.host_limits import clock_remarks, given_remarks, pace_remarks, paced, said_of, shared_cores
 from perfmagic.trace.model import Cell, Collective, DeviceInfo, Race, Trace, TraceMeta, make_trace
 from perfmagic.trace.paths import Paths
@@ -42,7 +42,7 @@ class Recorded:
     """All parts of a recording; times are unix ns.
 
     offset_ns: from perf_counter to unix time.  kineto, sim: None where that source did not record.
-    communicated: operations on host tensors, name, start, end and thread of each.
+    communicated: operations on host tensors, name, start, end, thread and bytes of each.
     steps: name, start and end of named stretches.  memory: whether it was asked for.  failed: what ended the code.
     notes: what came up while waiting for the devices.
     limit: what made the recording incomplete, None where nothing did.
@@ -61,7 +61,7 @@ class Recorded:
     marks: MarkLog
     kineto: Trace | None = None
     sim: SimRecords | None = None
-    communicated: list[tuple[str, int, int, int]] = field(default_factory=list)
+    communicated: list[tuple[str, int, int, int, int]] = field(default_factory=list)
     steps: list[tuple[str, int, int]] = field(default_factory=list)
     memory: bool = False
     failed: str = ""
@@ -112,7 +112,7 @@ def _parts(recorded: Recorded) -> _Parts:
         parts.add_sim(recorded.sim, first_device=first, host_ops=recorded.kineto is None)
         parts.add_blocks(recorded.sim, recorded.offset_ns - recorded.start_ns, first, recorded.holders)
     parts.add_annotations(recorded.communicated)
-    parts.add_annotations([(*step, 0) for step in recorded.steps])
+    parts.add_annotations([(*step, 0, 0) for step in recorded.steps])
     return parts
 
 
@@ -274,11 +274,11 @@ class _Parts:
         old = self.tables.get("blocks")
         self.tables["blocks"] = columns if old is None else _concatenate_unlike(old, columns)
 
-    def add_annotations(self, rows: list[tuple[str, int, int, int]]) -> None:
-        """rows: name, start, end and thread of each."""
+    def add_annotations(self, rows: list[tuple[str, int, int, int, int]]) -> None:
+        """rows: name, start, end, thread and bytes of each; what moves bytes has them as its input."""
         if not rows:
             return
-        names, start_ns, end_ns, threads = zip(*rows, strict=True)
+        names, start_ns, end_ns, threads, sizes = zip(*rows, strict=True)
         known = tuple(dict.fromkeys(names))
         columns = {
             "start_ns": start_ns,
@@ -286,8 +286,21 @@ class _Parts:
             "kind": [HostKind.ANNOTATION] * len(rows),
             "name": [known.index(name) for name in names],
             "thread": threads,
+            **self._bytes_as_inputs(sizes),
         }
         self._add({"host_ops": columns}, known, -self.base_ns, 0)
+
+    def _bytes_as_inputs(self, sizes: tuple[int, ...]) -> dict[str, Any]:
+        """The columns that say what each row moved, as the shape of a buffer of bytes; none where none moved any."""
+        if not any(sizes):
+            return {}
+        known = sorted({*sizes} - {0})
+        shapes, dtypes = self.details.get("input_shapes", ()), self.details.get("input_dtypes", ())
+        self.details["input_shapes"] = (*shapes, *(f"[[{n}]]" for n in known))
+        self.details["input_dtypes"] = (*dtypes, WHOLE_BUFFER)
+        moved = np.array(sizes) > 0
+        rows = len(shapes) + np.searchsorted(known, sizes)
+        return {"shape": np.where(moved, rows, NONE), "dtype": np.where(moved, len(dtypes), NONE)}
 
     def _add(self, tables: Mapping[str, dict[str, Any]], names: tuple[str, ...], shift: int, device: int) -> None:
         first_name = len(self.names)

@@ -157,9 +157,12 @@ class HostLog:
         """The operations that are over, in the order of their starts."""
         return sorted(self._rows, key=lambda completed: completed.start_ns)
 
-    def rows(self, offset_ns: int) -> list[tuple[str, int, int, int]]:
-        """As rows of a record: name, start, end and thread.  offset_ns: from perf_counter to the record's clock."""
-        return [(self.row_name(t), t.start_ns + offset_ns, t.end_ns + offset_ns, t.thread) for t in self.read()]
+    def rows(self, offset_ns: int) -> list[tuple[str, int, int, int, int]]:
+        """As rows of a record: name, start, end, thread, bytes.  offset_ns: from perf_counter to the record's clock."""
+        return [
+            (self.row_name(t), t.start_ns + offset_ns, t.end_ns + offset_ns, t.thread, t.size_bytes)
+            for t in self.read()
+        ]
 
     @staticmethod
     def row_name(completed: CompletedOperation) -> str:

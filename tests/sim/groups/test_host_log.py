@@ -82,3 +82,8 @@ def test_a_timeline_on_the_cpu_says_to_whom_messages_went_and_ranks_match_them(t
     pairs = sorted((m.source, m.target, m.number) for m in ranks.messages())
     assert pairs == sorted((rank, (rank + 1) % 3, n) for rank in range(3) for n in range(2))
     assert [meeting.kind for meeting in ranks.meetings()] == ["all_reduce"]
+    (row,) = [row for row in ranks.collectives() if row.kind == "all_reduce"]
+    assert (row.n, row.size_bytes, row.rank_bytes) == (1, 4000, (4000,) * 3)
+    if row.transfer_ns:
+        assert row.bus_bytes_per_s == pytest.approx(4000 * 4 / 3 / row.transfer_ns * 1e9)
+    assert {row.size_bytes for row in ranks.collectives() if row.kind == "send"} <= {4000}
