@@ -58,6 +58,7 @@ _NAMES = {
     "perfmagic.results.on_gpus": "OnGpusResult",
     "perfmagic.results.timeline": "Lines",
     "perfmagic.results.what_if": "Curve PredictionCheck",
+    "perfmagic.base.kinds": "PredictedFor",
     "perfmagic.predict.runs": "GpuStat",
     "perfmagic.trace.model": "Trace",
     "perfmagic.trace.rows": "Rows",
@@ -71,8 +72,8 @@ __all__ = [
     "FrameTime", "GpuStat", "GraphEdge", "GraphNode", "GraphResult", "Growth", "HeldBytes", "HostTime", "IdleGap",
     "JobPathPart", "KernelChange", "KernelOfRanks", "KernelStat", "LateNode", "LineChange", "LineStat", "Lines",
     "Meeting", "MemoryBlock", "MemoryResult", "Message", "Mode", "NameTime", "OnGpusResult", "OperatorChange",
-    "OperatorStat", "PathPart", "PathShare", "Phase", "Prediction", "PredictionCheck", "Proposal", "Quantity",
-    "QueueModel", "QueueStat", "RankChange", "RankFinding", "RankStat", "RankState", "Ranks", "RanksSweep",
+    "OperatorStat", "PathPart", "PathShare", "Phase", "PredictedFor", "Prediction", "PredictionCheck", "Proposal",
+    "Quantity", "QueueModel", "QueueStat", "RankChange", "RankFinding", "RankStat", "RankState", "Ranks", "RanksSweep",
     "RanksSweepComparison", "RanksWhatIf", "RecordedCall", "Replacement", "Result", "RooflineResult", "Rows",
     "ScalingChange", "ScalingStat", "Standstill", "Step", "StepChange", "StreamStat", "SweepPoint", "SweepResult",
     "Sync", "TimeChange", "Trace", "TraceComparison", "Traces", "Trust", "Verdict", "WhatIf", "WhatIfResult",
@@ -122,6 +123,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.timeline.trust import Trust
     from perfmagic.analysis.verdict import Verdict
     from perfmagic.api.ranks.session import Ranks
+    from perfmagic.base.kinds import PredictedFor
     from perfmagic.predict.runs import GpuStat
     from perfmagic.results import (
         FlameResult,

@@ -37,7 +37,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     compute = virtual._compute
 
     def slowly(job: Any) -> None:
-        time.sleep(SLOW_NS / 1e9)
+        spin(SLOW_NS)
         compute(job)
 
     monkeypatch.setattr(virtual, "_compute", slowly)
