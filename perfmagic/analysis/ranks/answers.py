@@ -106,9 +106,13 @@ def _who_decides(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
 
 
 def _decisive(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> RankFinding | None:
-    """The finding about late ranks, if they cost enough, and more than waiting for Python."""
+    """The finding about late ranks, if they cost enough, and more than waiting for Python.
+
+    Of a pipeline's slowest stage that is the pipeline's: it costs the stage's forward and backward.
+    """
     costs = {finding.rule: finding.cost_ns or 0 for finding in findings}
     late = next((finding for finding in findings if finding.rule in LATE), None)
+    late = next((f for f in findings if late is not None and late.ranks == f.ranks and _is_paced(f)), late)
     least_ns = max(LATE_FRAC * min(total_ns, job.judged_ns), costs.get("ranks_wait_for_python", 0))
     return late if late is not None and (late.cost_ns or 0) >= least_ns else None
 
@@ -155,18 +159,19 @@ def _on(job: Ranks, n: int) -> str:
 
 
 def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> list[_Change]:
-    """One change for each action among the findings, with the costliest finding's headline.
+    """One change for each action among the findings, with the costliest finding's headline; of a cause its own.
 
     A late rank that waited for a core gets none: its code is not to blame.
     """
     explained = {finding.ranks for finding in findings if finding.rule in LATE and not finding.action}
-    groups: dict[str, list[RankFinding]] = {}
+    groups: dict[tuple[str, str], list[RankFinding]] = {}
     for finding in findings:
         asks = finding.action and finding.rule not in OF_RECORD and not _is_told(finding, findings)
         if asks and finding.ranks not in explained:
-            groups.setdefault(finding.action, []).append(finding)
+            own = finding.headline if finding.rule in CAUSES else ""  # gains of causes add up
+            groups.setdefault((finding.action, own), []).append(finding)
     asked = []
-    for remedy, group in groups.items():
+    for (remedy, _), group in groups.items():
         first = max(group, key=lambda finding: (finding.rule in LATE, finding.cost_ns or 0))
         start_ns, end_ns = first.window_ns or (0, total_ns)
         answer = Answer(
@@ -190,8 +195,13 @@ def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
 
 
 def _is_told(finding: RankFinding, findings: Sequence[RankFinding]) -> bool:
-    """Whether causes with their lines ask for what a pipeline's slowest stage does: no gain counts twice."""
-    return finding.rule == "pipeline" and any(f.rule == "straggler" and f.ranks == finding.ranks for f in findings)
+    """Whether a pipeline's slowest stage says what a cause on its rank does: no gain counts twice."""
+    return finding.rule == "straggler" and any(_is_paced(f) and f.ranks == finding.ranks for f in findings)
+
+
+def _is_paced(finding: RankFinding) -> bool:
+    """Whether it is about a pipeline's slowest stage."""
+    return finding.rule == "pipeline" and finding.cost_ns is not None
 
 
 def _changes(job: Ranks, finding: RankFinding) -> dict[int, list[Change]]:
