@@ -456,10 +456,10 @@ class RanksResult(Result):
         return LiveRanks(self.title, state, empty, lambda: self.doc, lambda: self.wire, self.html)
 
     def __repr__(self) -> str:
-        first = f". {self.findings[0].sentence}" if self.findings else f". {self.nothing}" if self.nothing else ""
+        first = self.findings[0].sentence if self.findings else self.nothing or self.answers.decides
         numbers = self.ranks.ranks
         which = ", ".join(map(str, numbers)) if len(numbers) <= WITH_FINDINGS else stretches(numbers)
-        return f"Ranks {which} on one axis{first}"
+        return f"Ranks {which} on one axis. {first}"
 
 
 # The result of `ranks.what_if(...)`: what a job would take with changes on its ranks.
