@@ -56,12 +56,14 @@ Found = tuple[Standstill, tuple[Proposal, ...]]
 
 def find_standstills(job: Job) -> list[Found]:
     """Every operation that ranks cannot leave, with what to look at; what keeps others there comes first."""
+    if not job.waiting:
+        return []
     different = first_mismatches(job)
     at_fault = {id(operation.calls) for operation, _ in different}
     found = [_different(job, operation, parts) for operation, parts in different]
     heads = [head for head in job.collectives if id(head.calls) not in at_fault]
     found += [_stands(job, operation) for operation in (*heads, *job.messages)]
-    if found and all(standstill.kind == "follows" for standstill, _ in found):
+    if all(standstill.kind == "follows" for standstill, _ in found):
         found = [_circle(job, [*heads, *job.messages]), *found]
     stuck = {one.group for one, _ in found if one.ranks}
     return sorted(found, key=lambda one: KINDS.index(one[0].kind if one[0].group in stuck else "transfer"))

@@ -154,6 +154,26 @@ def test_a_long_circle_says_how_many_calls_it_leaves_out(n: int, more: str, open
     assert circle.ranks == tuple(range(n))
 
 
+def test_calls_that_ended_are_no_standstill_though_they_do_not_match(opened: Opened) -> None:
+    ranks = job(2)
+    ranks[0].call("all_reduce", sizes=[4])
+    ranks[1].call("all_reduce", sizes=[8])
+    all_call(ranks, "all_reduce")
+    found = opened(ranks)
+    assert first(found)[0] == "No rank stands still: the last common collective is all_reduce #2 of the default group"
+    assert len(found.standstills) == 0
+    said = "all_reduce #1 of the default group has 16\u00a0B on rank 0, 32\u00a0B on rank 1"
+    assert found.conclusion.warnings == (f"collectives do not match: {said}",)
+    ranks[0].call("all_reduce", state="scheduled")
+    assert [one.kind for one in opened(ranks).standstills] == ["mismatch", "absent"]
+
+
+def test_dumps_without_calls_name_the_option_that_records_them(opened: Opened) -> None:
+    found = opened(job(2))
+    assert found.conclusion.decides == "No rank stands still: the dumps hold no call"
+    assert found.conclusion.warnings == ("torch records calls only if TORCH_FR_BUFFER_SIZE is above 0",)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
