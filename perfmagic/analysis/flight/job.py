@@ -83,6 +83,11 @@ class Job:
         """
         return [head for group in self.by_number if (head := self._head(group)) is not None]
 
+    @cached_property
+    def waiting(self) -> frozenset[int]:
+        """The ranks with a call that has not ended."""
+        return frozenset(rank for operation in (*self.collectives, *self.messages) for rank in operation.open)
+
     def _head(self, group: Group) -> Operation | None:
         numbers = self.by_number[group]
         last = {rank: number for number in sorted(numbers) for rank in numbers[number]}

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from perfmagic.analysis.findings.answer import Conclusion, Proposal
 from perfmagic.analysis.flight.job import Job
-from perfmagic.analysis.flight.standstill import Found, Standstill, find_standstills
+from perfmagic.analysis.flight.mismatch import first_mismatches
+from perfmagic.analysis.flight.standstill import Found, Standstill, describe_mismatch, find_standstills
 from perfmagic.analysis.flight.words import brief_call, describe_group, describe_operation, describe_ranks, is_default
 from perfmagic.base.language import capitalised, listed, phrase
 from perfmagic.trace.formats.flight import NO_PLACE, Call
@@ -138,6 +139,8 @@ def _conclude(job: Job, found: list[Found]) -> Conclusion:
 
 def _nothing(job: Job) -> str:
     last = job.last_common()
+    if not any(dump.calls for dump in job.dumps.values()):
+        return capitalised(phrase("no rank stands still: the dumps hold no call"))
     if last is None:
         return capitalised(phrase("no rank stands still: the dumps hold no open call"))
     call = describe_operation(last, job)
@@ -156,7 +159,12 @@ def _warnings(job: Job, lost: tuple[int, ...]) -> list[str]:
     if unknown:
         names = listed(unknown)
         warnings.append(phrase("the dumps do not name the ranks of {groups}: those that used it count", groups=names))
-    if not any(call.stack for dump in job.dumps.values() for call in dump.calls[-1:]):
+    if not job.waiting:
+        warnings += [describe_mismatch(job, *different) for different in first_mismatches(job)]
+    last_calls = [call for dump in job.dumps.values() for call in dump.calls[-1:]]
+    if not last_calls:
+        warnings.append(phrase("torch records calls only if TORCH_FR_BUFFER_SIZE is above 0"))
+    elif not any(call.stack for call in last_calls):
         warnings.append(phrase("the dumps have no stacks: torch writes them into pickles, not into JSON"))
     if len(versions) > 1:
         warnings.append(phrase("the dumps have different versions: {versions}", versions=", ".join(versions)))

@@ -56,21 +56,22 @@ Found = tuple[Standstill, tuple[Proposal, ...]]
 
 def find_standstills(job: Job) -> list[Found]:
     """Every operation that ranks cannot leave, with what to look at; what keeps others there comes first."""
+    if not job.waiting:
+        return []
     different = first_mismatches(job)
     at_fault = {id(operation.calls) for operation, _ in different}
     found = [_different(job, operation, parts) for operation, parts in different]
     heads = [head for head in job.collectives if id(head.calls) not in at_fault]
-    waiting = {rank for operation in (*job.collectives, *job.messages) for rank in operation.open}
-    found += [_stands(job, operation, waiting) for operation in (*heads, *job.messages)]
-    if found and all(standstill.kind == "follows" for standstill, _ in found):
+    found += [_stands(job, operation) for operation in (*heads, *job.messages)]
+    if all(standstill.kind == "follows" for standstill, _ in found):
         found = [_circle(job, [*heads, *job.messages]), *found]
     stuck = {one.group for one, _ in found if one.ranks}
     return sorted(found, key=lambda one: KINDS.index(one[0].kind if one[0].group in stuck else "transfer"))
 
 
-def _stands(job: Job, operation: Operation, waiting: set[int]) -> Found:
+def _stands(job: Job, operation: Operation) -> Found:
     lost = [rank for rank in operation.absent if rank not in job.dumps]
-    free = [rank for rank in operation.absent if rank in job.dumps and rank not in waiting]
+    free = [rank for rank in operation.absent if rank in job.dumps and rank not in job.waiting]
     if free:
         return _absent(job, operation, free)
     if lost:
@@ -145,27 +146,36 @@ def _lost(job: Job, operation: Operation, lost: Sequence[int]) -> Found:
     )
 
 
-def _different(job: Job, operation: Operation, parts: Parts) -> Found:
+def describe_mismatch(job: Job, operation: Operation, parts: Parts) -> str:
+    """Which operation does not match, and what its ranks ask for."""
     said = chained("{a}, {b}", (phrase("{what} on {ranks}", what=what, ranks=describe_ranks(of)) for what, of in parts))
     call = describe_operation(operation, job)
     if operation.is_message:
-        sentence = phrase("messages do not match: {call} has {parts}", call=call, parts=said)
-    elif len({of_rank.name for of_rank in operation.calls.values()}) == 1:
-        sentence = phrase("collectives do not match: {call} has {parts}", call=call, parts=said)
-    else:
-        call = phrase("#{number} of {group}", number=operation.number, group=describe_group(operation.group))
-        sentence = phrase("collectives do not match: {call} is {parts}", call=call, parts=said)
+        return phrase("messages do not match: {call} has {parts}", call=call, parts=said)
+    if len({of_rank.name for of_rank in operation.calls.values()}) == 1:
+        return phrase("collectives do not match: {call} has {parts}", call=call, parts=said)
+    call = phrase("#{number} of {group}", number=operation.number, group=describe_group(operation.group))
+    return phrase("collectives do not match: {call} is {parts}", call=call, parts=said)
+
+
+def _different(job: Job, operation: Operation, parts: Parts) -> Found:
     *others, (_, most) = parts
-    proposals = (_compare(operation, what, of, most) for what, of in others[:_MOST_PLACES])
+    proposals = (
+        _compare(
+            phrase("{what} on {ranks}", what=what, ranks=describe_ranks(few)),
+            operation.calls[few[0]].place, operation.calls[most[0]].place, most,
+        )
+        for what, few in others[:_MOST_PLACES]
+    )  # fmt: skip
+    sentence = describe_mismatch(job, operation, parts)
     return _made("mismatch", operation, parts[0][1], sentence), tuple(proposals)
 
 
-def _compare(operation: Operation, what: str, ranks: Sequence[int], most: Sequence[int]) -> Proposal:
-    """The line of ranks that are few, and that of most others."""
-    place, other = operation.calls[ranks[0]].place, describe_place(operation.calls[most[0]].place)
-    headline = at_place(phrase("{what} on {ranks}", what=what, ranks=describe_ranks(ranks)), place)
-    todo = phrase("Compare it with {where} on {ranks}", where=other, ranks=describe_ranks(most))
-    if not other:
+def _compare(what: str, place: Place, other: Place, ranks: Sequence[int]) -> Proposal:
+    """What is at one line, and the line of other ranks."""
+    headline = at_place(what, place)
+    todo = phrase("Compare it with {where} on {ranks}", where=describe_place(other), ranks=describe_ranks(ranks))
+    if not other.file:
         todo = phrase("Compare what these ranks call before it")
     return Proposal(headline, todo, line=place.line, function=place.function)
 
@@ -211,16 +221,81 @@ def _others_unknown(job: Job, operation: Operation) -> Found:
 
 def _circle(job: Job, operations: Sequence[Operation]) -> Found:
     """Each waits for ranks that wait elsewhere."""
-    where = chained(
-        "{a}, {b}",
-        (
-            phrase("{ranks} in {call}", ranks=describe_ranks(op.open), call=describe_operation(op, job))
-            for op in operations[:_MOST_PLACES]
-        ),
-    )
+    loop = _loop(operations)
+    shown, n_more = loop[:_MOST_PLACES], len(loop[_MOST_PLACES:])
+    where = chained("{a}, {b}", (_who_is_where(job, operation) for operation in shown))
+    if n_more:
+        where = counted(n_more, "{where}, and {n} more call", "{where}, and {n} more calls", where=where)
     sentence = phrase("each waits for another, and none can go on: {where}", where=where)
-    ranks = tuple(sorted({rank for op in operations for rank in op.open}))
-    first = operations[0]
-    made = Standstill("circle", "", first.number, "", ranks, (), sentence)
-    headline = phrase("groups are used in different orders")
-    return made, (Proposal(headline, phrase("Have all ranks use their groups in one order")),)
+    made = Standstill("circle", "", loop[0].number, "", _ranks_in(loop), (), sentence)
+    followed = zip(shown, (*loop[1:], loop[0]), strict=False)
+    lines = (
+        _compare(_who_is_where(job, one), _place(one), _place(after), after.open)
+        for one, after in followed
+        if _place(one).file
+    )
+    return made, (_cause(loop), *lines)
+
+
+def _loop(operations: Sequence[Operation]) -> list[Operation]:
+    """Those that wait for each other, without those that wait behind them."""
+    waits_in: dict[int, Operation] = {}
+    for operation in sorted(operations, key=lambda one: min(one.calls[rank].created_ns for rank in one.open)):
+        for rank in operation.open:
+            waits_in.setdefault(rank, operation)
+    path: dict[int, Operation] = {}
+    operation = operations[0]
+    while id(operation) not in path:
+        path[id(operation)] = operation
+        operation = waits_in[operation.absent[0]]
+    return list(path.values())[list(path).index(id(operation)) :]
+
+
+def _who_is_where(job: Job, operation: Operation) -> str:
+    return phrase("{ranks} in {call}", ranks=describe_ranks(operation.open), call=describe_operation(operation, job))
+
+
+def _place(operation: Operation) -> Place:
+    return operation.calls[operation.open[0]].place
+
+
+def _cause(loop: Sequence[Operation]) -> Proposal:
+    """What is called in the wrong order: collectives of a loop are of different groups."""
+    messages = [operation for operation in loop if operation.is_message]
+    if not messages:
+        todo = phrase("Have all ranks use their groups in one order")
+        return Proposal(phrase("groups are used in different orders"), todo)
+    if len(messages) < len(loop):
+        collectives = [operation for operation in loop if not operation.is_message]
+        headline = phrase(
+            "{waiting}, and {others}", waiting=_in_messages(messages), others=_in_collectives(collectives)
+        )
+        return Proposal(headline, phrase("Have all ranks call messages and collectives in one order"))
+    headline = phrase("messages are sent and received in different orders")
+    if all(map(_is_sent, messages)):
+        headline = phrase("each rank sends before it receives")
+    elif not any(map(_is_sent, messages)):
+        headline = phrase("each rank receives before it sends")
+    return Proposal(headline, phrase("Reverse the order on one rank, or use batch_isend_irecv"))
+
+
+def _is_sent(message: Operation) -> bool:
+    return message.calls[message.open[0]].name in SENDS
+
+
+def _in_messages(messages: Sequence[Operation]) -> str:
+    ranks = _ranks_in(messages)
+    who = describe_ranks(ranks)
+    if all(map(_is_sent, messages)):
+        return counted(len(ranks), "{ranks} waits to send a message", "{ranks} wait to send messages", ranks=who)
+    return counted(len(ranks), "{ranks} waits for a message", "{ranks} wait for messages", ranks=who)
+
+
+def _in_collectives(collectives: Sequence[Operation]) -> str:
+    ranks = _ranks_in(collectives)
+    who = describe_ranks(ranks)
+    return counted(len(ranks), "{ranks} is in a collective", "{ranks} are in collectives", ranks=who)
+
+
+def _ranks_in(operations: Sequence[Operation]) -> tuple[int, ...]:
+    return tuple(sorted({rank for operation in operations for rank in operation.open}))

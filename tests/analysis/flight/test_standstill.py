@@ -88,6 +88,93 @@ def test_groups_in_different_orders_are_a_circle(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize(
+    ("calls", "cause", "action"),
+    [
+        (["recv 0<-1", "recv 1<-0"], "each rank receives before it sends", "Reverse the order on one rank"),
+        (["send 0->1", "send 1->0"], "each rank sends before it receives", "Reverse the order on one rank"),
+        (
+            ["recv 0<-1", "send 1->2", "recv 2<-0"],
+            "messages are sent and received in different orders",
+            "Reverse the order on one rank",
+        ),
+        (
+            ["recv 0<-1", "all_reduce"],
+            "rank 0 waits for a message, and rank 1 is in a collective",
+            "Have all ranks call messages and collectives in one order",
+        ),
+        (
+            ["all_reduce", "send 1->0"],
+            "rank 1 waits to send a message, and rank 0 is in a collective",
+            "Have all ranks call messages and collectives in one order",
+        ),
+    ],
+)
+def test_messages_in_a_circle_are_no_order_of_groups(
+    calls: Sequence[str], cause: str, action: str, opened: Opened
+) -> None:
+    ranks = job(len(calls))
+    for recorder, name in zip(ranks, calls, strict=True):
+        recorder.call(name, state="scheduled", line=40 + recorder.rank)
+    found = opened(ranks)
+    sentence, headline, todo = first(found)
+    assert sentence.startswith("Each waits for another")
+    assert (headline, todo.startswith(action)) == (cause, True)
+    assert found.standstills[0].ranks == tuple(range(len(calls)))
+
+
+def test_a_circle_names_the_lines_of_its_calls(opened: Opened) -> None:
+    ranks = job(2)
+    ranks[0].call("recv 0<-1", state="scheduled", line=40)
+    ranks[1].call("recv 1<-0", state="scheduled", line=50)
+    _, one, other = opened(ranks).conclusion.proposals
+    assert one.headline == "rank 0 in recv #1 from rank 1 of the default group (train.py, line 40)"
+    assert one.action == "Compare it with train.py, line 50 on rank 1"
+    assert (one.line, other.line, other.function) == (40, 50, "train_step")
+
+
+def test_what_waits_behind_a_circle_is_no_part_of_it(opened: Opened) -> None:
+    ranks = job(4)
+    for rank, peer in enumerate([1, 2, 1, 0]):  # ranks 0 and 3 wait behind 1 and 2
+        ranks[rank].call(f"recv {rank}<-{peer}", state="scheduled")
+    circle, *behind = opened(ranks).standstills
+    assert (circle.kind, circle.ranks) == ("circle", (1, 2))
+    assert [one.kind for one in behind] == ["follows"] * 4
+    assert circle.sentence.endswith(
+        ": rank 1 in recv #1 from rank 2 of the default group, rank 2 in recv #1 from rank 1 of the default group"
+    )
+
+
+@pytest.mark.parametrize(("n", "more"), [(3, ""), (4, ", and 1 more call"), (5, ", and 2 more calls")])
+def test_a_long_circle_says_how_many_calls_it_leaves_out(n: int, more: str, opened: Opened) -> None:
+    ranks = job(n)
+    for rank in range(n):
+        ranks[rank].call(f"recv {rank}<-{(rank + 1) % n}", state="scheduled")
+    (circle, *_) = opened(ranks).standstills
+    assert circle.sentence.endswith(f"rank 2 in recv #1 from rank {3 % n} of the default group{more}")
+    assert circle.ranks == tuple(range(n))
+
+
+def test_calls_that_ended_are_no_standstill_though_they_do_not_match(opened: Opened) -> None:
+    ranks = job(2)
+    ranks[0].call("all_reduce", sizes=[4])
+    ranks[1].call("all_reduce", sizes=[8])
+    all_call(ranks, "all_reduce")
+    found = opened(ranks)
+    assert first(found)[0] == "No rank stands still: the last common collective is all_reduce #2 of the default group"
+    assert len(found.standstills) == 0
+    said = "all_reduce #1 of the default group has 16\u00a0B on rank 0, 32\u00a0B on rank 1"
+    assert found.conclusion.warnings == (f"collectives do not match: {said}",)
+    ranks[0].call("all_reduce", state="scheduled")
+    assert [one.kind for one in opened(ranks).standstills] == ["mismatch", "absent"]
+
+
+def test_dumps_without_calls_name_the_option_that_records_them(opened: Opened) -> None:
+    found = opened(job(2))
+    assert found.conclusion.decides == "No rank stands still: the dumps hold no call"
+    assert found.conclusion.warnings == ("torch records calls only if TORCH_FR_BUFFER_SIZE is above 0",)
+
+
+@pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"name": "broadcast"}, "#2 of group dp is broadcast on rank 1, all_reduce on ranks 0, 2, 3"),
