@@ -139,8 +139,8 @@ def _describe_device_alone(predicted: PredictedFor | None) -> str:
 def describe_measured_host() -> str:
     """The sentence about a host that took Python's own time."""
     return phrase(
-        "the host is Python as this run took it on this machine, with an assumed 5 µs an operator: it changes from run "
-        "to run, and no interval covers another machine"
+        "host time is measured on this machine, plus an assumed 5 µs an operator. It changes from run to run. The "
+        "interval does not cover other machines"
     )
 
 

@@ -225,7 +225,7 @@ ACTIONS |= {
     "late_rank_line": "Look at line {line} on {ranks}",
     "late_in": "Look at {name} on {ranks}",
     "slow_link": "Check the links of {ranks}: NIC, cable, switch, and what else they carry",
-    "pipeline_even": "Run more micro-batches a step: {n} need a bubble of {share}",
+    "pipeline_even": "Run {n} micro-batches a step: the minimum bubble is then {share}",
     "pipeline_stage": "Move layers from stage {stage} on rank {rank} to the other stages",
     "pipeline_open": "Run more micro-batches a step, or move layers between stages",
     "late_work": "Give {ranks} as much work as the others: rows, sequence lengths, experts",

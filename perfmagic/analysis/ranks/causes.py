@@ -7,6 +7,7 @@ takes less with it at its peers' time. Causes are found one after the other, the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfmagic.analysis.ranks.replayed_job import Replay, ReplayedJob, replayed_job
-from perfmagic.analysis.timeline.own_work import STARTS, Doing
+from perfmagic.analysis.timeline.own_work import CORE, PYTHON, STARTS, Doing, RowsOf
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 from perfmagic.trace.once import once_per_trace
 
@@ -46,8 +47,8 @@ class Cause:
     of how many steps, or rounds between collectives of all ranks.  own_ns: how long it took there.  excess_ns: more
     than its peers.  gain_ns: what the job would take less, on top of the causes before.  waited_ns: what the other
     ranks would wait less, added up.  span_ns: where it is longest, on the common axis.  about: compute overlaps
-    communication on the rank, so that the gain is not exact.  rows: how many times the rows of its peers the same
-    operators have there; 1 where that is not so, or shapes are not recorded.
+    communication on the rank, so that the gain is not exact.  rows: how many times the rows of its peers most
+    operators of the work have there, at least; 1 where that is not known.
     """
 
     ranks: tuple[int, ...]
@@ -404,7 +405,7 @@ class _Search:
             waited_ns=waited_ns,
             span_ns=span,
             about=any(summaries[rank].lane.streams for rank in ranks),
-            rows=_rows(self.job.ranks, ranks[0]),
+            rows=_rows(self.job.ranks, ranks, trial.doing),
         )
 
     def _link(self, trial: _Trial, ranks: tuple[int, ...], waited_ns: int) -> Cause:
@@ -445,16 +446,27 @@ def _took_ns(job: ReplayedJob, moves_ns: Int64) -> Int64:
     return took
 
 
-def _rows(ranks: Ranks, rank: int) -> float:
-    """How many times the rows of the median of the others a rank has in operators that all call as often."""
-    own = ranks.summaries[rank].lane.rows
-    others = [summary.lane.rows for number, summary in ranks.summaries.items() if number != rank]
-    times = [1.0]
-    for name, (n_calls, rows) in own.items():
-        theirs = [of_rank[name][1] for of_rank in others if of_rank.get(name, (0, 0))[0] == n_calls]
-        if len(theirs) == len(others):
+def _rows(ranks: Ranks, of: tuple[int, ...], doing: Doing | None) -> float:
+    """How many times the rows of the other ranks some have at least, in the median operator of what they do."""
+    others = [summary.lane.rows for rank, summary in ranks.summaries.items() if rank not in of]
+    return min(_times_rows(ranks.summaries[rank].lane.rows, others, doing) for rank in of)
+
+
+def _times_rows(own: RowsOf, others: Sequence[RowsOf], doing: Doing | None) -> float:
+    """Of one rank, by the operators that all ranks call as often; 1 where there are none."""
+    times = []
+    for key, (n_calls, rows) in own.items():
+        theirs = [of_rank[key][1] for of_rank in others if of_rank.get(key, (0, 0))[0] == n_calls]
+        if len(theirs) == len(others) and _is_of(key, own, doing):
             times.append(rows / float(np.median(theirs)))
-    return max(times)
+    return float(np.median(times or 1.0))
+
+
+def _is_of(key: tuple[int, str], own: RowsOf, doing: Doing | None) -> bool:
+    """Whether an operator belongs to some work. Which one launched a kernel without a line is not known: any may."""
+    if doing is None or doing.line:
+        return doing is None or key[0] == doing.line
+    return key[1] == doing.name or not (doing.name in (PYTHON, CORE) or any(name == doing.name for _, name in own))
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,7 +74,12 @@ def _work(job: Ranks, cause: Cause) -> _Told:
     if peers_ns < cause.own_ns // 100:
         detail = phrase("{time}, of which peers have nothing", time=took["time"])
     if cause.rows >= MORE_ROWS:
-        rows = phrase("it has {n} × the rows, with the same kernels", n=f"{cause.rows:.2g}")
+        rows = counted(
+            len(cause.ranks),
+            "it has {n} × the rows in the same operators",
+            "they have {n} × the rows in the same operators",
+            n=f"{cause.rows:.2g}",
+        )
         detail = sentences(detail, rows)
     if cause.name == CORE:
         return headline("late_for_core", time=more, ranks=who, when=when), words, detail, _remedy_of_core(job, cause)

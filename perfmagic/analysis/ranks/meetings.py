@@ -307,7 +307,7 @@ def _words(row: CollectiveOfRanks) -> str:
         share, peak = units.percent(row.peak_frac), units.bandwidth(row.peak_bytes_per_s, 1e9)
         parts.append(phrase("{share} of {peak} {link}", share=share, peak=peak, link=row.link))
     if row.overlap_frac is not None:
-        parts.append(phrase("{share} beside compute", share=units.percent(row.overlap_frac)))
+        parts.append(phrase("{share} overlapped with compute", share=units.percent(row.overlap_frac)))
     if row.imbalance is not None and row.imbalance >= _SAID:
         times = units.significant(row.imbalance)
         parts.append(phrase("the rank that moves most moves {times} × the mean", times=times))

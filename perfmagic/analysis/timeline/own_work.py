@@ -27,6 +27,9 @@ PYTHON, CORE = "Python", "waiting for a core"
 _BACKWARD = "autograd::engine::evaluate_function"
 
 
+RowsOf = Mapping[tuple[int, str], tuple[int, int]]
+
+
 class Doing(NamedTuple):
     """What a rank did.  line: of the cell, 0 for none.  name: of the operator or kernel, or the text of the line.
 
@@ -45,7 +48,7 @@ class Lane:
     points: `kind`, `op` (place in its communication, NONE at the end), `at`, `behind` (the op before on its stream if
     it was queued behind that one, else NONE).  pieces: `point`, `doing`, `step` (NONE: in none; STARTS), `ns`.
     doings: what `doing` counts.  began_ns: of the lane.  streams: whether compute overlapped communication.
-    rows: by operator how often it was called, and the rows of its inputs added up, where shapes are recorded.
+    rows: by line and operator how often it was called, and the rows of its inputs added up, where shapes are recorded.
     knows_core: whether waiting for a core is known of each line.
     """
 
@@ -54,7 +57,7 @@ class Lane:
     pieces: Columns
     doings: tuple[Doing, ...]
     streams: bool
-    rows: Mapping[str, tuple[int, int]]
+    rows: RowsOf
     knows_core: bool
 
 
@@ -237,17 +240,18 @@ def _doing(trace: Trace, line: int, name: int, of_backward: bool) -> Doing:
 
 
 _FIRST_DIMENSION = re.compile(r"\[\[(\d+), ")  # of an input with several: "[[32, 64], [64]]"
-MOST_OPERATORS = 32  # of a rank, those with most rows
+MOST_OPERATORS = 64  # of a rank, those with most rows
 
 
-def _rows(trace: Trace) -> dict[str, tuple[int, int]]:
-    """By operator its calls with a first input of two dimensions or more, and how many rows these had."""
+def _rows(trace: Trace) -> RowsOf:
+    """By line and operator its calls with a first input of two dimensions or more, and how many rows these had."""
     host = trace.host_ops
     first = [_FIRST_DIMENSION.match(shape) for shape in trace.input_shapes]
     rows_of = np.array([int(found[1]) if found else 0 for found in first] + [0], np.int64)
     rows = np.where(host.shape != NONE, rows_of[host.shape], 0)
     kept = np.flatnonzero((rows > 0) & (host.kind == HostKind.OP))
-    calls = np.bincount(host.name[kept], minlength=len(trace.names))
-    sums = np.bincount(host.name[kept], rows[kept], len(trace.names)).astype(np.int64)
-    most = [name for name in np.argsort(-sums, kind="stable")[:MOST_OPERATORS].tolist() if calls[name]]
-    return {trace.names[name]: (int(calls[name]), int(sums[name])) for name in most}
+    pairs = np.stack((host.line[kept], host.name[kept]), axis=1)
+    keys, place, calls = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
+    sums = np.bincount(place.ravel(), rows[kept], len(keys)).astype(np.int64)
+    most = np.argsort(-sums, kind="stable")[:MOST_OPERATORS].tolist()
+    return {(int(keys[i, 0]), trace.names[keys[i, 1]]): (int(calls[i]), int(sums[i])) for i in most}

@@ -2,7 +2,8 @@
 
 It comes as a message on the link does, from the call of the rank that sets it. Ranks that change one key by turns, as a
 barrier counts them, go on no earlier than those before them. Calls take no other time.
-Beside each key there is another, with the instant of virtual time.
+Beside each key there is another, with the instant of virtual time, and beside a queue one of instants; callers see
+neither.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def keep_times(kind: Any) -> None:
     if hasattr(kind.get, "keeps_times"):
         return
     around = {"set": _setting, "multi_set": _setting, **dict.fromkeys(_READS, _reading)}
-    for name, timed in {**around, **dict.fromkeys(_BY_TURNS, _in_turn)}.items():
+    around |= {**dict.fromkeys(_BY_TURNS, _in_turn), "queue_push": _pushing, "queue_pop": _popping}
+    around |= {"num_keys": _counting, "list_keys": _listing, "delete_key": _deleting}
+    for name, timed in around.items():
         if hasattr(kind, name):
             setattr(kind, name, timed(getattr(kind, name)))
     vars(kind.get)["keeps_times"] = True
@@ -40,7 +43,7 @@ Call = Callable[..., Any]
 def _setting(call: Call) -> Call:
     @wraps(call)
     def timed(store: Any, keys: Any, values: Any) -> Any:
-        for key, value in zip(_each(keys), _each(values), strict=True) if VIRTUAL else ():
+        for key, value in zip(_each(keys), _each(values), strict=False) if VIRTUAL else ():
             _Store.set(store, key + _SUFFIX, str(now_ns() + _message_ns(value)))  # first: who finds the key finds it
         return call(store, keys, values)
 
@@ -69,6 +72,61 @@ def _in_turn(call: Call) -> Call:
         return result
 
     return timed
+
+
+def _pushing(call: Call) -> Call:
+    @wraps(call)
+    def timed(store: Any, key: str, value: Any) -> Any:
+        if VIRTUAL:
+            _Store.queue_push(store, key + _SUFFIX, str(now_ns() + _message_ns(value)))
+        return call(store, key, value)
+
+    return timed
+
+
+def _popping(call: Call) -> Call:
+    @wraps(call)
+    def timed(store: Any, key: str, *args: Any, **named: Any) -> Any:
+        result, name = call(store, key, *args, **named), key + _SUFFIX
+        if VIRTUAL and _Store.queue_len(store, name):  # else it was pushed on a real clock
+            HOST.wait_until(int(_Store.queue_pop(store, name)))
+        return result
+
+    return timed
+
+
+def _counting(call: Call) -> Call:
+    @wraps(call)
+    def timed(store: Any) -> Any:
+        below = store  # a prefix's own keys are listed, and those of all counted
+        while hasattr(below, "underlying_store"):
+            below = below.underlying_store
+        listed = _Store.list_keys(below) if VIRTUAL and hasattr(_Store, "list_keys") else ()
+        return call(store) - sum(map(_is_instant, listed))
+
+    return timed
+
+
+def _listing(call: Call) -> Call:
+    @wraps(call)
+    def timed(store: Any) -> Any:
+        return [key for key in call(store) if not _is_instant(key)]
+
+    return timed
+
+
+def _deleting(call: Call) -> Call:
+    @wraps(call)
+    def timed(store: Any, key: str) -> Any:
+        if VIRTUAL:
+            _Store.delete_key(store, key + _SUFFIX)
+        return call(store, key)
+
+    return timed
+
+
+def _is_instant(key: str) -> bool:
+    return key.endswith(_SUFFIX)
 
 
 def _each(given: Any) -> Any:

@@ -1,7 +1,7 @@
 """Who kept whom waiting, of jobs whose truth is injected.  Run as a program it prints case, sentence and truth."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -227,21 +227,48 @@ def test_a_slow_link_shows_where_its_rank_takes_part() -> None:
     assert causes_of(job(4, other_pairs, link_ms=2)) == ()
 
 
-def with_rows(trace: Trace, rows: int) -> Trace:
-    shapes = (f"[[{rows}, 64], [64, 64]]",)
-    called = np.where(trace.host_ops.thread == 1, 0, -1).astype(np.int32)
-    return replace(trace, input_shapes=shapes, host_ops=replace(trace.host_ops, shape=called))
+def with_rows(traces: list[Trace], more: Sequence[int], of: str = "") -> Ranks:
+    """Ranks of 32 rows in each operator, some of 96 in those with a name."""
 
+    def of_rank(number: int, trace: Trace) -> Trace:
+        bigger = np.array([number in more and of in name for name in trace.names])[trace.host_ops.name]
+        ops = replace(trace.host_ops, shape=bigger.astype(np.int32))
+        return replace(trace, input_shapes=("[[32, 64], [64, 64]]", "[[96, 64], [64, 64]]"), host_ops=ops)
 
-def test_more_rows_with_the_same_kernels_are_called_so_and_no_device_is_slower() -> None:
-    traces = traced(4, ran(4, bigger_batch), file=True)
-    ranks = ranks_of([with_rows(trace, 96 if i == 0 else 32) for i, trace in enumerate(traces)])
+    ranks = ranks_of([of_rank(number, trace) for number, trace in enumerate(traces)])
     assert ranks is not None
+    return ranks
+
+
+def test_more_rows_in_the_same_operators_are_called_so_and_no_device_is_slower() -> None:
+    ranks = with_rows(traced(4, ran(4, bigger_batch), file=True), (0,))
     assert {cause.rows for cause in causes_of(ranks)} == {3.0}
     stragglers = [finding for finding in findings_of(ranks) if finding.rule == "straggler"]
-    assert all("It has 3 × the rows, with the same kernels" in finding.sentence for finding in stragglers)
+    assert all("It has 3 × the rows in the same operators" in finding.sentence for finding in stragglers)
     assert all("rows" in finding.action for finding in stragglers)
     assert not any("slower device" in finding.sentence for finding in findings_of(ranks))
+
+
+@pytest.mark.parametrize(("file", "of"), [(True, "line_2"), (False, "gloo")])
+def test_more_rows_elsewhere_are_no_cause(file: bool, of: str) -> None:
+    ranks = with_rows(traced(4, ran(4, bigger_batch), file=file), (0,), of)
+    assert [(cause.rank, cause.rows) for cause in causes_of(ranks)] == [(0, 1.0), (0, 1.0)]
+    assert not any("rows" in finding.sentence + finding.action for finding in findings_of(ranks))
+
+
+@pytest.mark.parametrize(("more", "told"), [((0, 1), True), ((0,), False), ((1,), False)])
+def test_several_ranks_have_more_rows_if_each_has(more: tuple[int, ...], told: bool) -> None:
+    def program(r: Rank) -> None:
+        for step in range(3):
+            r.step(step)
+            r.work(2, 30 if r.number < 2 else 10)
+            r.meet(*ALL)
+
+    ranks = with_rows(traced(4, ran(4, program), file=True), more)
+    (cause,) = causes_of(ranks)
+    assert (cause.ranks, cause.rows) == ((0, 1), 3.0 if told else 1.0)
+    (finding,) = (finding for finding in findings_of(ranks) if finding.rule == "straggler")
+    assert ("They have 3 × the rows in the same operators" in finding.sentence) is told
 
 
 def with_core_waits(trace: Trace, line: int, waits_ns: int) -> Trace:

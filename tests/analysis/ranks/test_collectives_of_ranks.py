@@ -66,8 +66,8 @@ def test_buckets_of_other_sizes_are_rows_of_their_own_and_one_line_describes_the
     assert [(row.n, row.size_bytes) for row in rows] == [(2, 100e6), (1, 25e6)]
     assert describe_collectives(rows).replace("\u00a0", " ") == (
         "Collectives: 2 × all_reduce Float of 100 MB, bus bandwidth 300 GB/s, 67 % of 450 GB/s NVLink, 48 % "
-        "beside compute; 1 × all_reduce Float of 25.0 MB, bus bandwidth 75.0 GB/s, 17 % of 450 GB/s NVLink, 48 % "
-        "beside compute"
+        "overlapped with compute; 1 × all_reduce Float of 25.0 MB, bus bandwidth 75.0 GB/s, 17 % of 450 GB/s NVLink, "
+        "48 % overlapped with compute"
     )
 
 

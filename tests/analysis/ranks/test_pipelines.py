@@ -77,7 +77,7 @@ def test_a_balanced_pipeline_has_the_least_bubble_of_its_schedule_and_blames_nob
     assert (found.slowest, found.gain_ns, causes_of(ranks)) == (None, 0, ())
     assert {(each.forward_ns, each.backward_ns) for each in found.stages} == {(10 * MS, 20 * MS)}
     assert plain(finding(ranks).headline) == f"Pipeline of 4 stages: bubble 33 %, {schedule} needs 33 %"
-    assert plain(finding(ranks).action) == "Run more micro-batches a step: 12 need a bubble of 20 %"
+    assert plain(finding(ranks).action) == "Run 12 micro-batches a step: the minimum bubble is then 20 %"
     rules = {each.rule for each in findings_of(ranks)}
     assert not rules & {"straggler", "slow_link", "ranks_in_turn"}
 

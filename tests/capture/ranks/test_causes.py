@@ -118,7 +118,7 @@ def test_more_rows_are_called_so(virtual: Ranks) -> None:
     (cause,) = causes_of(result.ranks)
     assert (cause.ranks, cause.rows) == ((0,), 3.0)
     late = next(finding for finding in result.findings if finding.rule == "straggler")
-    assert "It has 3 × the rows, with the same kernels" in late.sentence
+    assert "It has 3 × the rows in the same operators" in late.sentence
     assert "slower device" not in result.text(details=True)
 
 

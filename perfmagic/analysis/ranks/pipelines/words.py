@@ -60,7 +60,7 @@ def _schedule(pipeline: Pipeline) -> Words:
     if pipeline.least_frac is None:
         return phrase("its schedule is neither GPipe nor 1F1B, so its minimum is not known")
     return phrase(
-        "{schedule} with {n} and {stages} needs {least}",
+        "the minimum of {schedule} with {n} and {stages} is {least}",
         schedule=pipeline.schedule,
         n=counted(pipeline.n_micro_batches, "{n} micro-batch a step", "{n} micro-batches a step"),
         stages=counted(len(pipeline.stages), "{n} stage", "{n} stages"),
