@@ -7,10 +7,11 @@ import sys
 import threading
 import time
 from functools import update_wrapper
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 from perfmagic.base.clock import HOST, VIRTUAL
+from perfmagic.base.user_lines import is_users
 
 # these, and installed packages, sleep until something has really happened
 _LIBRARIES = frozenset({"torch", "perfmagic", *sys.stdlib_module_names})
@@ -45,13 +46,20 @@ class Sleep:
 
 
 def count_sleeps(*, really: bool = True) -> None:
-    """From now on time.sleep() takes virtual time; once a process. Cells that have imported it get it, too."""
+    """From now on time.sleep() takes virtual time; once a process. Users' code that has imported it gets it, too."""
     plain = time.sleep
     if isinstance(plain, Sleep):
         return
     sleep = vars(time)["sleep"] = Sleep(really=really)
-    names = vars(sys.modules["__main__"])
-    names.update({name: sleep for name, value in names.items() if value is plain})
+    modules: dict[str, Any] = dict(sys.modules)  # some hold what is no module
+    for name, module in modules.items():
+        names = object.__getattribute__(module, "__dict__") if isinstance(module, ModuleType) else {}  # loads none
+        if name == "__main__" or _is_users_module(name, names):
+            names.update({name: sleep for name, value in tuple(names.items()) if value is plain})
+
+
+def _is_users_module(name: str, names: dict[str, Any]) -> bool:
+    return name.partition(".")[0] not in _LIBRARIES and is_users(str(names.get("__file__")))
 
 
 def _is_users(frame: FrameType) -> bool:

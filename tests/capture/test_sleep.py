@@ -110,6 +110,27 @@ def test_cells_that_have_imported_it_get_it_and_a_class_may_keep_it(monkeypatch:
     assert passed_ns(lambda: worker.nap(0.5)) == 500 * MS
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "counts"),
+    [
+        ("helpers", "/home/me/helpers.py", True),
+        ("filelock", "/venv/lib/python3.12/site-packages/filelock.py", False),
+        ("torch.late", "/src/torch/late.py", False),
+        ("sched", "/usr/lib/python3.12/sched.py", False),
+    ],
+)
+def test_users_modules_that_have_imported_it_get_it(
+    monkeypatch: pytest.MonkeyPatch, name: str, file: str, counts: bool
+) -> None:
+    plain, module = time.sleep, ModuleType(name)
+    exec(compile("from time import sleep\ndef poll(): sleep(0.25)", file, "exec"), vars(module))
+    module.__file__ = file
+    monkeypatch.setitem(sys.modules, name, module)
+    count_sleeps(really=False)
+    assert module.sleep is (time.sleep if counts else plain)
+    assert passed_ns(module.poll) == (250 * MS if counts else 0)
+
+
 def test_other_processes_get_their_own() -> None:
     vars(time)["sleep"] = PLAIN  # as the fixture's stand-in has no name
     pickled = pickle.dumps(PLAIN)
