@@ -21,6 +21,7 @@ from unittest import mock
 import perfmagic
 from perfmagic.base.clock import virtual_clock
 from perfmagic.capture.devices.backends import AS_CUDA, sim_loaded
+from perfmagic.magics.running.registry import Hints
 
 from .conftest import Notebook
 
@@ -28,7 +29,6 @@ c_raise = getattr(ctypes.CDLL(None), "raise") if sys.platform != "win32" else No
 ENDS_WITHIN_S = 30.0  # one that stays costs so long, once
 OURS = str(Path(perfmagic.__file__).parent) + os.sep
 PURE = tuple(f"{OURS}{name}{os.sep}" for name in ("analysis", "base", "trace", "view"))  # they have no teardown
-AFTER_CELL = str(Path(OURS, "magics/running/registry.py"))
 
 
 class Interrupter:
@@ -84,7 +84,7 @@ class Interrupter:
 def _is_after_cell(frame: FrameType | None) -> bool:
     """Whether a callback of IPython's runs: IPython ends an interrupt of it itself."""
     while frame is not None:
-        if frame.f_code.co_filename == AFTER_CELL:
+        if frame.f_code is Hints.__call__.__code__:
             return True
         frame = frame.f_back
     return False
