@@ -75,6 +75,7 @@ class Owner:
 
 _handlers: dict[int, Callable[[int, FrameType | None], object]] = {}  # those that _wait stood in for last, by signal
 _came: dict[int, FrameType | None] = {}  # signals that came meanwhile, with the frame they interrupted
+_working: list[object] = []  # what the main thread does shielded; a look at it is short, so that no interrupt strikes
 _SIGNALS = tuple(signal.valid_signals())
 
 
@@ -84,15 +85,18 @@ def shielded(work: Callable[[], T]) -> T:
     Only the main thread runs signal handlers: in any other this is work() alone. Keep it short, and wait for nothing
     that may last: nobody can interrupt it.
     """
-    if threading.current_thread() is not threading.main_thread() or _is_shielded(sys._getframe(1)):
+    if threading.current_thread() is not threading.main_thread() or _working:
         return work()
     try:
         try:
             _defer_signals()
+            _working.append(work)
             return work()
         finally:
+            _working.clear()
             _restore_handlers()
     finally:  # again, as an exception may have stopped the first
+        _working.clear()
         _restore_handlers()
 
 
