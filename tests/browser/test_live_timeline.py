@@ -12,7 +12,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 CELLS = (
     "%load_ext perfmagic",
-    "import perfmagic, torch\ndevice = perfmagic.device('sim', pace=perfmagic.Pace(kernel_s=1e-3))",
+    (  # a collection of torch's objects takes 200 ms, and may fall into a cell
+        "import gc, perfmagic, torch\ndevice = perfmagic.device('sim', pace=perfmagic.Pace(kernel_s=1e-3))\n"
+        "gc.collect(); gc.freeze()"
+    ),
     (
         "%%timeline -o found\nx = torch.randn(64, 64, device=device)\nfor _ in range(40):\n    x = x @ x\n"
         "y = torch.relu(x)\ny.sum().item()"
