@@ -494,21 +494,21 @@ def new_options(operation: str) -> Any:
     return getattr(_distributed_c10d, f"{operation}Options")()
 
 
-def mend_sharding(refuse: Callable[[], None]) -> None:
+def wrap_sharding(refuse: Callable[[], None]) -> None:
     """Once FSDP is imported, have fully_shard move host tensors to the device, and the older FSDP call refuse().
 
     torch would set their .data, which has to be a tensor of the same kind. Replaces _move_states_to_device in
     torch.distributed.fsdp._fully_shard._fsdp_init, and _init_param_handle_from_module where FullyShardedDataParallel
     looks for it (read in 2.13.0). Where the names are gone, torch's own errors stay.
     """
-    for module_name, name, mended in (
+    for module_name, name, wrapped in (
         ("_fully_shard._fsdp_init", "_move_states_to_device", _moving_states),
         ("fully_sharded_data_parallel", "_init_param_handle_from_module", partial(_asking_first, refuse)),
     ):
         names = vars(sys.modules.get(f"torch.distributed.fsdp.{module_name}", object))
-        if name in names and not hasattr(names[name], "is_mended"):
-            names[name] = wraps(names[name])(mended(names[name]))
-            names[name].is_mended = True
+        if name in names and not hasattr(names[name], "is_wrapped"):
+            names[name] = wraps(names[name])(wrapped(names[name]))
+            names[name].is_wrapped = True
 
 
 def begin_new_steps() -> None:

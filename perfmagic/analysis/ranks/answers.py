@@ -70,7 +70,7 @@ def find_job_answers(job: Ranks) -> Answers:
     of_python = decider_key(decider) in ("ranks_host_bound", "ranks_mixed")
     said = {*OF_RECORD, *(["ranks_wait_for_python"] if of_python else [])}
     facts = [
-        f.headline for f in findings if f.headline and f.rule not in said and (not f.action or _is_told(f, findings))
+        f.headline for f in findings if f.headline and f.rule not in said and (not f.action or _is_covered(f, findings))
     ]
     seen = dict.fromkeys([each.fact or answer.headline for each, answer in worth[MOST_ANSWERS:]] + facts)
     return Answers(
@@ -166,7 +166,7 @@ def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
     explained = {finding.ranks for finding in findings if finding.rule in LATE and not finding.action}
     groups: dict[tuple[str, str], list[RankFinding]] = {}
     for finding in findings:
-        asks = finding.action and finding.rule not in OF_RECORD and not _is_told(finding, findings)
+        asks = finding.action and finding.rule not in OF_RECORD and not _is_covered(finding, findings)
         if asks and finding.ranks not in explained:
             own = finding.headline if finding.rule in CAUSES else ""  # gains of causes add up
             groups.setdefault((finding.action, own), []).append(finding)
@@ -194,7 +194,7 @@ def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
     return asked
 
 
-def _is_told(finding: RankFinding, findings: Sequence[RankFinding]) -> bool:
+def _is_covered(finding: RankFinding, findings: Sequence[RankFinding]) -> bool:
     """Whether a pipeline's slowest stage says what a cause on its rank does: no gain counts twice."""
     return finding.rule == "straggler" and any(_is_paced(f) and f.ranks == finding.ranks for f in findings)
 

@@ -28,7 +28,7 @@ from perfmagic.sim.groups.ledger import Ledger, PendingOperation, Request
 from perfmagic.sim.groups.operations import OperationKind
 from perfmagic.sim.groups.posting import Call, Courier, Group, post
 from perfmagic.sim.refusals import refuse_flat_sharding
-from perfmagic.sim.torch_private import begin_new_steps, mend_sharding, new_options, private_device_name
+from perfmagic.sim.torch_private import begin_new_steps, new_options, private_device_name, wrap_sharding
 
 # What torch asks of a process group besides communication: its names, its rank, its end.
 
@@ -111,7 +111,7 @@ class Identity(_ProcessGroup):  # type: ignore[misc]
             request.give_up()
 
     def rank(self) -> int:
-        mend_sharding(refuse_flat_sharding)  # FSDP, imported by now, asks for the rank before all else
+        wrap_sharding(refuse_flat_sharding)  # FSDP, imported by now, asks for the rank before all else
         return self._rank
 
     def size(self) -> int:

@@ -11,7 +11,7 @@ from perfmagic.base.language import Words, chained, counted, phrase, sentences
 
 SMALL_BUBBLE_FRAC = 0.1  # of the time: more micro-batches win little then
 MORE = 2  # times the micro-batches, as advice
-MOST_TOLD = 8  # stages in a sentence
+MOST_STAGES = 8  # stages in a sentence
 
 
 def bubbles(job: Ranks) -> list[RankFinding]:
@@ -82,10 +82,10 @@ def _balancing(pipeline: Pipeline) -> tuple[Words, ...]:
 
 def _rows(pipeline: Pipeline) -> tuple[str, ...]:
     """Per stage what a micro-batch takes, and how long it idles; of a long pipeline the first ones and the slowest."""
-    told = [*pipeline.stages[:MOST_TOLD]]
-    if pipeline.slowest and pipeline.slowest not in told:
-        told[-1] = pipeline.slowest
-    return (chained("{a}; {b}", [_row(stage) for stage in told]),)
+    shown = [*pipeline.stages[:MOST_STAGES]]
+    if pipeline.slowest and pipeline.slowest not in shown:
+        shown[-1] = pipeline.slowest
+    return (chained("{a}; {b}", [_row(stage) for stage in shown]),)
 
 
 def _row(stage: Stage) -> Words:
