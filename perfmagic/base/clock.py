@@ -58,7 +58,7 @@ class HostClock:
         self.read_ns: Callable[[], int] = self._readers[0]
 
     def measure(self, wanted: bool) -> None:
-        """Go with Python's own time from now on, or be counted. Mends what an interrupt left behind."""
+        """Go with Python's own time from now on, or be counted. Clears what an interrupt left behind."""
         with self.moving:
             self._stand()
             self._rest_ns = 0

@@ -65,15 +65,18 @@ def test_a_folder_of_dumps_is_one_result(folder: Path) -> None:
     with pytest.raises(perfmagic.OptionError, match="no two of them") as raised:
         traces.ranks
     assert raised.value.hint == ".flight has what their flight recorders say"
-    again = pickle.loads(pickle.dumps(perfmagic.open_ranks(folder)))
+    again = pickle.loads(pickle.dumps(flight))
     assert (isinstance(again, FlightResult), again.text()) == (True, flight.text())
+    with pytest.raises(perfmagic.TraceError, match="a dump of torch's flight recorder, and no trace") as refused:
+        perfmagic.open_ranks(folder)
+    assert refused.value.hint == "perfmagic.open_traces(folder).flight reads dumps"
     with pytest.raises(perfmagic.TraceError, match="folder without") as raised:
         perfmagic.open_trace(folder)
     assert raised.value.hint == "perfmagic.open_traces(folder).flight reads its dumps"
 
 
 def test_rows_and_json_have_every_number(folder: Path) -> None:
-    flight = perfmagic.open_ranks([str(folder)])
+    flight = perfmagic.open_traces(str(folder)).flight
     calls = flight.calls()
     assert (len(calls), calls[2].duration_ns, calls[1].duration_ns, calls[1].size_bytes) == (15, 1_500_000, None, 4096)
     assert {(row.rank, row.state) for row in calls if row.number == 3} == {(rank, "scheduled") for rank in range(3)}
@@ -101,8 +104,6 @@ def test_a_dump_that_cannot_be_read_costs_only_itself(folder: Path) -> None:
         path.write_bytes(b"")
     with pytest.raises(perfmagic.TraceError, match="nccl_trace_rank_0 is no dump"):
         perfmagic.open_traces(folder)
-    with pytest.raises(perfmagic.TraceError, match="nccl_trace_rank_0 is no dump"):
-        perfmagic.open_ranks(folder)
 
 
 def test_two_dumps_of_one_rank_are_refused(folder: Path) -> None:

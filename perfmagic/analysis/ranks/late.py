@@ -55,18 +55,18 @@ def _of_cause(job: Ranks, cause: Cause) -> RankFinding:
     return replace(found, rule="slow_link") if cause.phase == LINK else found
 
 
-_Told = tuple[Words, Words, str, Remedy]  # headline, first and second part of the sentence, what to do
+_Wording = tuple[Words, Words, str, Remedy]  # headline, first and second part of the sentence, what to do
 
 
-def _work(job: Ranks, cause: Cause) -> _Told:
+def _work(job: Ranks, cause: Cause) -> _Wording:
     who, more, when = name_ranks(cause.ranks), units.duration(cause.excess_ns), _when(cause)
     where = _where(cause)
-    told = {"who": who, "time": more, "where": where, "when": when}
+    values = {"who": who, "time": more, "where": where, "when": when}
     words = counted(
         len(cause.ranks),
         "{who} takes {time} more than its peers{where}{when}",
         "{who} take {time} more than their peers{where}{when}",
-        **told,
+        **values,
     )
     peers_ns = cause.own_ns - cause.excess_ns
     took = {"time": units.duration(cause.own_ns), "peers": units.duration(max(0, peers_ns))}
@@ -105,7 +105,7 @@ def _remedy_of_core(job: Ranks, cause: Cause) -> Remedy:
     return Remedy(phrase("See what else runs there"), action("other_load", rank=cause.rank))
 
 
-def _link(cause: Cause) -> _Told:
+def _link(cause: Cause) -> _Wording:
     """Transfers that take longer with a rank than without it; of several ranks nobody can say which one it is."""
     who, kind = name_ranks(cause.ranks), cause.name
     ratio = f"{cause.own_ns / max(1, cause.own_ns - cause.excess_ns):.1f}"

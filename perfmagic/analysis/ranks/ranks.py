@@ -224,11 +224,6 @@ class Ranks:
     def n_collectives(self) -> str:
         return counted(self.matching.n, "{n} matched collective", "{n} matched collectives")
 
-    def than_others(self, i: int) -> str:
-        """Whom a rank, by its place, is compared with: of two ranks the other one."""
-        other = phrase("rank {rank}", rank=self.ranks[1 - i]) if len(self.ranks) == 2 else ""
-        return other or phrase("the others in the median")
-
     def others(self, i: int) -> str:
         """All ranks but one, by its place, in few words: of two ranks the other one."""
         return phrase("the others") if len(self.ranks) > 2 else phrase("rank {rank}", rank=self.ranks[1 - i])

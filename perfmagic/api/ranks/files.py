@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,6 @@ from perfmagic.analysis.ranks.job_prediction import most_instants
 from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs, unread, without_match
 from perfmagic.analysis.ranks.rank_files import FileOfRank, ReadFile, summarize_file
 from perfmagic.analysis.ranks.ranks import ranks_given, ranks_of
-from perfmagic.api.opening import open_dumps
 from perfmagic.api.options import ReadOptions, keywords
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError
@@ -34,7 +32,7 @@ CELLS, FEWEST, MOST = 1 << 16, 128, 1024  # columns of all rows of a picture tog
 @keywords(ReadOptions)
 def open_ranks(
     source: Sources, *, executor: Executor | None = None, progress: bool | None = None, **options: Unpack[ReadOptions]
-) -> RanksResult | Any:
+) -> RanksResult:
     """The ranks of one job on one axis, from any number of files; only small traces are kept.
 
     source: a folder, a .zip with the files of ranks, a URL that fsspec opens (s3, gs, abfs, http, zip, …; may hold
@@ -44,8 +42,7 @@ def open_ranks(
     one file after the other here.
     progress: whether to say on stderr how many files are read; None: in a terminal or a notebook, after a second.
     The result is that of open_traces(source).ranks: what a job of larger traces needs of them is read again. Its
-    findings say which ranks of the job have no file, and which files cannot be read. Of dumps of torch's flight
-    recorder alone it is open_traces(source).flight.
+    findings say which ranks of the job have no file, and which files cannot be read.
     Raises TraceError where none can be read, OptionError where no two of them are ranks of one job.
 
     >>> job = perfmagic.open_ranks("runs")
@@ -60,12 +57,8 @@ def open_ranks(
         raise OptionError(message, hint="ProcessPoolExecutor(), or None for this process")
     sources, dumps = without_dumps([source] if isinstance(source, (str, os.PathLike)) else source)
     if dumps and not sources:
-        flight, errors = open_dumps(dumps)
-        if flight is None:
-            raise errors[0]
-        for problem in errors:
-            warnings.warn(problem.message, stacklevel=3)  # the caller's line: documented() adds a frame
-        return flight
+        message = f"{dumps[0]}: a dump of torch's flight recorder, and no trace"
+        raise TraceError(message, hint="perfmagic.open_traces(folder).flight reads dumps")
     storage = dict(options["storage_options"] or {})
     names = list(_listed(sources, storage))
     columns = min(MOST, max(FEWEST, CELLS // max(1, len(names))))
