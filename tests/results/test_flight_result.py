@@ -47,7 +47,7 @@ def test_a_folder_of_dumps_is_one_result(folder: Path) -> None:
         f"{SENTENCE}\n"
         "4 dumps · torch's flight recorder 2.10 · 15 calls · nccl 2.27.3\n"
         "\n"
-        "  1  the last call of rank 3 was all_reduce #2 of group dp (train.py, line 88)\n"
+        "  1  The last call of rank 3 was all_reduce #2 of group dp (train.py, line 88)\n"
         "     → Look at what rank 3 runs after train.py, line 88\n"
         "\n"
         "rank            last ended            waits in      state               line\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from perfmagic.analysis.findings.answer import Conclusion, Proposal
@@ -132,9 +132,8 @@ def _conclude(job: Job, found: list[Found]) -> Conclusion:
         if more
     ]
     lost = first.absent if first.kind == "no dump" else ()
-    return Conclusion(
-        capitalised(first.sentence), (*proposals, *others)[:_MOST_ANSWERS], tuple(_warnings(job, lost=lost))
-    )
+    shown = tuple(replace(each, headline=capitalised(each.headline)) for each in (*proposals, *others)[:_MOST_ANSWERS])
+    return Conclusion(capitalised(first.sentence), shown, tuple(_warnings(job, lost=lost)))
 
 
 def _nothing(job: Job) -> str:

@@ -42,7 +42,7 @@ def test_the_rank_that_never_came_is_named_with_its_last_line(opened: Opened) ->
     all_call(ranks[:3], "all_reduce", DP, line=90, state="scheduled")
     assert first(opened(ranks)) == (
         "Rank 3 never came to all_reduce #417 of group dp: ranks 0–2 wait there",
-        "the last call of rank 3 was all_reduce #416 of group dp (train.py, line 88)",
+        "The last call of rank 3 was all_reduce #416 of group dp (train.py, line 88)",
         "Look at what rank 3 runs after train.py, line 88",
     )
     (standstill,) = opened(ranks).standstills
@@ -61,7 +61,7 @@ def test_of_nested_groups_the_rank_that_waits_nowhere_comes_first(opened: Opened
     found = opened(ranks)
     assert {one.kind for one in found.standstills} == {"absent"}
     assert all(3 in one.absent for one in found.standstills)
-    assert first(found)[1] == "the last call of rank 3 was broadcast #2 of the default group (train.py, line 70)"
+    assert first(found)[1] == "The last call of rank 3 was broadcast #2 of the default group (train.py, line 70)"
 
 
 def test_ranks_that_wait_because_others_do_are_no_answer(opened: Opened) -> None:
@@ -82,7 +82,7 @@ def test_groups_in_different_orders_are_a_circle(opened: Opened) -> None:
     where = "rank 0 in all_reduce #1 of group tp, ranks 1–3 in all_reduce #1 of group dp"
     assert first(opened(ranks)) == (
         f"Each waits for another, and none can go on: {where}",
-        "groups are used in different orders",
+        "Groups are used in different orders",
         "Have all ranks use their groups in one order",
     )
 
@@ -90,21 +90,21 @@ def test_groups_in_different_orders_are_a_circle(opened: Opened) -> None:
 @pytest.mark.parametrize(
     ("calls", "cause", "action"),
     [
-        (["recv 0<-1", "recv 1<-0"], "each rank receives before it sends", "Reverse the order on one rank"),
-        (["send 0->1", "send 1->0"], "each rank sends before it receives", "Reverse the order on one rank"),
+        (["recv 0<-1", "recv 1<-0"], "Each rank receives before it sends", "Reverse the order on one rank"),
+        (["send 0->1", "send 1->0"], "Each rank sends before it receives", "Reverse the order on one rank"),
         (
             ["recv 0<-1", "send 1->2", "recv 2<-0"],
-            "messages are sent and received in different orders",
+            "Messages are sent and received in different orders",
             "Reverse the order on one rank",
         ),
         (
             ["recv 0<-1", "all_reduce"],
-            "rank 0 waits for a message, and rank 1 is in a collective",
+            "Rank 0 waits for a message, and rank 1 is in a collective",
             "Have all ranks call messages and collectives in one order",
         ),
         (
             ["all_reduce", "send 1->0"],
-            "rank 1 waits to send a message, and rank 0 is in a collective",
+            "Rank 1 waits to send a message, and rank 0 is in a collective",
             "Have all ranks call messages and collectives in one order",
         ),
     ],
@@ -127,7 +127,7 @@ def test_a_circle_names_the_lines_of_its_calls(opened: Opened) -> None:
     ranks[0].call("recv 0<-1", state="scheduled", line=40)
     ranks[1].call("recv 1<-0", state="scheduled", line=50)
     _, one, other = opened(ranks).conclusion.proposals
-    assert one.headline == "rank 0 in recv #1 from rank 1 of the default group (train.py, line 40)"
+    assert one.headline == "Rank 0 in recv #1 from rank 1 of the default group (train.py, line 40)"
     assert one.action == "Compare it with train.py, line 50 on rank 1"
     assert (one.line, other.line, other.function) == (40, 50, "train_step")
 
@@ -293,6 +293,6 @@ def test_a_rank_that_recorded_nothing_is_said_so(opened: Opened) -> None:
     ranks[0].call("all_reduce", state="scheduled")
     assert first(opened(ranks)) == (
         "Rank 1 never came to all_reduce #1 of the default group: rank 0 waits there",
-        "rank 1 recorded no call",
+        "Rank 1 recorded no call",
         "Read the log of rank 1",
     )
