@@ -113,6 +113,8 @@ def _show_bundle(label: str, bundle: dict[str, Any]) -> None:
 def raise_failure(end: CellEnd) -> None:
     """Raise the error of a cell that failed in ranks."""
     message = message_of(end.failures, end.hang)
+    if any(failure.died for failure in end.failures):
+        message += "\nStart the ranks again: %ranks restart"
     if end.interrupted:
         raise RanksInterrupt(message or "KeyboardInterrupt: the cell had ended in all ranks")
     if end.failures or end.hang:
