@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfmagic.analysis.ranks.chance import beyond_chance
 from perfmagic.analysis.ranks.replayed_job import Replay, ReplayedJob, replayed_job
 from perfmagic.analysis.timeline.own_work import CORE, PYTHON, STARTS, Doing, RowsOf
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
@@ -28,9 +29,6 @@ NAMED_FRAC = 0.5  # of what a rank's excess wins: one kind of work that wins as 
 TOGETHER_RATIO = 2  # of what several ranks win together to what one does: else each is a cause of its own
 SIGNED_FRAC = 0.5  # of the gain: work that is longer and shorter in turn is no cause
 STEP_FRAC = 0.1  # of the step with the largest excess: steps with less are not named
-SIGMA = 1.4826  # of normal values, per median distance from their median
-FEWEST_ROUNDS = 4
-OF_ALL, OF_ONE = 3, 4  # sigma, of the sum of all rounds and of one round: more is no chance
 LINK_RATIO = 1.5  # times as long as without the rank: transfers of one kind and size scatter less
 FEWEST_TRANSFERS = 3  # of one kind and size, with a rank and without it
 EQUAL_FRAC = 0.95  # of what the rank with the slowest transfers wins: another one may as well be it
@@ -265,27 +263,18 @@ class _Search:
         ranks = np.argsort(-excess, kind="stable")[:MOST_TRIED]
         stands_out = self._stands_out()
         trials = [
-            self._trial(self.open & (self.peers.rank == rank) & stands_out[self.peers.rank, self.peers.round])
+            self._trial(stands_out & (self.peers.rank == rank))
             for rank in ranks[excess[ranks] > 0].tolist()
         ]
         return [trial for trial in trials if trial is not None]
 
     def _stands_out(self) -> Bool:
-        """In which rounds what each rank takes more than its peers is no chance; shape (ranks, rounds + 1).
-
-        By how far the other ranks' rounds scatter about their median: all rounds together, or one by itself. Few rounds
-        do not tell how far that is.
-        """
-        n_ranks, width = self.peers.n_ranks, int(self.peers.round.max(initial=0)) + 2
-        cell = self.peers.rank * width + self.peers.round
-        open_ns = np.where(self.open, self.peers.excess_ns, 0)
-        excess = np.bincount(cell[self.open], open_ns[self.open], n_ranks * width).reshape(n_ranks, width)[:, :-1]
-        apart = np.abs(excess - np.median(excess, axis=1, keepdims=True))
-        scatter = np.array([SIGMA * np.median(np.delete(apart, rank, axis=0)) for rank in range(n_ranks)])[:, None]
-        if excess.shape[1] < FEWEST_ROUNDS:
-            scatter[:] = 0
-        every = excess.sum(axis=1, keepdims=True) > OF_ALL * scatter * np.sqrt(excess.shape[1])
-        return np.concatenate((every | (excess > OF_ONE * scatter), np.zeros((n_ranks, 1), bool)), axis=1)
+        """Which pieces take more than their peers by no chance."""
+        peers, out = self.peers, np.zeros(len(self.open), bool)
+        rows = np.flatnonzero(self.open)
+        columns = (peers.rank, peers.compared, peers.round, peers.ns, peers.excess_ns)
+        out[rows] = beyond_chance(*(column[rows] for column in columns), peers.n_ranks)
+        return out
 
     def _on_path(self) -> Int64:
         """The pieces on the critical path."""
@@ -354,9 +343,9 @@ class _Search:
         """Several ranks on which one kind of work takes as much more: each alone wins nothing."""
         rows = self._on_path()
         sums = np.bincount(self.peers.doing[rows], self.peers.excess_ns[rows].clip(0), len(self.peers.doings))
-        stands_out = self._stands_out()[self.peers.rank, self.peers.round]
+        stands_out = self._stands_out()
         for kind in np.argsort(-sums, kind="stable")[:MOST_TRIED].tolist():
-            of_kind = self.open & (self.peers.doing == kind) & stands_out
+            of_kind = stands_out & (self.peers.doing == kind)
             excess = np.bincount(self.peers.rank[of_kind], self.peers.excess_ns[of_kind], len(self.job.began_ns))
             late = np.flatnonzero(excess > NAMED_FRAC * max(1, excess.max()))
             if 2 <= len(late) <= len(excess) // 2:
