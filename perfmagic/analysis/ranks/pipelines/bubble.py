@@ -106,8 +106,8 @@ def _pipeline(roles: Roles) -> Pipeline:
     idle = [_idle(roles, place, end_ns - start_ns) for place in range(len(boxes))]
     ranks = tuple(roles.job.ranks.ranks[place] for place in roles.chain.places)
     stages = tuple(
-        Stage(number, ranks[number % len(ranks)], *map(round, took.tolist()), *idle[number % len(ranks)])
-        for number, took in enumerate(each_ns)
+        Stage(number, ranks[number % len(ranks)], round(forward), round(backward), *idle[number % len(ranks)])
+        for number, (forward, backward) in enumerate(each_ns.tolist())
     )
     slowest, gain_ns = (None, 0) if roles.chain.ring and not known else _slowest(roles, each_ns)
     return Pipeline(
@@ -147,7 +147,7 @@ def _least_frac(roles: Roles, boxes: tuple[tuple[Box, ...], ...]) -> float | Non
 
 
 def _medians(roles: Roles) -> Float64:
-    """What a micro-batch takes on each stage, shape (stages, roles).  A backward of the weights belongs to its stage."""
+    """What a micro-batch takes on each stage, backward of weights included; shape (stages, roles)."""
     n_ranks = len(roles.boxes)
     took: dict[tuple[int, str], list[int]] = {}
     for box in (box for of_rank in roles.boxes for box in of_rank):

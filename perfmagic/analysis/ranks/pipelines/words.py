@@ -12,6 +12,7 @@ from perfmagic.base.language import Words, chained, counted, phrase, sentences
 SMALL_BUBBLE_FRAC = 0.1  # of the time: more micro-batches win little then
 MORE = 2  # times the micro-batches, as advice
 MOST_STAGES = 8  # stages in a sentence
+WARM = 1  # the step that is shown: the one before warms up
 
 
 def bubbles(job: Ranks) -> list[RankFinding]:
@@ -30,7 +31,7 @@ def _finding(pipeline: Pipeline) -> RankFinding:
         ranks=(slowest.rank,) if slowest else tuple(stage.rank for stage in pipeline.stages),
         headline=_headline(pipeline, n, share),
         action=_action(pipeline),
-        window_ns=pipeline.steps_ns[0],
+        window_ns=pipeline.steps_ns[: WARM + 1][-1],
     )
 
 
