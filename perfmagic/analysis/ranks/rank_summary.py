@@ -354,7 +354,8 @@ class RankSummary:
 
     collectives: of each process group one, for telling jobs apart.  n_ops: device ops.  n_instants: of a replay.
     first_ns, last_ns: of all records.  start: from when on it is judged; totals, exposed and what here() gives are of
-    that time.  steps: their numbers; steps_ns: their starts and ends on the host.  sample: why the file is taken for a sample of a recording, "" for a whole one.
+    that time.  steps: their numbers; steps_ns: their starts and ends on the host.  sample: why the file is taken for a
+    sample of a recording, "" for a whole one.
     first_thread: the lowest number of a thread that launched, else 0.
     kinds: of communication.  comm: its ops in the order of their start: `row` of trace.ops, `start`, `end`, `kind`,
     `number` in the group, `bytes` (NONE: not known), `launched` (NONE: not known), `step`: the number of the step that

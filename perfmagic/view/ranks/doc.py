@@ -421,3 +421,19 @@ def _last_of(stat: RankStat) -> str:
 def describe_cost(cost_ns: int | None) -> str:
     """The left column of a finding on ranks."""
     return "" if cost_ns is None else units.duration(cost_ns)
+
+
+# What the marks of the rows mean.
+
+KEY = (
+    ("host1", "Python"), ("blocked", "Python blocked"), ("comp", "compute"), ("comm", "data moving"),
+    ("wait", "waiting for a rank"), ("beside", "the same, overlapped with compute"), ("last", "came last"),
+    ("htod", "copies"), ("idle", "device idle"),
+)  # fmt: skip
+ONE_STAGE, STAGES = "F2: forward, micro-batch 2", "4F2: stage 4, forward, micro-batch 2"
+
+
+def whole_key(doc: RanksDoc) -> tuple[tuple[str, str], ...]:
+    """What the marks mean, and boxes of micro-batches where there are some: a token, "" for none, and a term."""
+    boxes = [box for row in doc.rows for box in row.boxes[:1]]
+    return (*KEY, ("matrix", "backward"), ("", STAGES if boxes[0].chunks else ONE_STAGE)) if boxes else KEY

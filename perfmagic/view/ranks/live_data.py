@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic.base.language import translate_term, translated
-from perfmagic.view.ranks.doc import RankRow, RanksDoc, met_columns
-from perfmagic.view.ranks.picture import whole_key
+from perfmagic.view.ranks.doc import RankRow, RanksDoc, met_columns, whole_key
 from perfmagic.view.ranks.summary import ranks_summary
 from perfmagic.view.timeline.answers import summary_wire, words_wire
 from perfmagic.view.timeline.live_columns import ColumnWriter, cut

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from perfmagic.analysis.findings.answer import Answers
-from perfmagic.analysis.ranks.answers import CAUSES
-from perfmagic.analysis.ranks.causes import causes_of
-from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.causes import LINK, Cause, causes_of
+from perfmagic.analysis.ranks.finding import CAUSES, RankFinding
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.base import units
 from perfmagic.base.language import Words, counted, phrase, sentences
@@ -75,10 +76,30 @@ def _first_cause(findings: Sequence[RankFinding], answers: Answers) -> RankFindi
 def _mark(ranks: Ranks, finding: RankFinding) -> Mark | None:
     """Where the cause of a finding is longest, by its line, operator or kernel."""
     cause = next((cause for cause in causes_of(ranks) if cause.span_ns == finding.window_ns), None)
-    if cause is None or finding.rule != "straggler":
+    if cause is None or cause.phase == LINK:
         return None
     words = phrase("line {line}", line=cause.line) if cause.line else short_name(cause.name)
-    return Mark(cause.rank, *cause.span_ns, words)
+    return Mark(cause.rank, *_exactly(ranks, cause), words)
+
+
+def _exactly(ranks: Ranks, cause: Cause) -> tuple[int, int]:
+    """Of the span between two points of communication what the cause takes; all of it where its trace is elsewhere."""
+    trace, by = ranks.traces.get(cause.rank), ranks.alignment.offset_ns[cause.rank]
+    if trace is None:
+        return cause.span_ns
+    start, end, of_cause = trace.ops.start_ns, trace.ops.end_ns, trace.ops.line == cause.line
+    if not cause.line:
+        names = [i for i, name in enumerate(trace.names) if name == cause.name]
+        of_cause = np.isin(trace.ops.name, names)
+    elif all(device.kind == "cpu" for device in trace.meta.devices):  # Python is the device
+        marks = trace.marks
+        start, end = marks.at_ns[:-1], marks.at_ns[1:]
+        of_cause = (marks.line[:-1] == cause.line) | (marks.top_line[:-1] == cause.line)
+    first_ns, last_ns = (at_ns - by for at_ns in cause.span_ns)
+    within = of_cause & (end > first_ns) & (start < last_ns)
+    if not within.any():
+        return cause.span_ns
+    return max(first_ns, int(start[within].min())) + by, min(last_ns, int(end[within].max())) + by
 
 
 _Steps = list[tuple[int, int, int]]  # number, start and end on the common axis

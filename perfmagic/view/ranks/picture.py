@@ -15,7 +15,7 @@ from perfmagic.base import units
 from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.base.numerics.intervals import Intervals, occupancy
 from perfmagic.trace.columns import NONE, Float64, Int64
-from perfmagic.view.ranks.doc import Met, RankRow, RanksDoc
+from perfmagic.view.ranks.doc import Met, RankRow, RanksDoc, whole_key
 from perfmagic.view.svg.canvas import Canvas, Part, in_row, number, quantised, rects, step_path, stretches
 from perfmagic.view.svg.layouts import FEWER_WIDTHS_PX, WIDTHS_PX, Picture, alone, first_fit, laid_out
 from perfmagic.view.svg.layouts import MAX_BYTES as LAYOUTS_BYTES
@@ -65,9 +65,7 @@ class Places:
         return self.top + row * (high.row + high.gap) + high.host + high.compute + share * high.comm
 
 
-def draw_met(
-    canvas: Canvas, met: Met, scale: Scale, places: Places, column_px: int, *, staged: bool = False
-) -> None:
+def draw_met(canvas: Canvas, met: Met, scale: Scale, places: Places, column_px: int, *, staged: bool = False) -> None:
     """The lines, dots and arrows of what lies in the scale's window; the coarser the columns, the fewer.
 
     staged: boxes of a schedule say who passes on to whom, so that only slow messages need an arrow.
@@ -143,14 +141,9 @@ DETAILS = ((1, 64), (2, 64), (4, 64), (8, 64), (16, 64), (16, 32), (16, 16), (32
 ANSWER_LINE_PX, NUMBER_PX, AXIS_PX = 21, 22, 17
 WAIT_SHARE = 0.5  # of a column: from there on it is a box of waiting, with hatching
 HATCH_BESIDE_PX = 10  # what a wait that says its length keeps of its hatching
-KEY = (
-    ("host1", "Python"), ("blocked", "Python blocked"), ("comp", "compute"), ("comm", "data moving"),
-    ("wait", "waiting for a rank"), ("beside", "the same, overlapped with compute"), ("last", "came last"),
-    ("htod", "copies"), ("idle", "device idle"),
-)  # fmt: skip
 ROLE_TOKENS = (("comp", "on_comp"), ("matrix", "on_matrix"))  # of forward and backward
-ONE_STAGE, STAGES = "F2: forward, micro-batch 2", "4F2: stage 4, forward, micro-batch 2"
 LABELS_COLUMN_PX = 2  # of coarser columns labels would take too many bytes
+MADE_LATE = ("straggler", "uneven_all_to_all")  # whose rank is bold
 NUMBER_ROW_PX = 9  # a lower row has no room for labels
 BLOCKED = tint("wait", 0.28, 0.34)  # over Python's grey
 BESIDE = tint("wait", 0.18, 0.26)  # waiting that costs nothing, as the rank computes meanwhile
@@ -199,7 +192,7 @@ def _draw(doc: RanksDoc, column_px: int, most_rows: int, header: bool, canvas: C
     lowest = y + AXIS_PX + len(rows) * (high.row + high.gap)
     _axis(canvas, scale, y, lowest)
     y += AXIS_PX
-    late = {rank for finding in doc.findings if finding.rule == "straggler" for rank in finding.ranks}
+    late = {rank for finding in doc.findings if finding.rule in MADE_LATE for rank in finding.ranks}
     for row in rows:
         _draw_row(canvas, row, scale, high, y, column_px, bold=row.rank in late)
         y += high.row + high.gap
@@ -302,13 +295,13 @@ def _mark(canvas: Canvas, doc: RanksDoc, scale: Scale, places: Places) -> None:
     words = translated(mark.words)
     words_px = width_px(words, 10, bold=True) + 6
     if words and tall > NUMBER_ROW_PX and wide > words_px:
-        canvas.boxes([(round(x + wide / 2 - words_px / 2, 1), y + high.host, round(words_px, 1), high.compute)], "ground")
+        canvas.boxes(
+            [(round(x + wide / 2 - words_px / 2, 1), y + high.host, round(words_px, 1), high.compute)], "ground"
+        )
         canvas.text(round(x + wide / 2, 1), y + tall - 3.5, words, anchor="middle", bold=True)
 
 
-def _micro_batches(
-    canvas: Canvas, boxes: Sequence[Box], scale: Scale, y: float, height: int, *, labels: bool
-) -> None:
+def _micro_batches(canvas: Canvas, boxes: Sequence[Box], scale: Scale, y: float, height: int, *, labels: bool) -> None:
     """The schedule of a stage, as textbooks draw it: a box a micro-batch, coloured by its role."""
     for role, (token, on_token) in enumerate(ROLE_TOKENS):
         within = (box for box in boxes if box.end_ns > scale.start_ns and box.start_ns < scale.end_ns)
@@ -336,12 +329,6 @@ def _comm_bands(row: RankRow, height: int) -> list[tuple[Intervals, Intervals, I
     below = height // 2 if any(map(len, of_receives)) else 0
     above = (bands["wait"], bands["wait_beside"], bands["transfer"], height - below)
     return [above, (*of_receives, below)] if below else [above]
-
-
-def whole_key(doc: RanksDoc) -> tuple[tuple[str, str], ...]:
-    """What the marks mean, and boxes of micro-batches where there are some: a token, "" for none, and a term."""
-    boxes = [box for row in doc.rows for box in row.boxes[:1]]
-    return (*KEY, ("matrix", "backward"), ("", STAGES if boxes[0].chunks else ONE_STAGE)) if boxes else KEY
 
 
 def _columns(spans: Intervals, scale: Scale, column_px: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

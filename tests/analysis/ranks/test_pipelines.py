@@ -13,6 +13,7 @@ from perfmagic.analysis.ranks.pipelines.interleaved import INTERLEAVED, LOOPED, 
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.base.units import duration
 from perfmagic.view.ranks.doc import ranks_doc
+from perfmagic.view.ranks.live_data import ranks_wire
 from perfmagic.view.ranks.picture import ranks_svg
 from tests.analysis.findings.build import plain
 from tests.analysis.ranks.programs import MS, Program, Rank, job, ran
@@ -272,6 +273,17 @@ def test_the_minimum_is_that_of_the_papers() -> None:
     assert least_bubble_frac(8, 56) / (1 - least_bubble_frac(8, 56)) == pytest.approx(7 / 56)  # (p - 1) / m
 
 
-def test_the_picture_draws_the_schedule() -> None:
-    svg = ranks_svg(ranks_doc(job(STAGES, staged("GPipe"))))
-    assert all(svg.count(f">{role}{i}<") == STAGES * STEPS for role in "FB" for i in range(MICRO_BATCHES))
+@pytest.mark.parametrize("schedule", ["GPipe", "1F1B"])
+def test_picture_and_live_view_open_on_one_step_with_a_box_for_each_micro_batch(schedule: str) -> None:
+    ranks = job(STAGES, staged(schedule, slow=1))
+    doc = ranks_doc(ranks)
+    first_ns, last_ns = pipeline(ranks).steps_ns[1]
+    assert doc.opening.start_ns < first_ns < last_ns <= doc.opening.end_ns
+    assert last_ns - first_ns > 0.9 * (doc.opening.end_ns - doc.opening.start_ns)
+    svg = ranks_svg(doc)
+    assert all(svg.count(f">F{i}<") >= 1 for i in range(MICRO_BATCHES))  # those of the slow stage are wide
+    assert all(STAGES <= svg.count(f">B{i}<") <= STAGES + 1 for i in range(MICRO_BATCHES))
+    header = ranks_wire(doc, {}).header
+    assert header["view"] == [doc.opening.start_ns, doc.opening.end_ns]
+    assert [row["boxes"] for row in header["ranks"]] == [labels(of_stage) for of_stage in pipeline(ranks).boxes]
+    assert ["", "F2: forward, micro-batch 2"] in header["key"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perfmagic.analysis.ranks.finding import PipelineStage
 from perfmagic.analysis.ranks.pipelines.interleaved import WEIGHTS, least_by_order
 from perfmagic.analysis.ranks.pipelines.stages import Box, Roles, chains_of, roles_of
 from perfmagic.analysis.ranks.ranks import Ranks
@@ -223,43 +224,6 @@ def _of_stage(roles: Roles, number: int) -> Iterator[tuple[slice, int]]:
 
 
 # The stages of all pipelines as a table.
-
-
-@dataclass(frozen=True)
-class PipelineStage:
-    """One stage of a pipeline of ranks.
-
-    pipeline: the number of its pipeline in the job, from 0.
-    schedule: what its ranks follow; empty for one that is not known.
-    stage: its number, from 0.
-    rank: the rank that runs it.
-    n_steps: how often the schedule ran.
-    n_micro_batches: of a step.
-    forward_ns: its own work for the forward pass of a micro-batch, the median, in ns.
-    backward_ns: the same of the backward pass.
-    idle_ns: when its rank did nothing of its own while the pipeline ran, in ns.
-    bubble_frac: the same as a share.
-    minimum_frac: the share that the schedule needs with equal stages; None where that is not known.
-    gain_ns: what the job would take less with this stage as fast as the others in the median, in ns; None where it does
-    not set the pace.
-
-    Source: docs/words.md, "bubble".
-    """
-
-    shown = ("stage", "rank", "n_micro_batches", "forward_ns", "backward_ns", "bubble_frac", "minimum_frac", "gain_ns")
-
-    pipeline: int
-    schedule: str
-    stage: int
-    rank: int
-    n_steps: int
-    n_micro_batches: int
-    forward_ns: int
-    backward_ns: int
-    idle_ns: int
-    bubble_frac: float
-    minimum_frac: float | None
-    gain_ns: int | None
 
 
 def pipeline_stages(ranks: Ranks) -> Rows[PipelineStage]:
