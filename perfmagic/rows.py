@@ -76,7 +76,8 @@ __all__ = [
     "Proposal", "Quantity", "QueueModel", "QueueStat", "RankChange", "RankFinding", "RankStat", "RankState", "Ranks",
     "RanksSweep", "RanksSweepComparison", "RanksWhatIf", "RecordedCall", "Replacement", "Result", "RooflineResult",
     "Rows", "ScalingChange", "ScalingStat", "Standstill", "Step", "StepChange", "StreamStat", "SweepPoint",
-    "SweepResult", "Sync", "TimeChange", "Trace", "TraceComparison", "Traces", "Trust", "Verdict", "WhatIf", "WhatIfResult",
+    "SweepResult", "Sync", "TimeChange", "Trace", "TraceComparison", "Traces", "Trust", "Verdict", "WhatIf",
+    "WhatIfResult",
 ]  # fmt: skip
 
 if TYPE_CHECKING:

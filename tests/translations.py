@@ -31,7 +31,7 @@ from perfmagic.trace.families import CATEGORY_WORDS
 from perfmagic.trace.kineto.repair import DAMAGE
 from perfmagic.trace.model import OF_WHAT, PACES
 from perfmagic.view.diff.tables import RANK_WORDS, TOTAL_WORDS
-from perfmagic.view.ranks.doc import HEAD, NOTE
+from perfmagic.view.ranks.doc import HEAD, KEY, NOTE, ONE_STAGE, STAGES
 from perfmagic.view.ranks.flight import HEAD as FLIGHT_HEAD
 from perfmagic.view.ranks.flight import TITLE as FLIGHT_TITLE
 from perfmagic.view.ranks.scaling import APART, PARTS, SAME_WORK

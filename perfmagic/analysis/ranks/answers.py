@@ -10,8 +10,7 @@ import numpy as np
 from perfmagic.analysis.findings.answer import Answer, Answers
 from perfmagic.analysis.findings.answers import MOST_ANSWERS, Asked, asked_of, is_worth, name_together
 from perfmagic.analysis.findings.catalogue import HEADLINE_CHARS, decider_key, decides, headline, without_time
-from perfmagic.analysis.ranks.finding import RankFinding
-from perfmagic.analysis.ranks.finding import CAUSES
+from perfmagic.analysis.ranks.finding import CAUSES, RankFinding
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import JobReplay, job_replay_in_passing
 from perfmagic.analysis.ranks.late import name_ranks

@@ -9,7 +9,6 @@ from perfmagic.base.language import chained, phrase
 from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.json_form import JsonForm
 
-
 CAUSES = frozenset(("straggler", "slow_link", "pipeline", "uneven_all_to_all"))  # rules whose costs add up
 
 
