@@ -20,10 +20,12 @@ from perfmagic.trace.columns import NONE, Float64, Int64
 
 if TYPE_CHECKING:
     from perfmagic.analysis.ranks.replayed_job import ReplayedJob
+    from perfmagic.analysis.ranks.waits import MatchedMessages
 
 ROLES = 2
 SURE_FRAC = 0.9  # of what is known of some work: less is not one role
 OUTSIDE_RATIO = 2  # times the median: the first or last micro-batch then has other work in it
+METADATA_FRAC = 0.25  # of the largest message of a pair: smaller ones are no micro-batches
 SMALL_FRAC = 0.05  # of a stretch of work: less tells nothing about its roles
 MOST_CELLS = 50_000_000  # points times kinds of work: 400 MB
 GPIPE, ONE_F_ONE_B = "GPipe", "1F1B"
@@ -88,12 +90,13 @@ class Chain:
 def chains_of(job: ReplayedJob) -> list[Chain]:
     """The pipelines of a job, as its messages have them; those that ranks only exchange are none."""
     place = {rank: i for i, rank in enumerate(job.ranks.ranks)}
-    counts = {(place[pair.source], place[pair.target]): len(pair) for pair in job.ranks.message_pairs if len(pair)}
-    first_ns = {
-        (place[pair.source], place[pair.target]): int(pair.sent_ns[0]) + job.ranks.alignment.offset_ns[pair.source]
-        for pair in job.ranks.message_pairs
-        if len(pair)
-    }
+    counts: dict[tuple[int, int], int] = {}
+    first_ns: dict[tuple[int, int], int] = {}
+    for pair in job.ranks.message_pairs:
+        link, kept = (place[pair.source], place[pair.target]), _batches(job, pair)
+        if len(kept):
+            counts[link] = len(kept)
+            first_ns[link] = int(pair.sent_ns[kept[0]]) + job.ranks.alignment.offset_ns[pair.source]
     near: dict[int, set[int]] = {}
     for source, target in counts:
         near.setdefault(source, set()).add(target)
@@ -109,6 +112,13 @@ def chains_of(job: ReplayedJob) -> list[Chain]:
             if len(sizes) == 1 or chain.ring:  # the link that closes a ring carries less
                 found.append(chain)
     return found
+
+
+def _batches(job: ReplayedJob, pair: MatchedMessages) -> Int64:
+    """The messages of a pair that may be micro-batches: before its first step torch also sends shapes and types."""
+    sizes = job.ranks.summaries[pair.source].comm["bytes"][pair.sent_places]
+    known = len(sizes) and (sizes != NONE).all()
+    return np.flatnonzero(sizes >= METADATA_FRAC * sizes.max()) if known else np.arange(len(sizes))
 
 
 def _connected(near: dict[int, set[int]]) -> list[set[int]]:
@@ -203,7 +213,7 @@ def roles_of(job: ReplayedJob, chain: Chain) -> Roles | None:
     every_events = [_events(job, chain, i) for i in range(len(chain.places))]
     if not all(_passes_on(events, chain, i) for i, events in enumerate(every_events)):
         return None
-    plan = _plan(every_events) if chain.ring else None
+    plan = _plan(job, every_events) if chain.ring else None
     stretches = tuple(
         tuple(_planned(job, chain, i, events, plan) if plan else _stretches(job, chain, i, events))
         for i, events in enumerate(every_events)
@@ -265,11 +275,11 @@ def _events(job: ReplayedJob, chain: Chain, stage: int) -> list[Event]:
             continue
         other = chain.places[(stage + side) % n]
         for pair in job.ranks.message_pairs:
-            ends = pair.source, pair.target
+            ends, kept = (pair.source, pair.target), _batches(job, pair)
             if ends == (ranks[here], ranks[other]):
-                events += [Event(int(job.came[op]), True, side) for op in job.op_base[here] + pair.sent_places]
+                events += [Event(int(job.came[op]), True, side) for op in job.op_base[here] + pair.sent_places[kept]]
             elif ends == (ranks[other], ranks[here]):
-                ops = job.op_base[here] + pair.got_places
+                ops = job.op_base[here] + pair.got_places[kept]
                 came = np.where(job.joined[ops] != NONE, job.joined[ops], job.came[ops])
                 events += [Event(point, False, side) for point in came.tolist()]
     return sorted(events, key=lambda event: event.point)
@@ -320,11 +330,12 @@ def _stretches(job: ReplayedJob, chain: Chain, stage: int, events: Sequence[Even
 # Several stages a rank: what a rank does follows from the schedule by which it sends.
 
 
-def _plan(every: Sequence[Sequence[Event]]) -> tuple[Plan, int] | None:
+def _plan(job: ReplayedJob, every: Sequence[Sequence[Event]]) -> tuple[Plan, int] | None:
     """The schedule that all ranks send by, and its steps; None for another one."""
     sent = [[event.side for event in events if event.sends] for events in every]
-    round_ = next((i for i, event in enumerate(every[0]) if not event.sends and event.side == PREVIOUS), 0)
-    return find_plan(sent, sum(event.sends for event in every[0][:round_]))
+    kinds = job.points.kind  # what is asked for early, and not waited for, tells nothing
+    waits = (i for i, e in enumerate(every[0]) if not e.sends and e.side == PREVIOUS and kinds[e.point] == JOINS)
+    return find_plan(sent, sum(event.sends for event in every[0][: next(waits, None)]))
 
 
 def _planned(
