@@ -123,14 +123,14 @@ class CollectiveOfRanks:
     kind: of the collective, with its type. A kind of all_to_all is one row, whatever its sizes.
     ranks: that take part, rising.
     n: how many.
-    size_bytes: of the whole buffer of the rank that moves most, a collective in the mean; None where not known.
+    size_bytes: of the whole buffer of the rank that moves most, the mean of all, in bytes; None where not known.
     transfer_ns: summed, each from when its last rank came to when the first rank was through, in ns.
     bus_bytes_per_s: what passed a rank's links by transfer_ns, in bytes per second.
     link: the links of the GPUs of one host, by their data sheets; empty where not known.
     peak_bytes_per_s: their peak, in bytes per second; None where not known.
     overlap_frac: the share of its time, waiting included, that ran beside compute, of all ranks together; None where no
     rank computed.
-    rank_bytes: of each of ranks, summed; None where not known.
+    rank_bytes: of each of ranks, summed, in bytes; None where not known.
     imbalance: of all_to_all, the bytes of the rank that moves most by the mean of its ranks; else None.
     peak_frac: the bus bandwidth as a share of the peak of the links; None where one is not known.
 

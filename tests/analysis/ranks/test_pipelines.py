@@ -12,6 +12,7 @@ from perfmagic.analysis.ranks.pipelines.bubble import Pipeline, least_bubble_fra
 from perfmagic.analysis.ranks.pipelines.interleaved import INTERLEAVED, LOOPED, ZERO_BUBBLE, Plan, least_by_order
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.base.units import duration
+from perfmagic.results import RanksResult
 from perfmagic.view.ranks.doc import ranks_doc
 from perfmagic.view.ranks.live_data import ranks_wire
 from perfmagic.view.ranks.picture import ranks_svg
@@ -198,7 +199,8 @@ def test_the_slow_one_of_interleaved_stages_is_named_with_what_balancing_wins() 
     ended = [max(end for rows in ran(RANKS, chunked(plan, slow=slow)) for *_, end in rows) for slow in (6, -1)]
     assert found.gain_ns == pytest.approx(ended[0] - ended[1], rel=0.02)  # a replayed send waits for its receive
     assert plain(finding(ranks).headline).startswith("Stage 6 on rank 2 sets the pace")
-    table = pipeline_stages(ranks)
+    table = RanksResult((), ranks).pipelines()
+    assert (table.to_dict()[6]["stage"], len(table.to_frame()), table) == (6, 8, pipeline_stages(ranks))
     assert [row.gain_ns for row in table] == [found.gain_ns if row.stage == 6 else None for row in table]
 
 
