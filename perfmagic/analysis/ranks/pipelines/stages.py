@@ -277,9 +277,11 @@ def _events(job: ReplayedJob, chain: Chain, stage: int) -> list[Event]:
         for pair in job.ranks.message_pairs:
             ends, kept = (pair.source, pair.target), _batches(job, pair)
             if ends == (ranks[here], ranks[other]):
-                events += [Event(int(job.came[op]), True, side) for op in job.op_base[here] + pair.sent_places[kept]]
+                events += [
+                    Event(int(job.came[op]), True, side) for op in job.meetings.op_base[here] + pair.sent_places[kept]
+                ]
             elif ends == (ranks[other], ranks[here]):
-                ops = job.op_base[here] + pair.got_places[kept]
+                ops = job.meetings.op_base[here] + pair.got_places[kept]
                 came = np.where(job.joined[ops] != NONE, job.joined[ops], job.came[ops])
                 events += [Event(point, False, side) for point in came.tolist()]
     return sorted(events, key=lambda event: event.point)
