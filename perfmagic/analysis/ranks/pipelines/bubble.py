@@ -155,7 +155,7 @@ def _among_stages(job: ReplayedJob, places: tuple[int, ...]) -> Mapping[int, boo
     for group in job.ranks.matching.groups:
         several = len({place[rank] for rank in group.ranks} & {*places}) > 1
         for rank, of_rank in zip(group.ranks, group.places, strict=True):
-            found |= dict.fromkeys((job.op_base[place[rank]] + of_rank).tolist(), several)
+            found |= dict.fromkeys((job.meetings.op_base[place[rank]] + of_rank).tolist(), several)
     return found
 
 
@@ -170,5 +170,5 @@ def _slowest(roles: Roles, each_ns: Float64) -> tuple[int | None, int]:
     for role in range(FORWARD, ROLES):
         less = roles.ns[of_stage, role] * (1 - usual_ns[role] / max(1.0, each_ns[number, role]))
         own_ns[of_stage] -= less.round().astype(np.int64)
-    gain_ns = job.recorded.end_ns - job.replayed(own_ns, job.began_ns, job.moves_ns).end_ns
+    gain_ns = job.recorded.end_ns - job.replayed(own_ns, job.moves_ns).end_ns
     return (number, gain_ns) if gain_ns >= max(1.0, job.ranks.notable_ns) else (None, 0)

@@ -239,9 +239,9 @@ def _events(job: ReplayedJob, chain: Chain, stage: int) -> list[Event]:
         for pair in job.ranks.message_pairs:
             ends = pair.source, pair.target
             if ends == (ranks[here], ranks[other]):
-                events += [Event(int(job.came[op]), True, side) for op in job.op_base[here] + pair.sent_places]
+                events += [Event(int(job.came[op]), True, side) for op in job.meetings.op_base[here] + pair.sent_places]
             elif ends == (ranks[other], ranks[here]):
-                ops = job.op_base[here] + pair.got_places
+                ops = job.meetings.op_base[here] + pair.got_places
                 came = np.where(job.joined[ops] != NONE, job.joined[ops], job.came[ops])
                 events += [Event(point, False, side) for point in came.tolist()]
     return sorted(events, key=lambda event: event.point)
