@@ -219,7 +219,10 @@ def _opened(options: argparse.Namespace) -> tuple[list[TimelineResult], int]:
 
 
 def _flight(options: argparse.Namespace) -> tuple[FlightResult | None, int]:
-    """What dumps of flight recorders among the files say, and the exit status. The list of files keeps the others."""
+    """What dumps of flight recorders among the files say, and the exit status. The list of files keeps the others.
+
+    Raises OptionError for dumps and traces in a form that has one answer: JSON, and the elements of a picture.
+    """
     from perfmagic.api.opening import open_dumps
     from perfmagic.trace.formats.sources import without_dumps
 
@@ -227,28 +230,39 @@ def _flight(options: argparse.Namespace) -> tuple[FlightResult | None, int]:
     flight, errors = open_dumps(dumps)
     for error in errors:
         _print_error(str(error))
-    if flight and options.files:
-        raise OptionError("dumps of flight recorders and traces were given", hint="name the files of one kind")
+    one_answer = "--svg" if getattr(options, "svg", None) else "--json" if getattr(options, "form", "") == "json" else ""
+    if flight and options.files and one_answer:
+        of_traces = " ".join(str(file) for file in options.files[:MANY_FILES])
+        hint = f"name the dumps ({dumps[0].parent / dumps[0].name.rstrip('0123456789')}*) or the traces ({of_traces})"
+        raise OptionError(f"{one_answer}: dumps of flight recorders and traces were given", hint=hint)
     return flight, int(bool(errors))
 
 
 def _report(options: argparse.Namespace) -> int:
     flight, status = _flight(options)
-    if flight is not None:
-        forms = {None: flight.text, "json": flight.to_json, "markdown": flight.markdown, "html": flight.page}
-        _write(flight.text(details=True) if options.form == "details" else forms[options.form](), options.out)
     if not options.files:
+        if flight is not None:
+            _write(flight.page() if options.form == "html" else _flight_text(flight, options.form), options.out)
         return status
+    first = [] if flight is None else [flight.html() if options.form == "html" else _flight_text(flight, options.form)]
     if options.form == "html" and (ranks := _many_ranks(options)) is not None:
-        _write(_ranks_page(ranks), options.out)
+        _write(_ranks_page(ranks, first), options.out)
         unread = [finding for finding in ranks.findings if finding.rule == "unread"]
         for finding in unread:
             _print_error(finding.sentence)
-        return int(bool(unread))
-    results, status = _opened(options)
-    if results:
-        _write(_REPORTS[options.form](results), options.out)
-    return status
+        return int(bool(unread)) or status
+    results, of_traces = _opened(options)
+    if options.form == "html" and results:
+        _write(_html_report(results, first), options.out)
+    elif results or first:
+        _write("\n\n".join([*first, *([_REPORTS[options.form](results)] if results else [])]), options.out)
+    return status or of_traces
+
+
+def _flight_text(flight: FlightResult, form: str | None) -> str:
+    if form == "details":
+        return flight.text(details=True)
+    return {None: flight.text, "json": flight.to_json, "markdown": flight.markdown}[form]()
 
 
 def _many_ranks(options: argparse.Namespace) -> RanksResult | None:
@@ -269,8 +283,8 @@ def _many_ranks(options: argparse.Namespace) -> RanksResult | None:
     return None
 
 
-def _ranks_page(ranks: RanksResult) -> str:
-    """The page of many ranks: their rows, and the tables of those whose timelines were read for it."""
+def _ranks_page(ranks: RanksResult, first: Sequence[str]) -> str:
+    """The page of many ranks: what flight recorders say, their rows, and the tables of those whose timelines were read for it."""
     from perfmagic.view.page import live_page
     from perfmagic.view.ranks.writers import ranks_section
     from perfmagic.view.report.writers import folded, html_tables
@@ -279,7 +293,7 @@ def _ranks_page(ranks: RanksResult) -> str:
         folded(f"rank {number}: {result.title}", _rooflines(result) + html_tables(result.to_dict()))
         for number, result in ranks.read_again()
     )
-    return live_page(ranks.title, [ranks_section(ranks.doc, ranks.wire) + "".join(tables)])
+    return live_page(ranks.title, [*first, ranks_section(ranks.doc, ranks.wire) + "".join(tables)])
 
 
 def _text_report(results: list[TimelineResult]) -> str:
@@ -349,7 +363,7 @@ def _markdown_report(results: list[TimelineResult]) -> str:
     )
 
 
-def _html_report(results: list[TimelineResult]) -> str:
+def _html_report(results: list[TimelineResult], first: Sequence[str] = ()) -> str:
     from perfmagic.results.ranks import grouped
     from perfmagic.view.page import live_page
     from perfmagic.view.ranks.writers import ranks_section
@@ -357,7 +371,7 @@ def _html_report(results: list[TimelineResult]) -> str:
     from perfmagic.view.timeline.writers import live_section
 
     jobs, alone = grouped(results)
-    sections = [mixed_html(results)]
+    sections = [*first, mixed_html(results)]
     for job in jobs:
         tables = (
             folded(f"rank {rank}: {result.title}", _rooflines(result) + html_tables(result.to_dict()))
@@ -407,14 +421,13 @@ def _view(options: argparse.Namespace) -> int:
     from perfmagic.view.timeline.writers import live_section
 
     flight, status = _flight(options)
-    if flight is not None:
-        if options.svg:
-            raise OptionError("--svg draws traces, and flight recorders give a table", hint="use --html")
-        _write(flight.page(), options.html)
-    if not options.files:
-        return status
-    results, status = _opened(options)
+    if flight is not None and options.svg:
+        raise OptionError("--svg draws traces, and flight recorders give a table", hint="use --html")
+    results, of_traces = _opened(options) if options.files else ([], 0)
+    status = status or of_traces
     if not results:
+        if flight is not None:
+            _write(flight.page(), options.html)
         return status
     jobs, alone = grouped(results)
     if options.svg:
@@ -423,7 +436,7 @@ def _view(options: argparse.Namespace) -> int:
             raise OptionError(given, hint="use --html for several")
         _write(ranks_svg(jobs[0].doc) if jobs else timeline_svg(alone[0].doc), options.svg)
         return status
-    sections = [mixed_html(results), *(ranks_section(job.doc, job.wire) for job in jobs)]
+    sections = [*([flight.html()] if flight else []), mixed_html(results), *(ranks_section(job.doc, job.wire) for job in jobs)]
     sections += [heading(r.title, results) + live_section(r.doc, r.trace) for r in alone]
     _write(live_page(page_title(results), [section for section in sections if section]), options.html)
     return status

@@ -123,9 +123,29 @@ def test_the_command_line_has_every_form(folder: Path, tmp_path: Path, capsys: p
         assert SENTENCE in page.read_text("utf-8")
         page.unlink()
     assert main(["view", str(folder), "--svg", str(page)]) == 1
-    (folder / "rank0.json").write_bytes(as_bytes(launch_and_kernel(1, 0, 10)))
-    assert main(["report", str(folder)]) == 1
-    assert "name the files of one kind" in capsys.readouterr().err
+
+
+def test_a_folder_of_dumps_and_traces_gives_both_answers_the_standstill_first(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = folder / "rank0.json"
+    trace.write_bytes(as_bytes(launch_and_kernel(1, 0, 10)))
+    assert main(["report", str(trace)]) == 0
+    of_trace = capsys.readouterr().out
+    for form in ([], ["--details"], ["--markdown"]):
+        assert main(["report", str(folder), *form]) == 0
+        said = capsys.readouterr().out
+        assert SENTENCE in said.replace("\\_", "_")
+        assert form or (said.splitlines()[0] == SENTENCE and said.endswith(f"\n\n{of_trace}"))
+    page = tmp_path / "page.html"
+    for command in (["report", str(folder), "--html", "--out", str(page)], ["view", str(folder), "--html", str(page)]):
+        assert main(command) == 0
+        assert all(words in page.read_text("utf-8") for words in (SENTENCE, "rank0.json", "data-timeline"))
+        page.unlink()
+    assert main(["report", str(folder), "--json"]) == 1
+    said = capsys.readouterr().err
+    assert f"name the dumps ({folder}/nccl_trace_rank_*) or the traces ({trace})" in said
+    assert main(["report", *map(str, folder.glob("nccl_trace_rank_*")), "--json"]) == 0
 
 
 def test_chinese_answers(folder: Path) -> None:

@@ -7,11 +7,11 @@ compared, as libraries do, not shapes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from perfmagic.analysis.flight.job import Job, Operation
 from perfmagic.base import units
-from perfmagic.trace.formats.flight import Call
+from perfmagic.trace.formats.flight import Call, Group
 
 _UNEVEN = re.compile(r"all_?to_?all|_v(?:_|$)|^coalesced$", re.IGNORECASE)  # each rank has sizes of its own
 _ONE_ROOT = {"scatter": "inputs", "gather": "outputs"}  # only one rank has them
@@ -33,17 +33,28 @@ def mismatch(operation: Operation) -> Parts:
     return []
 
 
-def first_mismatches(job: Job) -> list[tuple[Operation, Parts]]:
-    """The first of each group: what follows it is out of step."""
+def first_mismatches(job: Job, *, standing: bool) -> list[tuple[Operation, Parts]]:
+    """The first of each group: what follows it is out of step.
+
+    standing: of those after the last collective in which all its ranks agreed and that ended; else of those before.
+    """
     found = []
     for group, numbers in job.by_number.items():
-        for number in sorted(numbers):
-            operation = Operation(group, number, numbers[number], ())
-            asked = {(call.name, call.inputs, call.outputs, call.dtypes) for call in numbers[number].values()}
-            if len(asked) > 1 and (parts := mismatch(operation)):
-                found.append((operation, parts))
-                break
+        different = {
+            number: parts
+            for number, calls in sorted(numbers.items())
+            if len({(call.name, call.inputs, call.outputs, call.dtypes) for call in calls.values()}) > 1
+            and (parts := mismatch(Operation(group, number, calls, ())))
+        }
+        agreed = max((n for n in numbers.keys() - different if _is_done(job, group, numbers[n])), default=-1)
+        first = next((number for number in different if (number > agreed) == standing), None)
+        if first is not None:
+            found.append((Operation(group, first, numbers[first], ()), different[first]))
     return found
+
+
+def _is_done(job: Job, group: Group, calls: Mapping[int, Call]) -> bool:
+    return len(calls) == len(job.members(group)) and all(call.ended for call in calls.values())
 
 
 def _name(call: Call) -> object:

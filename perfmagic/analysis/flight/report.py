@@ -158,8 +158,9 @@ def _warnings(job: Job, lost: tuple[int, ...]) -> list[str]:
     if unknown:
         names = listed(unknown)
         warnings.append(phrase("the dumps do not name the ranks of {groups}: those that used it count", groups=names))
-    if not job.waiting:
-        warnings += [describe_mismatch(job, *different) for different in first_mismatches(job)]
+    passed = first_mismatches(job, standing=False)
+    passed += [] if job.waiting else first_mismatches(job, standing=True)
+    warnings += [describe_mismatch(job, *different) for different in passed]
     last_calls = [call for dump in job.dumps.values() for call in dump.calls[-1:]]
     if not last_calls:
         warnings.append(phrase("torch records calls only if TORCH_FR_BUFFER_SIZE is above 0"))

@@ -58,7 +58,7 @@ def find_standstills(job: Job) -> list[Found]:
     """Every operation that ranks cannot leave, with what to look at; what keeps others there comes first."""
     if not job.waiting:
         return []
-    different = first_mismatches(job)
+    different = first_mismatches(job, standing=True)
     at_fault = {id(operation.calls) for operation, _ in different}
     found = [_different(job, operation, parts) for operation, parts in different]
     heads = [head for head in job.collectives if id(head.calls) not in at_fault]

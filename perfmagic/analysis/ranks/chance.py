@@ -14,11 +14,12 @@ import numpy as np
 from perfmagic.base.numerics.intervals import coded
 from perfmagic.trace.columns import Bool, Float64, Int64
 
-CHANCE = 0.003  # that a job without a cause stands out in one of the ways
+CHANCE = 0.004  # that a job without a cause stands out in one of the ways
 LEAST_FRAC = 0.01  # of all work: what is shorter is no place to stand out
 MOST_POOLED = 3  # kinds of work of which one's scatter is told by the others', too
+FEW_RANKS = 16  # of more one hardly moves the median of all
 SIGMA = 1.4826  # of normal values, per median distance from their median
-MAD_EFFICIENCY = 0.37  # of a median distance, against a standard deviation: values that tell as much
+MAD_EFFICIENCY = 0.2  # of a median distance: 0.37 of normal values tell as much as it does, of few values fewer
 
 
 def beyond_chance(rank: Int64, kind: Int64, rounds: Int64, ns: Int64, excess_ns: Int64, n_ranks: int) -> Bool:
@@ -33,14 +34,22 @@ def beyond_chance(rank: Int64, kind: Int64, rounds: Int64, ns: Int64, excess_ns:
     _, kind = coded(kind)
     parts = np.split(np.argsort(kind, kind="stable"), np.cumsum(np.bincount(kind))[:-1])
     tables = [np.bincount(cell[rows], excess_ns[rows], n_ranks * n_rounds).reshape(n_ranks, n_rounds) for rows in parts]
-    scale = np.array([ns[rows].sum() for rows in parts]) + 1.0
-    of_kind = np.sort(np.array([np.sqrt((table**2).mean()) for table in tables]) / scale)
-    usual = of_kind[(len(parts) - 1) // 2]  # few rounds may by chance scatter less than that
-    n_kinds = int((scale >= LEAST_FRAC * scale.sum()).sum())
+    share = np.array([ns[rows].sum() for rows in parts]) / max(1, ns.sum())
+    told = np.flatnonzero(share >= LEAST_FRAC)
+    scatter = np.array([_within(table) for table in tables]) / np.maximum(share, LEAST_FRAC)
     out = _stands_out(sum(tables), 0.0, 1, 1)[cell]
-    for rows, table, whole in zip(parts, tables, scale, strict=True):
-        out[rows] |= _stands_out(table, usual * whole, n_kinds, min(n_kinds, MOST_POOLED))[cell[rows]]
+    for i, (rows, table) in enumerate(zip(parts, tables, strict=True)):
+        others = np.sort(scatter[told[told != i]])  # a few rounds may by chance scatter less than theirs
+        least = share[i] * others[(len(others) - 1) // 2] if len(others) else 0.0
+        out[rows] |= _stands_out(table, least, len(told), min(1 + len(others), MOST_POOLED))[cell[rows]]
     return out
+
+
+def _within(excess: Float64) -> float:
+    """The scatter about the mean of each rank, about 0 where there is one round."""
+    n_ranks, n_rounds = excess.shape
+    own = excess - excess.mean(axis=1, keepdims=True) if n_rounds > 1 else excess
+    return float(np.sqrt((own**2).sum() / (n_ranks * max(1, n_rounds - 1))))
 
 
 def _stands_out(excess: Float64, least: float, n_kinds: int, pooled: int) -> Bool:
@@ -49,19 +58,28 @@ def _stands_out(excess: Float64, least: float, n_kinds: int, pooled: int) -> Boo
     least: that work scatters.  pooled: of how many kinds of work that tells.
     """
     n_ranks, n_rounds = excess.shape
-    scatter, df = _elsewhere(excess)
-    median, of_median = SIGMA * np.median(np.abs(excess)), MAD_EFFICIENCY * (n_ranks - 1) * max(1, n_rounds - 1)
-    once = (_surprise(excess, np.maximum(a, least), pooled * b) for a, b in ((scatter, df), (median, of_median)))
-    out: Bool = np.maximum(*once) > _least(n_kinds * excess.size)
+    median, of_median = _median_scatter(excess), MAD_EFFICIENCY * (n_ranks - 1) * max(1, n_rounds - 1)
+    once = ((*_elsewhere(excess), excess), (median, of_median, excess))
+    out: Bool = np.maximum(*(_surprise(e, np.maximum(s, least), pooled * df) for s, df, e in once)) > _least(
+        n_kinds * excess.size
+    )
     if n_rounds > 1:
-        own = excess - excess.mean(axis=1, keepdims=True)
-        within = np.sqrt((own**2).sum() / max(1, n_ranks * (n_rounds - 1)))
-        apart = np.sort(np.abs(excess - np.median(excess, axis=1, keepdims=True)), axis=None)
-        median = SIGMA * np.median(apart[n_ranks:])  # of each rank one is the median itself
-        total, df = excess.sum(axis=1, keepdims=True) / np.sqrt(n_rounds), (n_ranks - 1) * (n_rounds - 1)
-        always = (_surprise(total, np.maximum(a, least), pooled * b) for a, b in ((within, df), (median, of_median)))
-        out |= np.maximum(*always) > _least(n_kinds * n_ranks)
+        total = excess.sum(axis=1, keepdims=True) / np.sqrt(n_rounds)
+        always = ((_within(excess), (n_ranks - 1) * (n_rounds - 1), total), (median, of_median, total))
+        out |= np.maximum(*(_surprise(e, np.maximum(s, least), pooled * df) for s, df, e in always)) > _least(
+            n_kinds * n_ranks
+        )
     return out.ravel()
+
+
+def _median_scatter(excess: Float64) -> Float64:
+    """Of each rank how far the others' rounds scatter about their medians, or about 0 in one round; shape (ranks, 1)."""
+    n_ranks, n_rounds = excess.shape
+    apart = np.abs(excess - np.median(excess, axis=1, keepdims=True) if n_rounds > 1 else excess)
+    few = n_ranks <= FEW_RANKS
+    others = [np.delete(apart, rank, axis=0) for rank in range(n_ranks)] if few else [apart]
+    bias = n_rounds / max(n_rounds - 2, 1)  # one of a few rounds is the median
+    return SIGMA * bias * np.array([[np.median(each)] for each in others])
 
 
 def _elsewhere(excess: Float64) -> tuple[Float64, int]:

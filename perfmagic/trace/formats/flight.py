@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import attrgetter
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -41,9 +41,9 @@ _BYTES = {  # of an element, by c10's name of its type
     "ComplexDouble": 16,
 }
 
-_SIZES = attrgetter("input_sizes"), attrgetter("output_sizes")
-_DTYPES = attrgetter("input_dtypes"), attrgetter("output_dtypes")
+_LISTS = "frames", "input_sizes", "output_sizes", "input_dtypes", "output_dtypes"
 _Sizes = tuple[tuple[Count, ...], ...]
+_Data = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[str, ...], ...], int | None]
 
 
 class _Frame(msgspec.Struct):
@@ -199,10 +199,13 @@ def _count(entries: Sequence[Any], most: int) -> None:
     """Raise ValueError where lists hold more than fits in the file: one list may stand in many places."""
     n = len(entries)
     for entry in entries:
-        held = entry.values() if isinstance(entry, dict) else ()
-        lists = [value for value in held if isinstance(value, list)]
-        n += sum(map(len, lists))
-        n += sum(len(inner) for sizes in lists if n <= most for inner in sizes if isinstance(inner, list))
+        held = [entry.get(key) for key in _LISTS] if isinstance(entry, dict) else ()
+        for lists in held:
+            if isinstance(lists, (list, tuple)) and n <= most:
+                n += len(lists)
+                for inner in lists:
+                    if isinstance(inner, (list, tuple)):
+                        n += len(inner)
         if n > most:
             raise ValueError("its lists hold more than fits in the file")
 
@@ -222,19 +225,34 @@ class _Stacks:
     def __init__(self) -> None:
         self._frames: dict[int, Place] = {}
         self._known: dict[tuple[int, ...], Stack] = {}
+        self._alike: dict[tuple[Any, ...], Stack] = {}
 
     def stack(self, frames: Any) -> Stack:
         frames = frames if isinstance(frames, list) else []
         key = tuple(map(id, frames))
         if key not in self._known:
-            places = tuple(self._frames.get(id(frame)) or self._read(frame) for frame in frames)
-            self._known[key] = Stack(_users_place(places), places)
+            written = tuple(map(_as_written, frames))
+            known = self._alike.get(written) if all(written) else None
+            self._known[key] = self._alike[written] = known or self._read(frames)
         return self._known[key]
 
-    def _read(self, frame: Any) -> Place:
+    def _read(self, frames: Sequence[Any]) -> Stack:
+        places = tuple(self._frames.get(id(frame)) or self._place(frame) for frame in frames)
+        return Stack(_users_place(places), places)
+
+    def _place(self, frame: Any) -> Place:
         known = typed(frame, _Frame)
         place = self._frames[id(frame)] = Place(printable(known.filename), known.line, printable(known.name))
         return place
+
+
+def _as_written(frame: Any) -> tuple[str, int, str] | None:
+    """What a frame holds, None where its types are not those of one: reading it says so."""
+    if type(frame) is dict:
+        file, line, name = frame.get("filename"), frame.get("line"), frame.get("name")
+        if type(file) is str and type(line) is int and type(name) is str:
+            return file, line, name
+    return None
 
 
 def _calls(entries: Sequence[_Entry], stacks: Sequence[Stack], known: dict[str, Group]) -> Iterable[Call]:
@@ -254,9 +272,8 @@ def _calls(entries: Sequence[_Entry], stacks: Sequence[Stack], known: dict[str, 
 
 def _call(group: Group, number: int, parts: Sequence[_Entry], end: _Entry, stack: Stack) -> Call:
     library, name, here, there = _parsed(parts[0].profiling_name)
-    inputs, outputs = (_elements(size for part in parts for size in sizes(part)) for sizes in _SIZES)
-    dtypes = tuple(tuple(kind for part in parts for kind in kinds(part)) for kinds in _DTYPES)
-    sizes = filter(None, (_bytes(*side) for side in zip((inputs, outputs), dtypes, strict=True)))
+    read = [(part.input_sizes, part.output_sizes, part.input_dtypes, part.output_dtypes) for part in parts]
+    inputs, outputs, dtypes, size_bytes = _data(*(map(_chained, zip(*read, strict=True)) if parts[1:] else read[0]))
     ended = end.state == ENDED or (library in _WRITES_NO_STATE and end.retired)
     return Call(
         group=group,
@@ -267,7 +284,7 @@ def _call(group: Group, number: int, parts: Sequence[_Entry], end: _Entry, stack
         inputs=inputs,
         outputs=outputs,
         dtypes=dtypes,
-        size_bytes=max(sizes, default=None),
+        size_bytes=size_bytes,
         created_ns=parts[0].time_created_ns,
         duration_ns=None if end.duration_ms is None else round(end.duration_ms * 1e6),
         place=stack.place,
@@ -280,6 +297,18 @@ def _users_place(stack: Sequence[Place]) -> Place:
     users = [place for place in stack if is_users(place.file)]
     others = [place for place in stack if not is_torchs(place.file)]
     return next(iter((*users, *others, *stack)), NO_PLACE)
+
+
+def _chained(tuples: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+    return tuple(chain.from_iterable(tuples))
+
+
+@lru_cache(maxsize=4096)
+def _data(inputs: _Sizes, outputs: _Sizes, *dtypes: tuple[str, ...]) -> _Data:
+    """The elements of each input and output, their types, and the bytes of the larger side."""
+    elements = _elements(inputs), _elements(outputs)
+    sizes = filter(None, (_bytes(*side) for side in zip(elements, dtypes, strict=True)))
+    return *elements, dtypes, max(sizes, default=None)
 
 
 def _elements(sizes: Iterable[Sequence[int]]) -> tuple[int, ...]:

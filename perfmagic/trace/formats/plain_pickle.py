@@ -12,6 +12,7 @@ import pickle
 import pickletools
 import re
 import struct
+from contextlib import suppress
 from typing import Any, ClassVar
 
 _FRAME = rb"(?:\x95.{8})?"  # may begin before any opcode
@@ -60,7 +61,7 @@ def _after(data: bytes, at: int) -> int:
     raise ValueError(f"there is {name} at byte {at:,}, and a snapshot holds plain data")
 
 
-# Tuples of texts, too, for files of some megabytes: Python's own loop takes about 0.4 µs an opcode.
+# Tuples of texts, too: by Python's own loop, 0.4 µs an opcode, where they may nest too deeply to be hashed.
 
 # no opcode that imports, calls or looks up anything; memory for the memo is taken as it fills
 _NESTING = b"()]}ldaesut\x85\x86\x87qrhj\x94\x95\x80.N\x88\x89KMJ\x8aGX\x8c\x8d"
@@ -83,11 +84,24 @@ class _Nested(_Loop):  # type: ignore[misc]
     dispatch |= {0x84 + n: lambda self, n=n: self._listed(n) for n in (1, 2, 3)}
 
 
+_SHORT = b"|".join(re.escape(b"X%c\0\0\0" % n) + b".{%d}" % n for n in range(48))  # most texts
+_PLAIN_RUN = re.compile(
+    rb"(?:[()\]}ldaesut\x85\x86\x87\x94N\x88\x89]|[qhK\x80].|M..|[Jj].{4}|r..[\x00-\x3f]\x00|[G\x95].{8}|%b){1,500}"
+    % _SHORT,
+    re.DOTALL,
+)
+_TUPLES = b"\x85", b"\x86", b"\x87", b"t"
+_MOST_TUPLES = 20_000  # each may hold the one before; to hash one takes some 100 bytes of the stack
+
+
 def nested_pickle(data: bytes) -> Any:
-    """Load a pickle of plain data, tuples of any as lists. Raises ValueError for any other.
+    """Load a pickle of plain data, tuples of any as tuples or lists. Raises ValueError for any other.
 
     Its lists may hold each other, and one list may stand in many places: count before you walk through them.
     """
+    if _is_shallow(data):
+        with suppress(Exception):  # the loop below says what is wrong
+            return _Plain(io.BytesIO(data)).load()
     source = io.BytesIO(data)
     try:
         return _Nested(source).load()
@@ -98,3 +112,19 @@ def nested_pickle(data: bytes) -> Any:
     except (pickle.UnpicklingError, EOFError, IndexError, TypeError, AttributeError, ValueError, struct.error) as error:
         cut = "" if data.endswith(b".") else f"it ends at byte {len(data):,} before it is whole"
         raise ValueError(cut or f"it is damaged: {error}") from None
+
+
+def _is_shallow(data: bytes) -> bool:
+    """Whether nothing but plain data is in a pickle, and few tuples."""
+    if sum(map(data.count, _TUPLES)) > _MOST_TUPLES:
+        return False
+    at = 0
+    while (code := data[at : at + 1]) != b".":
+        if run := _PLAIN_RUN.match(data, at):
+            at = run.end()
+        elif code in _COUNTED:
+            begin = at + 1 + _COUNTED[code]
+            at = begin + int.from_bytes(data[at + 1 : begin], "little")
+        else:
+            return False
+    return True
