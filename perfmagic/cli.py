@@ -10,9 +10,10 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from perfmagic.api.options import DeviceOptions, MemoryOptions, ReadOptions, add_flag, described
+from perfmagic.api.options import DeviceOptions, MemoryOptions, RankDeviceOptions, ReadOptions, add_flag, described
 from perfmagic.base.errors import OptionError, PerfmagicError, without_secrets
 from perfmagic.base.files import write_text
 from perfmagic.base.options import did_you_mean
@@ -107,6 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     join.add_argument("--save", metavar="DIR", help="write this rank's trace there, as rank0.npz …")
     for option in (described(DeviceOptions)["device"], *described(MemoryOptions).values()):
         add_flag(join, option)
+    add_flag(join, replace(described(RankDeviceOptions)["clock"], unset="real"))
     join.add_argument("script", metavar="SCRIPT", help="what each rank runs")
     join.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own")
     join.set_defaults(run=_join)
@@ -497,7 +499,7 @@ def _join(options: argparse.Namespace) -> int:
 
     return join(
         options.script, options.arguments, save=options.save, device=options.device, memory=options.memory,
-        shapes=options.shapes,
+        shapes=options.shapes, clock=options.clock,
     )  # fmt: skip
 
 
