@@ -221,8 +221,7 @@ HEADLINES |= {
     "like_most": "On {ranks}, such as rank {rank}: {fact}",
 }
 ACTIONS |= {
-    "late_line": "Look at line {line} on {ranks}: {code}",
-    "late_rank_line": "Look at line {line} on {ranks}",
+    "late_line": "Look at {place} on {ranks}: {code}",
     "late_in": "Look at {name} on {ranks}",
     "slow_link": "Check the links of {ranks}: NIC, cable, switch, and what else they carry",
     "pipeline_even": "Run {n} micro-batches a step: the minimum bubble is then {share}",

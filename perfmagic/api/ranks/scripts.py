@@ -35,12 +35,13 @@ def join(
     device: str = "auto",
     memory: bool = False,
     shapes: bool = False,
+    lines: bool | None = None,
 ) -> int:
     """Run a script as a rank of the job that a launcher has started; the exit status of the process.
 
     save: the folder to write this rank's trace to, as rank0.npz and so on; None records nothing.
     device: what perfmagic.device() gives, as in %%ranks; "auto" loads no simulated device.
-    memory, shapes: as in perfmagic.timeline(). Raises OptionError where no launcher's variables are set.
+    memory, shapes, lines: as in perfmagic.timeline(). Raises OptionError where no launcher's variables are set.
     """
     place = launched()
     require_torch("join")
@@ -58,8 +59,8 @@ def join(
     sys.path[0] = str(Path(script).resolve().parent)
     pings = joined.clocks.round(0) if folder else []
     recorder = Recorder(
-        origin="block", device=device, memory=memory, shapes=shapes, ready=lambda: joined.together(pings),
-        rank=(place.rank, place.world),
+        origin="block", device=device, memory=memory, shapes=shapes, lines=lines,
+        ready=lambda: joined.together(pings), rank=(place.rank, place.world),
     )  # fmt: skip
     marks = OptimizerMarks(recorder)
     if folder:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmagic.analysis.timeline.own_work import STARTS, Doing
+from perfmagic.analysis.timeline.doings import Doing
+from perfmagic.analysis.timeline.own_work import STARTS
 from perfmagic.trace.columns import NONE, Float64, Int64
 
 if TYPE_CHECKING:
