@@ -10,9 +10,10 @@ import numpy as np
 from perfmagic.analysis.ranks.pipelines.stages import FORWARD, ROLES, Box, Roles, chains_of, roles_of
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.analysis.ranks.replayed_job import ReplayedJob, replayed_job
-from perfmagic.trace.columns import Float64, Int64
+from perfmagic.trace.columns import NONE, Float64, Int64
 from perfmagic.trace.once import once_per_trace
 
+PYTHON_FRAC = 0.7  # of the pipeline's time, on every stage, and longer than its device works: Python sets the pace
 UNEVEN_RATIO = 1.1  # times the median of the other stages: below it no stage sets the pace
 
 
@@ -40,8 +41,9 @@ class Pipeline:
     stages: in order.  boxes: of each stage its micro-batches; none of several stages a rank.  schedule: "GPipe",
     "1F1B", or "".  n_steps, n_micro_batches: a step.  bubble_frac: the mean of the stages' idle_frac.  least_frac:
     what the schedule needs with equal stages, None where it is another one.  slowest: the stage that sets the pace,
-    None where all are alike.  gain_ns: what the replayed job takes less with that stage at the median of the others.
-    span_ns: on the common axis.
+    None where all are alike, or Python sets the pace.  gain_ns: what the replayed job takes less with that stage at the
+    median of the others.  span_ns: on the common axis.  python_frac: for how much of that Python worked, on the stage
+    where it worked least; 0 where it does not set the pace.
     """
 
     stages: tuple[Stage, ...]
@@ -54,6 +56,7 @@ class Pipeline:
     slowest: Stage | None
     gain_ns: int
     span_ns: tuple[int, int]
+    python_frac: float = 0.0
 
 
 def least_bubble_frac(n_stages: int, n_micro_batches: int) -> float:
@@ -96,7 +99,8 @@ def _pipeline(roles: Roles) -> Pipeline:
     end_ns = max(box.end_ns for of_stage in boxes for box in of_stage)
     each_ns = _medians(boxes)
     stages = tuple(_stage(roles, i, each_ns[i], end_ns - start_ns) for i in range(len(boxes)))
-    slowest, gain_ns = (None, 0) if roles.chain.ring else _slowest(roles, each_ns)
+    python_frac = _python_frac(roles, end_ns - start_ns)
+    slowest, gain_ns = (None, 0) if roles.chain.ring or python_frac else _slowest(roles, each_ns)
     known = bool(roles.schedule)
     return Pipeline(
         stages=stages,
@@ -109,7 +113,26 @@ def _pipeline(roles: Roles) -> Pipeline:
         slowest=None if slowest is None else stages[slowest],
         gain_ns=gain_ns,
         span_ns=(start_ns, end_ns),
+        python_frac=python_frac,
     )
+
+
+def _python_frac(roles: Roles, span_ns: int) -> float:
+    """For how much of a pipeline's time Python worked where it did least: from launch to launch, but when blocked."""
+    fracs = []
+    for place in roles.chain.places:
+        summary = roles.job.ranks.summaries[roles.job.ranks.ranks[place]]
+        known = np.flatnonzero(summary.comm["launched"] != NONE)
+        if not len(known):
+            return 0.0
+        first, last = known[summary.comm["launched"][known].argsort()[[0, -1]]]
+        python_ns, blocked_ns = (
+            int(summary.comm[key][last] - summary.comm[key][first]) for key in ("launched", "blocked")
+        )
+        if python_ns - blocked_ns <= summary.totals.compute_ns:
+            return 0.0
+        fracs.append((python_ns - blocked_ns) / max(1, span_ns))
+    return min(fracs) if min(fracs) >= PYTHON_FRAC else 0.0
 
 
 def _medians(boxes: tuple[tuple[Box, ...], ...]) -> Float64:
