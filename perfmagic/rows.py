@@ -17,6 +17,7 @@ _NAMES = {
     "perfmagic.analysis.bench.warnings": "BenchWarning",
     "perfmagic.analysis.diff.diff": "LineChange RankChange StepChange",
     "perfmagic.analysis.diff.side": "ComparedTrace",
+    "perfmagic.analysis.diff.step_times": "StepTimes",
     "perfmagic.analysis.diff.times": "TimeChange",
     "perfmagic.analysis.diff.work": "KernelChange OperatorChange Replacement",
     "perfmagic.analysis.findings.find": "Explanation Explanations",
@@ -30,8 +31,8 @@ _NAMES = {
     "perfmagic.analysis.memory.peak": "Growth HeldBytes MemoryBlock",
     "perfmagic.analysis.memory.whatif": "WhatIf",
     "perfmagic.analysis.ranks.alignment": "Alignment",
-    "perfmagic.analysis.ranks.finding": "RankFinding RankStat",
-    "perfmagic.analysis.ranks.meetings": "CollectiveOfRanks Meeting Message",
+    "perfmagic.analysis.ranks.finding": "CollectiveOfRanks PipelineStage RankFinding RankStat",
+    "perfmagic.analysis.ranks.meetings": "Meeting Message",
     "perfmagic.analysis.ranks.rank_summary": "KernelOfRanks",
     "perfmagic.analysis.ranks.scaling": "ScalingChange ScalingStat",
     "perfmagic.analysis.replay.critical_path": "JobPathPart PathPart PathShare",
@@ -72,11 +73,13 @@ __all__ = [
     "FrameTime", "GpuStat", "GraphEdge", "GraphNode", "GraphResult", "Growth", "HeldBytes", "HostTime", "IdleGap",
     "JobPathPart", "KernelChange", "KernelOfRanks", "KernelStat", "LateNode", "LineChange", "LineStat", "Lines",
     "Meeting", "MemoryBlock", "MemoryResult", "Message", "Mode", "NameTime", "OnGpusResult", "OperatorChange",
-    "OperatorStat", "PathPart", "PathShare", "Phase", "PredictedFor", "Prediction", "PredictionCheck", "Proposal",
-    "Quantity", "QueueModel", "QueueStat", "RankChange", "RankFinding", "RankStat", "RankState", "Ranks", "RanksSweep",
-    "RanksSweepComparison", "RanksWhatIf", "RecordedCall", "Replacement", "Result", "RooflineResult", "Rows",
-    "ScalingChange", "ScalingStat", "Standstill", "Step", "StepChange", "StreamStat", "SweepPoint", "SweepResult",
-    "Sync", "TimeChange", "Trace", "TraceComparison", "Traces", "Trust", "Verdict", "WhatIf", "WhatIfResult",
+    "OperatorStat", "PathPart", "PathShare", "Phase", "PipelineStage", "PredictedFor", "Prediction", "PredictionCheck",
+    "Proposal", "Quantity", "QueueModel", "QueueStat", "RankChange", "RankFinding", "RankStat", "RankState", "Ranks",
+    "RanksSweep", "RanksSweepComparison", "RanksWhatIf", "RecordedCall", "Replacement", "Result", "RooflineResult",
+    "Rows", "ScalingChange", "ScalingStat", "Standstill", "Step", "StepChange", "StepTimes", "StreamStat",
+    "SweepPoint",
+    "SweepResult", "Sync", "TimeChange", "Trace", "TraceComparison", "Traces", "Trust", "Verdict", "WhatIf",
+    "WhatIfResult",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -87,6 +90,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.bench.warnings import BenchWarning
     from perfmagic.analysis.diff.diff import LineChange, RankChange, StepChange
     from perfmagic.analysis.diff.side import ComparedTrace
+    from perfmagic.analysis.diff.step_times import StepTimes
     from perfmagic.analysis.diff.times import TimeChange
     from perfmagic.analysis.diff.work import KernelChange, OperatorChange, Replacement
     from perfmagic.analysis.findings.answer import Answer, Answers, Conclusion, Proposal
@@ -100,8 +104,8 @@ if TYPE_CHECKING:
     from perfmagic.analysis.memory.peak import Growth, HeldBytes, MemoryBlock
     from perfmagic.analysis.memory.whatif import WhatIf
     from perfmagic.analysis.ranks.alignment import Alignment
-    from perfmagic.analysis.ranks.finding import RankFinding, RankStat
-    from perfmagic.analysis.ranks.meetings import CollectiveOfRanks, Meeting, Message
+    from perfmagic.analysis.ranks.finding import CollectiveOfRanks, PipelineStage, RankFinding, RankStat
+    from perfmagic.analysis.ranks.meetings import Meeting, Message
     from perfmagic.analysis.ranks.rank_summary import KernelOfRanks
     from perfmagic.analysis.ranks.scaling import ScalingChange, ScalingStat
     from perfmagic.analysis.replay.critical_path import JobPathPart, PathPart, PathShare
