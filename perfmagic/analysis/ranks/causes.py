@@ -503,8 +503,7 @@ def _is_of(key: tuple[Doing | None, str], own: RowsOf, doing: Doing | None) -> b
     """Whether an operator belongs to some work. Which one launched a kernel without a line is not known: any may."""
     line, operator = key
     if doing is None or doing.line:
-        place = doing and doing._replace(phase="", caller=None)
-        return place is None or (line is not None and any(each.place == place for each in line.chain()))
+        return doing is None or (line is not None and line.is_on(doing))
     return operator == doing.name or not (doing.name in (PYTHON, CORE) or any(name == doing.name for _, name in own))
 
 

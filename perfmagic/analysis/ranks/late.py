@@ -40,6 +40,20 @@ def name_ranks(ranks: Sequence[int]) -> Words:
     return counted(len(ranks), "rank {ranks}", "ranks {ranks}", ranks=numbers)
 
 
+def name_place(doing: Doing, room: int) -> Words:
+    """Where some work stands, or what it is, in so many columns: "train.py line 31"."""
+    if not doing.line:
+        name = phrase("waiting for a core") if doing.name == CORE else short_name(doing.name)
+        return phrase("{name}", name=cut_to_columns(name, room))
+    if not doing.file:
+        return phrase("line {line}", line=doing.line)
+    if doing.function:
+        place = f" ({doing.file_name}:{doing.line})"
+        return phrase("{name}", name=cut_to_columns(doing.function, max(8, room - columns(place))) + place)
+    rest = columns(phrase("{file} line {line}", file="", line=doing.line))
+    return phrase("{file} line {line}", file=cut_to_columns(doing.file_name, max(8, room - rest)), line=doing.line)
+
+
 def _of_cause(job: Ranks, cause: Cause) -> RankFinding:
     said, words, detail, remedy = _link(cause) if cause.phase == LINK else _work(job, cause)
     facts = sentences(detail, *_outcome(job, cause))
@@ -94,7 +108,7 @@ def _work(job: Ranks, cause: Cause) -> _Wording:
             "The cause is unknown: other threads of it waited {time} for a core", time=units.duration(waited_ns)
         )
         return _headline(cause, who, more, when), words, detail, Remedy(unknown)
-    look = phrase("Look at {place} on {who}", place=_place(doing, HEADLINE_CHARS) if doing else "", who=who)
+    look = phrase("Look at {place} on {who}", place=name_place(doing, HEADLINE_CHARS) if doing else "", who=who)
     if cause.name == PYTHON:
         look = phrase("Look at what Python does there, and at {place}", place=job.where_to_look)
     if cause.doing is None:
@@ -136,7 +150,7 @@ def _headline(cause: Cause, who: Words, more: str, when: str) -> Words:
         )
     phase: str = phrase(" ({phase})", phase=_PHASES[cause.phase]) if cause.phase and cause.line else ""
     room = HEADLINE_CHARS - columns(headline("late_in", name=phase, **values))
-    return headline("late_in", name=phrase("{a}{b}", a=_place(cause.doing, room), b=phase), **values)
+    return headline("late_in", name=phrase("{a}{b}", a=name_place(cause.doing, room), b=phase), **values)
 
 
 def _action(cause: Cause, who: Words) -> Words:
@@ -145,33 +159,19 @@ def _action(cause: Cause, who: Words) -> Words:
         return action("late_work", ranks=who)
     if not doing.line or (doing.file and not doing.name):
         room = ACTION_CHARS - columns(action("late_in", name="", ranks=who))
-        return action("late_in", name=_place(doing, room), ranks=who)
-    at = {"place": _place(doing, PLACE_CHARS), "ranks": who}
+        return action("late_in", name=name_place(doing, room), ranks=who)
+    at = {"place": name_place(doing, PLACE_CHARS), "ranks": who}
     if not doing.name:
         return action("late_in", name=at["place"], ranks=who)
     room = ACTION_CHARS - columns(action("late_line", code="", **at))
     return action("late_line", code=cut_to_columns(doing.name, room), **at)
 
 
-def _place(doing: Doing, room: int) -> Words:
-    """Where some work stands, or what it is, in so many columns: "train.py line 31"."""
-    if not doing.line:
-        name = phrase("waiting for a core") if doing.name == CORE else short_name(doing.name)
-        return phrase("{name}", name=cut_to_columns(name, room))
-    if not doing.file:
-        return phrase("line {line}", line=doing.line)
-    if doing.function:
-        place = f" ({doing.file_name}:{doing.line})"
-        return phrase("{name}", name=cut_to_columns(doing.function, max(8, room - columns(place))) + place)
-    rest = columns(phrase("{file} line {line}", file="", line=doing.line))
-    return phrase("{file} line {line}", file=cut_to_columns(doing.file_name, max(8, room - rest)), line=doing.line)
-
-
 def _where(cause: Cause) -> str:
     """On which line, or in what, of which phase; "" for all its work."""
     if cause.doing is None:
         return ""
-    name = _place(cause.doing, HEADLINE_CHARS)
+    name = name_place(cause.doing, HEADLINE_CHARS)
     place: str = phrase(" in {name}", name=name)
     if cause.line and not cause.doing.function:
         place = phrase(" on {place}", place=name)
@@ -189,7 +189,9 @@ def _when(cause: Cause) -> str:
         return phrase(" in {n} of {total} steps", n=len(cause.steps), total=cause.n_rounds)
     if cause.n_rounds == 1:
         return ""
-    return phrase(" in {n} of {total} rounds", n=cause.n_times, total=max(cause.n_times, cause.n_rounds))
+    if cause.n_times >= cause.n_rounds:
+        return phrase(" in every round")
+    return phrase(" in {n} of {total} rounds", n=cause.n_times, total=cause.n_rounds)
 
 
 def _names_steps(cause: Cause) -> bool:

@@ -58,6 +58,11 @@ class Doing(NamedTuple):
             yield each
             each = each.caller
 
+    def is_on(self, line: Doing) -> bool:
+        """Whether it is on a line, or called from there; in any phase."""
+        place = line._replace(phase="", caller=None)
+        return any(each._replace(phase="", caller=None) == place for each in self.chain())
+
     def called_by(self, caller: Doing | None) -> Doing:
         """The same, called from a line. Where recursion comes back to a line it is that line."""
         if caller is None:

@@ -179,13 +179,13 @@ def _of_device(
     spans = _one_at_a_time(ops.start_ns[rows], ops.end_ns[rows])
     lasts = spans[:, 1] > spans[:, 0]
     rows, spans = rows[lasts], spans[lasts]
-    columns = (_launching_lines(trace, rows, known), ops.name[rows], ops.forward_ns[rows] != NONE)
+    columns = (launching_lines(trace, rows, known), ops.name[rows], ops.forward_ns[rows] != NONE)
     keys, place = np.unique(np.stack(columns), axis=1, return_inverse=True)
     made = [_doing(trace, known.doings[line], name, bool(back)) for line, name, back in keys.T.tolist()]
     return spans, _numbered(made, place.reshape(-1), doings), trace.launch_start_ns()[rows]
 
 
-def _launching_lines(trace: Trace, rows: Int64, known: Lines) -> Int64:
+def launching_lines(trace: Trace, rows: Int64, known: Lines) -> Int64:
     """The number of the line that launched each op."""
     launch = trace.ops.launch[rows]
     thread = np.append(trace.calls.thread, NONE)[launch].astype(np.int64)

@@ -58,7 +58,7 @@ def _headline(pipeline: Pipeline, n: Words, share: str) -> Words:
 
 def _action(pipeline: Pipeline) -> Words | str:
     if pipeline.python_frac:
-        return action("shorten_python")
+        return action("less_python")
     if pipeline.slowest:
         return action("pipeline_stage", stage=pipeline.slowest.stage, rank=pipeline.slowest.rank)
     if pipeline.bubble_frac < SMALL_BUBBLE_FRAC:
