@@ -16,7 +16,7 @@ import numpy as np
 
 from perfmagic.analysis.ranks.replayed_job import Replay, ReplayedJob, replayed_job
 from perfmagic.analysis.timeline.doings import Doing
-from perfmagic.analysis.timeline.own_work import CORE, PYTHON, STARTS, RowsOf
+from perfmagic.analysis.timeline.own_work import STARTS, times_rows
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 from perfmagic.trace.once import once_per_trace
 
@@ -486,25 +486,7 @@ def _took_ns(job: ReplayedJob, moves_ns: Int64) -> Int64:
 def _rows(ranks: Ranks, of: tuple[int, ...], doing: Doing | None) -> float:
     """How many times the rows of the other ranks some have at least, in the median operator of what they do."""
     others = [summary.lane.rows for rank, summary in ranks.summaries.items() if rank not in of]
-    return min(_times_rows(ranks.summaries[rank].lane.rows, others, doing) for rank in of)
-
-
-def _times_rows(own: RowsOf, others: Sequence[RowsOf], doing: Doing | None) -> float:
-    """Of one rank, by the operators that all ranks call as often; 1 where there are none."""
-    times = []
-    for key, (n_calls, rows) in own.items():
-        theirs = [of_rank[key][1] for of_rank in others if of_rank.get(key, (0, 0))[0] == n_calls]
-        if len(theirs) == len(others) and _is_of(key, own, doing):
-            times.append(rows / float(np.median(theirs)))
-    return float(np.median(times or 1.0))
-
-
-def _is_of(key: tuple[Doing | None, str], own: RowsOf, doing: Doing | None) -> bool:
-    """Whether an operator belongs to some work. Which one launched a kernel without a line is not known: any may."""
-    line, operator = key
-    if doing is None or doing.line:
-        return doing is None or (line is not None and line.is_on(doing))
-    return operator == doing.name or not (doing.name in (PYTHON, CORE) or any(name == doing.name for _, name in own))
+    return min(times_rows(ranks.summaries[rank].lane.rows, others, doing) for rank in of)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfmagic.analysis.timeline.flame.call_paths import python_thread
 from perfmagic.analysis.timeline.host_time import FRAME_NAME
 from perfmagic.analysis.timeline.origin import is_user_frame
 from perfmagic.analysis.timeline.paths import on_paths
@@ -102,7 +101,7 @@ class Lines:
 @once_per_trace
 def lines_of(trace: Trace) -> Lines:
     """The lines of functions, of the cell, or of a profiler's frames: whichever the record has."""
-    known = Lines((None,), (), lambda _, at_ns: np.zeros(len(at_ns), np.int64))
+    known = _nothing()
     if trace.paths is not None:
         known = known.beside(_of_paths(trace, trace.paths))
     if len(trace.marks):
@@ -110,6 +109,10 @@ def lines_of(trace: Trace) -> Lines:
     if len(known.doings) == 1 and len(trace.python_frames):
         known = known.beside(_of_frames(trace))
     return known
+
+
+def _nothing() -> Lines:
+    return Lines((None,), (), lambda _, at_ns: np.zeros(len(at_ns), np.int64))
 
 
 def _of_paths(trace: Trace, paths: Paths) -> Lines:
@@ -151,7 +154,10 @@ def _of_marks(trace: Trace) -> Lines:
 def _of_frames(trace: Trace) -> Lines:
     """The innermost function of the user's, by the line where it begins: a profiler's frames know no other."""
     frames = trace.python_frames.named(np.array([is_user_frame(name) for name in trace.names], bool))
-    stack, thread = nested(frames), python_thread(trace)
+    if not len(frames):
+        return _nothing()
+    stack, (threads, counts) = nested(frames), np.unique(frames.thread, return_counts=True)
+    main = int(threads[counts.argmax()])
     doings: list[Doing | None] = [None]
     path = np.zeros(len(frames) + 1, np.int64)  # the last one, of NONE, is no frame
     parent = stack.parents()
@@ -163,12 +169,12 @@ def _of_frames(trace: Trace) -> Lines:
             doings.append(_of_frame(trace.names[name]).called_by(doings[above]))
 
     def at(threads: Int64, at_ns: Int64) -> Int64:
-        own, main = (path[stack.innermost_at(of, at_ns)] for of in (threads, np.full_like(threads, thread)))
-        return np.where(own == 0, main, own)  # autograd's thread works for the one that waits for it
+        own, of_main = (path[stack.innermost_at(of, at_ns)] for of in (threads, np.full_like(threads, main)))
+        return np.where(own == 0, of_main, own)  # autograd's thread works for the one that waits for it
 
     edges = distinct(np.sort(np.concatenate((frames.start_ns, frames.end_ns))))
-    on = at(np.full(len(edges), thread), edges)[:-1]
-    spans = np.stack((edges[:-1], edges[1:]), axis=1)[on != 0] if len(edges) else np.zeros((0, 2), np.int64)
+    on = at(np.full(len(edges), main), edges)[:-1]
+    spans = np.stack((edges[:-1], edges[1:]), axis=1)[on != 0]
     return Lines(tuple(doings), ((spans, on[on != 0]),), at)
 
 

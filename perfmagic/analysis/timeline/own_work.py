@@ -258,3 +258,21 @@ def _rows(trace: Trace) -> RowsOf:
     sums = np.bincount(place.ravel(), rows[kept], keys.shape[1]).astype(np.int64)
     most = np.argsort(-sums, kind="stable")[:MOST_OPERATORS].tolist()
     return {(known.doings[keys[0, i]], trace.names[keys[1, i]]): (int(calls[i]), int(sums[i])) for i in most}
+
+
+def times_rows(own: RowsOf, others: Sequence[RowsOf], doing: Doing | None) -> float:
+    """Of one rank, by the operators that all ranks call as often; 1 where there are none."""
+    times = []
+    for key, (n_calls, rows) in own.items():
+        theirs = [of_rank[key][1] for of_rank in others if of_rank.get(key, (0, 0))[0] == n_calls]
+        if len(theirs) == len(others) and _is_of(key, own, doing):
+            times.append(rows / float(np.median(theirs)))
+    return float(np.median(times or 1.0))
+
+
+def _is_of(key: tuple[Doing | None, str], own: RowsOf, doing: Doing | None) -> bool:
+    """Whether an operator belongs to some work. Which one launched a kernel without a line is not known: any may."""
+    line, operator = key
+    if doing is None or doing.line:
+        return doing is None or (line is not None and line.is_on(doing))
+    return operator == doing.name or not (doing.name in (PYTHON, CORE) or any(name == doing.name for _, name in own))
