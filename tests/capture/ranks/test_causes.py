@@ -202,6 +202,19 @@ def test_lines_of_a_joined_script_are_named_in_its_functions(tmp_path: Path) -> 
     assert 300e6 < causes_of(found.ranks)[0].gain_ns < 450e6
 
 
+def test_a_line_in_a_function_of_the_cell_is_named_where_lines_are_followed() -> None:
+    with perfmagic.ranks(2, device="cpu") as ranks:
+        ranks.run("import torch, time, torch.distributed as dist\ntorch.set_num_threads(1)")
+        code = "def load():\n    y = torch.ones(9)\n    time.sleep(0.3 * rank)\n    return y\n"
+        code += "for step in range(2): dist.all_reduce(load())"
+        called = ranks.run(code, record=True, lines=False)
+        inside = ranks.run(code, record=True, lines=True)
+    for found, line in ((called, 6), (inside, 4)):
+        assert found is not None
+        first = next(finding for finding in found.findings if finding.rule == "straggler")
+        assert (first.ranks, first.line) == ((1,), line)
+
+
 def test_on_the_real_clock_the_slowest_link_holds_up_all_ranks() -> None:
     with perfmagic.ranks(2, device="sim", clock="real") as ranks:
         ranks.run(
