@@ -38,13 +38,14 @@ def join(
     device: str = "auto",
     memory: bool = False,
     shapes: bool = False,
+    lines: bool | None = None,
     clock: str = "",
 ) -> int:
     """Run a script as a rank of the job that a launcher has started; the exit status of the process.
 
     save: the folder to write this rank's trace to, as rank0.npz and so on; None records nothing.
     device: what perfmagic.device() gives, as in %%ranks; "auto" loads no simulated device.
-    memory, shapes: as in perfmagic.timeline().  clock: as in %%ranks; "virtual" loads the simulated device.
+    memory, shapes, lines: as in perfmagic.timeline().  clock: as in %%ranks; "virtual" loads the simulated device.
     Raises OptionError where no launcher's variables are set, and for a device without that clock.
     """
     check_device(device, clock)
@@ -67,8 +68,8 @@ def join(
     sys.path[0] = str(Path(script).resolve().parent)
     pings = joined.clocks.round(0) if folder and not VIRTUAL else []
     recorder = Recorder(
-        origin="block", device=device, memory=memory, shapes=shapes, ready=lambda: joined.together(pings),
-        rank=(place.rank, place.world),
+        origin="block", device=device, memory=memory, shapes=shapes, lines=lines,
+        ready=lambda: joined.together(pings), rank=(place.rank, place.world),
     )  # fmt: skip
     marks = OptimizerMarks(recorder)
     if folder:
