@@ -72,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     form = report.add_mutually_exclusive_group()
     form.add_argument("--details", action="store_const", dest="form", const="details", help="findings and tables, too")
     form.add_argument("--json", action="store_const", dest="form", const="json", help="all totals as JSON")
+    _brief_flag(form)
     form.add_argument("--markdown", action="store_const", dest="form", const="markdown", help="tables for an issue")
     form.add_argument(
         "--html", action="store_const", dest="form", const="html", help="a self-contained page with the timelines"
@@ -110,6 +111,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _brief_flag(form: argparse._MutuallyExclusiveGroup) -> None:
+    form.add_argument(
+        "--brief",
+        action="store_const",
+        dest="form",
+        const="brief",
+        help="verdict and findings for programs: small JSON",
+    )
+
+
 def _files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a trace file, or a folder with trace files")
     _reading(parser)
@@ -125,6 +136,7 @@ def _comparing(parser: argparse.ArgumentParser) -> None:
         "--details", action="store_const", dest="form", const="details", help="tables for a terminal, too"
     )
     form.add_argument("--json", action="store_const", dest="form", const="json", help="every number as JSON")
+    _brief_flag(form)
     form.add_argument("--markdown", action="store_const", dest="form", const="markdown", help="tables for an issue")
     form.add_argument("--html", metavar="OUT", help="the self-contained page to write, with both timelines")
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
@@ -133,8 +145,14 @@ def _comparing(parser: argparse.ArgumentParser) -> None:
 
 def _explaining(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a trace file, or a folder with one")
-    parser.add_argument("--rule", metavar="NAME", help="one rule alone, by its name in docs/findings.md")
-    parser.add_argument("--json", action="store_true", help="the same as JSON, with the numbers compared")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--rule", metavar="NAME", help="one rule alone, by its name in docs/findings.md")
+    what.add_argument("--change", metavar="CODE", help="predict the run with changes, such as 'no_item(line=4), pin()'")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--json", action="store_const", dest="form", const="json", help="the same as JSON, with the numbers compared"
+    )
+    _brief_flag(form)
     _reading(parser)
     parser.set_defaults(run=_explain)
 
@@ -209,7 +227,10 @@ def _flight(options: argparse.Namespace) -> tuple[FlightResult | None, int]:
 def _report(options: argparse.Namespace) -> int:
     flight, status = _flight(options)
     if flight is not None:
-        forms = {None: flight.text, "json": flight.to_json, "markdown": flight.markdown, "html": flight.page}
+        forms: dict[str | None, Callable[[], str]] = {
+            None: flight.text, "json": flight.to_json, "markdown": flight.markdown, "html": flight.page,
+            "brief": lambda: _as_json(flight.brief()),
+        }  # fmt: skip
         _write(flight.text(details=True) if options.form == "details" else forms[options.form](), options.out)
     if not options.files:
         return status
@@ -306,6 +327,18 @@ def _json_report(results: list[TimelineResult]) -> str:
     return json.dumps(reports[0] if len(reports) == 1 else reports, ensure_ascii=False, indent=1)
 
 
+def _brief_report(results: list[TimelineResult]) -> str:
+    from perfmagic.results.ranks import grouped
+
+    jobs, alone = grouped(results)
+    briefs = [result.brief() for result in (*jobs, *alone)]
+    return _as_json(briefs[0] if len(briefs) == 1 else briefs)
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _markdown_report(results: list[TimelineResult]) -> str:
     from perfmagic.results.ranks import grouped
     from perfmagic.view.report.writers import markdown, ranks_markdown
@@ -361,6 +394,7 @@ _REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
     None: _text_report,
     "details": _details_report,
     "json": _json_report,
+    "brief": _brief_report,
     "markdown": _markdown_report,
     "html": _html_report,
 }
@@ -412,6 +446,7 @@ def _compare(options: argparse.Namespace) -> int:
         None: lambda: comparison_text(comparison, "--details"),
         "details": lambda: comparison.text(details=True),
         "json": comparison.to_json,
+        "brief": lambda: _as_json(comparison.brief()),
         "markdown": comparison.markdown,
     }
     _write(writers[options.form](), options.out)
@@ -422,14 +457,21 @@ def _explain(options: argparse.Namespace) -> int:
     from perfmagic.analysis.findings.find import check_rule
     from perfmagic.api.opening import open_trace
     from perfmagic.api.timelines import explain
+    from perfmagic.changes import written_changes
+    from perfmagic.results import Result
+    from perfmagic.results.briefs.runs import brief_of_rules
 
     if options.rule is not None:
         check_rule(options.rule)  # before a large file is read
+    changes = written_changes(options.change) if options.change is not None else ()
     timeline = open_trace(options.file, comm_names=options.comm_names, max_unpacked_bytes=_limit_bytes(options))
-    explanation = explain(timeline, options.rule)
-    _write(
-        json.dumps(explanation.to_dict(), ensure_ascii=False, indent=1) if options.json else explanation.text(), None
-    )
+    said = timeline.what_if(*changes) if changes else explain(timeline, options.rule)
+    forms: dict[str | None, Callable[[], str]] = {
+        None: said.text,
+        "json": lambda: json.dumps(said.to_dict(), ensure_ascii=False, indent=1),
+        "brief": lambda: _as_json(said.brief() if isinstance(said, Result) else brief_of_rules(timeline.trace, said)),
+    }
+    _write(forms[options.form](), None)
     return 0
 
 
