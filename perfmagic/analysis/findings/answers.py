@@ -178,7 +178,8 @@ def _answer(facts: Facts, gains: Gains, group: Sequence[Finding]) -> Answer:
     several = prediction is not None and first.action in _FEWER_LAUNCHES and len(_BETWEEN_OPS & rules) > 1
     fact = headline("between_ops") if several else first.headline  # one finding counts only its own gaps
     answer = _as_answer(facts, prediction, fact, first.action, group)
-    answer = replace(answer, what_if=written(_changes(facts, group), answer.lines))
+    if prediction is not None:
+        answer = replace(answer, what_if=written(_changes(facts, group), answer.lines))
     return _bounded(facts, answer) if prediction is None and first.rule == "tensor_cores" else answer
 
 

@@ -40,7 +40,8 @@ class BriefFinding(_Sparse):
     do: what to do about it, an order.
     remedy: the stable name of `do`.
     at: the places: "cell:5" is line 5 of the cell, others are "file:line"; the first one is in `id`.
-    change: what `t.what_if()` and `--change` take to replay it: "no_item(line=5)".
+    change: what `t.what_if()` and `--change` take: "no_item(line=5)"; without a line it is made in all of the run,
+    which may gain more.
     cost_us: what it costs in the recorded run, in microseconds.
     gain_us: the least and the most that `do` would gain, predicted, in microseconds.
     gain_bytes: by how much it would lower the peak of memory, predicted, in bytes.
