@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from perfmagic.results.ranks import RanksResult, RanksWhatIf, Traces
     from perfmagic.results.ranks_sweep import RanksSweep, RanksSweepComparison
     from perfmagic.results.result import Result
-    from perfmagic.results.roofline import RooflineResult
-    from perfmagic.results.timeline import TimelineResult
+    from perfmagic.results.timeline import RooflineResult, TimelineResult
     from perfmagic.results.trace_comparison import TraceComparison
     from perfmagic.results.what_if import WhatIfResult
 
@@ -33,8 +32,7 @@ _NAMES = {
     "ranks": "RanksResult RanksWhatIf Traces",
     "ranks_sweep": "RanksSweep RanksSweepComparison",
     "result": "Result",
-    "roofline": "RooflineResult",
-    "timeline": "TimelineResult",
+    "timeline": "RooflineResult TimelineResult",
     "trace_comparison": "TraceComparison",
     "what_if": "WhatIfResult",
 }

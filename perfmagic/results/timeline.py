@@ -24,7 +24,7 @@ from perfmagic.analysis.report import report
 from perfmagic.analysis.timeline.activity import StreamStat, Sync, streams, sync_rows
 from perfmagic.analysis.timeline.collectives import CollectiveStat, collectives, op_sizes
 from perfmagic.analysis.timeline.copies import CopyStat, copies
-from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators, roofline_data
+from perfmagic.analysis.timeline.device_operators import DeviceOperator, RooflineData, device_operators, roofline_data
 from perfmagic.analysis.timeline.host_time import HostTime, python_during
 from perfmagic.analysis.timeline.idle import IdleGap, gap_rows
 from perfmagic.analysis.timeline.kernels import CategoryTime, KernelStat, category_times, kernels
@@ -44,7 +44,6 @@ from perfmagic.base.language import translated
 from perfmagic.base.terminal import escaped
 from perfmagic.predict.gpus import Peaks
 from perfmagic.results.result import Result
-from perfmagic.results.roofline import RooflineResult
 from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.names import unknown_operators
 from perfmagic.trace.once import in_its_digits
@@ -107,6 +106,39 @@ class Lines(Rows[LineStat]):
         with units.rough_times(wanted=bool(self.predicted)):
             picture = image(lines_picture(self._doc), alt_text(self._doc))
         return framed(picture + (f"<div>{escaped(translated(self.predicted))}</div>" if self.predicted else ""))
+
+
+# The roofline of a timeline: its numbers, as a result that can be shown.
+
+
+@dataclass(frozen=True)
+class RooflineResult(Result):
+    """Where the operators of a device lie below what it can do at most. data: the numbers."""
+
+    data: RooflineData
+
+    def svg(self) -> str:
+        """The picture alone."""
+        from perfmagic.view.timeline.roofline import roofline_svg
+
+        return roofline_svg(self.data)
+
+    def text(self) -> str:
+        """A line for each of the longest operators: what it achieved, of which peak, for how many operations a byte."""
+        from perfmagic.view.timeline.roofline import roofline_text
+
+        return roofline_text(self.data)
+
+    def html(self) -> str:
+        """The picture with its words."""
+        from perfmagic.view.timeline.roofline import roofline_html
+
+        return roofline_html(self.data)
+
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.runs import roofline_brief
+
+        return roofline_brief(self.data, self.text())
 
 
 # Views, predictions and writers are imported where they are used: a script that reads numbers need not load them.
