@@ -7,6 +7,7 @@ import json
 import math
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -21,23 +22,29 @@ if TYPE_CHECKING:
     from perfmagic.results import FlightResult, RanksResult, TimelineResult
 
 
-MANY_FILES = 4  # whose names a title does not list
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; gives the exit status: 0, or 1 with a message on stderr for each thing that failed."""
+    """Run one command; gives the exit status: 0, or 1 with a message on stderr for each thing that failed.
+
+    A gate (compare --fail-if-slower) has its own: 1 means slower there, and 2 stands for what failed.
+    """
     options = _parser().parse_args(arguments)
+    failed = 1 if getattr(options, "fail_if_slower", None) is None else 2
     try:
         return int(options.run(options))
     except PerfmagicError as error:
         _print_error(str(error))
-        return 1
+        return failed
     except BrokenPipeError:  # the reader of the output has gone, as behind `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return failed
     except OSError as error:
         _print_error(without_secrets(f"{error.filename}: {error.strerror}"))
-        return 1
+        return failed
+    except Exception:  # Python's own exit status is 1, which a gate means otherwise
+        if failed == 1:
+            raise
+        traceback.print_exc()
+        return failed
 
 
 class _Parser(argparse.ArgumentParser):
@@ -127,7 +134,8 @@ def _files(parser: argparse.ArgumentParser) -> None:
 
 
 def _comparing(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("first", metavar="A", help="a trace file, or a folder with a trace of each rank")
+    a = "a trace file, a folder with a trace of each rank, or the file of a saved benchmark"
+    parser.add_argument("first", metavar="A", help=a)
     parser.add_argument("second", metavar="B", help="what it is compared with: another of the same kind")
     _reading(parser)
     form = parser.add_mutually_exclusive_group()
@@ -140,6 +148,12 @@ def _comparing(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--markdown", action="store_const", dest="form", const="markdown", help="tables for an issue")
     form.add_argument("--html", metavar="OUT", help="the self-contained page to write, with both timelines")
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+    parser.add_argument(
+        "--fail-if-slower", type=_limit, metavar="LIMIT",
+        help="a gate for CI: exit status 1 if B takes longer than A by more than LIMIT, such as 5%%, for a whole step "
+        "or a call; 2 if they cannot be read or compared (other program, GPU, precision, machine); else 0, also where "
+        "it is unclear, as with too few steps. The first line is the verdict",
+    )  # fmt: skip
     parser.set_defaults(run=_compare)
 
 
@@ -188,6 +202,15 @@ def _gigabytes(text: str) -> float:
     return gigabytes
 
 
+def _limit(text: str) -> float:
+    from perfmagic.api.gates import limit_of
+
+    try:
+        return limit_of(text)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _limit_bytes(options: argparse.Namespace) -> int:
     return int(options.max_gb * 1e9)
 
@@ -225,24 +248,26 @@ def _flight(options: argparse.Namespace) -> tuple[FlightResult | None, int]:
 
 
 def _report(options: argparse.Namespace) -> int:
+    from perfmagic.api.reports import REPORTS, as_json, ranks_page
+
     flight, status = _flight(options)
     if flight is not None:
         forms: dict[str | None, Callable[[], str]] = {
             None: flight.text, "json": flight.to_json, "markdown": flight.markdown, "html": flight.page,
-            "brief": lambda: _as_json(flight.brief()),
+            "brief": lambda: as_json(flight.brief()),
         }  # fmt: skip
         _write(flight.text(details=True) if options.form == "details" else forms[options.form](), options.out)
     if not options.files:
         return status
     if options.form == "html" and (ranks := _many_ranks(options)) is not None:
-        _write(_ranks_page(ranks), options.out)
+        _write(ranks_page(ranks), options.out)
         unread = [finding for finding in ranks.findings if finding.rule == "unread"]
         for finding in unread:
             _print_error(finding.sentence)
         return int(bool(unread))
     results, status = _opened(options)
     if results:
-        _write(_REPORTS[options.form](results), options.out)
+        _write(REPORTS[options.form](results), options.out)
     return status
 
 
@@ -264,153 +289,12 @@ def _many_ranks(options: argparse.Namespace) -> RanksResult | None:
     return None
 
 
-def _ranks_page(ranks: RanksResult) -> str:
-    """The page of many ranks: their rows, and the tables of those whose timelines were read for it."""
-    from perfmagic.view.page import live_page
-    from perfmagic.view.ranks.writers import ranks_section
-    from perfmagic.view.report.writers import folded, html_tables
-
-    tables = (
-        folded(f"rank {number}: {result.title}", _rooflines(result) + html_tables(result.to_dict()))
-        for number, result in ranks.read_again()
-    )
-    return live_page(ranks.title, [ranks_section(ranks.doc, ranks.wire) + "".join(tables)])
-
-
-def _text_report(results: list[TimelineResult]) -> str:
-    from perfmagic.results.ranks import grouped
-    from perfmagic.view.ranks.text import ranks_answers_text
-    from perfmagic.view.report.writers import describe_mix
-    from perfmagic.view.timeline.text import answers_text
-
-    jobs, alone = grouped(results)
-    texts = [answers_text(result.doc, result.answers, "--details") for result in alone]
-    if not jobs:
-        return _of_files(results, texts)
-    words = describe_mix(results)
-    of_jobs = [ranks_answers_text(job.doc, "--details") for job in jobs]
-    return "\n\n".join([*([words] if words else []), *of_jobs, *_titled(alone, texts)])
-
-
-def _details_report(results: list[TimelineResult]) -> str:
-    from perfmagic.results.ranks import grouped
-    from perfmagic.view.ranks.text import ranks_text
-    from perfmagic.view.report.writers import report_text
-
-    texts = [report_text(r.doc, r.to_dict(), r.answers.text(r.doc.header.about)) for r in results]
-    return _of_files(results, texts, [ranks_text(job.doc) for job in grouped(results)[0]])
-
-
-def _of_files(results: list[TimelineResult], texts: list[str], of_jobs: Sequence[str] = ()) -> str:
-    from perfmagic.view.report.writers import files_text
-
-    if len(results) == 1:
-        return texts[0]
-    return "\n\n".join([files_text(results, of_jobs), *_titled(results, texts)])
-
-
-def _titled(results: Sequence[TimelineResult], texts: Sequence[str]) -> list[str]:
-    return [f"{result.title}\n{text}" for result, text in zip(results, texts, strict=True)]
-
-
-def _json_report(results: list[TimelineResult]) -> str:
-    reports = [result.to_dict() for result in results]
-    if len(reports) > 1:  # a list of reports, each with the findings on all ranks
-        from perfmagic.api.timelines import rank_findings
-        from perfmagic.results.ranks import grouped
-
-        together = [finding.to_dict() for finding in rank_findings(results)]
-        jobs = grouped(results)[0]
-        of_jobs = {
-            "rank_findings": together,
-            "rank_table": [row for job in jobs for row in job.table.to_dict()],
-            "rank_answers": [job.answers.to_dict() for job in jobs],
-            "rank_collectives": [row for job in jobs for row in job.collectives().to_dict()],
-            "rank_pipelines": [row for job in jobs for row in job.pipelines().to_dict()],
-        }
-        reports = [report | of_jobs for report in reports]
-    return json.dumps(reports[0] if len(reports) == 1 else reports, ensure_ascii=False, indent=1)
-
-
-def _brief_report(results: list[TimelineResult]) -> str:
-    from perfmagic.results.ranks import grouped
-
-    jobs, alone = grouped(results)
-    briefs = [result.brief() for result in (*jobs, *alone)]
-    return _as_json(briefs[0] if len(briefs) == 1 else briefs)
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _markdown_report(results: list[TimelineResult]) -> str:
-    from perfmagic.results.ranks import grouped
-    from perfmagic.view.report.writers import markdown, ranks_markdown
-
-    return (
-        ranks_markdown(results, [job.doc for job in grouped(results)[0]])
-        + "\n".join(
-            markdown(r.title, r.doc.header.parts, r.findings, r.doc.trust, r.to_dict()) for r in results
-        ).rstrip()
-    )
-
-
-def _html_report(results: list[TimelineResult]) -> str:
-    from perfmagic.results.ranks import grouped
-    from perfmagic.view.page import live_page
-    from perfmagic.view.ranks.writers import ranks_section
-    from perfmagic.view.report.writers import folded, heading, html_tables, mixed_html
-    from perfmagic.view.timeline.writers import live_section
-
-    jobs, alone = grouped(results)
-    sections = [mixed_html(results)]
-    for job in jobs:
-        tables = (
-            folded(f"rank {rank}: {result.title}", _rooflines(result) + html_tables(result.to_dict()))
-            for rank, result in zip(job.ranks.ranks, job.timelines, strict=True)
-        )
-        sections.append(ranks_section(job.doc, job.wire) + "".join(tables))
-    sections += [
-        heading(r.title, results) + live_section(r.doc, r.trace) + _rooflines(r) + html_tables(r.to_dict())
-        for r in alone
-    ]
-    return live_page(page_title(results), [section for section in sections if section])
-
-
-def page_title(results: Sequence[TimelineResult]) -> str:
-    """The names of the files; of many the first and the last."""
-    names = [result.title for result in results]
-    return ", ".join(names) if len(names) < MANY_FILES else f"{names[0]} … {names[-1]}, {len(names)} files"
-
-
-def _rooflines(result: TimelineResult) -> str:
-    """The roofline of each device; nothing where the record has no shapes, as a note below the table says."""
-    from perfmagic.base.errors import TraceError
-
-    pictures = ""
-    for device in result.trace.device_ids:
-        with suppress(TraceError):
-            pictures += result.roofline(device).html()
-    return pictures
-
-
-_REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
-    None: _text_report,
-    "details": _details_report,
-    "json": _json_report,
-    "brief": _brief_report,
-    "markdown": _markdown_report,
-    "html": _html_report,
-}
-
-
 def _view(options: argparse.Namespace) -> int:
     from perfmagic.results.ranks import grouped
     from perfmagic.view.page import live_page
     from perfmagic.view.ranks.picture import ranks_svg
     from perfmagic.view.ranks.writers import ranks_section
-    from perfmagic.view.report.writers import heading, mixed_html
+    from perfmagic.view.report.writers import heading, mixed_html, page_title
     from perfmagic.view.timeline.picture.timeline import timeline_svg
     from perfmagic.view.timeline.writers import live_section
 
@@ -433,34 +317,34 @@ def _view(options: argparse.Namespace) -> int:
         return status
     sections = [mixed_html(results), *(ranks_section(job.doc, job.wire) for job in jobs)]
     sections += [heading(r.title, results) + live_section(r.doc, r.trace) for r in alone]
-    _write(live_page(page_title(results), [section for section in sections if section]), options.html)
+    _write(
+        live_page(page_title([result.title for result in results]), [section for section in sections if section]),
+        options.html,
+    )
     return status
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from perfmagic.api.comparisons import compare_timelines
-    from perfmagic.view.diff.tables import comparison_text
+    from perfmagic.api.gates import compare_files, gate, page_of, text_of
+    from perfmagic.base.language import translated
 
-    comparison = compare_timelines(
-        options.first, options.second, comm_names=options.comm_names, max_unpacked_bytes=_limit_bytes(options)
-    )
+    given = {"comm_names": options.comm_names, "max_unpacked_bytes": _limit_bytes(options)}
+    comparison, status = compare_files(options.first, options.second, **given), 0
+    if options.fail_if_slower is not None:
+        judged = gate(comparison, options.fail_if_slower)
+        status, is_data = judged.status, options.form in ("json", "brief", "markdown") and not options.out
+        print(for_terminal(translated(judged.sentence), sys.stdout), file=sys.stderr if is_data else sys.stdout)
     if options.html:
-        _write(comparison.page(), options.html)
-        return 0
-    writers = {
-        None: lambda: comparison_text(comparison, "--details"),
-        "details": lambda: comparison.text(details=True),
-        "json": comparison.to_json,
-        "brief": lambda: _as_json(comparison.brief()),
-        "markdown": comparison.markdown,
-    }
-    _write(writers[options.form](), options.out)
-    return 0
+        _write(page_of(comparison), options.html)
+    else:
+        _write(text_of(comparison, options.form), options.out)
+    return status
 
 
 def _explain(options: argparse.Namespace) -> int:
     from perfmagic.analysis.findings.find import check_rule
     from perfmagic.api.opening import open_trace
+    from perfmagic.api.reports import as_json
     from perfmagic.api.timelines import explain
     from perfmagic.changes import written_changes
     from perfmagic.results import Result
@@ -474,7 +358,7 @@ def _explain(options: argparse.Namespace) -> int:
     forms: dict[str | None, Callable[[], str]] = {
         None: said.text,
         "json": lambda: json.dumps(said.to_dict(), ensure_ascii=False, indent=1),
-        "brief": lambda: _as_json(said.brief() if isinstance(said, Result) else brief_of_rules(timeline.trace, said)),
+        "brief": lambda: as_json(said.brief() if isinstance(said, Result) else brief_of_rules(timeline.trace, said)),
     }
     _write(forms[options.form](), None)
     return 0

@@ -256,7 +256,7 @@ class Phases:
         self.use.devices.synchronize()
         self.warming.first((clock_ns() - start_ns) / 1e9)
         self.watchers.after_first_call()
-        self.sampler.make_cold(device_works=self.use.works)
+        self.sampler.make_cold(self.use.worked if self.use.works else ())
 
 
 # What was measured of a body: its raw record, and a line that shows progress.

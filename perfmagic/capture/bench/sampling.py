@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from perfmagic.base.clock import spent_reader
+from perfmagic.base.options import option
 from perfmagic.capture.bench import quiet
 from perfmagic.capture.bench.device_use import (
     CudaCache,
@@ -22,10 +23,12 @@ from perfmagic.capture.bench.device_use import (
     HostCaches,
     cuda_cache_bytes,
     host_cache_bytes,
+    refuse_without_caches,
 )
 from perfmagic.capture.bench.spec import BenchSpec, Notes, Plan, SampleSize
 from perfmagic.capture.devices.backends import Backend, torch_if_imported
 from perfmagic.capture.unawaited import refuse_unawaited
+from perfmagic.trace.model import DeviceInfo
 from perfmagic.trace.samples import Float64
 
 if TYPE_CHECKING:
@@ -230,12 +233,13 @@ class Sampler:
         self.caches: HostCaches | CudaCache | None = None
         self._on_sample, self._rest = on_sample, rest
 
-    def make_cold(self, *, device_works: bool) -> None:
-        """From now on every sample finds cold caches, where that is asked for: the device's where the body uses it."""
+    def make_cold(self, worked: Sequence[DeviceInfo]) -> None:
+        """From now on every sample finds cold caches, where that is asked for.  worked: devices that the body uses."""
         if not self.spec.cold or self.caches is not None:
             return
-        torch = self._cuda(device_works=device_works)
-        self.caches = HostCaches() if torch is None else CudaCache(torch, torch.cuda.current_device())
+        refuse_without_caches(worked, option(self.spec.magic, "cold", True))
+        indices = [info.index for info in worked if info.kind in ("cuda", "rocm")]
+        self.caches = CudaCache(torch_if_imported(), indices) if indices else HostCaches()
 
     def note_what_fits(self, notes: Notes, moved_bytes: float, *, device_works: bool) -> None:
         """Note where warm caches hold all that a call moves: its rate is then not that of memory."""

@@ -326,10 +326,9 @@ class _Parts:
 
 def _add_forward(ops: dict[str, Any], records: SimRecords) -> None:
     """Give ops of a backward the instant and the thread of their forward: the first launch after its node was made."""
-    if not any(node.running != NONE for node in records.nodes):
+    correlation, at_ns, thread, made, running = records.nodes.values()
+    if not np.any(running != NONE):
         return
-    columns = zip(*records.nodes, strict=True)
-    correlation, at_ns, thread, made, running = (np.array(column, np.int64) for column in columns)
     _, first = np.unique(np.column_stack((thread, made)), axis=0, return_index=True)  # in the order of launches
     backward = np.flatnonzero(running != NONE)
     forwards = forward_rows(made[first], at_ns[first], running[backward], at_ns[backward])
