@@ -14,14 +14,13 @@ from perfmagic.analysis.findings.decider import answer_otherwise, who_decides, w
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import Node, known, tree
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.findings.gains import Gains, change_of, each_once
+from perfmagic.analysis.findings.gains import Gains, change_of, each_once, written
 from perfmagic.analysis.findings.kernels import claim
 from perfmagic.analysis.findings.verdict import corners_of, failed
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.changes.copies import Pin
 from perfmagic.analysis.replay.changes.host import WithoutPython
 from perfmagic.analysis.replay.changes.kernels import Fused, ShorterOps
-from perfmagic.analysis.replay.changes.written import written
 from perfmagic.analysis.replay.prediction import Prediction, in_passing, why_no_path
 from perfmagic.analysis.timeline.activity import orphans
 from perfmagic.analysis.timeline.trust import COUNTS, trust
