@@ -8,6 +8,7 @@ import pytest
 import perfmagic
 from perfmagic.changes import written_changes
 from perfmagic.cli import main
+from perfmagic.pytest_plugin import pytest_collectstart
 from perfmagic.results import Result, TimelineResult
 from perfmagic.results.briefs.form import (
     CELL_BYTES,
@@ -143,3 +144,29 @@ def test_the_command_line_prints_briefs(capsys: pytest.CaptureFixture[str]) -> N
         assert problems(schema_of("brief"), brief) == []
     assert main(["report", GRAPHED, GRAPHED, "--brief"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 2
+
+
+def test_a_cell_run_by_a_program_keeps_the_brief_in_two_kilobytes() -> None:
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
+    pytest.importorskip("torch", reason="torch is not installed")
+    v4 = nbformat.v4
+    code = "%load_ext perfmagic", "%%timeline\nimport torch\nx = torch.ones(64, 64) @ torch.ones(64, 64)"
+    book = v4.new_notebook(cells=[v4.new_code_cell(source) for source in code])
+    nbclient.NotebookClient(book, timeout=120, kernel_name="python3").execute()
+    (data,) = [output.data for output in book.cells[1].outputs if MIME in output.get("data", {})]
+    assert (data[MIME]["kind"], data[MIME]["times"]) == ("timeline", "measured")
+    assert problems(schema_of("brief"), json.loads(json.dumps(data[MIME]))) == []
+    with_brief = len(nbformat.writes(book).encode())
+    del data[MIME]
+    assert with_brief - len(nbformat.writes(book).encode()) <= CELL_BYTES + len(f"      {MIME!r}: ,\n")
+
+
+def test_nbval_compares_no_briefs() -> None:
+    class Notebook:
+        skip_compare = ("metadata",)
+
+    collector = Notebook()
+    pytest_collectstart(collector)
+    pytest_collectstart(object())
+    assert collector.skip_compare == ("metadata", MIME)
