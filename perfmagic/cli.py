@@ -108,6 +108,11 @@ def _parser() -> argparse.ArgumentParser:
     join.add_argument("script", metavar="SCRIPT", help="what each rank runs")
     join.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own")
     join.set_defaults(run=_join)
+    serve = commands.add_parser(
+        "mcp", help="answer programs about traces below a folder: Model Context Protocol, on stdio"
+    )
+    serve.add_argument("root", metavar="ROOT", help="the folder; nothing outside it is read, and nothing is written")
+    serve.set_defaults(run=_serve)
     sanitize = commands.add_parser("nbval-sanitize", help="print the patterns for nbval --nbval-sanitize-with")
     sanitize.add_argument("--virtual", action="store_true", help="compare numbers too: the clock is virtual")
     sanitize.set_defaults(run=_sanitize)
@@ -393,6 +398,12 @@ def _sanitize(options: argparse.Namespace) -> int:
 
     print(sanitize_file(virtual=options.virtual), end="")
     return 0
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from perfmagic.server.mcp import serve
+
+    return serve(options.root)
 
 
 def _join(options: argparse.Namespace) -> int:

@@ -46,11 +46,12 @@ class BriefFinding(_Sparse):
     gain_us: the least and the most that `do` would gain, predicted, in microseconds.
     gain_bytes: by how much it would lower the peak of memory, predicted, in bytes.
     at_most: whether the gain is a bound.
+    window_us: the start and the end of what to look at, from the beginning of the record, in microseconds.
     ranks: the ranks that it is about.
     """
 
     optional: ClassVar[tuple[str, ...]] = (
-        "rule", "do", "remedy", "at", "change", "cost_us", "gain_us", "gain_bytes", "at_most", "ranks",
+        "rule", "do", "remedy", "at", "change", "cost_us", "gain_us", "gain_bytes", "at_most", "window_us", "ranks",
     )  # fmt: skip
 
     id: str
@@ -64,6 +65,7 @@ class BriefFinding(_Sparse):
     gain_us: tuple[float, float] | None = None
     gain_bytes: int | None = None
     at_most: bool = False
+    window_us: tuple[float, float] | None = None
     ranks: tuple[int, ...] = ()
 
 

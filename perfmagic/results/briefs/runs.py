@@ -44,7 +44,8 @@ def timeline_brief(trace: Trace, comm_names: str | None, title: str, trust: Trus
     answers, judged = find_answers(trace, comm_names), verdict(trace)
     rough = trace.predicted
     found = [
-        of_answer(answer, _frames(trace, comm_names, answer), rough=rough) for answer in every_answer(trace, comm_names)
+        _in_window(trace, answer, of_answer(answer, _frames(trace, comm_names, answer), rough=rough))
+        for answer in every_answer(trace, comm_names)
     ]
     longest = sorted(
         (row for d in trace.device_ids for row in kernels(trace, d, comm_names)), key=lambda r: -r.total_ns
@@ -67,6 +68,15 @@ def timeline_brief(trace: Trace, comm_names: str | None, title: str, trust: Trus
         warnings=tuple(dict.fromkeys((*answers.warnings, *trust.sentences))),
         omitted={"kernels": len(longest) - len(shown)} if len(longest) > len(shown) else None,
     )
+
+
+def _in_window(trace: Trace, answer: Answer, finding: BriefFinding) -> BriefFinding:
+    """The finding with what to look at, where that is not all of the record."""
+    begin_ns, whole_ns = trace.meta.start_ns, trace.meta.end_ns - trace.meta.start_ns
+    start_ns, end_ns = max(0, answer.start_ns - begin_ns), min(whole_ns, answer.end_ns - begin_ns)
+    if end_ns <= start_ns or end_ns - start_ns == whole_ns:
+        return finding
+    return replace(finding, window_us=(round(start_ns / 1000, 1), round(end_ns / 1000, 1)))
 
 
 def what_if_brief(prediction: Prediction, sentence: str, checked: tuple[int, float, bool] | None = None) -> Brief:
