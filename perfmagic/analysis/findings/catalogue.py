@@ -313,6 +313,7 @@ HEADLINES |= {
 
 
 _KEYS = {template: key for key, template in HEADLINES.items()}
+_ACTION_KEYS = {template: key for key, template in ACTIONS.items()}
 _DECIDER_KEYS = {template: key for key, template in DECIDES.items()}
 OPEN = frozenset(key for key in DECIDES if key.startswith(("stalled", "no verdict", "open"))) | {"mixed, unexplained"}
 
@@ -334,13 +335,18 @@ def headline(key: str, /, **values: object) -> Words:
     return phrase(HEADLINES[key], **values)
 
 
+def headline_key(fact: str) -> str:
+    """Which entry of HEADLINES a headline is; "" for other words."""
+    return _KEYS.get(fact.template, "") if isinstance(fact, Words) else ""
+
+
 def without_time(fact: str) -> str:
     """A headline for an answer with a predicted gain, which has the times."""
     if not isinstance(fact, Words):
         return fact
     if isinstance(inner := fact.values.get("fact"), str):  # of several ranks
         return phrase(fact.template, **fact.values | {"fact": without_time(inner)})
-    key = _KEYS.get(fact.template, "")
+    key = headline_key(fact)
     return phrase(WITHOUT_TIME[key], **fact.values) if key in WITHOUT_TIME else fact
 
 
@@ -352,6 +358,11 @@ def action(key: str, /, **values: object) -> Words:
 def decider_key(decider: str) -> str:
     """Which entry of DECIDES a decider is."""
     return _DECIDER_KEYS[decider.template] if isinstance(decider, Words) else ""
+
+
+def action_key(what: str) -> str:
+    """Which entry of ACTIONS an action is: the stable name of what to do; "" for other words."""
+    return _ACTION_KEYS.get(what.template, "") if isinstance(what, Words) else ""
 
 
 def decides(key: str, /, **values: object) -> Words:
