@@ -10,9 +10,10 @@ import numpy as np
 
 from perfmagic.base import units
 from perfmagic.base.clock import is_repeatable, virtual_clock
+from perfmagic.base.imported import torch_if_imported
 from perfmagic.base.language import phrase
 from perfmagic.capture.cell import MarkLog
-from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name, torch_if_imported
+from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name
 from perfmagic.capture.recording.holders import Holder, Holders, held_blocks, most_telling
 from perfmagic.capture.recording.host import cores, host_clock
 from perfmagic.capture.watch.watch import LineWatch
