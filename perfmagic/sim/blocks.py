@@ -8,10 +8,13 @@ weak references, whose callbacks are look-ups in dictionaries that make a missin
 from __future__ import annotations
 
 import itertools
+import re
+import sys
 import weakref
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -44,7 +47,10 @@ class Held(float):
 
 @dataclass
 class Block:
-    """One row.  size_bytes, order, free_order: known once the memory has worked off what was noted."""
+    """One row.  size_bytes, order, free_order: known once the memory has worked off what was noted.
+
+    gathered: whether fully_shard() allocated it, for a layer's whole parameters or gradients.
+    """
 
     log: BlockLog
     number: float
@@ -60,6 +66,7 @@ class Block:
     order: int = NONE
     free_order: int = NONE
     before: bool = False
+    gathered: bool = False
 
     def begin(self, size_bytes: int) -> None:
         """Number the allocation, now that the memory has counted it."""
@@ -94,7 +101,9 @@ class BlockLog:
         """The row of a block that this thread allocates now."""
         node, sequence = torch_private.backward_node()
         newest = NONE if node else torch_private.autograd_numbers()[0]
-        return self._watched(held, device, node, sequence, newest)
+        block = self._watched(held, device, node, sequence, newest)
+        block.gathered = _is_gathering()
+        return block
 
     def block_of_before(self, held: Held, device: int, size_bytes: int) -> Block:
         """The row of a block that was allocated before the recording."""
@@ -139,6 +148,7 @@ class BlockLog:
             "free_node": [name for name, _ in nodes],
             "free_sequence": [sequence for _, sequence in nodes],
             "newest_sequence": [row.newest_sequence for row in rows],
+            "gathered": [row.gathered for row in rows],
         }
 
     def _watched(self, held: Held, device: int, node: str, sequence: int, newest: int) -> Block:
@@ -171,3 +181,17 @@ class BlockLog:
                 if last >= 0:
                     nodes[i] = notes[last][1], notes[last][2]
         return nodes
+
+
+# where fully_shard() gathers and reduces (torch 2.13); it converts inputs of layers in other files
+_GATHERING = re.compile(r"torch\.distributed\.fsdp\._fully_shard\._fsdp_(?:param|param_group|collectives)")
+
+
+def _is_gathering() -> bool:
+    """Whether this thread is inside of fully_shard()'s own code."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (name := str(frame.f_globals.get("__name__", ""))).startswith(("torch.", "perfmagic.")):
+        if _GATHERING.fullmatch(name):
+            return True
+        frame = frame.f_back
+    return False

@@ -1,6 +1,7 @@
 """Why was a block alive: the first of these reasons that holds.
 
-1. A parameter, buffer, gradient or an optimizer's state: found through a module or an optimizer.
+1. A parameter, buffer, gradient or an optimizer's state: found through a module or an optimizer. Whole parameters or
+   gradients of a sharded layer: allocated inside of fully_shard().
 2. Kept for the backward of a line: allocated in the forward pass, freed inside a backward node, which that line made.
 3. Backward of a line: made inside a backward node.
 4. Kept by the graph of a variable: saved in it at the end, with no backward pass; then blocks like those, of earlier
@@ -36,6 +37,7 @@ class Why(enum.Enum):
     BUFFER = "buffer"
     GRADIENT = "gradient"
     OPTIMIZER = "optimizer state"
+    GATHERED = "gathered"
     KEPT = "kept for the backward"
     BACKWARD = "backward"
     GRAPH = "kept by the graph"
@@ -52,6 +54,7 @@ _BY_ROLE = {
     BlockRole.BUFFER: Why.BUFFER,
     BlockRole.GRADIENT: Why.GRADIENT,
     BlockRole.OPTIMIZER: Why.OPTIMIZER,
+    BlockRole.GATHERED: Why.GATHERED,
 }
 
 
@@ -227,6 +230,7 @@ _PLURALS = {
     Why.BUFFER: phrase("buffers"),
     Why.GRADIENT: phrase("gradients"),
     Why.OPTIMIZER: phrase("optimizer state"),
+    Why.GATHERED: phrase("whole parameters or gradients of a sharded layer"),
 }
 
 

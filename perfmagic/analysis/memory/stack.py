@@ -38,6 +38,7 @@ _KIND_OF = {
     Why.BUFFER: Kind.PARAMETERS,
     Why.OPTIMIZER: Kind.OPTIMIZER,
     Why.GRADIENT: Kind.GRADIENTS,
+    Why.GATHERED: Kind.PARAMETERS,
     Why.HELD: Kind.HELD,
     Why.ALIVE: Kind.HELD,
     Why.GRAPH: Kind.GRAPH,

@@ -29,7 +29,7 @@ from perfmagic.trace.rows import Rows
 
 LEAST_SHARE = 0.01  # of the peak: a smaller gain is not worth a change
 _GRAIN = 512  # allocators round sizes up to it
-_OF_MODEL = (Why.PARAMETER, Why.BUFFER, Why.GRADIENT, Why.OPTIMIZER)
+_OF_MODEL = (Why.PARAMETER, Why.BUFFER, Why.GRADIENT, Why.OPTIMIZER, Why.GATHERED)
 
 
 @dataclass(frozen=True)

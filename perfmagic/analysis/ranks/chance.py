@@ -2,7 +2,7 @@
 
 A rank stands out by one kind of work or by all of its work, in one round or in all rounds together. Each of these ways
 is tested as often as there are places to stand out, so that a job without a cause rarely has one (CHANCE). The scatter
-is measured without what is tested: in the other rounds, or about each rank's own mean.
+is measured in the other rounds or about each rank's own mean; where other causes hide in it, by medians.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIGMA = 1.4826  # of normal values, per median distance from their median
 MAD_EFFICIENCY = 0.2  # of a median distance: 0.37 of normal values tell as much as it does, of few values fewer
 
 
-def beyond_chance(rank: Int64, kind: Int64, rounds: Int64, ns: Int64, excess_ns: Int64, n_ranks: int) -> Bool:
+def beyond_chance(rank: Int64, kind: Int64, rounds: Int64, ns: Int64, excess_ns: Int64, *, n_ranks: int) -> Bool:
     """Which pieces of work are of a rank that stands out, alone or with the others of a round; shape of ns.
 
     rank, kind, rounds: of each piece, from 0.  excess_ns: more than its peers take.
@@ -31,25 +31,23 @@ def beyond_chance(rank: Int64, kind: Int64, rounds: Int64, ns: Int64, excess_ns:
         return np.zeros(0, bool)
     n_rounds = int(rounds.max()) + 1
     cell = rank * n_rounds + rounds
-    _, kind = coded(kind)
-    parts = np.split(np.argsort(kind, kind="stable"), np.cumsum(np.bincount(kind))[:-1])
-    tables = [np.bincount(cell[rows], excess_ns[rows], n_ranks * n_rounds).reshape(n_ranks, n_rounds) for rows in parts]
-    share = np.array([ns[rows].sum() for rows in parts]) / max(1, ns.sum())
+    of_kind, by_kind = coded(kind)[1], np.argsort(kind, kind="stable")
+    parts = np.split(by_kind, np.cumsum(np.bincount(of_kind))[:-1])
+    tables = [_table(cell[rows], excess_ns[rows], n_ranks, n_rounds) for rows in parts]
+    share = np.array([ns[rows].sum() for rows in parts]) / max(1, int(ns.sum()))
     told = np.flatnonzero(share >= LEAST_FRAC)
     scatter = np.array([_within(table) for table in tables]) / np.maximum(share, LEAST_FRAC)
-    out = _stands_out(sum(tables), 0.0, 1, 1)[cell]
+    out: Bool = _stands_out(_table(cell, excess_ns, n_ranks, n_rounds), 0.0, 1, 1)[cell]
     for i, (rows, table) in enumerate(zip(parts, tables, strict=True)):
         others = np.sort(scatter[told[told != i]])  # a few rounds may by chance scatter less than theirs
-        least = share[i] * others[(len(others) - 1) // 2] if len(others) else 0.0
+        least = float(share[i] * others[(len(others) - 1) // 2]) if len(others) else 0.0
         out[rows] |= _stands_out(table, least, len(told), min(1 + len(others), MOST_POOLED))[cell[rows]]
     return out
 
 
-def _within(excess: Float64) -> float:
-    """The scatter about the mean of each rank, about 0 where there is one round."""
-    n_ranks, n_rounds = excess.shape
-    own = excess - excess.mean(axis=1, keepdims=True) if n_rounds > 1 else excess
-    return float(np.sqrt((own**2).sum() / (n_ranks * max(1, n_rounds - 1))))
+def _table(cell: Int64, excess_ns: Int64, n_ranks: int, n_rounds: int) -> Float64:
+    """The excess of each rank in each round."""
+    return np.bincount(cell, excess_ns, n_ranks * n_rounds).reshape(n_ranks, n_rounds).astype(np.float64)
 
 
 def _stands_out(excess: Float64, least: float, n_kinds: int, pooled: int) -> Bool:
@@ -58,46 +56,57 @@ def _stands_out(excess: Float64, least: float, n_kinds: int, pooled: int) -> Boo
     least: that work scatters.  pooled: of how many kinds of work that tells.
     """
     n_ranks, n_rounds = excess.shape
-    median, of_median = _median_scatter(excess), MAD_EFFICIENCY * (n_ranks - 1) * max(1, n_rounds - 1)
-    once = ((*_elsewhere(excess), excess), (median, of_median, excess))
-    out: Bool = np.maximum(*(_surprise(e, np.maximum(s, least), pooled * df) for s, df, e in once)) > _least(
-        n_kinds * excess.size
-    )
+    medians = _median_scatter(excess), MAD_EFFICIENCY * (n_ranks - 1) * max(1, n_rounds - 1)
+
+    def most(values: Float64, *scatters: tuple[Float64 | float, float]) -> Float64:
+        found: Float64 = np.maximum(*(_surprise(values, np.maximum(s, least), pooled * df) for s, df in scatters))
+        return found
+
+    out: Bool = most(excess, _elsewhere(excess), medians) > _least(n_kinds * excess.size)
     if n_rounds > 1:
         total = excess.sum(axis=1, keepdims=True) / np.sqrt(n_rounds)
-        always = ((_within(excess), (n_ranks - 1) * (n_rounds - 1), total), (median, of_median, total))
-        out |= np.maximum(*(_surprise(e, np.maximum(s, least), pooled * df) for s, df, e in always)) > _least(
-            n_kinds * n_ranks
-        )
+        within = _within(excess), (n_ranks - 1) * (n_rounds - 1)
+        out |= most(total, within, medians) > _least(n_kinds * n_ranks)
     return out.ravel()
+
+
+# By how far work scatters, and how many values told it.
+
+
+def _within(excess: Float64) -> float:
+    """About the mean of each rank, about 0 where there is one round."""
+    n_ranks, n_rounds = excess.shape
+    own = excess - excess.mean(axis=1, keepdims=True) if n_rounds > 1 else excess
+    return float(np.sqrt((own**2).sum() / (n_ranks * max(1, n_rounds - 1))))
+
+
+def _elsewhere(excess: Float64) -> tuple[Float64, int]:
+    """In other rounds than each, or of other ranks where there is one round."""
+    n_ranks, n_rounds = excess.shape
+    axis, n = (0, n_rounds) if n_rounds > 1 else (1, n_ranks)
+    rest = (excess**2).sum() - (excess**2).sum(axis=axis, keepdims=True)
+    df = (n_rounds - 1) * (n_ranks - 1) if n_rounds > 1 else n_ranks - 2
+    return np.sqrt(rest.clip(0) / max(1, excess.size * (n - 1) / n)), df
 
 
 def _median_scatter(excess: Float64) -> Float64:
     """Of each rank how far the others' rounds scatter about their medians, or about 0 in one round; shape (ranks, 1)."""
     n_ranks, n_rounds = excess.shape
     apart = np.abs(excess - np.median(excess, axis=1, keepdims=True) if n_rounds > 1 else excess)
-    few = n_ranks <= FEW_RANKS
-    others = [np.delete(apart, rank, axis=0) for rank in range(n_ranks)] if few else [apart]
+    others = [np.delete(apart, rank, axis=0) for rank in range(n_ranks)] if n_ranks <= FEW_RANKS else [apart]
     bias = n_rounds / max(n_rounds - 2, 1)  # one of a few rounds is the median
-    return SIGMA * bias * np.array([[np.median(each)] for each in others])
-
-
-def _elsewhere(excess: Float64) -> tuple[Float64, int]:
-    """The scatter in other rounds than each, or of other ranks where there is one round; and what it is worth."""
-    axis, n = (0, excess.shape[1]) if excess.shape[1] > 1 else (1, excess.shape[0])
-    rest = (excess**2).sum() - (excess**2).sum(axis=axis, keepdims=True)
-    df = (n - 1) * (excess.shape[0] - 1) if axis == 0 else n - 2
-    return np.sqrt(rest.clip(0) / max(1, excess.size * (n - 1) / n)), df
+    return np.array([[SIGMA * bias * np.median(each)] for each in others], np.float64)
 
 
 def _surprise(excess: Float64, scatter: Float64, df: float) -> Float64:
-    """As many standard deviations of a normal value, by Wallace's transform of Student's t (Ann. Math. Stat. 30, 1959).
+    """As many standard deviations of a normal value, by Wallace's transform of t (Ann. Math. Stat. 30, 1959).
 
     Where nothing tells a scatter, or there is none, any excess is beyond it.
     """
     known = np.broadcast_to(scatter, excess.shape) if df > 0 else np.zeros(excess.shape)
-    t = np.divide(excess.clip(0), known, out=np.where(excess > 0, np.inf, 0.0), where=known > 0)
-    return t if df <= 0 else (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(t**2 / df))
+    beyond = np.where(excess > 0, np.inf, 0.0)
+    t: Float64 = np.divide(excess.clip(0), known, out=beyond, where=known > 0)
+    return np.asarray((8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(t**2 / df))) if df > 0 else t
 
 
 def _least(n_tests: int) -> float:

@@ -140,6 +140,7 @@ class _Claims:
         self.holders = Holders()
 
     def claim(self, tensor: Any, role: BlockRole, name: str) -> None:
+        tensor = getattr(tensor, "_local_tensor", tensor)  # of a DTensor
         number = getattr(tensor, "_held", None)
         if number is not None:
             self.holders.by_number.setdefault(float(number), Holder(role, name))
