@@ -90,7 +90,7 @@ def _elsewhere(excess: Float64) -> tuple[Float64, int]:
 
 
 def _median_scatter(excess: Float64) -> Float64:
-    """Of each rank how far the others' rounds scatter about their medians, or about 0 in one round; shape (ranks, 1)."""
+    """Of each rank how far the others' rounds scatter about their medians, of one round about 0; shape (ranks, 1)."""
     n_ranks, n_rounds = excess.shape
     apart = np.abs(excess - np.median(excess, axis=1, keepdims=True) if n_rounds > 1 else excess)
     others = [np.delete(apart, rank, axis=0) for rank in range(n_ranks)] if n_ranks <= FEW_RANKS else [apart]
@@ -99,7 +99,7 @@ def _median_scatter(excess: Float64) -> Float64:
 
 
 def _surprise(excess: Float64, scatter: Float64, df: float) -> Float64:
-    """As many standard deviations of a normal value, by Wallace's transform of t (Ann. Math. Stat. 30, 1959).
+    """As many sigma of a normal value, by Wallace's transform of Student's t (Ann. Math. Stat. 30, 1959).
 
     Where nothing tells a scatter, or there is none, any excess is beyond it.
     """

@@ -112,3 +112,31 @@ def test_sharded_and_piped_models_train_as_gloo_trains_them_and_free_their_memor
         assert report["trains"] > 0
         assert report["after"] == [2.0, 2.0]
         assert "make models, meshes and groups again" in report["ended"]
+
+
+_MEASURED = """
+from IPython.core.interactiveshell import InteractiveShell
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+shell = InteractiveShell.instance()
+shell.run_line_magic("load_ext", "perfmagic")
+net = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(4)])
+for module in (*net, net):
+    fully_shard(module, mesh=init_device_mesh("sim", (world_size,)))
+x = torch.randn(8, 256, device=device)
+net(x).square().mean().backward()
+net.zero_grad()
+shell.push({"net": net, "x": x})
+shell.run_cell("%%memory -o m\\nnet(x).square().mean().backward()").raise_error()
+m = shell.user_ns["m"]
+say(rows=[(row.reason, row.size_bytes) for row in m.blocks()], answers=[a.headline for a in m.conclusion.proposals])
+"""
+
+
+def test_what_a_layer_gathers_is_of_the_model_and_does_not_grow_with_the_batch(tmp_path: Path) -> None:
+    for report in run_ranks(tmp_path, 2, _MEASURED):
+        whole = [size for why, size in report["rows"] if why == "whole parameters or gradients of a sharded layer"]
+        assert sum(size == 4 * 256 * 256 for size in whole) >= 8  # of each layer in the forward pass and in the other
+        shards = [size for why, size in report["rows"] if why == "before the cell: parameters"]
+        assert sum(size == 4 * 128 * 256 for size in shards) == 4
+        assert not any("batch" in headline for headline in report["answers"])
