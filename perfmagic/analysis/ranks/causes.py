@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmagic.analysis.ranks.chance import beyond_chance
 from perfmagic.analysis.ranks.replayed_job import Replay, ReplayedJob, replayed_job
 from perfmagic.analysis.timeline.doings import Doing
 from perfmagic.analysis.timeline.own_work import STARTS, times_rows
+from perfmagic.base.numerics.chance import beyond_chance
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 from perfmagic.trace.once import once_per_trace
 

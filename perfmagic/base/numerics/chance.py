@@ -8,11 +8,16 @@ is measured in the other rounds or about each rank's own mean; where other cause
 from __future__ import annotations
 
 from statistics import NormalDist
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from perfmagic.base.numerics.intervals import coded
-from perfmagic.trace.columns import Bool, Float64, Int64
+
+Bool: TypeAlias = npt.NDArray[np.bool_]
+Float64: TypeAlias = npt.NDArray[np.float64]
+Int64: TypeAlias = npt.NDArray[np.int64]
 
 CHANCE = 0.004  # that a job without a cause stands out in one of the ways
 LEAST_FRAC = 0.01  # of all work: what is shorter is no place to stand out
