@@ -72,6 +72,7 @@ class Taken:
     clocks: of the GPUs, where NVML reports them.
     settings: the options it was taken with, by keyword.
     environment: what it was taken on, by name.
+    checks: whether it does the work of the first of its round, a fact each; empty where nobody looked.
     """
 
     failed: str = ""
@@ -95,6 +96,7 @@ class Taken:
     clocks: tuple[ClockRecord, ...] = ()
     settings: Mapping[str, Plain] = field(default_factory=dict)
     environment: Mapping[str, Plain] = field(default_factory=dict)
+    checks: tuple[Condition, ...] = ()
 
     def taken(self) -> dict[str, Any]:
         """These fields by name."""

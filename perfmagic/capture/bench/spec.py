@@ -538,6 +538,7 @@ class Outcome:
 
     round_id: of the benchmarks that it is interleaved with, empty where there are none.  work: of one call.
     failed: the exception or interrupt that ended it early, in words.  complete: whether everything was measured.
+    checks: what was found of the work that it does, beside that of the first of the round.
     """
 
     taken_unix_ns: int = 0
@@ -545,6 +546,7 @@ class Outcome:
     work: Work = field(default_factory=Work)
     failed: str = ""
     complete: bool = False
+    checks: tuple[Condition, ...] = ()
 
     def begin(self, round_id: str) -> None:
         """The benchmark begins now."""

@@ -1,0 +1,93 @@
+"""What a comparison is told of the functions, so that it can find out whether they do the same work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, TypedDict
+
+from perfmagic.api.options import Option
+from perfmagic.base.errors import OptionError
+from perfmagic.capture.bench.spec import BenchSpec
+from perfmagic.capture.devices.backends import torch_if_imported
+from perfmagic.capture.recording.recorder import Recorder
+from perfmagic.capture.same_work.arguments import arguments_of, takes
+from perfmagic.capture.same_work.same_work import Asked, SameWork
+
+VALUES = ("fresh", "given")
+
+
+class CheckOptions(TypedDict, total=False):
+    """What the functions are called with, and when their results count as the same."""
+
+    inputs: Annotated[
+        Callable[[Any], Sequence[Any]] | Sequence[Any] | None,
+        Option(
+            "the arguments of both functions: a list, whose floating values are drawn anew in place; or a function of "
+            "a generator of random numbers that makes the list, for every call",
+            unset="functions without arguments",
+            metavar="NAME",
+            flag="the arguments: a function of a generator of random numbers that makes a list of them, or such a list",
+        ),
+    ]
+    fixed: Annotated[Sequence[int], Option("which of them stay, such as weights, by number from 0", (), metavar="N,…")]
+    values: Annotated[
+        str,
+        Option(
+            "`given` where functions may do less for what these values have in common",
+            "fresh",
+            choices=VALUES,
+            metavar="V",
+        ),
+    ]
+    dtype: Annotated[
+        str | None,
+        Option("the precision that is good enough, such as `bfloat16`", unset="that of the results", metavar="TYPE"),
+    ]
+    random: Annotated[bool, Option("results are random: compare their mean and deviation alone", default=False)]
+    equal: Annotated[
+        Callable[[Any, Any], Any] | None,
+        Option("tells whether two results are the same, in place of the tolerances", unset="by tolerances"),
+    ]
+    check: Annotated[bool | None, Option("find out whether they do the same work", unset="on")]
+
+
+def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of the check, and the others."""
+    mine = {name: value for name, value in options.items() if name in CheckOptions.__annotations__}
+    return mine, {name: value for name, value in options.items() if name not in mine}
+
+
+def same_work_of(
+    bodies: Sequence[Callable[..., object]], specs: Sequence[BenchSpec], options: Mapping[str, Any]
+) -> SameWork | None:
+    """What watches the functions; None where they shall not be checked. Raises OptionError for a value without use."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if not given.get("check", True):
+        if given.get("inputs") is not None:
+            raise OptionError("check=False: inputs are made for the check", hint="leave one of them out")
+        return None
+    values, dtype = given.get("values", "fresh"), str(given.get("dtype", "")).removeprefix("torch.")
+    if values not in VALUES:
+        raise OptionError(f"values={values!r} is not known", hint='"fresh" or "given"')
+    torch = torch_if_imported()
+    if dtype and not getattr(getattr(torch, dtype, None), "is_floating_point", False):
+        raise OptionError(f"dtype={dtype!r} is no floating-point type of torch", hint='dtype="bfloat16"')
+    if (equal := given.get("equal")) is not None and not callable(equal):
+        raise OptionError(f"equal: a function of two results is needed, not {type(equal).__name__}")
+    arguments = arguments_of(given.get("inputs"), given.get("fixed", ()), values)
+    taking = [True] * len(bodies)
+    if arguments is not None:
+        n = len(arguments.slots[0])
+        taking = [
+            takes(body, n, spec.name, in_place=arguments.in_place) for body, spec in zip(bodies, specs, strict=True)
+        ]
+    asked = Asked(dtype, bool(given.get("random")), equal, values)
+    return SameWork([spec.name for spec in specs], asked, arguments, taking, [spec.inputs for spec in specs])
+
+
+def recordings() -> Callable[[str], Recorder] | None:
+    """What records one call, by the kind of device; None without torch, which would record it."""
+    torch = torch_if_imported()
+    if torch is None or not hasattr(torch, "autograd"):
+        return None
+    return lambda device: Recorder(origin="block", device=device, shapes=True, lines=False)
