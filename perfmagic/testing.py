@@ -11,8 +11,9 @@ from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from perfmagic.analysis.bench import result as analysed
-from perfmagic.api.benchmarks import BenchOptions, bench, bench_keywords
+from perfmagic.api.benchmarks import bench, bench_keywords
 from perfmagic.api.comparisons import compare, compared
+from perfmagic.api.same_work import GateOptions, split
 from perfmagic.api.show import remember
 from perfmagic.base import units
 from perfmagic.base.errors import CaptureError, OptionError
@@ -35,9 +36,9 @@ def __dir__() -> list[str]:
     return __all__
 
 
-@bench_keywords(BenchOptions, time=None)
+@bench_keywords(GateOptions, time=None)
 def not_slower(
-    body: Callable[[], object], baseline: Baseline, *, quantity: str | None = None, **options: Unpack[BenchOptions]
+    body: Callable[[], object], baseline: Baseline, *, quantity: str | None = None, **options: Unpack[GateOptions]
 ) -> CompareResult:
     """Raise AssertionError where body is slower than the baseline beyond doubt.
 
@@ -45,23 +46,24 @@ def not_slower(
     wrote. An earlier benchmark is less exact: measure both with runs=4 (docs/measuring.md, "Comparing").
     quantity: "returns" or "done"; None: *done* where a device was in use, else *returns*.
     Slower: the whole 95 % confidence interval of the ratio lies beyond 1 %, against an earlier benchmark beyond 3 %.
+    Functions that do not do the same work raise, too, with the reason (docs/same-work.md).
     An unclear verdict passes, so a busy machine does not fail the test; the comparison's `why` gives the reason.
     Without time and samples two functions are sampled up to 10 s while the verdict is unclear.
 
-    >>> comparison = perfmagic.testing.not_slower(lambda: sum(range(50)), lambda: sum(range(50_000)), samples=20)
+    >>> comparison = perfmagic.testing.not_slower(lambda: 1_249_975_000, lambda: sum(range(50_000)), samples=20)
     >>> comparison.verdict
     'faster'
     """
     __tracebackhide__ = True
     comparison = _compared(body, baseline, quantity, options)
-    if comparison.verdict == "slower":
+    if comparison.verdict in ("slower", "not comparable"):
         raise AssertionError(comparison.comparisons[0].sentence)
     return comparison
 
 
-@bench_keywords(BenchOptions, time=None)
+@bench_keywords(GateOptions, time=None)
 def faster(
-    body: Callable[[], object], baseline: Baseline, *, quantity: str | None = None, **options: Unpack[BenchOptions]
+    body: Callable[[], object], baseline: Baseline, *, quantity: str | None = None, **options: Unpack[GateOptions]
 ) -> CompareResult:
     """Raise AssertionError unless body is faster than the baseline beyond doubt; the rest as in not_slower()."""
     __tracebackhide__ = True
@@ -151,7 +153,7 @@ def _name(body: Callable[[], object]) -> str:
 
 
 def _compared(
-    body: Callable[[], object], baseline: Baseline, quantity: str | None, options: BenchOptions
+    body: Callable[[], object], baseline: Baseline, quantity: str | None, options: GateOptions
 ) -> CompareResult:
     """The body against the baseline."""
     if isinstance(body, (analysed.BenchSummary, str, os.PathLike)):
@@ -166,6 +168,9 @@ def _compared(
     if quantity not in (None, "returns", "done"):
         raise OptionError(f"an earlier benchmark is compared by returns or done, not by {quantity}")
     names = _distinct(baseline.name, name)
+    checks, given = split(given)
+    if any(value not in ((), False, "fresh") for value in checks.values()):
+        raise OptionError(f"{next(iter(checks))}: an earlier benchmark is not run again", hint="give both functions")
     comparison = compared([replace(baseline, name=names[0]), bench(body, **given, name=names[1])], quantity)
     remember(comparison)
     return comparison

@@ -15,10 +15,10 @@ from perfmagic.analysis.bench.result import summarise
 from perfmagic.analysis.diff.diff import jobs_diff, sides, trace_diff
 from perfmagic.analysis.ranks.comparison import describe_changes, describe_waiting
 from perfmagic.analysis.ranks.rank_summary import host_as_device
-from perfmagic.api.benchmarks import SamplingOptions, bench_keywords, bench_settings, load, no_function, spec_for
+from perfmagic.api.benchmarks import bench_keywords, bench_settings, load, no_function, spec_for
 from perfmagic.api.opening import open_traces
 from perfmagic.api.options import ReadOptions
-from perfmagic.api.same_work import CheckOptions, recordings, same_work_of, split
+from perfmagic.api.same_work import CompareOptions, recordings, same_work_of, split
 from perfmagic.api.show import remember
 from perfmagic.base.errors import OptionError
 from perfmagic.base.files import file_path, open_regular
@@ -38,7 +38,7 @@ from perfmagic.results import (
 )
 from perfmagic.results.ranks import grouped, is_saved, is_sweep
 from perfmagic.results.what_if import Predicted
-from perfmagic.trace.samples import BenchRecord
+from perfmagic.trace.samples import BenchRecord, Condition
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -188,10 +188,6 @@ def compare_sweeps(first: Sweeps, second: Sweeps, *, names: Sequence[str] = ()) 
 __all__ = ["compare", "compare_given", "compared"]
 
 
-class CompareOptions(SamplingOptions, CheckOptions, total=False):
-    """How functions are measured and compared."""
-
-
 Path: TypeAlias = "str | os.PathLike[str]"
 Given: TypeAlias = "BenchResult | SweepResult | TimelineResult | RanksResult | RanksSweep | Path | Callable[[], object]"
 AnyComparison: TypeAlias = "CompareResult | SweepResult | TraceComparison | RanksSweepComparison"
@@ -248,13 +244,16 @@ def compare(
     a RanksSweepComparison: which is quicker on how many ranks, and in which part.
     names: one for each function or timeline; for functions their own names where left out, for timelines A and B.
     quantity: "returns", "done", "span" or "queued"; None: *done* where a device was in use, else *returns*.
+    inputs: what both are called with, fresh for every call. "faster" is said of functions that do the same work: the
+    timed calls themselves are checked (docs/same-work.md). Else the verdict is "not comparable", with the reason in
+    `.not_comparable` and each fact in `.checks`.
     Left to itself it samples up to 10 s while the verdict is unclear, and up to 60 s where 8 samples take longer. With
     time, samples, min_samples, max_samples or rel it obeys these, also where the verdict is then unclear.
     Where an exception or an interrupt ends it, perfmagic.last() has the comparison of what was measured before.
     Raises OptionError for a mixture, for fewer than two, and for options with what is measured already.
     Source: docs/measuring.md, "Comparing".
 
-    >>> perfmagic.compare(lambda: sum(range(50_000)), lambda: sum(range(50)), samples=20).verdict
+    >>> perfmagic.compare(lambda: sum(range(50_000)), lambda: 1_249_975_000, samples=20).verdict
     'faster'
     >>> print(perfmagic.compare("step.json.gz", "step.json.gz").headline)
     B is as long as A: 202 ms
@@ -434,6 +433,8 @@ def _measured_in_turns(
     records = measure_interleaved(
         bodies, specs, decide_s=decide_s, kept=_keep_partial, same_work=same_work, record=recordings()
     )
+    if same_work is None:
+        records = [records[0], *(replace(record, checks=(Condition("unchecked"),)) for record in records[1:])]
     return [BenchResult.of(summarise(record)) for record in records]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
+from perfmagic.api.benchmarks import BenchOptions, SamplingOptions
 from perfmagic.api.options import Option
 from perfmagic.base.errors import OptionError
 from perfmagic.capture.bench.spec import BenchSpec
@@ -51,6 +52,14 @@ class CheckOptions(TypedDict, total=False):
     check: Annotated[bool | None, Option("find out whether they do the same work", unset="on")]
 
 
+class CompareOptions(SamplingOptions, CheckOptions, total=False):
+    """How functions are measured and compared."""
+
+
+class GateOptions(BenchOptions, CheckOptions, total=False):
+    """The same for a check of speed, whose function has a name."""
+
+
 def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The options of the check, and the others."""
     mine = {name: value for name, value in options.items() if name in CheckOptions.__annotations__}
@@ -62,6 +71,35 @@ def same_work_of(
 ) -> SameWork | None:
     """What watches the functions; None where they shall not be checked. Raises OptionError for a value without use."""
     given = {name: value for name, value in options.items() if value is not None}
+    asked, arguments = _asked(given), None
+    if asked is None:
+        return None
+    arguments = arguments_of(given.get("inputs"), given.get("fixed", ()), asked.values)
+    taking = [True] * len(bodies)
+    if arguments is not None:
+        n = len(arguments.slots[0])
+        pairs = zip(bodies, specs, strict=True)
+        taking = [takes(body, n, spec.name, in_place=arguments.in_place) for body, spec in pairs]
+    return SameWork([spec.name for spec in specs], asked, arguments, taking, [spec.inputs for spec in specs])
+
+
+def same_work_of_cell(
+    specs: Sequence[BenchSpec], options: Mapping[str, Any], results: Callable[[], Any]
+) -> SameWork | None:
+    """The same for variants of a cell.  results: gives what the last one that ran has assigned."""
+    given = {name: value for name, value in options.items() if value is not None}
+    asked = _asked(given)
+    if asked is None:
+        return None
+    if callable(given.get("inputs")):
+        raise OptionError("--inputs: the cell's own variables are needed", hint="--inputs x,w")
+    arguments = arguments_of(given.get("inputs"), given.get("fixed", ()), asked.values)
+    same = SameWork([s.name for s in specs], asked, arguments, [False] * len(specs), [s.inputs for s in specs])
+    same.take = results
+    return same
+
+
+def _asked(given: Mapping[str, Any]) -> Asked | None:
     if not given.get("check", True):
         if given.get("inputs") is not None:
             raise OptionError("check=False: inputs are made for the check", hint="leave one of them out")
@@ -74,15 +112,7 @@ def same_work_of(
         raise OptionError(f"dtype={dtype!r} is no floating-point type of torch", hint='dtype="bfloat16"')
     if (equal := given.get("equal")) is not None and not callable(equal):
         raise OptionError(f"equal: a function of two results is needed, not {type(equal).__name__}")
-    arguments = arguments_of(given.get("inputs"), given.get("fixed", ()), values)
-    taking = [True] * len(bodies)
-    if arguments is not None:
-        n = len(arguments.slots[0])
-        taking = [
-            takes(body, n, spec.name, in_place=arguments.in_place) for body, spec in zip(bodies, specs, strict=True)
-        ]
-    asked = Asked(dtype, bool(given.get("random")), equal, values)
-    return SameWork([spec.name for spec in specs], asked, arguments, taking, [spec.inputs for spec in specs])
+    return Asked(dtype, bool(given.get("random")), equal, values)
 
 
 def recordings() -> Callable[[str], Recorder] | None:

@@ -48,7 +48,7 @@ class Judge:
         for which, engine in enumerate(engines):
             sampler = engine.phases.sampler
             sampler.observer = _Observed(same, which, engine)
-            sampler.watch.items = self._items_of(which) if same.arguments is not None else None
+            sampler.watch.items = self._items_of(which) if same.arguments is not None and same.take is None else None
 
     def _items_of(self, which: int) -> Callable[[int], list[tuple[tuple[object, ...], int]]]:
         return lambda k: self._same.items(which, k)
@@ -76,7 +76,9 @@ class Judge:
         record = None if self._record is None else partial(self._record, "auto" if on_device else "cpu")
         self._closing = Closing(self._same, [each.sampler for each in phases], record, self._forgive)
         medians = [each.sampling.median_s() for each in phases]
-        yield from self._closing.schedule(medians, phases[0].sampling.size.calls if self._same.arguments else 1)
+        yield from self._closing.schedule(
+            medians, phases[0].sampling.size.calls if self._same.arguments is not None else 1
+        )
         for which, each in enumerate(phases[1:], 1):
             each.outcome.checks = tuple(conclude(self._same, which))
 

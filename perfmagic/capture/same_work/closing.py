@@ -114,7 +114,7 @@ class Closing:
         same.ready(0)
         yield sampler.watch.repetitions(1)
         sampler.devices.synchronize()
-        same.results.moved(before, same.kept[0])
+        same.results.moved(before, same.result())
 
     def _recorded(self, which: int, label: str) -> Phase:
         """One recorded call."""
@@ -134,11 +134,11 @@ class Closing:
             self.abandon()
         if trace is not None:
             same.watched[which].done[label] = work_in(trace)
-        out = same.kept[0]
+        out = same.result()
         if isinstance(out, Raised):
             same.kept[0] = None
             same.watched[which].facts.pop("raised", None)
-            same.watched[which].note("raised", error=f"{type(out.error).__name__}: {out.error}"[:200])
+            same.watched[which].fact("raised", error=f"{type(out.error).__name__}: {out.error}"[:200])
             return
         if label == "fresh":
             same.watched[which].changed = self._states[which].changed(before)
@@ -155,7 +155,7 @@ class Closing:
             self._recording.start()
         except PerfmagicError as error:
             self._recording = None
-            self._same.watched[which].note("not recorded", why=error.message)
+            self._same.watched[which].fact("not recorded", why=error.message)
 
     def _stop(self, which: int) -> Trace | None:
         if self._recording is None:
@@ -163,7 +163,7 @@ class Closing:
         try:
             return self._recording.stop()
         except (PerfmagicError, RuntimeError) as error:
-            self._same.watched[which].note("not recorded", why=str(error))
+            self._same.watched[which].fact("not recorded", why=str(error))
             return None
 
     def abandon(self) -> None:
@@ -182,7 +182,7 @@ class Closing:
         same.watched[which].facts.update({fact.kind: fact for fact in found})
         later = leaves(out, 0)
         if unlike(gave, later) is None and any(distances(gave, later)):
-            same.watched[which].note("late result")
+            same.watched[which].fact("late result")
         if same.arguments is not None:
             chosen, left = leaves(same.arguments.chosen(), 0), leaves(same.arguments.slots[0], 0)
             same.watched[which].changes_inputs = unlike(chosen, left) is not None or any(distances(chosen, left))
@@ -196,11 +196,11 @@ class Closing:
         first = same.watched[0]
         for which, watched in enumerate(same.watched[1:], 1):
             if watched.changes_inputs != first.changes_inputs:
-                watched.note("inputs changed", by=(watched if watched.changes_inputs else first).name)
+                watched.fact("inputs changed", by=(watched if watched.changes_inputs else first).name)
             elif watched.changes_inputs:
                 off = max(distances(self._after[0], self._after[which]), default=0.0)
                 if off > same.results.allowed_for(self._after[0], same.arguments.longest()):
-                    watched.note("inputs left otherwise", off=min(off, 1e9))
+                    watched.fact("inputs left otherwise", off=min(off, 1e9))
 
     def _see_alias(self, which: int, out: Any) -> None:
         """Whether a result lies in the memory of an argument."""

@@ -22,7 +22,7 @@ def conclude(same: SameWork, which: int) -> Iterator[Condition]:
     """All facts of one function, compared with the first."""
     first, it = same.watched[0], same.watched[which]
     longest = same.arguments.longest() if same.arguments is not None else 1
-    yield from same.results.facts(which, longest)
+    yield from same.results.facts(which, longest, fresh=same.fresh)
     yield from it.facts.values()
     if same.arguments is None or not same.fresh:
         yield Condition("same inputs")

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from perfmagic.base.clock import virtual_clock
 from perfmagic.base.errors import CaptureError
 from perfmagic.capture.same_work.difference import NEARBY, distances, moments, rounding, unlike
 from perfmagic.capture.same_work.values import Leaf, leaves
 from perfmagic.trace.samples import Condition
 
 SPREAD = 4.0  # times by which results of the first itself differ on equal inputs (atomics)
+VARIES = 0.1  # of their size: results of the first that differ by more on equal inputs prove nothing
 RANDOM_ERRORS = 6.0  # standard errors: chance is beyond them once in 10⁹ numbers
 
 
@@ -119,8 +121,8 @@ class Results:
             if a.gradient and not b.gradient:
                 compared.noted["no graph"] = Condition("no graph")
 
-    def facts(self, which: int, longest: int) -> list[Condition]:
-        """What is to be said of one function.  longest: elements of the largest input."""
+    def facts(self, which: int, longest: int, *, fresh: bool) -> list[Condition]:
+        """What is to be said of one function.  longest: elements of the largest input.  fresh: whether inputs vary."""
         compared, noted = self._of[which], [*self._of[which].noted.values()]
         if compared.failed is not None:
             return [compared.failed, *noted]
@@ -132,19 +134,19 @@ class Results:
             off = max(compared.worst, default=0.0)
             kind = "random differ" if off > RANDOM_ERRORS else "random"
             return [Condition(kind, {"off": min(off, 1e9), "n": compared.n}), *noted]
-        return [self._verdict(compared, longest), *noted]
+        return [self._verdict(compared, longest, fresh=fresh), *noted]
 
-    def _verdict(self, compared: _Compared, longest: int) -> Condition:
+    def _verdict(self, compared: _Compared, longest: int, *, fresh: bool) -> Condition:
         first, n = self._before or compared.of, compared.n
         plain = [leaf for leaf in compared.of if leaf.plain]
         if not any(leaf.values is not None for leaf in plain):
             return Condition("nothing returned")
         numbers = [leaf for leaf in plain if leaf.kind != "text" and leaf.values.size]
         if numbers and all(_all_nan(leaf) for leaf in numbers):
-            return Condition("only NaN")
+            return Condition("only NaN" if virtual_clock() is None else "no values")
         allowed = [self._allowed(i, a, b, longest) for i, (a, b) in enumerate(zip(first, compared.of, strict=False))]
-        if max(self._spread, default=0.0) > 0.1:
-            return Condition("first varies", {"off": min(max(self._spread), 1e9)})
+        if max(self._spread, default=0.0) > VARIES:
+            return Condition("first is random" if fresh else "first varies")
         for off, most in zip(compared.worst, allowed, strict=False):
             if not math.isfinite(off):
                 return Condition("differ in kind", {"pass": compared.at})

@@ -67,6 +67,7 @@ class SameWork:
         self.untouched = False  # and in the same memory, which nobody wrote to since: some caches ask for a version
         self.checks_now = False
         self.last_states: list[State] = []
+        self.take: Callable[[], Any] | None = None  # what gives the results of code that returns none
         self._reads = reads
         self._random, self._seed = RandomState(), secrets.randbits(31)
         self._in_pass: bool | None = False  # None: to be decided when the first call of the pass has returned
@@ -118,7 +119,7 @@ class SameWork:
         self.progress = progress
         if not becomes_quiet(progress):
             for watched in self.watched[1:]:
-                watched.note("not quiet")
+                watched.fact("not quiet")
         self._queued = progress()
 
     def begin_pass(self) -> None:
@@ -169,8 +170,12 @@ class SameWork:
         """Which call of a sample is looked at: the same one of all functions, known to nobody before."""
         return self._seed % max(1, min(calls, self.calls))
 
+    def result(self, at: int = 0) -> Any:
+        """What a call of the last sample gave."""
+        return self.kept[at] if self.take is None else self.take()
+
     def _check(self, which: int, at: int) -> None:
-        self.results.take(which, self.kept[at], same_values=self.holds or not self.fresh)
+        self.results.take(which, self.result(at), same_values=self.holds or not self.fresh)
 
     def _see_reuse(self, which: int, calls: int) -> None:
         """Results that lie in one place hold those of the last call alone: a sample then has one call."""

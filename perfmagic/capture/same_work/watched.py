@@ -30,7 +30,7 @@ class Watched:
     done: dict[str, Done] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
 
-    def note(self, kind: str, **values: str | float) -> None:
+    def fact(self, kind: str, **values: str | float) -> None:
         """Note a fact, each kind once: the first is the clearest."""
         self.facts.setdefault(kind, Condition(kind, values))
 
@@ -49,16 +49,16 @@ class ProcessWatch:
     def after(self, watched: Watched) -> None:
         """A sample has ended, and its clock stopped."""
         if what := self._replaced.timing():
-            watched.note("replaced", what=what)
+            watched.fact("replaced", what=what)
         if what := self._settings.changed():
-            watched.note("set", what=what)
+            watched.fact("set", what=what)
         watched.left += n_threads() > self._threads
 
     def whole(self, watched: Watched) -> None:
         """The same for all that takes longer to look at."""
         self.after(watched)
         if what := self._replaced.anything():
-            watched.note("replaced", what=what)
+            watched.fact("replaced", what=what)
 
     def processes(self) -> int:
         """How many child processes there are more than at first."""
