@@ -72,7 +72,8 @@ class Judge:
     def closing(self) -> Schedule:
         """The calls after the samples, and then the facts."""
         phases = [engine.phases for engine in self._engines]
-        on_device = any(each.use.works for each in phases) or virtual_clock() is not None
+        works = any(each.use.works for each in phases)
+        on_device = virtual_clock() is not None or (works and not (self._same.arguments and self._same.on_host()))
         record = None if self._record is None else partial(self._record, "auto" if on_device else "cpu")
         self._closing = Closing(self._same, [each.sampler for each in phases], record, self._forgive)
         medians = [each.sampling.median_s() for each in phases]

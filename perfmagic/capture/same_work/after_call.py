@@ -12,7 +12,7 @@ from perfmagic.trace.samples import Condition
 
 SETTLE_S = 0.05  # how long nothing may happen
 QUIET_S, QUIET_CAP_S = 0.02, 1.0  # before the first call
-THREAD_NS = 2_000_000  # CPU time of a thread that goes on working
+THREAD_NS = 5_000_000  # CPU time of a thread that goes on working; a kernel's own threads take less than 1 ms
 UNJOINED_NS = 100_000  # waiting for an idle CUDA device takes 5 to 10 µs
 
 

@@ -19,7 +19,7 @@ from perfmagic.capture.same_work.values import Leaf, is_tensor, leaves
 from perfmagic.trace.model import Trace
 
 Phase: TypeAlias = Generator[Iterable[tuple[Any, ...]], int, None]
-SEEN_SAMPLES = 3
+SEEN_SAMPLES = 5
 LONG_S = 0.1  # calls of this length are made again less often
 MARK = 7.5e4  # what is written to a result, to see it in an input
 
@@ -62,12 +62,12 @@ class Closing:
         same.checks_now = True
         same.new_values(same.calls)
         for which in reversed(everyone):  # the first last: nobody finds its answer in memory
-            yield which, self._recorded(which, "fresh")
-            if same.fresh:
-                same.holds, same.untouched = True, not same.watched[which].changes_inputs
-                yield which, self._recorded(which, "seen")
-                same.holds = same.untouched = False
+            yield from self._twice(which, "")
         self._compare_inputs()
+        for which in everyone:
+            if same.watched[which].does_less(""):  # or other threads did what was recorded: once more
+                same.new_values(same.calls)
+                yield from self._twice(which, " again")
         if same.fresh:
             yield from self._timed(fresh_s, calls)
             if same.asked.values == "fresh" and not same.asked.random:
@@ -75,6 +75,15 @@ class Closing:
         same.checks_now = False
         for which in everyone:
             same.process.whole(same.watched[which])
+
+    def _twice(self, which: int, again: str) -> Generator[tuple[int, Phase], None, None]:
+        """On new values, and on the same ones: what was written to memory in between is the function's own."""
+        same = self._same
+        yield which, self._recorded(which, "fresh" + again)
+        if same.fresh:
+            same.holds, same.untouched = True, not same.watched[which].changes_inputs
+            yield which, self._recorded(which, "seen" + again)
+            same.holds = same.untouched = False
 
     def _timed(self, fresh_s: Sequence[float], calls: int) -> Generator[tuple[int, Phase], None, None]:
         """Samples on values that were used right before."""

@@ -52,13 +52,9 @@ def _process(same: SameWork, first: Watched, it: Watched) -> Iterator[Condition]
 
 def _kept(first: Watched, it: Watched) -> Iterator[Condition]:
     """Whether less is done for values that were seen: both runs had the same ones."""
-    fresh, seen = it.done.get("fresh"), it.done.get("seen")
-    own, own_seen = first.done.get("fresh"), first.done.get("seen")
-    if fresh is not None and seen is not None and (seen.n < fresh.n or (fresh.flop and seen.flop < fresh.flop)):
-        first_too = own is not None and own_seen is not None and own_seen.n < own.n
-        if not first_too:
-            yield Condition("kept", {"fresh": fresh.n, "seen": seen.n})
-            return
+    if it.does_less("") and it.does_less(" again") and not (first.does_less("") and first.does_less(" again")):
+        yield Condition("kept", {"fresh": it.done["fresh"].n, "seen": it.done["seen"].n})
+        return
     times = _times(it)
     if times is not None and times >= SEEN_TIMES * max(1.0, _times(first) or 1.0):
         yield Condition("kept time", {"times": times})
@@ -69,9 +65,9 @@ def _kept(first: Watched, it: Watched) -> Iterator[Condition]:
 def _times(it: Watched) -> float | None:
     """How many times as fast a call is on values that it has seen, None where that was not measured."""
     fresh, seen = it.times_ns.get("fresh"), it.times_ns.get("seen")
-    if not fresh or not seen or fresh[0] - max(seen) < SEEN_NS:
+    if not fresh or not seen or fresh[0] - (typical := max(1, *sorted(seen)[: len(seen) // 2 + 1])) < SEEN_NS:
         return None
-    return fresh[0] / max(1, *seen)
+    return fresh[0] / typical
 
 
 def _work(first: Watched, it: Watched, *, declared: bool) -> Iterator[Condition]:

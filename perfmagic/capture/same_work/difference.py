@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -52,8 +52,8 @@ def _distance(a: Leaf, b: Leaf) -> float:
     if not x.size:
         return 0.0
     if not (a.eps or b.eps):
-        differ: Any = x != y
-        return float(np.count_nonzero(differ)) / int(x.size)
+        differ = np.asarray(x != y)
+        return float(differ.mean())
     x, y = (v.astype(np.float64) if v.dtype.kind in "biu" else v for v in (x, y))
     finite = np.isfinite(x)
     if not (finite == np.isfinite(y)).all() or not _alike(x[~finite], y[~finite]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -46,13 +47,13 @@ class Done:
 
 
 def work_in(trace: Trace) -> Done:
-    """What a trace says was done."""
+    """What a trace says was done; of the host by this thread: others may still do what nobody asked them for now."""
     done = Done(device_ops=len(trace.ops.start_ns))
     ops, host = trace.ops, trace.host_ops
     moved = ops.kind == OpKind.MEMCPY
     done.copies, done.copied_bytes = int(moved.sum()), int(np.maximum(ops.size_bytes[moved], 0).sum())
     done.streams = {*zip(ops.device.tolist(), ops.stream.tolist(), strict=True)}
-    rows = np.flatnonzero(host.kind == HostKind.OP)
+    rows = np.flatnonzero((host.kind == HostKind.OP) & (host.thread == threading.get_native_id()))
     calls = Counter(zip(*(c[rows].tolist() for c in (host.name, host.shape, host.dtype, host.value)), strict=True))
     for (name, shape, dtype, value), n in calls.items():
         _count(done, trace, trace.names[name], (shape, dtype, value), n)

@@ -35,13 +35,14 @@ class Results:
 
     equal: the user's own check.  random: compare mean and deviation alone.  eps: of a type that is declared to be good
     enough, else 0.
+    before: what the first gave last.
     """
 
     def __init__(self, n: int, *, equal: Callable[[Any, Any], Any] | None, random: bool, eps: float) -> None:
         self._equal, self._random, self._eps = equal, random, eps
         self._of = [_Compared() for _ in range(n)]
         self._now: dict[int, tuple[list[Leaf], Any]] = {}
-        self._before: list[Leaf] = []  # of the first, in an earlier pass
+        self.before: list[Leaf] = []
         self._spread: list[float] = []
         self._nearby: list[float] = []
         self.seed = 0
@@ -55,9 +56,9 @@ class Results:
         found = leaves(out, self.seed)
         self._now[which] = found, out if self._equal is not None else None
         if which == 0:
-            if same_values and self._before:
+            if same_values and self.before:
                 self.repeated(found)
-            self._before = found
+            self.before = found
             for other in self._now.keys() - {0}:
                 self._compare(other)
         elif 0 in self._now:
@@ -69,8 +70,8 @@ class Results:
 
     def repeated(self, found: Sequence[Leaf]) -> None:
         """What the first gave once more on values on which it gave what `before` holds."""
-        if unlike(self._before, found) is None:
-            self._spread = _larger(self._spread, distances(self._before, found))
+        if unlike(self.before, found) is None:
+            self._spread = _larger(self._spread, distances(self.before, found))
 
     def moved(self, before: Sequence[Leaf], out: Any) -> None:
         """What the first gives where every input is moved by one rounding.  before: on the inputs themselves."""
@@ -137,7 +138,7 @@ class Results:
         return [self._verdict(compared, longest, fresh=fresh), *noted]
 
     def _verdict(self, compared: _Compared, longest: int, *, fresh: bool) -> Condition:
-        first, n = self._before or compared.of, compared.n
+        first, n = self.before or compared.of, compared.n
         plain = [leaf for leaf in compared.of if leaf.plain]
         if not any(leaf.values is not None for leaf in plain):
             return Condition("nothing returned")
@@ -162,7 +163,7 @@ class Results:
             off > self._allowed(i, a, a, longest)
             for compared in self._of
             if compared.failed is None and not self._random
-            for i, (off, a) in enumerate(zip(compared.worst, self._before, strict=False))
+            for i, (off, a) in enumerate(zip(compared.worst, self.before, strict=False))
             if math.isfinite(off)
         )
 

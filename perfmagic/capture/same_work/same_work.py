@@ -18,7 +18,7 @@ from perfmagic.capture.same_work.arguments import Arguments, GivenArguments, is_
 from perfmagic.capture.same_work.process import NOW_NS, RandomState
 from perfmagic.capture.same_work.results import Results
 from perfmagic.capture.same_work.state import State
-from perfmagic.capture.same_work.values import address, is_tensor
+from perfmagic.capture.same_work.values import address, is_tensor, leaves
 from perfmagic.capture.same_work.watched import ProcessWatch, Watched
 
 CHECKING_FRAC = 0.15  # of the time so far, that results may be compared for
@@ -189,6 +189,11 @@ class SameWork:
         return self._spent_ns["checking"] < CHECKING_FRAC * all_ns * (0.5 + secrets.randbelow(1000) / 1000)
 
     # At the end.
+
+    def on_host(self) -> bool:
+        """Whether arguments and results are all on the host."""
+        given = leaves(self.arguments.slots[0]) if self.arguments is not None else []
+        return all(leaf.device == "cpu" for leaf in (*given, *self.results.of_first(), *self.results.before))
 
     def states(self) -> list[State]:
         """What each function reaches from around it."""

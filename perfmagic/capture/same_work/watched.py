@@ -34,6 +34,11 @@ class Watched:
         """Note a fact, each kind once: the first is the clearest."""
         self.facts.setdefault(kind, Condition(kind, values))
 
+    def does_less(self, again: str) -> bool:
+        """Whether less was recorded on values that it had seen than on new ones.  again: of the second time."""
+        fresh, seen = self.done.get("fresh" + again), self.done.get("seen" + again)
+        return fresh is not None and seen is not None and (seen.n < fresh.n or seen.flop < fresh.flop)
+
 
 class ProcessWatch:
     """Looks at the process before and after each sample, and tells whose calls changed it."""

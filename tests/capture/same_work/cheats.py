@@ -1,8 +1,8 @@
 """Thirty ways to fool a timer: each makes a reference and a function that claims to be faster.
 
-Sources: [W] wafer.ai, a field guide to reward hacking in kernel generation; [K] KernelBench, pull request 82; [P]
-gpu-mode/pygpubench, pull request 7; [R] gpu-mode/kernelbot, pull request 501; [E] gpu-mode/reference-kernels, issue 162;
-[T] tensara, pull request 238; the rest is of this repository. docs/same-work.md lists them.
+Sources: [W] wafer.ai, a field guide to reward hacking in kernel generation; [K] KernelBench, pull request 82;
+[P] gpu-mode/pygpubench, pull request 7; [R] gpu-mode/kernelbot, pull request 501; [E] gpu-mode/reference-kernels,
+issue 162; [T] tensara, pull request 238; the rest is of this repository. docs/same-work.md lists them.
 """
 
 import gc
@@ -33,6 +33,7 @@ class Cheat:
 
 
 CHEATS: dict[str, Cheat] = {}
+POOLS: list[ThreadPoolExecutor] = []  # whose backlog ends with the test
 BOTH, SIM, CPU = ("sim", "cpu"), ("sim",), ("cpu",)
 
 
@@ -83,6 +84,7 @@ def thread_after_the_clock(_device: str) -> Made:  # [W]
 @cheat("late work", "results")
 def pool_after_the_clock(_device: str) -> Made:  # [W]
     pool = ThreadPoolExecutor(1)
+    POOLS.append(pool)
 
     def later(out, x, w):
         time.sleep(0.01)

@@ -78,7 +78,7 @@ def compiled(_device: str) -> Made:
 
 @honest(count=3)
 def product_and_sum(_device: str) -> Made:
-    return lambda b, x, w: x @ w + b, lambda b, x, w: torch.addmm(b, x, w)
+    return lambda b, x, w: x @ w + b, torch.addmm
 
 
 @honest()
@@ -103,7 +103,7 @@ def declared_precision(_device: str) -> Made:
 
 @honest()
 def the_same(_device: str) -> Made:
-    return product, lambda x, w: product(x, w)
+    return product, lambda x, w: product(x, w) + 0
 
 
 @honest()

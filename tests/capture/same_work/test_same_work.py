@@ -1,20 +1,16 @@
 """Cheats are not comparable, on the simulated device and on the CPU; honest pairs get their verdict."""
 
-import ast
 import threading
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import perfmagic
-from perfmagic.analysis.bench.same_work import REFUSED, ROWS
-from perfmagic.base.errors import CaptureError, OptionError
+from perfmagic.analysis.bench.same_work import REFUSED
 
 torch = pytest.importorskip("torch", reason="the work is torch's")
 
-from .cheats import CHEATS, matrices, product  # noqa: E402 - need torch
+from .cheats import CHEATS, matrices  # noqa: E402 - need torch
 from .honest import HONEST  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -28,6 +24,8 @@ def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
+    while POOLS:
+        POOLS.pop().shutdown(cancel_futures=True)
     for thread in threading.enumerate():
         if isinstance(thread, threading.Timer):
             thread.join()
