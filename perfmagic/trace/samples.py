@@ -21,7 +21,11 @@ Plain: TypeAlias = str | Int64Number | Real | bool | None
 
 @dataclass(frozen=True)
 class Condition:
-    """Something about how a benchmark was taken that its reader should know; perfmagic.analysis.bench words it."""
+    """Something about how a benchmark was taken that its reader should know; perfmagic.analysis.bench words it.
+
+    kind: what it is, by name.
+    values: the numbers and texts of it, by name.
+    """
 
     kind: str
     values: Mapping[str, Plain] = field(default_factory=dict)

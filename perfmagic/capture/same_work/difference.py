@@ -52,8 +52,7 @@ def _distance(a: Leaf, b: Leaf) -> float:
     if not x.size:
         return 0.0
     if not (a.eps or b.eps):
-        differ = np.asarray(x != y)
-        return float(differ.mean())
+        return float(np.mean(x != y))
     x, y = (v.astype(np.float64) if v.dtype.kind in "biu" else v for v in (x, y))
     finite = np.isfinite(x)
     if not (finite == np.isfinite(y)).all() or not _alike(x[~finite], y[~finite]):
@@ -61,6 +60,15 @@ def _distance(a: Leaf, b: Leaf) -> float:
     if not finite.all():
         x, y = x[finite], y[finite]
     return _relative(x, y) if x.size else 0.0
+
+
+def size_of(leaf: Leaf) -> float:
+    """The root mean square of a value, 0 for what has none."""
+    if not leaf.eps or not leaf.values.size:
+        return 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        rms = math.sqrt(float(np.mean(np.square(np.abs(leaf.values), dtype=np.float64))) or 0.0)
+    return rms if math.isfinite(rms) else 0.0
 
 
 def _alike(x: Float64, y: Float64) -> bool:
@@ -85,7 +93,7 @@ def rounding(a: Leaf, b: Leaf, declared_eps: float, n: int) -> float:
         return 0.0
     eps = max(a.eps, b.eps, declared_eps)
     units = UNITS["narrow" if eps > NARROW_EPS else "wide"]
-    return min(0.25, units * eps * max(1.0, (n / GROWS_FROM) ** 0.25))
+    return min(0.25, units * eps * max(1.0, math.sqrt(math.sqrt(n / GROWS_FROM))))
 
 
 def moments(first: Sequence[Leaf], other: Sequence[Leaf]) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 
 from perfmagic.base.clock import virtual_clock
 from perfmagic.base.errors import CaptureError
-from perfmagic.capture.same_work.difference import NEARBY, distances, moments, rounding, unlike
+from perfmagic.capture.same_work.difference import NEARBY, distances, moments, rounding, size_of, unlike
 from perfmagic.capture.same_work.values import Leaf, leaves
 from perfmagic.trace.samples import Condition
 
@@ -45,6 +45,7 @@ class Results:
         self.before: list[Leaf] = []
         self._spread: list[float] = []
         self._nearby: list[float] = []
+        self._sizes: list[float] = []  # of each value, the largest so far
         self.seed = 0
 
     def begin(self, seed: int) -> None:
@@ -95,7 +96,15 @@ class Results:
             if self._random:
                 compared.worst = _larger(compared.worst, [moments(first, other)])
             else:
-                self._measure(compared, distances(first, other))
+                self._measure(compared, self._by_usual_size(first, distances(first, other)))
+
+    def _by_usual_size(self, first: Sequence[Leaf], found: list[float]) -> list[float]:
+        """Distances relative to the usual size of a value: a sum that happens to be near 0 is no less exact."""
+        sizes = [size_of(leaf) for leaf in first]
+        self._sizes = _larger(self._sizes, sizes)
+        return [
+            d * min(1.0, own / usual) if usual else d for d, own, usual in zip(found, sizes, self._sizes, strict=True)
+        ]
 
     def _measure(self, compared: _Compared, found: list[float]) -> None:
         larger = _larger(compared.worst, found)
