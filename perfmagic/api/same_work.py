@@ -27,7 +27,7 @@ class CheckOptions(TypedDict, total=False):
             "a generator of random numbers that makes the list, for every call",
             unset="functions without arguments",
             metavar="NAME",
-            flag="the arguments: a function of a generator of random numbers that makes a list of them, or such a list",
+            flag="the arguments: `x,w`, or a function of a random generator that makes a list",
         ),
     ]
     fixed: Annotated[Sequence[int], Option("which of them stay, such as weights, by number from 0", (), metavar="N,…")]

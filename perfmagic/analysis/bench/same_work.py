@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from perfmagic.base.language import phrase
-from perfmagic.base.units import count, significant
+from perfmagic.base.units import count, duration_s, significant
 from perfmagic.trace.json_form import JsonForm, one_of
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def _word(name: str, value: object) -> str:
     if isinstance(value, int):
         return count(value)
     number = float(value)  # type: ignore[arg-type]
+    if name.endswith("_s"):
+        return duration_s(number)
     return f"{number:.1g}" if name in ("off", "allowed") else significant(number, 2)
 
 
@@ -127,7 +129,7 @@ ROWS = {
     "replaced by first": _Row("clocks", REFUSED, "{a} replaced {what}"),
     "set by first": _Row("settings", REFUSED, "{a} changed {what} for the other, too"),
     "late work": _Row("late work", REFUSED, "{b} queued device work after it had returned and was waited for"),
-    "late thread": _Row("late work", REFUSED, "a thread of {b} went on for {ms} of {of} ms after it was waited for"),
+    "late thread": _Row("late work", REFUSED, "a thread of {b} went on for {busy_s} of {of_s} after it was waited for"),
     "unjoined stream": _Row(
         "late work", REFUSED, "{b} returned before its work on another stream, and nobody waits for that"
     ),

@@ -60,5 +60,5 @@ def goes_on(progress: Callable[[], int | None]) -> list[Condition]:
         found.append(Condition("late work", {"n": (now or 0) - (queued or 0)}))
     busy_ns = more(threads_cpu_ns(), threads)
     if busy_ns > THREAD_NS:
-        found.append(Condition("late thread", {"ms": busy_ns / 1e6, "of": SETTLE_S * 1e3}))
+        found.append(Condition("late thread", {"busy_s": busy_ns / 1e9, "of_s": SETTLE_S}))
     return found
