@@ -300,8 +300,13 @@ def _json_report(results: list[TimelineResult]) -> str:
 
         together = [finding.to_dict() for finding in rank_findings(results)]
         jobs = grouped(results)[0]
-        table = [row for job in jobs for row in job.table.to_dict()]
-        of_jobs = {"rank_findings": together, "rank_table": table, "rank_answers": [j.answers.to_dict() for j in jobs]}
+        of_jobs = {
+            "rank_findings": together,
+            "rank_table": [row for job in jobs for row in job.table.to_dict()],
+            "rank_answers": [job.answers.to_dict() for job in jobs],
+            "rank_collectives": [row for job in jobs for row in job.collectives().to_dict()],
+            "rank_pipelines": [row for job in jobs for row in job.pipelines().to_dict()],
+        }
         reports = [report | of_jobs for report in reports]
     return json.dumps(reports[0] if len(reports) == 1 else reports, ensure_ascii=False, indent=1)
 

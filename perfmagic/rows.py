@@ -30,8 +30,8 @@ _NAMES = {
     "perfmagic.analysis.memory.peak": "Growth HeldBytes MemoryBlock",
     "perfmagic.analysis.memory.whatif": "WhatIf",
     "perfmagic.analysis.ranks.alignment": "Alignment",
-    "perfmagic.analysis.ranks.finding": "RankFinding RankStat",
-    "perfmagic.analysis.ranks.meetings": "CollectiveOfRanks Meeting Message",
+    "perfmagic.analysis.ranks.finding": "CollectiveOfRanks PipelineStage RankFinding RankStat",
+    "perfmagic.analysis.ranks.meetings": "Meeting Message",
     "perfmagic.analysis.ranks.rank_summary": "KernelOfRanks",
     "perfmagic.analysis.ranks.scaling": "ScalingChange ScalingStat",
     "perfmagic.analysis.replay.critical_path": "JobPathPart PathPart PathShare",
@@ -72,11 +72,12 @@ __all__ = [
     "FrameTime", "GpuStat", "GraphEdge", "GraphNode", "GraphResult", "Growth", "HeldBytes", "HostTime", "IdleGap",
     "JobPathPart", "KernelChange", "KernelOfRanks", "KernelStat", "LateNode", "LineChange", "LineStat", "Lines",
     "Meeting", "MemoryBlock", "MemoryResult", "Message", "Mode", "NameTime", "OnGpusResult", "OperatorChange",
-    "OperatorStat", "PathPart", "PathShare", "Phase", "PredictedFor", "Prediction", "PredictionCheck", "Proposal",
-    "Quantity", "QueueModel", "QueueStat", "RankChange", "RankFinding", "RankStat", "RankState", "Ranks", "RanksSweep",
-    "RanksSweepComparison", "RanksWhatIf", "RecordedCall", "Replacement", "Result", "RooflineResult", "Rows",
-    "ScalingChange", "ScalingStat", "Standstill", "Step", "StepChange", "StreamStat", "SweepPoint", "SweepResult",
-    "Sync", "TimeChange", "Trace", "TraceComparison", "Traces", "Trust", "Verdict", "WhatIf", "WhatIfResult",
+    "OperatorStat", "PathPart", "PathShare", "Phase", "PipelineStage", "PredictedFor", "Prediction", "PredictionCheck",
+    "Proposal", "Quantity", "QueueModel", "QueueStat", "RankChange", "RankFinding", "RankStat", "RankState", "Ranks",
+    "RanksSweep", "RanksSweepComparison", "RanksWhatIf", "RecordedCall", "Replacement", "Result", "RooflineResult",
+    "Rows", "ScalingChange", "ScalingStat", "Standstill", "Step", "StepChange", "StreamStat", "SweepPoint",
+    "SweepResult", "Sync", "TimeChange", "Trace", "TraceComparison", "Traces", "Trust", "Verdict", "WhatIf",
+    "WhatIfResult",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -100,8 +101,8 @@ if TYPE_CHECKING:
     from perfmagic.analysis.memory.peak import Growth, HeldBytes, MemoryBlock
     from perfmagic.analysis.memory.whatif import WhatIf
     from perfmagic.analysis.ranks.alignment import Alignment
-    from perfmagic.analysis.ranks.finding import RankFinding, RankStat
-    from perfmagic.analysis.ranks.meetings import CollectiveOfRanks, Meeting, Message
+    from perfmagic.analysis.ranks.finding import CollectiveOfRanks, PipelineStage, RankFinding, RankStat
+    from perfmagic.analysis.ranks.meetings import Meeting, Message
     from perfmagic.analysis.ranks.rank_summary import KernelOfRanks
     from perfmagic.analysis.ranks.scaling import ScalingChange, ScalingStat
     from perfmagic.analysis.replay.critical_path import JobPathPart, PathPart, PathShare

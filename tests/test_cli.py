@@ -201,6 +201,8 @@ def test_several_ranks_are_one_table_with_the_last_rank_named(
     reports = json.loads(capsys.readouterr().out)
     assert [report["rank_findings"][0]["ranks"] for report in reports] == [[1], [1]]
     assert [len(report["rank_answers"]) for report in reports] == [1, 1]
+    assert all(row["transfer_ns"] for report in reports for row in report["rank_collectives"])
+    assert [report["rank_pipelines"] for report in reports] == [[], []]
 
 
 def test_more_than_eight_ranks_are_one_page_and_a_bad_file_is_reported(

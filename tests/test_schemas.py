@@ -8,11 +8,13 @@ import pytest
 from tests.schema_checks import objects
 from tests.schemas import DOCS, RESULTS, schema_of, schema_text
 
-OPTIONAL = {"rank_findings", "rank_table", "rank_answers"}  # in reports on several files only
+# in reports on several files only
+OPTIONAL = {"rank_findings", "rank_table", "rank_answers", "rank_collectives", "rank_pipelines"}
 # numbers without a unit: places and counts by another name, and JSON's own
 UNITLESS = {
     *("index", "number", "stream", "thread", "device", "rank", "world_size", "group_size", "batch_size"),
     *("line", "peak_line", "depth", "ops_max", "ops_mean", "launches_max", "spread", "schema_version"),
+    *("n", "imbalance", "pipeline", "stage"),
 }
 UNIT = re.compile(
     r"^n_|_ns$|_bytes$|_frac$|^frac_of_|^(?:\w+_)?bytes_per_s$|flop$|flop_per_s$|^flop_per_byte$|^tokens_per_s$"

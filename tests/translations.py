@@ -32,10 +32,9 @@ from perfmagic.trace.families import CATEGORY_WORDS
 from perfmagic.trace.kineto.repair import DAMAGE
 from perfmagic.trace.model import OF_WHAT, PACES
 from perfmagic.view.diff.tables import RANK_WORDS, TOTAL_WORDS
-from perfmagic.view.ranks.doc import HEAD, NOTE
+from perfmagic.view.ranks.doc import HEAD, KEY, NOTE, ONE_STAGE, STAGES
 from perfmagic.view.ranks.flight import HEAD as FLIGHT_HEAD
 from perfmagic.view.ranks.flight import TITLE as FLIGHT_TITLE
-from perfmagic.view.ranks.picture import KEY
 from perfmagic.view.ranks.scaling import APART, PARTS, SAME_WORK
 from perfmagic.view.ranks.scaling import NOTE as CHANGE_NOTE
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
@@ -60,6 +59,7 @@ DOOR = "from perfmagic.base.language import"  # a file without it has no such ca
 TERMS = (  # headings and labels, which their writers look up
     *(*PATH_KINDS, *KINDS, *CATEGORY_WORDS.values(), *PARTITION_WORDS.values(), *CAUSES.values(), *IDLE_WORDS.values()),
     *(*HEAD, *(words for _, words in KEY), *(words for _, words, _ in PARTS), *SAME_WORK.values(), *APART.values()),
+    *(ONE_STAGE, STAGES),
     *(*RANK_WORDS.values(), *TOTAL_WORDS.values(), *(words for words, _ in KEY_NAMES.values())),
     *(*(kind.value for kind in Kind), NOTE, CHANGE_NOTE, *GPU_HEAD, GPU_NOTE, GPU_TITLE, *FLIGHT_HEAD, FLIGHT_TITLE),
     *(row.words for row in ROWS.values()),

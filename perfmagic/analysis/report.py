@@ -13,7 +13,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.find import Finding, findings
-from perfmagic.analysis.ranks.finding import RankFinding, RankStat
+from perfmagic.analysis.ranks.finding import CollectiveOfRanks, PipelineStage, RankFinding, RankStat
 from perfmagic.analysis.replay.prediction import full_trust
 from perfmagic.analysis.timeline.activity import StreamStat, Syncs, memory_curve, streams, syncs
 from perfmagic.analysis.timeline.collectives import CollectiveStat, collectives, missing_metadata
@@ -401,9 +401,11 @@ class Report(JsonForm):
     rank_findings: what several files say together; only in a report on several files.
     rank_table: a row for each rank of the jobs among several files; only in a report on several files.
     rank_answers: what to do about each of these jobs; only in a report on several files.
+    rank_collectives: what each kind and size moved, of all jobs; only in a report on several files.
+    rank_pipelines: a row for each stage of each pipeline of these jobs; only in a report on several files.
     """
 
-    optional = ("rank_findings", "rank_table", "rank_answers")
+    optional = ("rank_findings", "rank_table", "rank_answers", "rank_collectives", "rank_pipelines")
 
     schema_version: Annotated[int, one_of(SCHEMA_VERSION)]
     meta: ReportMeta
@@ -425,6 +427,8 @@ class Report(JsonForm):
     rank_findings: tuple[RankFinding, ...] | None = None
     rank_table: Rows[RankStat] | None = None
     rank_answers: tuple[Answers, ...] | None = None
+    rank_collectives: Rows[CollectiveOfRanks] | None = None
+    rank_pipelines: Rows[PipelineStage] | None = None
 
 
 def report(trace: Trace, comm_names: str | None = None) -> dict[str, Any]:

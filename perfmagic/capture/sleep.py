@@ -19,15 +19,15 @@ _INSTALLED = "site-packages", "dist-packages"
 
 
 class Sleep:
-    """Stands in for time.sleep().  really: whether to sleep also where virtual time passes.
+    """Stands in for time.sleep().  really: whether to sleep also where virtual time passes.  pid: whose clock it is.
 
     An object, as a function of Python in a class would become a method.
     """
 
-    def __init__(self, *, really: bool) -> None:
+    def __init__(self, *, really: bool, pid: int) -> None:
         self._sleep: Any = time.sleep
         update_wrapper(self, self._sleep)
-        self._really, self._pid = really, os.getpid()
+        self._really, self.pid = really, pid
 
     def __call__(self, seconds: float, /) -> None:
         __tracebackhide__ = True
@@ -42,15 +42,20 @@ class Sleep:
 
     def _is_host(self) -> bool:
         """Whether this is the thread whose time the clock keeps: no other, and none of a forked child."""
-        return threading.current_thread() is threading.main_thread() and os.getpid() == self._pid
+        return threading.current_thread() is threading.main_thread() and os.getpid() == self.pid
 
 
-def count_sleeps(*, really: bool = True) -> None:
-    """From now on time.sleep() takes virtual time; once a process. Users' code that has imported it gets it, too."""
+def count_sleeps(*, really: bool = True, forks: bool = False) -> None:
+    """From now on time.sleep() takes virtual time; once a process. Users' code that has imported it gets it, too.
+
+    forks: in the processes that this one forks, each once it calls this itself. To look for users' code there would
+    write to the pages of all modules, which forks share.
+    """
     plain = time.sleep
     if isinstance(plain, Sleep):
+        plain.pid = plain.pid or os.getpid()
         return
-    sleep = vars(time)["sleep"] = Sleep(really=really)
+    sleep = vars(time)["sleep"] = Sleep(really=really, pid=0 if forks else os.getpid())
     modules: dict[str, Any] = dict(sys.modules)  # some hold what is no module
     for name, module in modules.items():
         names = object.__getattribute__(module, "__dict__") if isinstance(module, ModuleType) else {}  # loads none

@@ -15,11 +15,12 @@ import msgspec
 from perfmagic.analysis.bench.saved import damage_of, format_of, kind_of, of_format, read_json, text_of
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.ranks.alignment import Alignment, Ping
-from perfmagic.analysis.ranks.finding import RankFinding, RankStat
+from perfmagic.analysis.ranks.finding import CollectiveOfRanks, PipelineStage, RankFinding, RankStat
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import JobReplay, job_replay
 from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs, stretches
-from perfmagic.analysis.ranks.meetings import CollectiveOfRanks, Meeting, Message
+from perfmagic.analysis.ranks.meetings import Meeting, Message
+from perfmagic.analysis.ranks.pipelines.bubble import pipeline_stages
 from perfmagic.analysis.ranks.rank_files import FileOfRank
 from perfmagic.analysis.ranks.rank_summary import KernelOfRanks, host_as_device, kernels_of_ranks
 from perfmagic.analysis.ranks.ranks import Ranks, arrows, ranks_of
@@ -260,6 +261,10 @@ class RanksResult(Result):
         """What each kind and size moved once all ranks were there: time (ns), sizes (bytes), bandwidths (bytes/s)."""
         return self._labelled(self.ranks.collectives)
 
+    def pipelines(self) -> Rows[PipelineStage]:
+        """Each stage of each pipeline: what a micro-batch takes (ns), bubble beside its minimum, gain of balancing."""
+        return self._labelled(pipeline_stages(self.ranks))
+
     def kernels(self) -> Rows[KernelOfRanks]:
         """Which kernels took the time of all ranks, and on which rank each took longest (ns, of the busiest device)."""
         kernels = {rank: self.ranks.summaries[rank].kernels for rank in self.ranks.ranks}
@@ -362,6 +367,7 @@ class RanksResult(Result):
             "clocks": self.clocks.words,
             "clocks_bound_ns": self.clocks.bound_ns,
             "collectives": self.collectives().to_dict(),
+            "pipelines": self.pipelines().to_dict(),
             "rank_findings": [finding.to_dict() for finding in self.findings],
             "ranks": self.table.to_dict(),
         }

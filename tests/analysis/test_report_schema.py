@@ -10,6 +10,7 @@ import pytest
 
 from perfmagic.analysis.ranks.answers import find_job_answers
 from perfmagic.analysis.ranks.findings import rank_findings
+from perfmagic.analysis.ranks.pipelines.bubble import pipeline_stages
 from perfmagic.analysis.ranks.ranks import ranks_of
 from perfmagic.analysis.report import SCHEMA_VERSION, report
 from perfmagic.base.kinds import PredictedFor
@@ -17,6 +18,9 @@ from perfmagic.trace.columns import HostKind, OpKind
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Collective, Trace, make_trace
 from tests.analysis.build import Builder
+from tests.analysis.ranks.programs import job
+from tests.analysis.ranks.test_collectives_of_ranks import job as hot_experts
+from tests.analysis.ranks.test_pipelines import STAGES, staged
 from tests.analysis.shaped import FLOAT, Shaped
 from tests.schema_checks import never_filled, objects, problems
 from tests.schemas import schema_of
@@ -99,6 +103,8 @@ def given() -> list[dict[str, Any]]:
     rows = json.loads(json.dumps(ranks.table.to_dict()))
     of_job = {"rank_findings": json.loads(json.dumps(together)), "rank_table": rows}
     of_job["rank_answers"] = [find_job_answers(ranks).to_dict(), *(report["answers"] for report in found)]
+    of_job["rank_collectives"] = hot_experts("all_to_all", [[1000, 200, 200, 600]]).collectives.to_dict()
+    of_job["rank_pipelines"] = pipeline_stages(job(STAGES, staged("1F1B", slow=1))).to_dict()
     return [*found, found[0] | json.loads(json.dumps(of_job))]
 
 

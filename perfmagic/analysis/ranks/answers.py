@@ -10,7 +10,7 @@ import numpy as np
 from perfmagic.analysis.findings.answer import Answer, Answers
 from perfmagic.analysis.findings.answers import MOST_ANSWERS, Asked, asked_of, is_worth, name_together
 from perfmagic.analysis.findings.catalogue import HEADLINE_CHARS, decider_key, decides, headline, without_time
-from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.finding import CAUSES, RankFinding
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.job_prediction import JobReplay, job_replay_in_passing
 from perfmagic.analysis.ranks.late import name_ranks
@@ -28,7 +28,6 @@ from perfmagic.trace.names import OpClass
 from perfmagic.trace.once import once_per_trace
 
 LATE = ("straggler", "slow_link", "ranks_in_turn")
-CAUSES = frozenset(("straggler", "slow_link", "pipeline"))
 OF_RECORD = (
     "unread", "missing_ranks", "no_communication", "sample", "device_left_alone", "unmatched", "other_steps",
     "waited_for_core",
@@ -108,11 +107,12 @@ def _who_decides(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
 def _decisive(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> RankFinding | None:
     """The finding about late ranks, if they cost enough, and more than waiting for Python.
 
-    Of a pipeline's slowest stage that is the pipeline's: it costs the stage's forward and backward.
+    Of a pipeline's slowest stage that is the pipeline's: it costs the stage's forward and backward. Of a rank that
+    moves more in all_to_all that is theirs: it costs the transfers, too.
     """
     costs = {finding.rule: finding.cost_ns or 0 for finding in findings}
     late = next((finding for finding in findings if finding.rule in LATE), None)
-    late = next((f for f in findings if late is not None and late.ranks == f.ranks and _is_paced(f)), late)
+    late = next((f for f in findings if late is not None and _covers(f, late)), late)
     least_ns = max(LATE_FRAC * min(total_ns, job.judged_ns), costs.get("ranks_wait_for_python", 0))
     return late if late is not None and (late.cost_ns or 0) >= least_ns else None
 
@@ -195,13 +195,15 @@ def _of_findings(job: Ranks, findings: Sequence[RankFinding], total_ns: int) -> 
 
 
 def _is_covered(finding: RankFinding, findings: Sequence[RankFinding]) -> bool:
-    """Whether a pipeline's slowest stage says what a cause on its rank does: no gain counts twice."""
-    return finding.rule == "straggler" and any(_is_paced(f) and f.ranks == finding.ranks for f in findings)
+    """Whether another finding says what a cause does: no gain counts twice."""
+    return finding.rule == "straggler" and any(_covers(other, finding) for other in findings)
 
 
-def _is_paced(finding: RankFinding) -> bool:
-    """Whether it is about a pipeline's slowest stage."""
-    return finding.rule == "pipeline" and finding.cost_ns is not None
+def _covers(finding: RankFinding, late: RankFinding) -> bool:
+    """Whether it is about a pipeline's slowest stage on a late rank, or about the bytes that its work grows with."""
+    if finding.rule == "uneven_all_to_all":
+        return finding.ranks == late.ranks and finding.window_ns == late.window_ns
+    return finding.rule == "pipeline" and finding.cost_ns is not None and finding.ranks == late.ranks
 
 
 def _changes(job: Ranks, finding: RankFinding) -> dict[int, list[Change]]:

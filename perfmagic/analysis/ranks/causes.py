@@ -160,7 +160,7 @@ def _rounds(job: ReplayedJob, point: Int64, step: Int64) -> tuple[Int64, int]:
     number = np.zeros(len(point), np.int64)
     for i in range(len(job.began_ns)):
         of_rank = job.points.rank[point] == i
-        ends = np.maximum.accumulate(until[job.op_rank[ops] == i])
+        ends = np.maximum.accumulate(until[job.meetings.op_rank[ops] == i])
         number[of_rank] = np.searchsorted(ends, point[of_rank], side="left")
     started = int(number[step == STARTS].max(initial=NONE))  # on some rank: then no rank is judged by that round
     return np.where(number <= started, NONE, number), max(1, len(ops) // len(job.began_ns) - 1 - started)
@@ -171,7 +171,9 @@ def _common_ops(job: ReplayedJob) -> Int64:
     n = len(job.ranks.ranks)
     place = {rank: i for i, rank in enumerate(job.ranks.ranks)}
     groups = [group for group in job.ranks.matching.groups if len(group.ranks) == n]
-    rows = [job.op_base[place[r]] + places for g in groups for r, places in zip(g.ranks, g.places, strict=True)]
+    rows = [
+        job.meetings.op_base[place[r]] + places for g in groups for r, places in zip(g.ranks, g.places, strict=True)
+    ]
     return np.sort(np.concatenate(rows)) if rows else np.zeros(0, np.int64)
 
 
@@ -290,7 +292,7 @@ class _Search:
     def _on_path(self) -> Int64:
         """The pieces on the critical path."""
         on = np.zeros(len(self.own_ns), bool)
-        on[self.job.path(self.replay, self.own_ns, self.moves_ns)] = True
+        on[self.job.path(self.replay)] = True
         return np.flatnonzero(self.open & on[self.peers.point])
 
     def _trial(self, rows: Bool, doing: Doing | None = None) -> _Trial | None:
@@ -298,7 +300,7 @@ class _Search:
         own_ns = self.own_ns + np.bincount(
             self.peers.point[rows], -self.peers.excess_ns[rows], len(self.own_ns)
         ).astype(np.int64)
-        replay = self.job.replayed(own_ns, self.job.began_ns, self.moves_ns)
+        replay = self.job.replayed(own_ns, self.moves_ns)
         gain_ns = self.replay.end_ns - replay.end_ns
         excess_ns = int(self.peers.excess_ns[rows].sum())
         less_ns = self.job.op_waits_ns(self.replay) - self.job.op_waits_ns(replay)
@@ -330,11 +332,12 @@ class _Search:
 
     def _of_link(self, rank: int, took: Int64) -> _Trial | None:
         job = self.job
-        here = np.zeros(job.n_met, bool)
-        here[job.arrivals[job.op_rank[job.arrivals[:, 1]] == rank, 0]] = True
+        met, op = job.meetings.arrivals.T
+        here = np.zeros(len(job.meetings), bool)
+        here[met[job.meetings.op_rank[op] == rank]] = True
         usual = took.copy()
-        for kind in range(len(job.kinds)):
-            alike = job.alike == kind
+        for kind in range(len(job.meetings.kinds)):
+            alike = job.meetings.alike == kind
             ours, others = np.flatnonzero(alike & here), np.flatnonzero(alike & ~here)
             if len(ours) < FEWEST_TRANSFERS or len(others) < FEWEST_TRANSFERS:
                 continue
@@ -345,8 +348,8 @@ class _Search:
         slow = np.flatnonzero(less > 0)
         if int(less.sum()) <= most_waited_ns(job.ranks):  # threads that wait for a core move no data
             return None
-        moves_ns = np.where(self.moves_ns > 0, np.maximum(0, self.moves_ns - less[job.meeting]), self.moves_ns)
-        replay = job.replayed(self.own_ns, job.began_ns, moves_ns)
+        moves_ns = np.where(self.moves_ns > 0, np.maximum(0, self.moves_ns - less[job.meetings.meeting]), self.moves_ns)
+        replay = job.replayed(self.own_ns, moves_ns)
         gain_ns, nothing = self.replay.end_ns - replay.end_ns, np.zeros(0, np.int64)
         return _Trial(gain_ns, int(less.sum()), replay, self.own_ns, moves_ns, nothing, None, slow, (rank,))
 
@@ -411,7 +414,7 @@ class _Search:
     def _link(self, trial: _Trial, ranks: tuple[int, ...], waited_ns: int) -> Cause:
         met, took = self.job.recorded.met_ns[trial.meetings], _took_ns(self.job, self.job.moves_ns)[trial.meetings]
         longest = int(took.argmax())
-        kind = self.job.kinds[int(self.job.alike[trial.meetings[longest]])].partition(" ")[0]
+        kind = self.job.meetings.kinds[int(self.job.meetings.alike[trial.meetings[longest]])].partition(" ")[0]
         return Cause(
             ranks=ranks,
             doing=Doing(NO_LINE, kind),
@@ -441,8 +444,8 @@ def most_waited_ns(ranks: Ranks) -> int:
 
 def _took_ns(job: ReplayedJob, moves_ns: Int64) -> Int64:
     """How long each meeting moves data once it is met."""
-    took = np.zeros(job.n_met, np.int64)
-    np.maximum.at(took, job.meeting, moves_ns)
+    took = np.zeros(len(job.meetings), np.int64)
+    np.maximum.at(took, job.meetings.meeting, moves_ns)
     return took
 
 

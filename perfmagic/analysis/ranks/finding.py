@@ -1,4 +1,4 @@
-"""What is said of several ranks: one thing worth knowing, and the row of each."""
+"""What is said of several ranks: one thing worth knowing, and the rows of ranks, collectives and pipeline stages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import ClassVar
 from perfmagic.base.language import chained, phrase
 from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.json_form import JsonForm
+
+CAUSES = frozenset(("straggler", "slow_link", "pipeline", "uneven_all_to_all"))  # rules whose costs add up
 
 
 @dataclass(frozen=True)
@@ -111,3 +113,85 @@ class RankStat:
     def compute_frac(self) -> float:
         """The share of the extent in which it computed: a rank that waits for others is busy, too."""
         return self.compute_ns / self.extent_ns if self.extent_ns else 0.0
+
+
+@dataclass(frozen=True)
+class CollectiveOfRanks:
+    """The matched collectives of one kind and size, or the messages of two ranks, after the start-up.
+
+    group: the process group; of messages both ranks.
+    kind: of the collective, with its type. A kind of all_to_all is one row, whatever its sizes.
+    ranks: that take part, rising.
+    n: how many.
+    size_bytes: of the whole buffer of the rank that moves most, the mean of all, in bytes; None where not known.
+    transfer_ns: summed, each from when its last rank came to when the first rank was through, in ns.
+    bus_bytes_per_s: what passed a rank's links by transfer_ns, in bytes per second.
+    link: the links of the GPUs of one host, by their data sheets; empty where not known.
+    peak_bytes_per_s: their peak, in bytes per second; None where not known.
+    overlap_frac: the share of its time, waiting included, that ran beside compute, of all ranks together; None where no
+    rank computed.
+    rank_bytes: of each of ranks, summed, in bytes; None where not known.
+    imbalance: of all_to_all, the bytes of the rank that moves most by the mean of its ranks; else None.
+    peak_frac: the bus bandwidth as a share of the peak of the links; None where one is not known.
+
+    Source of the factors: NCCL tests, PERFORMANCE.md.
+    """
+
+    shown = ("group", "kind", "n", "size_bytes", "transfer_ns", "bus_bytes_per_s", "peak_frac", "overlap_frac")
+
+    group: str
+    kind: str
+    ranks: tuple[int, ...]
+    n: int
+    size_bytes: float | None
+    transfer_ns: int
+    bus_bytes_per_s: float | None
+    link: str
+    peak_bytes_per_s: float | None
+    overlap_frac: float | None
+    rank_bytes: tuple[int, ...] | None
+    imbalance: float | None
+
+    @property
+    def peak_frac(self) -> float | None:
+        """The bus bandwidth as a share of the peak of the links."""
+        if self.bus_bytes_per_s is None or self.peak_bytes_per_s is None:
+            return None
+        return self.bus_bytes_per_s / self.peak_bytes_per_s
+
+
+@dataclass(frozen=True)
+class PipelineStage:
+    """One stage of a pipeline of ranks.
+
+    pipeline: the number of its pipeline in the job, from 0.
+    schedule: what its ranks follow; empty for one that is not known.
+    stage: its number, from 0.
+    rank: the rank that runs it.
+    n_steps: how often the schedule ran.
+    n_micro_batches: of a step.
+    forward_ns: its own work for the forward pass of a micro-batch, the median, in ns.
+    backward_ns: the same of the backward pass.
+    idle_ns: when its rank did nothing of its own while the pipeline ran, in ns.
+    bubble_frac: the same as a share.
+    minimum_frac: the share that the schedule needs with equal stages; None where that is not known.
+    gain_ns: what the job would take less with this stage as fast as the others in the median, in ns; None where it does
+    not set the pace.
+
+    Source: Huang et al., GPipe, arXiv 1811.06965, section 2.3.
+    """
+
+    shown = ("stage", "rank", "n_micro_batches", "forward_ns", "backward_ns", "bubble_frac", "minimum_frac", "gain_ns")
+
+    pipeline: int
+    schedule: str
+    stage: int
+    rank: int
+    n_steps: int
+    n_micro_batches: int
+    forward_ns: int
+    backward_ns: int
+    idle_ns: int
+    bubble_frac: float
+    minimum_frac: float | None
+    gain_ns: int | None

@@ -15,7 +15,7 @@ from perfmagic.analysis.ranks.jobs import jobs, mixed_jobs
 from perfmagic.analysis.ranks.late import late
 from perfmagic.analysis.ranks.rank_summary import LEFT_ALONE, Totals
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
-from perfmagic.analysis.ranks.totals import cores, explains_lateness, is_crowded, start_up, totals
+from perfmagic.analysis.ranks.totals import cores, explains_lateness, is_crowded, start_up, totals, uneven
 from perfmagic.base import units
 from perfmagic.base.language import Words, chained, counted, listed, phrase, sentences
 from perfmagic.trace.model import Trace
@@ -220,7 +220,7 @@ def findings_of(ranks: Ranks) -> tuple[RankFinding, ...]:
     of_exposed, of_pipelines = exposed(ranks), bubbles(ranks)
     if of_pipelines:  # who waits in turn waits for micro-batches
         of_late = [row for row in of_late if row.rule != "ranks_in_turn"]
-    of_late += [row for row in of_pipelines if row.cost_ns is not None]
+    of_late += [*(row for row in of_pipelines if row.cost_ns is not None), *uneven(ranks)]
     won = [*waited_for_python(ranks), *of_late, *(row for row in of_exposed if row.cost_ns is not None)]
     # what a rank has more than others is not all to be won
     rest = [*(row for row in of_exposed if row.cost_ns is None), *_not_named(totals(ranks), of_late)]

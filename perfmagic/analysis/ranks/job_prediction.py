@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from perfmagic.analysis.ranks.job_graph import JobGraph, Rendezvous, job_graph
+from perfmagic.analysis.ranks.job_graph import Meetings, TracedJob, meetings_of, traced_job
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.analysis.ranks.waits import waits_for_start
 from perfmagic.analysis.replay.changes.change import Change, OnTime, applied
@@ -30,7 +30,7 @@ from perfmagic.analysis.replay.prediction import (
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, listed, phrase
 from perfmagic.base.numerics.longest import NO_NODE
-from perfmagic.trace.columns import Int64
+from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.once import once_per_trace
 
 FEWEST = 3  # the median of two ranks lies between them: neither came then
@@ -42,7 +42,7 @@ class JobReplay:
 
     ranks: Ranks
     readings: Mapping[int, Readings]
-    met: tuple[Rendezvous, ...]
+    meetings: Meetings
 
     @cached_property
     def unreadable(self) -> str:
@@ -88,23 +88,23 @@ class JobReplay:
 
     def _replayed(
         self, words: tuple[str, ...], changes: Mapping[int, Sequence[Change]], in_time: Collection[int]
-    ) -> tuple[Prediction, tuple[JobGraph, Int64]]:
+    ) -> tuple[Prediction, tuple[TracedJob, Int64]]:
         """The job replayed with the changes of each rank, and the replay that is expected."""
         every = [change for of_rank in changes.values() for change in of_rank]
         places = [self.ranks.ranks.index(rank) for rank in in_time]
         spread = max((c.spread(self.readings[rank].stays) for rank, of in changes.items() for c in of), default=1.0)
-        replays: list[tuple[JobGraph, Int64]] = []
+        replays: list[tuple[TracedJob, Int64]] = []
         alone_ns = None
         both_readings = (False, True) if any(len(each.each) > 1 for each in self.readings.values()) else (False,)
         bests = (True, False) if any(change.assumes for change in every) else (True,)
         for end, unseen, best in product(ends_of(changes, spread), both_readings, bests):
             graphs = self._changed(end, unseen=unseen, best=best)
             job = self._joined(graphs, unseen=unseen)
-            job = on_time(job, places) if in_time else job
+            job = on_time(job, places, self._errs_ns) if in_time else job
             replays.append((job, job.replayed_ns()))
             if alone_ns is None and self._has_others:
                 others_stay = self._joined(graphs, unseen=unseen, others_stay=True)
-                others_stay = on_time(others_stay, places) if in_time else others_stay
+                others_stay = on_time(others_stay, places, self._errs_ns) if in_time else others_stay
                 alone_ns = round(spread * (int(others_stay.replayed_ns().max()) - job.begins_ns))
         taken_ns = [int(times.max()) - job.begins_ns for job, times in replays]
         bound = any(change.at_most for change in every)
@@ -122,30 +122,36 @@ class JobReplay:
             graphs[rank] = applied(graphs[rank], applicable, best=best)
         return graphs
 
-    def _joined(self, graphs: Mapping[int, Graph], *, unseen: bool, others_stay: bool = False) -> JobGraph:
+    def _joined(self, graphs: Mapping[int, Graph], *, unseen: bool, others_stay: bool = False) -> TracedJob:
         """The graphs of all ranks as one.
 
         others_stay: ranks without a record come no earlier: what is communicated with them ends no earlier.
         """
         recorded, offset_ns = self._graphs(unseen=unseen), self.ranks.alignment.offset_ns
         if not others_stay:
-            return job_graph(graphs, recorded, offset_ns, self.met)
-        matched: dict[int, list[int]] = {rank: [] for rank in graphs}
-        for rendezvous in self.met:
-            for rank, row in rendezvous.ops:
-                matched[rank].append(row)
+            return traced_job(graphs, recorded, offset_ns, self.meetings)
+        matched = self.meetings.matched[:, 1]
+        of_rank = self.meetings.op_rank[matched]
         held = {
-            rank: not_earlier(graph, np.setdiff1d(with_others(graph.trace), np.array(matched[rank], np.int64)))
-            for rank, graph in graphs.items()
+            rank: not_earlier(graph, np.setdiff1d(with_others(graph.trace), self.meetings.row[matched[of_rank == i]]))
+            for i, (rank, graph) in enumerate(graphs.items())
         }
-        return job_graph(held, recorded, offset_ns, self.met, ends_stay=n_absent(self.ranks) > 0)
+        return traced_job(held, recorded, offset_ns, self.meetings, ends_stay=n_absent(self.ranks) > 0)
 
     @cached_property
     def _has_others(self) -> bool:
         """Whether something is communicated with ranks without a record."""
-        n_matched = sum(len(rendezvous.ops) for rendezvous in self.met)
         n_with_others = sum(len(with_others(trace)) for trace in self.ranks.traces.values())
-        return n_absent(self.ranks) > 0 or n_matched < n_with_others
+        return n_absent(self.ranks) > 0 or len(self.meetings.matched) < n_with_others
+
+    @cached_property
+    def _errs_ns(self) -> Int64:
+        """Of each matched meeting the error of its ranks' arrivals, with what the start-up is to blame for."""
+        groups, n = self.ranks.matching.groups, int((self.meetings.alike != NONE).sum())
+        starts = waits_for_start(groups, self.ranks.summaries)
+        of_groups = [group.waits.errs_ns + of.max(axis=0) for group, of in zip(groups, starts, strict=True)]
+        messages = np.full(n - sum(map(len, of_groups)), self.ranks.alignment.bound_ns or 0, np.int64)
+        return np.concatenate([*of_groups, messages])
 
     def _first_reason(self, reason: Callable[[Graph], str]) -> str:
         """Why the first rank that has a reason cannot be replayed."""
@@ -171,7 +177,7 @@ class JobReplay:
 
     @property
     def _too_few(self) -> str:
-        if any(len(rendezvous.ops) >= FEWEST for rendezvous in self.met):
+        if np.bincount(self.meetings.matched[:, 0]).max(initial=0) >= FEWEST:
             return ""
         return phrase("no collective of {n} ranks or more was matched: of two, none is the median one", n=FEWEST)
 
@@ -180,7 +186,7 @@ class JobReplay:
 def job_replay(ranks: Ranks) -> JobReplay:
     """The job of ranks whose traces are at hand."""
     readings = {rank: Readings.from_trace(ranks.traces[rank]) for rank in ranks.ranks}
-    return JobReplay(ranks, readings, rendezvous_of(ranks))
+    return JobReplay(ranks, readings, meetings_of(ranks))
 
 
 def job_replay_in_passing(ranks: Ranks) -> JobReplay | None:
@@ -197,30 +203,6 @@ def most_instants(n_ranks: int) -> int:
     return MOST_INSTANTS // max(1, n_ranks)
 
 
-def rendezvous_of(ranks: Ranks) -> tuple[Rendezvous, ...]:
-    """The matched collectives, and the messages where clocks tell who waited for whom."""
-    rows = {rank: summary.comm["row"] for rank, summary in ranks.summaries.items()}
-    met = []
-    groups = ranks.matching.groups
-    for group, for_start in zip(groups, waits_for_start(groups, ranks.summaries), strict=True):
-        by_rank = [rows[rank][places].tolist() for rank, places in zip(group.ranks, group.places, strict=True)]
-        apart_ns = group.waits.errs_ns + for_start.max(axis=0)  # what the start-up is to blame for
-        for *ops, errs_ns in zip(*by_rank, apart_ns.tolist(), strict=True):
-            met.append(Rendezvous(tuple(zip(group.ranks, ops, strict=True)), errs_ns))
-    if ranks.alignment.comparable:
-        offset_ns = ranks.alignment.offset_ns
-        for pair in ranks.message_pairs:
-            sent, got = rows[pair.source][pair.sent_places].tolist(), rows[pair.target][pair.got_places].tolist()
-            # a send that ended before the receiver came was buffered, and waited for no rank
-            waited = pair.sent_end_ns + offset_ns[pair.source] >= pair.asked_ns + offset_ns[pair.target]
-            for source, target, both in zip(sent, got, waited.tolist(), strict=True):
-                if both:
-                    met.append(
-                        Rendezvous(((pair.source, source), (pair.target, target)), ranks.alignment.bound_ns or 0)
-                    )
-    return tuple(met)
-
-
 def n_absent(ranks: Ranks) -> int:
     """How many ranks of the job have no record here; 0 where no record says how many there are."""
     worlds = [summary.meta.world_size or 0 for summary in ranks.summaries.values()]
@@ -233,16 +215,16 @@ _MOST_ROUNDS = 8  # what held a rank less may hold it now
 _LEFT_FRAC = 0.01  # of the lateness: a round that takes away less is the last
 
 
-def on_time(job: JobGraph, places: Collection[int]) -> JobGraph:
+def on_time(job: TracedJob, places: Collection[int], errs_ns: Int64) -> TracedJob:
     """The job with the time that made some ranks late cut until they come with the median of a collective's ranks.
 
     places: theirs. A rank's first collective stays: ranks come to it as their records begin. So does lateness within
-    the clocks' error.
+    the error of a meeting, errs_ns.
     """
     changed, before_ns = job, None
     for _ in range(_MOST_ROUNDS):
         times = changed.replayed_ns()
-        late = list(_late(changed, times, places))
+        late = list(_late(changed, times, places, errs_ns))
         left_ns = sum(sum(late_ns.values()) for late_ns in late)
         if not left_ns or (before_ns is not None and left_ns > (1 - _LEFT_FRAC) * before_ns):
             break
@@ -253,13 +235,13 @@ def on_time(job: JobGraph, places: Collection[int]) -> JobGraph:
     return changed
 
 
-def _late(job: JobGraph, times: Int64, places: Collection[int]) -> Iterator[dict[int, int]]:
+def _late(job: TracedJob, times: Int64, places: Collection[int], errs_ns: Int64) -> Iterator[dict[int, int]]:
     """Of each collective, by time, how late some ranks are, by the instant at which each begins there; ns."""
     edges = np.flatnonzero(np.diff(job.met_of)) + 1
     several = np.split(job.begins, edges) if len(job.begins) else []
-    errs_ns = [job.met[int(number)].errs_ns for number in job.met_of[np.concatenate(([0], edges))]] if several else []
+    errs = errs_ns[job.met_of[np.concatenate(([0], edges))]].tolist() if several else []
     seen: set[int] = set()
-    for begins, err_ns in sorted(zip(several, errs_ns, strict=True), key=lambda met: int(times[met[0]].max())):
+    for begins, err_ns in sorted(zip(several, errs, strict=True), key=lambda met: int(times[met[0]].max())):
         ranks = set(job.rank[begins].tolist())
         first, seen = not ranks <= seen, seen | ranks
         if first or len(begins) < FEWEST:
@@ -283,15 +265,25 @@ class _Way:
 
 
 class _Cuts:
-    """What is cut from the ways to collectives. links: what is left."""
+    """What is cut from the ways to collectives."""
 
-    def __init__(self, job: JobGraph, times: Int64) -> None:
-        self.links: tuple[Links, Links] = (job.first.copy(), job.second.copy())
+    def __init__(self, job: TracedJob, times: Int64) -> None:
+        self._links = (job.first, job.second)
         self._at = times.tolist()
-        self._nodes = [links.node.tolist() for links in self.links]
-        self._lags = [links.lag_ns.tolist() for links in self.links]
+        self._lags, self._left = ([links.lag_ns.tolist() for links in self._links] for _ in range(2))
+        before, by_second = job.held_by(times)
+        self._before, self._side = before.tolist(), by_second.tolist()
         self._ends = set(job.ends.tolist())
         self._known: dict[int, tuple[int, int]] = {}  # of instants on a way: since_ns, and what is cut up to them
+
+    @property
+    def links(self) -> tuple[Links, Links]:
+        """What is left."""
+        first, second = (
+            Links(side.node, np.array(left, np.int64), side.kind)
+            for side, left in zip(self._links, self._left, strict=True)
+        )
+        return first, second
 
     def cut(self, late_ns: dict[int, int]) -> None:
         """Make ranks come earlier to a collective by as much as their own way there made them late."""
@@ -308,18 +300,10 @@ class _Cuts:
             if node in self._known:
                 since_ns, cut_ns = self._known[node]
                 return _Way(tuple(reversed(steps)), since_ns, cut_ns)
-            side = self._held_by(node)
-            if node in self._ends or side is None:
+            if node in self._ends or self._before[node] == NO_NODE:
                 return _Way(tuple(reversed(steps)), self._at[node], 0)
-            steps.append((node, side))
-            node = self._nodes[side][node]
-
-    def _held_by(self, node: int) -> int | None:
-        for side in (1, 0):
-            before = self._nodes[side][node]
-            if before != NO_NODE and self._at[before] + self._lags[side][node] == self._at[node]:
-                return side
-        return None
+            steps.append((node, self._side[node]))
+            node = self._before[node]
 
     def _shorten(self, begin: int, way: _Way, less_ns: int) -> None:
         """Take less_ns from a way, of each step in proportion."""
@@ -330,7 +314,7 @@ class _Cuts:
             done_ns += lag_ns
             # from sums, so that what rounds off is not lost
             until_ns = way.cut_ns + (min(less_ns, took_ns) * done_ns // took_ns if took_ns else 0)
-            for links in self.links:
-                links.lag_ns[node] -= np.minimum(until_ns - cut_ns, np.maximum(0, links.lag_ns[node]))
+            for left in self._left:
+                left[node] -= min(until_ns - cut_ns, max(0, left[node]))
             cut_ns = until_ns
             self._known[node] = (way.since_ns, cut_ns)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from perfmagic.analysis.ranks.finding import CollectiveOfRanks
 from perfmagic.analysis.ranks.rank_summary import RankSummary
 from perfmagic.analysis.ranks.waits import MatchedGroup, MatchedMessages, Matching, ToAxis, judged
 from perfmagic.analysis.timeline.collectives import bus_factor
@@ -219,46 +220,9 @@ def _split(summary: RankSummary, parts: Sequence[Parts]) -> tuple[Intervals, Int
 
 # How fast each kind of collective moved data once all ranks were there, against the links between the ranks.
 
-_UNEVEN = "all_to_all"  # ranks move as many bytes as they like
+UNEVEN = "all_to_all"  # ranks move as many bytes as they like
 _NAMED = 3  # kinds that a line describes
 _SAID = 1.1  # times the mean
-
-
-@dataclass(frozen=True)
-class CollectiveOfRanks:
-    """The matched collectives of one kind and size, or the messages of two ranks, after the start-up.
-
-    size_bytes: of the whole buffer of the rank that moves most, a collective in the mean; None where not known.
-    transfer_ns: summed, each from when its last rank came to when the first rank was through.
-    bus_bytes_per_s: what passed a rank's links by transfer_ns.  link, peak_bytes_per_s: the links of the GPUs of one
-    host, by their data sheets; "" and None where not known.  overlap_frac: the share of its time, waiting included,
-    that ran beside compute, of all ranks together; None where no rank computed.  rank_bytes: of each of ranks, summed.
-    imbalance: of all_to_all, the bytes of the rank that moves most by the mean of its ranks; else None.
-
-    Source of the factors: NCCL tests, PERFORMANCE.md. A kind of all_to_all is one row, whatever its sizes.
-    """
-
-    shown = ("group", "kind", "n", "size_bytes", "transfer_ns", "bus_bytes_per_s", "peak_frac", "overlap_frac")
-
-    group: str
-    kind: str
-    ranks: tuple[int, ...]
-    n: int
-    size_bytes: float | None
-    transfer_ns: int
-    bus_bytes_per_s: float | None
-    link: str
-    peak_bytes_per_s: float | None
-    overlap_frac: float | None
-    rank_bytes: tuple[int, ...] | None
-    imbalance: float | None
-
-    @property
-    def peak_frac(self) -> float | None:
-        """The bus bandwidth as a share of the peak of the links."""
-        if self.bus_bytes_per_s is None or self.peak_bytes_per_s is None:
-            return None
-        return self.bus_bytes_per_s / self.peak_bytes_per_s
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,7 +299,7 @@ def _kinds_of(met: _Met, summaries: Mapping[int, RankSummary], one_host: bool) -
     known = (sizes != NONE).all(axis=0)
     keys: dict[tuple[str, int], list[int]] = defaultdict(list)
     for i, (kind, size) in enumerate(zip(met.kinds, np.where(known, sizes.max(axis=0), NONE).tolist(), strict=True)):
-        keys[kind, min(size, 0) if kind.startswith(_UNEVEN) else size].append(i)
+        keys[kind, min(size, 0) if kind.startswith(UNEVEN) else size].append(i)
     return [_row(met, sizes[:, i], np.array(i, np.int64), summaries, one_host) for i in keys.values()]
 
 
@@ -358,7 +322,7 @@ def _row(met: _Met, sizes: Int64, at: Int64, summaries: Mapping[int, RankSummary
         peak_bytes_per_s=link[0] if link else None,
         overlap_frac=_overlap_frac(met, at, summaries),
         rank_bytes=tuple(sizes.sum(axis=1).tolist()) if known else None,
-        imbalance=most / float(sizes.mean(axis=0).sum()) if known and most and kind.startswith(_UNEVEN) else None,
+        imbalance=most / float(sizes.mean(axis=0).sum()) if known and most and kind.startswith(UNEVEN) else None,
     )
 
 

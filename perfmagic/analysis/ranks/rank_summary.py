@@ -354,7 +354,8 @@ class RankSummary:
 
     collectives: of each process group one, for telling jobs apart.  n_ops: device ops.  n_instants: of a replay.
     first_ns, last_ns: of all records.  start: from when on it is judged; totals, exposed and what here() gives are of
-    that time.  steps: their numbers.  sample: why the file is taken for a sample of a recording, "" for a whole one.
+    that time.  steps: their numbers; steps_ns: their starts and ends on the host.  sample: why the file is taken for a
+    sample of a recording, "" for a whole one.
     first_thread: the lowest number of a thread that launched, else 0.
     kinds: of communication.  comm: its ops in the order of their start: `row` of trace.ops, `start`, `end`, `kind`,
     `number` in the group, `bytes` (NONE: not known), `launched` (NONE: not known), `step`: the number of the step that
@@ -383,6 +384,7 @@ class RankSummary:
     kernels: tuple[KernelTime, ...]
     lane: Lane
     bands: Mapping[str, Columns] = field(default_factory=dict)
+    steps_ns: tuple[tuple[int, int], ...] = ()
 
     @property
     def began_ns(self) -> int:
@@ -441,6 +443,7 @@ def rank_summary(given: Trace, comm_names: str | None = None) -> RankSummary:
         exposed=Columns({"start": exposed[:, 0], "end": exposed[:, 1]}),
         kernels=longest(trace, facts.device),
         lane=lane_of(trace, facts.breakdown, facts.steps, comm, start.since_ns),
+        steps_ns=tuple((step.start_ns, step.end_ns) for step in facts.steps),
     )
 
 

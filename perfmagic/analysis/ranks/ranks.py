@@ -9,11 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from perfmagic.analysis.ranks.alignment import SHARED_CLOCK_NS, Alignment, Ping, aligned
-from perfmagic.analysis.ranks.finding import RankFinding, RankStat
+from perfmagic.analysis.ranks.finding import CollectiveOfRanks, RankFinding, RankStat
 from perfmagic.analysis.ranks.jobs import missing
 from perfmagic.analysis.ranks.matching import matched_collectives, matched_messages
 from perfmagic.analysis.ranks.meetings import (
-    CollectiveOfRanks,
     Communication,
     Meeting,
     Message,

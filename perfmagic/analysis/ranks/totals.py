@@ -1,4 +1,4 @@
-"""The rank whose compute, copies or idle time stand out, where the files hold the same work."""
+"""The rank whose compute, copies, idle time or bytes in all_to_all stand out, where the files hold the same work."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.analysis.findings.catalogue import Remedy, action, headline
-from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.causes import LINK, Cause, causes_of
+from perfmagic.analysis.ranks.finding import CollectiveOfRanks, RankFinding
+from perfmagic.analysis.ranks.meetings import UNEVEN
 from perfmagic.analysis.ranks.rank_summary import Totals
 from perfmagic.analysis.ranks.ranks import Ranks, others_median
 from perfmagic.analysis.ranks.waits import judged
 from perfmagic.base import units
-from perfmagic.base.language import chained, counted, phrase
+from perfmagic.base.language import chained, counted, phrase, sentences
 from perfmagic.trace.model import TraceMeta
 
 OUTLIER_FRAC = 0.05  # of the median extent, as of the longest gap
@@ -292,3 +294,67 @@ def _remedy(here: Sequence[TraceMeta], n_cores: int | None, rank: int) -> Remedy
 def _beside(meta: TraceMeta, other: TraceMeta) -> bool:
     """Whether two ranks ran on one host, as far as their records say."""
     return meta.boot == other.boot
+
+
+# That a rank moves more in all_to_all than its peers, and works more on what comes to it: a hot expert.
+
+UNEVEN_RATIO = 1.5  # times the median of the other ranks' bytes
+WORK_RATIO = 1.5  # of work to bytes, either way: work that grows with them is theirs
+
+
+def uneven(job: Ranks) -> list[RankFinding]:
+    """The ranks whose bytes in all_to_all cost time: in the transfer, or in work that grows with them."""
+    found: dict[int, RankFinding] = {}
+    for row in job.collectives:
+        if row.imbalance is None or row.rank_bytes is None:
+            continue
+        place = int(np.argmax(row.rank_bytes))
+        usual = others_median(row.rank_bytes, place)
+        if usual and row.rank_bytes[place] >= UNEVEN_RATIO * usual and row.ranks[place] not in found:
+            finding = _uneven(job, row, row.ranks[place], row.rank_bytes[place] / usual)
+            if (finding.cost_ns or 0) >= max(1.0, job.notable_ns):
+                found[row.ranks[place]] = finding
+    return list(found.values())
+
+
+def _uneven(job: Ranks, row: CollectiveOfRanks, rank: int, ratio: float) -> RankFinding:
+    sizes = row.rank_bytes or ()
+    moved_ns = round(row.transfer_ns * (1 - float(np.mean(sizes)) / max(sizes)))
+    work = [cause for cause in causes_of(job) if _grows_with(cause, rank, ratio)]
+    of_work_ns = sum(cause.gain_ns for cause in work)
+    cost, n = moved_ns + of_work_ns, units.significant(ratio, 2)
+    facts = (
+        phrase("{size}, the others {usual} in the median", **_sizes(sizes, max(sizes))),
+        phrase("with equal bytes the transfers take {time} less", time=units.duration(moved_ns)) if moved_ns else "",
+        phrase("its work on them costs {time}", time=units.duration(of_work_ns)) if work else "",
+    )
+    return RankFinding(
+        rule="uneven_all_to_all",
+        cost_ns=cost,
+        cause=phrase("rank {rank} moves {n} × its peers' bytes in all_to_all", rank=rank, n=n),
+        detail=phrase(": {detail}", detail=sentences(*facts)),
+        ranks=(rank,),
+        headline=headline("uneven_all_to_all", rank=rank, n=n),
+        action=action("uneven_all_to_all", rank=rank),
+        line=work[0].line if work else 0,
+        window_ns=work[0].span_ns if work else _longest_ns(job, row),
+    )
+
+
+def _grows_with(cause: Cause, rank: int, ratio: float) -> bool:
+    """Whether a cause is work of a rank that takes about as many times its peers' as the rank has bytes."""
+    usual_ns = cause.own_ns - cause.excess_ns
+    if cause.ranks != (rank,) or cause.phase == LINK or usual_ns <= 0:
+        return False
+    return 1 / WORK_RATIO <= cause.own_ns / usual_ns / ratio <= WORK_RATIO
+
+
+def _sizes(sizes: Sequence[int], most: int) -> dict[str, str]:
+    return {"size": units.size(most), "usual": units.size(others_median(sizes, sizes.index(most)))}
+
+
+def _longest_ns(job: Ranks, row: CollectiveOfRanks) -> tuple[int, int] | None:
+    """When the longest transfer of a kind moved data."""
+    alike = [each for each in job.meetings if each.group == row.group and each.kind.startswith(UNEVEN)]
+    longest = max(alike, key=lambda each: max(each.transfer_ns), default=None)
+    return None if longest is None else (longest.met_ns, max(longest.end_ns))

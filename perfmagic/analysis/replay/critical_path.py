@@ -21,7 +21,7 @@ from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Links, Node
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, total_ns
-from perfmagic.base.numerics.longest import NO_NODE
+from perfmagic.base.numerics.longest import NO_NODE, way_back
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, Int8, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes
@@ -315,6 +315,8 @@ class Replayable(Protocol):
     @property
     def known_from_ns(self) -> Int64 | None: ...
 
+    def held_by(self, times_ns: Int64) -> tuple[Int64, Bool]: ...
+
 
 def critical_path(graph: Replayable, times_ns: Int64, comm_names: str | None = None) -> CriticalPath:
     """What held a run or a job, from its beginning to the instant that came last.
@@ -372,8 +374,7 @@ def _tiles(graph: Replayable, times: Int64, classes: Int8, syncs: Bool) -> tuple
 
 def _parts(graph: Replayable, times: Int64, classes: Int8, syncs: Bool) -> tuple[Int64, ...]:
     """Instant, start, end, Held, op and call of what lies along the path: of an op its wait, its delay and itself."""
-    steps = np.array(_walked_back(graph, times)[::-1], np.int64).reshape(-1, 4)
-    node, before, kind, lag_ns = steps.T
+    node, before, kind, lag_ns = _walked_back(graph, times)
     end_ns, row, what = times[node], graph.row[node], graph.node[node]
     start_ns = np.where(before != NO_NODE, times[before], graph.begins_ns)
     is_op, is_join = what == Node.OP_END, what == Node.JOIN
@@ -414,24 +415,16 @@ def _translated(known: Mapping[Any, Held], other: Held) -> Int64:
     return translated
 
 
-def _walked_back(graph: Replayable, times: Int64) -> list[tuple[int, int, int, int]]:
-    """(instant, the one that held it, Edge, lag in ns) from the instant that came last to one that waits for none."""
-    if not len(times):
-        return []
-    node, at = int(np.argmax(times)), times.tolist()
-    sides = [(x.node.tolist(), x.lag_ns.tolist(), x.kind.tolist()) for x in (graph.second, graph.first)]
-    steps = []
-    while node != NO_NODE:
-        for nodes, lags, kinds in sides:
-            before = nodes[node]
-            if before != NO_NODE and at[before] + lags[node] == at[node]:
-                steps.append((node, before, kinds[node], lags[node]))
-                break
-        else:
-            before = NO_NODE
-            steps.append((node, before, int(Edge.ORIGIN), 0))
-        node = before
-    return steps
+def _walked_back(graph: Replayable, times: Int64) -> tuple[Int64, ...]:
+    """Instant, the one that held it, Edge and lag in ns, from one that waits for none to the one that came last."""
+    first, second = graph.first, graph.second
+    before, by_second = graph.held_by(times)
+    way = way_back(int(np.argmax(times)) if len(times) else NO_NODE, before)[::-1]
+    kind, lag_ns = (
+        np.where(by_second, getattr(second, name), getattr(first, name))[way] for name in ("kind", "lag_ns")
+    )
+    held = before[way] != NO_NODE
+    return way, before[way], np.where(held, kind, Edge.ORIGIN).astype(np.int64), np.where(held, lag_ns, 0)
 
 
 # Who decides how long a run takes: shares of its critical path.

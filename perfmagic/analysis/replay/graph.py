@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from perfmagic.base.numerics.longest import NO_NODE, longest, ordered
+from perfmagic.base.numerics.longest import NO_NODE, held_by, longest, ordered
 from perfmagic.predict.gpus import Gpu
 from perfmagic.trace.columns import Bool, Int8, Int64
 from perfmagic.trace.model import Trace
@@ -205,3 +205,7 @@ class Graph:
         """When each instant is reached with the lags as they are now. Raises ValueError for a circle."""
         order = ordered(self.first.node, self.second.node) if self.reordered else self.order
         return longest(order, self.first.node, self.first.lag_ns, self.second.node, self.second.lag_ns)
+
+    def held_by(self, times_ns: Int64) -> tuple[Int64, Bool]:
+        """Of each instant the one that held it, NO_NODE for none, and whether by the second link.  times_ns: of all."""
+        return held_by(times_ns, self.first.node, self.first.lag_ns, self.second.node, self.second.lag_ns)

@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 MOST_RANKS = 64
 PROGRAM = "perfmagic.magics.in_rank.program"
 PRELOAD = (  # what every rank needs; nothing that starts a thread or touches CUDA
-    "torch", "torch.distributed", "torch.nn.parallel", "perfmagic.api.timelines", PROGRAM,
+    "torch", "torch.distributed", "torch.nn.parallel", "perfmagic.api.timelines",
     "perfmagic.capture.recording.session", "perfmagic.sim", "perfmagic.trace.formats.npz",
-    "IPython.core.application", "IPython.core.completer", "IPython.core.magics",  # which a shell would load
+    f"{PROGRAM}:prepare",
 )  # fmt: skip
-WITH_SIM = "perfmagic.capture.ranks.with_sim"
+FOR_SIM = "perfmagic.sim:prepare", "perfmagic.sim.groups:register"
 GRACE = "PERFMAGIC_RANKS_GRACE_S"  # how long a hang lasts before it is reported, for tests
 
 
@@ -309,7 +309,7 @@ class Ranks:
             return Session(settings, shown or outputs(), driver=cluster_from(self.cluster))
         has_gpu = any(Path(node).exists() for node in ("/dev/nvidia0", "/dev/kfd", "/dev/dxg"))  # without asking CUDA
         with_sim = settings.device == "sim" or (settings.device == "auto" and not has_gpu)
-        return Session(settings, shown or outputs(), (*PRELOAD, WITH_SIM) if with_sim else PRELOAD)
+        return Session(settings, shown or outputs(), (*PRELOAD, *FOR_SIM) if with_sim else PRELOAD)
 
     def __enter__(self) -> Ranks:  # noqa: PYI034 - typing.Self needs Python 3.11
         return self

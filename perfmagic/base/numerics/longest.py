@@ -98,3 +98,20 @@ def _reached(heads: Int64, head: Int64, behind: Int64, *sides: tuple[Int64, Int6
         u, v = times[i] + a, times[j] + b
         reach(u if u > v else v)  # noqa: FURB136 - max() takes three times as long, and this is the whole replay
     return times[1:]
+
+
+def held_by(times: Int64, first: Int64, first_lag: Int64, second: Int64, second_lag: Int64) -> tuple[Int64, Bool]:
+    """Of each node the predecessor that held it, NO_NODE for none, and whether that is the second one."""
+    by_first, by_second = (
+        (node != NO_NODE) & (times[node] + lag == times) for node, lag in ((first, first_lag), (second, second_lag))
+    )
+    return np.where(by_second, second, np.where(by_first, first, NO_NODE)), by_second
+
+
+def way_back(node: int, before: Int64) -> Int64:
+    """The nodes that held a node, itself first, back to one that waits for none.  before: as from held_by."""
+    way = []
+    while node != NO_NODE:
+        way.append(node)
+        node = int(before[node])
+    return np.array(way, np.int64)

@@ -5,7 +5,6 @@
     hangs       where a rank is, and which ranks can never go on: a pure function of their places
     failures    what a cell raised in several ranks, as one message
     forkserver  a program of one thread that has imported torch, and forks ranks
-    with_sim    for the fork server: loads the simulated device once for all ranks
     drivers     starts ranks on this machine: forked, or one by one
     cluster     starts ranks beside the engines of an ipyparallel cluster
     engine      on such an engine: starts a rank, relays bytes

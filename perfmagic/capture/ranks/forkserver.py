@@ -31,7 +31,7 @@ def main(control_fd: int, preload: list[str]) -> None:
     control = socket.socket(fileno=control_fd)
     connection = Connection(control)
     gc.disable()  # what imports make stays, so collections among them cost and find little
-    problems = _import_all(preload)
+    problems = _prepare(preload)
     # without a collection before: ranks would fill the holes it leaves, each in its own copy of those pages (6 MB)
     gc.freeze()  # a collection in a rank would else write to every page that ranks share
     gc.enable()
@@ -69,13 +69,17 @@ def main(control_fd: int, preload: list[str]) -> None:
             connection.send({"forked": pid})
 
 
-def _import_all(names: list[str]) -> list[str]:
+def _prepare(names: list[str]) -> list[str]:
     return [problem for name in names if (problem := _problem_of(name))]
 
 
 def _problem_of(name: str) -> str:
+    """Import a module, or call a function of one, MODULE:FUNCTION."""
+    module, _, function = name.partition(":")
     try:
-        importlib.import_module(name)
+        imported = importlib.import_module(module)
+        if function:
+            getattr(imported, function)()
     except Exception as error:  # noqa: BLE001 - a rank that needs it says so where it is seen
         return f"{name}: {type(error).__name__}: {error}"
     return ""

@@ -217,21 +217,26 @@ class Session:
         self.peers = []
 
     def _start(self, interrupts: Interrupts) -> None:
-        settings = self.settings
-        for rank in range(settings.world):
-            self.peers.append(Peer(self._driver.start(rank, settings.world, settings.program)))
-        first, *others = self.peers
+        first = self._begin(0)
         network = {"address": self._driver.address, "apart": self._driver.apart}
-        start = {"do": "init", "settings": settings.message() | network}
+        start = {"do": "init", "settings": self.settings.message() | network}
         first.send(start)
-        port = self._expect(first, "port", settings.connect_s, interrupts)[0]["port"]
-        for peer in others:
+        while len(self.peers) < self.world and not first.messages:
+            self._begin(len(self.peers))
+            pump([first], self._by_c, 0.0)
+        port = self._expect(first, "port", self.settings.connect_s, interrupts)[0]["port"]
+        for rank in range(1, self.world):  # ranks connect while others are started
+            peer = self.peers[rank] if rank < len(self.peers) else self._begin(rank)
             peer.send({**start, "port": port})
         for peer in self.peers:
-            self.device = self._expect(peer, "ready", settings.connect_s, interrupts)[0]["ready"]
+            self.device = self._expect(peer, "ready", self.settings.connect_s, interrupts)[0]["ready"]
         for peer in self.peers:
             if peer.started.elsewhere:
                 peer.ahead_ns = self._ahead_ns(peer, interrupts)
+
+    def _begin(self, rank: int) -> Peer:
+        self.peers.append(Peer(self._driver.start(rank, self.world, self.settings.program)))
+        return self.peers[-1]
 
     def _ahead_ns(self, peer: Peer, interrupts: Interrupts) -> int:
         """By how much a rank's clock is ahead, from the quickest of several answers."""

@@ -6,9 +6,10 @@ import { pick } from "../src/interact/pick.ts";
 import { spanOf } from "../src/interact/walk.ts";
 import { placeOf } from "../src/model/rank_bands.ts";
 import { Scale } from "../src/model/scale.ts";
+import { Spans } from "../src/model/spans.ts";
 import type { Ref } from "../src/model/store.ts";
 import { commOf } from "../src/paint/rank.ts";
-import { painted } from "./frames.ts";
+import { inked, painted } from "./frames.ts";
 import { initial, reduce } from "../src/model/state.ts";
 import type { Header, RankWire } from "../src/model/wire.ts";
 import { modelOf } from "./vectors.ts";
@@ -72,6 +73,30 @@ describe("several ranks", () => {
     expect(open.ranks).toEqual([3]);
     expect(open.view).toEqual([100, 300]);
     expect(reduce(reduce(open, { do: "rank", rank: 1 }), { do: "rank", rank: 3 }).ranks).toEqual([1]);
+  });
+
+  test("a view opens on what the header says, and fits the whole time", () => {
+    const opened = initial(1000, [100, 300]);
+    expect(opened.view).toEqual([100, 300]);
+    expect(reduce(opened, { do: "fit" }).view).toEqual([0, 1000]);
+    expect(initial(1000).view).toEqual([0, 1000]);
+  });
+
+  test("micro-batches are boxes with labels in two colours, and the work that others wait for has its line", async () => {
+    const model = await ranks(2);
+    const boxes = new Spans(Float64Array.of(0, 400), Float64Array.of(400, 900));
+    const shown = { ...model, ranks: [{ ...model.ranks[0], boxes, labels: ["0F3", "4B3"] }, model.ranks[1]] };
+    const header = { ...model.header, mark: [1, 100, 800, "line 5"] as [number, number, number, string] };
+    const { frame, written } = painted({ ...shown, header });
+    const words = written.map(({ text }) => text);
+    for (const each of ["0F3", "4B3", "line 5"]) expect(words).toContain(each);
+    expect(painted(shown).written.map(({ text }) => text)).not.toContain("line 5");
+    const [at, end] = [frame.scale.x(200), frame.scale.x(850)].map(Math.round);
+    for (const [x, token] of [
+      [at, "comp"],
+      [end, "matrix"],
+    ] as const)
+      expect(inked(frame, "rank", x, frame.palette.pixel(token))).toBeGreaterThan(8);
   });
 
   test("one timeline has no rows of ranks", async () => {

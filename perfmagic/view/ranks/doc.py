@@ -22,6 +22,7 @@ from perfmagic.base.numerics.intervals import Intervals, intersect, merge, subtr
 from perfmagic.base.tables import Table
 from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.model import devices_label
+from perfmagic.view.ranks.opening import Opening, opening_of
 from perfmagic.view.timeline.doc import as_shares
 from perfmagic.view.timeline.lanes import Share
 from perfmagic.view.timeline.live_columns import ColumnWriter, cut
@@ -261,10 +262,11 @@ class RanksDoc:
     made, and how well that is known.  world_size: ranks of the whole job, None where no file says so.
     clocks_known: whether collectives tell when one rank began beside another.  met: where the rows meet.
     path: what the critical path of the job consists of, path_lane: the same in time. answers: who decides.
-    collectives: how fast they were.
+    collectives: how fast they were.  opening: what of the axis is shown first.
     """
 
     span_ns: int
+    opening: Opening
     rows: tuple[RankRow, ...]
     findings: tuple[RankFinding, ...]
     answers: Answers
@@ -334,11 +336,13 @@ def ranks_doc(ranks: Ranks, titles: Sequence[str] = ()) -> RanksDoc:
     first = ranks.summaries[ranks.ranks[0]]
     path, path_lane = critical_path_of(ranks)
     labels = dict.fromkeys(devices_label(summary.meta.devices) for summary in ranks.summaries.values())
+    span_ns, answers = max(1, *(row.end_ns for row in rows)), find_job_answers(ranks)
     return RanksDoc(
-        span_ns=max(1, *(row.end_ns for row in rows)),
+        span_ns=span_ns,
+        opening=opening_of(ranks, findings, answers, span_ns),
         rows=rows,
         findings=findings,
-        answers=find_job_answers(ranks),
+        answers=answers,
         device_label=_labels(label for label in labels if label),
         clocks=ranks.alignment.words,
         n_matched=ranks.matching.n,
@@ -417,3 +421,19 @@ def _last_of(stat: RankStat) -> str:
 def describe_cost(cost_ns: int | None) -> str:
     """The left column of a finding on ranks."""
     return "" if cost_ns is None else units.duration(cost_ns)
+
+
+# What the marks of the rows mean.
+
+KEY = (
+    ("host1", "Python"), ("blocked", "Python blocked"), ("comp", "compute"), ("comm", "data moving"),
+    ("wait", "waiting for a rank"), ("beside", "the same, overlapped with compute"), ("last", "came last"),
+    ("htod", "copies"), ("idle", "device idle"),
+)  # fmt: skip
+ONE_STAGE, STAGES = "F2: forward, micro-batch 2", "4F2: stage 4, forward, micro-batch 2"
+
+
+def whole_key(doc: RanksDoc) -> tuple[tuple[str, str], ...]:
+    """What the marks mean, and boxes of micro-batches where there are some: a token, "" for none, and a term."""
+    boxes = [box for row in doc.rows for box in row.boxes[:1]]
+    return (*KEY, ("matrix", "backward"), ("", STAGES if boxes[0].chunks else ONE_STAGE)) if boxes else KEY

@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from perfmagic.view.ranks.doc import RankRow, RanksDoc, met_columns
+import numpy as np
+
+from perfmagic.base.language import translate_term, translated
+from perfmagic.view.ranks.doc import RankRow, RanksDoc, met_columns, whole_key
 from perfmagic.view.ranks.summary import ranks_summary
 from perfmagic.view.timeline.answers import summary_wire, words_wire
 from perfmagic.view.timeline.live_columns import ColumnWriter, cut
 from perfmagic.view.timeline.live_data import MOST_PATH_PARTS, SCHEMA, Wire, shares_wire
 
+MOST_BOXES = 2_000  # of a rank: their labels take 10 kB
 MOST_BYTES = 32_000_000  # of all parts; ranks beyond it have a row, and a file of their own to open
 
 
@@ -25,6 +29,8 @@ def ranks_wire(doc: RanksDoc, parts: Mapping[int, Wire]) -> Wire:
     for i, row in enumerate(doc.rows):
         for name, spans in row.bands.items():
             out.spans(f"rank{i}_{name}", spans[:, 0], spans[:, 1], 0)
+        boxes = np.array([(box.start_ns, box.end_ns) for box in row.boxes[:MOST_BOXES]], np.int64).reshape(-1, 2)
+        out.spans(f"rank{i}_boxes", boxes[:, 0], boxes[:, 1], 0)
     kinds = met_columns(out, doc.met)
     _path(out, doc)
     overview = out.payload()
@@ -76,6 +82,11 @@ def _header(doc: RanksDoc) -> dict[str, Any]:
         "path": shares_wire(doc.path),
         "flags": [],
         "trust": [cut(doc.clocks)],
+        "view": [doc.opening.start_ns, doc.opening.end_ns],
+        "shown": cut(translated(doc.opening.words)),
+        "mark": _mark(doc),
+        "key": [[token, translate_term(words)] for token, words in whole_key(doc)],
+        "staged": any(row.boxes for row in doc.rows),
         "returned": None,
         "from_cell": False,
         "alt": cut(doc.alt),
@@ -91,6 +102,13 @@ def _header(doc: RanksDoc) -> dict[str, Any]:
     }
 
 
+def _mark(doc: RanksDoc) -> list[Any] | None:
+    """The work that others wait for: its row, start, end and line."""
+    mark = doc.opening.mark
+    rows = [i for i, row in enumerate(doc.rows) if mark and row.rank == mark.rank]
+    return [rows[0], mark.start_ns, mark.end_ns, translated(mark.words)] if mark and rows else None
+
+
 def _rank(row: RankRow, part: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "rank": row.rank,
@@ -100,6 +118,7 @@ def _rank(row: RankRow, part: dict[str, Any] | None) -> dict[str, Any]:
         "start_ns": row.start_ns,
         "end_ns": row.end_ns,
         "part": part,
+        "boxes": " ".join(box.label for box in row.boxes[:MOST_BOXES]),
     }
 
 

@@ -15,7 +15,7 @@ from perfmagic.base import units
 from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.base.numerics.intervals import Intervals, occupancy
 from perfmagic.trace.columns import NONE, Float64, Int64
-from perfmagic.view.ranks.doc import Met, RankRow, RanksDoc
+from perfmagic.view.ranks.doc import Met, RankRow, RanksDoc, whole_key
 from perfmagic.view.svg.canvas import Canvas, Part, in_row, number, quantised, rects, step_path, stretches
 from perfmagic.view.svg.layouts import FEWER_WIDTHS_PX, WIDTHS_PX, Picture, alone, first_fit, laid_out
 from perfmagic.view.svg.layouts import MAX_BYTES as LAYOUTS_BYTES
@@ -30,6 +30,7 @@ from perfmagic.view.timeline.picture.frame import RIGHT_PX, column_widths, draw_
 
 APART_PX = 4  # lines that stand closer are one: that of the longest wait
 MOST_ARROWS = 200
+LONG_PX = 6  # along the axis
 _TIP_PX = (4.0, 1.7)  # length and half width of an arrow's tip
 _LINE = tint("wait", 0.6, 0.6)
 
@@ -64,12 +65,15 @@ class Places:
         return self.top + row * (high.row + high.gap) + high.host + high.compute + share * high.comm
 
 
-def draw_met(canvas: Canvas, met: Met, scale: Scale, places: Places, column_px: int) -> None:
-    """The lines, dots and arrows of what lies in the scale's window; the coarser the columns, the fewer."""
+def draw_met(canvas: Canvas, met: Met, scale: Scale, places: Places, column_px: int, *, staged: bool = False) -> None:
+    """The lines, dots and arrows of what lies in the scale's window; the coarser the columns, the fewer.
+
+    staged: boxes of a schedule say who passes on to whom, so that only slow messages need an arrow.
+    """
     if places.n < 2:
         return
     _meetings(canvas, met, scale, places, max(APART_PX, 2 * column_px))
-    _arrows(canvas, met, scale, places, MOST_ARROWS // column_px)
+    _arrows(canvas, met, scale, places, MOST_ARROWS // column_px, LONG_PX if staged else 0)
 
 
 def _meetings(canvas: Canvas, met: Met, scale: Scale, places: Places, apart_px: int) -> None:
@@ -101,10 +105,11 @@ def _apart(x_px: Float64, order: Int64, apart_px: float) -> Iterator[int]:
             yield i
 
 
-def _arrows(canvas: Canvas, met: Met, scale: Scale, places: Places, most: int) -> None:
+def _arrows(canvas: Canvas, met: Met, scale: Scale, places: Places, most: int, least_px: int) -> None:
     both = met.both_ns
     seen = (both >= scale.start_ns) & (met.arrived_ns < scale.end_ns)
     seen &= (met.source < places.n) & (met.target < places.n)
+    seen &= (met.arrived_ns - both) * scale.px_per_ns >= least_px
     shown = np.flatnonzero(seen)
     if len(shown) > most:  # those that took longest
         shown = np.sort(shown[np.argsort(both[shown] - met.arrived_ns[shown], kind="stable")[:most]])
@@ -136,13 +141,9 @@ DETAILS = ((1, 64), (2, 64), (4, 64), (8, 64), (16, 64), (16, 32), (16, 16), (32
 ANSWER_LINE_PX, NUMBER_PX, AXIS_PX = 21, 22, 17
 WAIT_SHARE = 0.5  # of a column: from there on it is a box of waiting, with hatching
 HATCH_BESIDE_PX = 10  # what a wait that says its length keeps of its hatching
-KEY = (
-    ("host1", "Python"), ("blocked", "Python blocked"), ("comp", "compute"), ("comm", "data moving"),
-    ("wait", "waiting for a rank"), ("beside", "the same, overlapped with compute"), ("last", "came last"),
-    ("htod", "copies"), ("idle", "device idle"),
-)  # fmt: skip
 ROLE_TOKENS = (("comp", "on_comp"), ("matrix", "on_matrix"))  # of forward and backward
-BACKWARD_KEY = (("matrix", "backward"),)
+LABELS_COLUMN_PX = 2  # of coarser columns labels would take too many bytes
+MADE_LATE = ("straggler", "uneven_all_to_all")  # whose rank is bold
 NUMBER_ROW_PX = 9  # a lower row has no room for labels
 BLOCKED = tint("wait", 0.28, 0.34)  # over Python's grey
 BESIDE = tint("wait", 0.18, 0.26)  # waiting that costs nothing, as the rank computes meanwhile
@@ -183,16 +184,21 @@ def _draw(doc: RanksDoc, column_px: int, most_rows: int, header: bool, canvas: C
         y = draw_shares(canvas, doc.path, y, TITLE)
     rows, high = doc.rows[:most_rows], heights(len(doc.rows))
     left_px, right_px = column_widths(canvas.width_px)
-    scale = Scale(0, doc.span_ns, canvas.width_px - left_px - right_px)
+    scale = Scale(doc.opening.start_ns, doc.opening.end_ns, canvas.width_px - left_px - right_px)
+    for line in in_lines(translated(doc.opening.words), canvas.width_px, 11) if doc.opening.words else ():
+        canvas.text(0, y + 11, line, "ink2", size=11)
+        y += 18
     canvas.shifted(left_px)
     lowest = y + AXIS_PX + len(rows) * (high.row + high.gap)
     _axis(canvas, scale, y, lowest)
     y += AXIS_PX
-    late = {rank for finding in doc.findings if finding.rule == "straggler" for rank in finding.ranks}
+    late = {rank for finding in doc.findings if finding.rule in MADE_LATE for rank in finding.ranks}
     for row in rows:
         _draw_row(canvas, row, scale, high, y, column_px, bold=row.rank in late)
         y += high.row + high.gap
-    draw_met(canvas, doc.met, scale, Places(y - len(rows) * (high.row + high.gap), high, len(rows)), column_px)
+    places = Places(y - len(rows) * (high.row + high.gap), high, len(rows))
+    draw_met(canvas, doc.met, scale, places, column_px, staged=any(row.boxes for row in doc.rows))
+    _mark(canvas, doc, scale, places)
     canvas.back()
     if len(doc.rows) > len(rows):
         n = len(doc.rows) - len(rows)
@@ -241,8 +247,8 @@ def _draw_answer(canvas: Canvas, y: float, place: str, answer: Answer) -> float:
 
 
 def _axis(canvas: Canvas, scale: Scale, y: float, lowest: float) -> None:
-    for tick in ticks(scale.end_ns, scale.width_px):
-        x = round(scale.x_of(tick.offset_ns), 1)
+    for tick in ticks(scale.end_ns - scale.start_ns, scale.width_px, since_ns=scale.start_ns):
+        x = round(scale.x_of(scale.start_ns + tick.offset_ns), 1)
         canvas.boxes([(x, y + 11, 0.75, lowest - y - 11)], "grid")
         half = width_px(tick.text, 10) / 2
         anchor = "" if x < half else "end" if x > scale.width_px - half else "middle"
@@ -261,8 +267,8 @@ def _draw_row(
     _backlog_outline(canvas, row.bands["host"], scale, y, high.host, "host1", column_px)
     _backlog_outline(canvas, row.bands["blocked"], scale, y, high.host, BLOCKED, column_px)
     y += high.host
-    if row.boxes and column_px == 1:
-        _micro_batches(canvas, row.boxes, scale, y, high.compute)
+    if row.boxes:
+        _micro_batches(canvas, row.boxes, scale, y, high.compute, labels=column_px <= LABELS_COLUMN_PX)
     else:
         _backlog_outline(canvas, row.bands["compute"], scale, y, high.compute, "comp", column_px)
     y += high.compute
@@ -277,13 +283,32 @@ def _draw_row(
     canvas.boxes([(0, round(y + high.idle + high.gap / 2 - 1, 1), scale.width_px, 0.5)], "rule")
 
 
-def _micro_batches(canvas: Canvas, boxes: Sequence[Box], scale: Scale, y: float, height: int) -> None:
+def _mark(canvas: Canvas, doc: RanksDoc, scale: Scale, places: Places) -> None:
+    """An outline of the work that others wait for longest, with its line where there is room."""
+    mark, high = doc.opening.mark, places.high
+    row = next((i for i, each in enumerate(doc.rows[: places.n]) if mark and each.rank == mark.rank), None)
+    if mark is None or row is None or not (mark.end_ns > scale.start_ns and mark.start_ns < scale.end_ns):
+        return
+    x, wide = scale.x_of(mark.start_ns), max(2.0, scale.x_of(mark.end_ns) - scale.x_of(mark.start_ns))
+    y, tall = places.comm(row, 0) - high.host - high.compute, high.host + high.compute
+    canvas.stroke(rects([(round(x, 1), round(y) - 0.5, round(wide, 1), tall + 1.0)]), "ink", 1.5)
+    words = translated(mark.words)
+    words_px = width_px(words, 10, bold=True) + 6
+    if words and tall > NUMBER_ROW_PX and wide > words_px:
+        canvas.boxes(
+            [(round(x + wide / 2 - words_px / 2, 1), y + high.host, round(words_px, 1), high.compute)], "ground"
+        )
+        canvas.text(round(x + wide / 2, 1), y + tall - 3.5, words, anchor="middle", bold=True)
+
+
+def _micro_batches(canvas: Canvas, boxes: Sequence[Box], scale: Scale, y: float, height: int, *, labels: bool) -> None:
     """The schedule of a stage, as textbooks draw it: a box a micro-batch, coloured by its role."""
     for role, (token, on_token) in enumerate(ROLE_TOKENS):
-        shown = [(box, scale.x_of(box.start_ns), scale.x_of(box.end_ns)) for box in boxes if box.role == role]
+        within = (box for box in boxes if box.end_ns > scale.start_ns and box.start_ns < scale.end_ns)
+        shown = [(box, scale.x_of(box.start_ns), scale.x_of(box.end_ns)) for box in within if box.role == role]
         canvas.boxes([(round(x, 1), y, round(max(0.5, end - x - 0.5), 1), height) for _, x, end in shown], token)
         for box, x, end in shown:
-            if height > NUMBER_ROW_PX and end - x > width_px(box.label, 9) + 3:
+            if labels and height > NUMBER_ROW_PX and end - x > width_px(box.label, 9) + 3:
                 canvas.text(round((x + end) / 2, 1), y + height - 3.5, box.label, on_token, size=9, anchor="middle")
 
 
@@ -357,13 +382,15 @@ def _longest_at(spans: Intervals, scale: Scale, x: float, wide: float) -> int:
 
 def _key(canvas: Canvas, doc: RanksDoc, y: float, *, header: bool) -> float:
     x = 0.0
-    for token, english in (*KEY, *(BACKWARD_KEY if any(row.boxes for row in doc.rows) else ())):
+    for token, english in whole_key(doc):
         words = translate_term(english)
         x, y = in_row(canvas, x, y, 14 + width_px(words, 10))
         box = (round(x, 1), y + 3, 10.0, 8.0)
         if token == "wait":
             canvas.boxes([box], tint("wait", LOST_SHARE, LOST_SHARE))
             canvas.hatch_lost(rects([box]))
+        elif token == "":
+            x -= 14
         elif token == "last":
             canvas.stroke(f"M{number(box[0] + 5)} {number(box[1] + 4)}h0", "wait", 7, cap="round")
         else:

@@ -155,15 +155,16 @@ class Tick:
     text: str
 
 
-def ticks(span_ns: float, width_px: float, least_gap_px: float = 100.0) -> tuple[Tick, ...]:
-    """Round instants from 0 to span_ns, steps of 1, 2 or 5, at least so far apart, all in one unit."""
+def ticks(span_ns: float, width_px: float, least_gap_px: float = 100.0, since_ns: float = 0.0) -> tuple[Tick, ...]:
+    """Round instants from since_ns on for span_ns, steps of 1, 2 or 5, at least so far apart, all in one unit."""
     if span_ns <= 0:
         return (Tick(0.0, units.duration_like(0.0, 1.0)),)
     step = _round_up(span_ns * least_gap_px / width_px)
-    number = int(span_ns / step + 1e-9)
+    first, last = math.ceil(since_ns / step - 1e-9), int((since_ns + span_ns) / step + 1e-9)
     # the unit of the largest label, but never one in which the step would need more than two decimals
     return tuple(
-        Tick(i * step, units.duration_like(i * step, step, unit_of_ns=number * step or step)) for i in range(number + 1)
+        Tick(i * step - since_ns, units.duration_like(i * step, step, unit_of_ns=last * step or step))
+        for i in range(first, last + 1)
     )
 
 

@@ -1,7 +1,8 @@
 """Ranks from programs whose truth is known: what each rank does, and whom it meets, in ms; simulated to traces.
 
-A program is a list of ("work", line, ms), ("meet", group), ("send", to) and ("recv", from) for each rank, with
-("step", number) where a step begins. Lines are lines of a cell; messages of a pair keep their order.
+A program is a list of ("work", line, ms), ("meet", group), ("share", group, rows), ("send", to) and ("recv", from) for
+each rank, with ("step", number) where a step begins. To share is an all_to_all of rows of 1,024 bytes.
+Lines are lines of a cell; messages of a pair keep their order.
 """
 
 import random
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
-from perfmagic.trace.columns import HostKind
+from perfmagic.trace.columns import NONE, HostKind
 from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace
 
 MS = 1_000_000
@@ -32,11 +33,18 @@ class Rank:
     def meet(self, *group: int) -> None:
         self.ops.append(("meet", tuple(sorted(group))))
 
+    def share(self, rows: int, *group: int) -> None:
+        self.ops.append(("share", tuple(sorted(group)), rows))
+
     def send(self, to: int) -> None:
         self.ops.append(("send", to))
 
     def recv(self, source: int) -> None:
         self.ops.append(("recv", source))
+
+    def rows(self, number: int, group: tuple[int, ...]) -> int:
+        """Of its all_to_all of that number in a group."""
+        return int([op[2] for op in self.ops if op[:2] == ("share", group)][number])
 
     def step(self, number: int) -> None:
         self.ops.append(("step", number))
@@ -47,7 +55,10 @@ Rows = list[tuple[str, Any, int, int]]  # kind, what, start and end in ns
 
 
 def ran(n: int, program: Program, link_ms: float = 0.1, slow: dict[int, float] | None = None) -> list[Rows]:
-    """What each rank did when.  slow: by rank how many times longer what it takes part in moves data."""
+    """What each rank did when.  slow: by rank how many times longer what it takes part in moves data.
+
+    link_ms: of each transfer; to share takes it for each row of the rank that has most.
+    """
     ranks = [Rank(i) for i in range(n)]
     for rank in ranks:
         program(rank)
@@ -68,7 +79,7 @@ def ran(n: int, program: Program, link_ms: float = 0.1, slow: dict[int, float] |
                     rows[r].append(("step", op[1], t[r], t[r]))
                 else:
                     pair = {"send": (r, op[1]), "recv": (op[1], r)}.get(op[0]) or op[1]
-                    key = (op[0] == "meet", pair, count[r][op[0], pair])
+                    key = (op[0] in ("meet", "share"), pair, count[r][op[0], pair])
                     if op[0] == "send":  # buffered
                         came[key][r] = t[r]
                         rows[r].append(("send", op[1], t[r], t[r] + 1000))
@@ -80,9 +91,10 @@ def ran(n: int, program: Program, link_ms: float = 0.1, slow: dict[int, float] |
                     came[key].setdefault(r, t[r])
                     if len(came[key]) < len(pair):
                         break
-                    link = round(link_ms * MS * max((slow or {}).get(i, 1) for i in pair))
+                    of_rows = max(ranks[i].rows(count[r][op[0], pair], pair) for i in pair) if op[0] == "share" else 1
+                    link = round(link_ms * MS * of_rows * max((slow or {}).get(i, 1) for i in pair))
                     end = max(came[key].values()) + link
-                    rows[r].append((op[0], op[1], came[key][r], end))
+                    rows[r].append((op[0], op[1:] if op[0] == "share" else op[1], came[key][r], end))
                     t[r] = end
                     count[r][op[0], pair] += 1
                 at[r] += 1
@@ -105,13 +117,17 @@ def job(n: int, program: Program, *, file: bool = False, **moves: Any) -> Ranks:
 
 def _trace(n: int, r: int, rows: Rows, *, file: bool) -> Trace:
     names: list[str] = []
+    shapes: list[str] = []
     host, marks, steps = [], [], []
     end_ns = max((end for *_, end in rows), default=0)
 
-    def row(name: str, start: int, end: int, thread: int, kind: HostKind = HostKind.OP) -> None:
+    def row(name: str, start: int, end: int, thread: int, kind: HostKind = HostKind.OP, rows: int = 0) -> None:
         if name not in names:
             names.append(name)
-        host.append((start, end, int(kind), names.index(name), thread))
+        if rows and (shape := f"[[{rows}, 256]]") not in shapes:
+            shapes.append(shape)
+        of = (shapes.index(f"[[{rows}, 256]]"), 0) if rows else (NONE, NONE)
+        host.append((start, end, int(kind), names.index(name), thread, *of))
 
     for kind, what, start, end in rows:
         if kind == "step":
@@ -121,16 +137,8 @@ def _trace(n: int, r: int, rows: Rows, *, file: bool) -> Trace:
             if file:
                 row(f"line_{what}", start, end, 1)
         else:
-            group = (
-                f" in group {'_'.join(map(str, what))} of ranks {', '.join(map(str, what))}" if kind == "meet" else ""
-            )
-            name = (
-                f"gloo:all_reduce{group}"
-                if kind == "meet"
-                else f"gloo:{kind} {'to' if kind == 'send' else 'from'} {what}"
-            )
             marks.append((start, 19))
-            row(name, start, end, 9)
+            row(_communication(kind, what), start, end, 9, rows=what[1] if kind == "share" else 0)
     for (number, start), after in zip(steps, [*(s for _, s in steps[1:]), end_ns], strict=False):
         row(f"ProfilerStep#{number}", start, after, 1, HostKind.ANNOTATION)
     marks.append((end_ns, 0))
@@ -138,7 +146,7 @@ def _trace(n: int, r: int, rows: Rows, *, file: bool) -> Trace:
         origin="file" if file else "cell", end_ns=end_ns, returned_ns=None if file else end_ns, rank=r, world_size=n,
         devices=(DeviceInfo(0, "cpu", "CPU"),), boot="a host", monotonic_base_ns=0,
     )  # fmt: skip
-    columns = ("start_ns", "end_ns", "kind", "name", "thread")
+    columns = ("start_ns", "end_ns", "kind", "name", "thread", "shape", "dtype")
     return make_trace(
         names,
         meta,
@@ -151,7 +159,18 @@ def _trace(n: int, r: int, rows: Rows, *, file: bool) -> Trace:
             "top_line": [line for _, line in marks],
         },
         cell=None if file else Cell(SOURCE),
+        input_shapes=tuple(shapes),
+        input_dtypes=('["float"]',) if shapes else (),
     )
+
+
+def _communication(kind: str, what: Any) -> str:
+    """As the record of gloo names it."""
+    if kind in ("send", "recv"):
+        return f"gloo:{kind} {'to' if kind == 'send' else 'from'} {what}"
+    ranks = what[0] if kind == "share" else what
+    name = "all_to_all" if kind == "share" else "all_reduce"
+    return f"gloo:{name} in group {'_'.join(map(str, ranks))} of ranks {', '.join(map(str, ranks))}"
 
 
 @dataclass(frozen=True)

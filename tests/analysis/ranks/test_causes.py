@@ -176,8 +176,8 @@ def test_each_cause_has_its_rank_line_steps_and_gain(case: Case) -> None:
 def test_the_replay_without_a_change_is_the_record(case: Case) -> None:
     replayed = replayed_job(case.make())
     assert replayed is not None
-    assert (replayed.recorded.came_ns == replayed.start_ns).all()
-    assert (replayed.recorded.lane_ns[: len(replayed.joins)] == replayed.points.at_ns[replayed.joins]).all()
+    assert (replayed.recorded.came_ns == replayed.meetings.start_ns).all()
+    assert (replayed.recorded.times_ns[replayed.joins] == replayed.points.at_ns[replayed.joins]).all()
     assert replayed.recorded.end_ns == max(replayed.points.at_ns[replayed.ends])
 
 

@@ -5,6 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from perfmagic.analysis.ranks.answers import find_job_answers
+from perfmagic.analysis.ranks.finding import RankFinding
+from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.meetings import describe_collectives
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.predict.gpus import link_peak
@@ -12,7 +15,10 @@ from perfmagic.trace.columns import NONE
 from perfmagic.trace.formats.sources import read_file
 from perfmagic.trace.model import Collective, DeviceInfo
 from tests.analysis.build import Builder
+from tests.analysis.findings.build import plain
 from tests.analysis.ranks import raw
+from tests.analysis.ranks.programs import Program, Rank, ran
+from tests.analysis.ranks.programs import job as made
 from tests.analysis.ranks.test_ranks import REDUCE
 
 H100 = "NVIDIA H100 80GB HBM3"
@@ -124,3 +130,68 @@ def test_eight_recorded_ranks_have_the_bandwidth_that_their_own_json_gives() -> 
     assert rows[largest].bus_bytes_per_s == pytest.approx(largest * 2 * 7 / 8 / (took_us[-1] * 1e-6))
     assert rows[largest].link == "NVLink"
     assert all(0 <= (row.overlap_frac or 0) <= 1 for row in rows.values())
+
+
+def experts(*, rows: int = 40, work: float = 10, bytes_only: bool = False, line: int = 5) -> Program:
+    """Four steps of an expert on each rank. Rank 1 gets so many rows, works so long (ms); the others 10 of both."""
+
+    def program(r: Rank) -> None:
+        hot = r.number == 1
+        for step in range(4):
+            r.step(step)
+            r.work(4, 20)
+            r.share(rows if hot else 10, 0, 1, 2, 3)
+            r.work(5, 10)
+            r.work(line, work - 10 if hot and not bytes_only else 0)
+            r.share(rows if hot else 10, 0, 1, 2, 3)
+
+    return program
+
+
+def of_all_to_all(program: Program, link_ms: float = 0.1) -> list[RankFinding]:
+    return [each for each in findings_of(made(4, program, link_ms=link_ms)) if each.rule == "uneven_all_to_all"]
+
+
+def ended_ns(program: Program, link_ms: float = 0.1) -> int:
+    return max(end for rows in ran(4, program, link_ms=link_ms) for *_, end in rows)
+
+
+def test_a_hot_expert_is_named_with_its_bytes_and_what_balancing_wins() -> None:
+    ranks = made(4, experts(work=40))
+    (found,) = of_all_to_all(experts(work=40))
+    assert (found.ranks, found.line) == ((1,), 5)
+    assert plain(found.headline) == "Rank 1 moves 4.0 × its peers' bytes in all_to_all"
+    transfers_ns = 8 * round((40 - 17.5) * 0.1e6)  # as long as the mean rank's rows take
+    assert found.cost_ns == pytest.approx(transfers_ns + 4 * 30e6, rel=0.01)
+    answers = find_job_answers(ranks)
+    assert (answers.answers[0].headline, answers.answers[0].action) == (found.headline, found.action)
+    assert "Balance the rows for rank 1" in found.action
+    assert all("straggler" not in answer.rules for answer in answers.answers)  # no gain counts twice
+    assert any("Line 5" in fact for fact in answers.also_seen)
+
+
+def test_bytes_alone_cost_what_the_transfers_take_less_with_as_many_for_each_rank() -> None:
+    (found,) = of_all_to_all(experts(bytes_only=True), link_ms=1)
+    even = ended_ns(experts(rows=10), link_ms=1) + 8 * round(7.5e6)  # 17.5 rows for each
+    assert found.cost_ns == ended_ns(experts(bytes_only=True), link_ms=1) - even
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        experts(rows=10),
+        experts(rows=14, work=14),
+        experts(rows=10, work=60),  # late for another reason: its bytes are its peers'
+        experts(bytes_only=True, line=9),  # bytes that cost next to nothing
+    ],
+)
+def test_nothing_is_said_of_bytes_that_are_even_or_cost_nothing(program: Program) -> None:
+    assert of_all_to_all(program, link_ms=0.001) == []
+
+
+def test_work_that_does_not_grow_with_the_bytes_keeps_its_own_answer() -> None:
+    ranks = made(4, experts(work=100, line=9), link_ms=0.5)
+    (found,) = [each for each in findings_of(ranks) if each.rule == "uneven_all_to_all"]
+    assert found.line == 0
+    answers = find_job_answers(ranks).answers
+    assert {rule for answer in answers for rule in answer.rules} >= {"straggler", "uneven_all_to_all"}

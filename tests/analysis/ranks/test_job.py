@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmagic.analysis.ranks.job_graph import job_graph
-from perfmagic.analysis.ranks.job_prediction import JobReplay, job_replay, rendezvous_of
+from perfmagic.analysis.ranks.job_graph import meetings_of, traced_job
+from perfmagic.analysis.ranks.job_prediction import JobReplay, job_replay
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.prediction import Prediction
@@ -73,7 +73,7 @@ def recorded_again(ranks: Ranks) -> None:
     replay = job_replay(ranks)
     for unseen in (False, True):
         graphs = {rank: each.waits if unseen else each.stays for rank, each in replay.readings.items()}
-        joined = job_graph(graphs, graphs, ranks.alignment.offset_ns, rendezvous_of(ranks))
+        joined = traced_job(graphs, graphs, ranks.alignment.offset_ns, meetings_of(ranks))
         times = joined.replayed_ns()
         for i, (rank, graph) in enumerate(graphs.items()):
             own_ns = times[joined.base[i] : joined.base[i + 1]] - ranks.alignment.offset_ns[rank]
@@ -202,6 +202,34 @@ def test_a_message_arrives_only_after_it_was_sent() -> None:
     prediction, after = slow.predict([faster("gemm", 2)], [0])
     assert prediction.expected_ns == quick.path.run_ns
     assert {share.rank for share in after.shares} - {None} == {0, 1}
+
+
+def buffered(computes_us: float) -> list[Trace]:
+    """A message sent at 511 µs and buffered for 50; its receiver computes before it, and for 100 after it."""
+    sender, receiver = Builder(), Builder()
+    of = sender.op(10, 510, launch=5, name="gemm")
+    sender.wait(6, 9, 7, of)
+    sender.host_op(7, 8, "nccl:send 0->1")
+    sender.op(511, 561, launch=7, name=SEND_RECV, stream=9)
+    receiver.op(10, 10 + computes_us, launch=5, name="relu")
+    receiver.host_op(7, 8, "nccl:recv 1<-0")
+    asked = 11 + computes_us
+    got = max(asked, 511) + 50
+    receiver.op(asked, got, launch=7, name=SEND_RECV)
+    receiver.op(got + 1, got + 101, launch=8, name="gemm")
+    return [on_host(b.trace(rank=i, world_size=2), "a") for i, b in enumerate((sender, receiver))]
+
+
+def test_a_receiver_that_comes_before_a_message_that_was_buffered_waits_for_it() -> None:
+    ranks = ranks_of(buffered(1000))
+    recorded_again(ranks)
+    prediction, _ = job_replay(ranks).predict([faster("relu", 10)], [1])
+    assert prediction.expected_ns == job(buffered(100)).path.run_ns == (511 + 50 + 101) * US
+
+
+def test_a_message_that_was_buffered_does_not_hold_its_sender() -> None:
+    prediction, _ = job(buffered(1000)).predict([faster("relu", 0.5)], [1])
+    assert prediction.expected_ns == job(buffered(2000)).path.run_ns
 
 
 def test_one_rank_alone_says_what_its_gain_rests_on() -> None:

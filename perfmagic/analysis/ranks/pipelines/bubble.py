@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.ranks.pipelines.stages import FORWARD, ROLES, Box, Roles, chains_of, roles_of
+from perfmagic.analysis.ranks.finding import PipelineStage
+from perfmagic.analysis.ranks.pipelines.interleaved import WEIGHTS, least_by_order
+from perfmagic.analysis.ranks.pipelines.stages import Box, Roles, chains_of, roles_of
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.analysis.ranks.replayed_job import ReplayedJob, replayed_job
 from perfmagic.trace.columns import Float64, Int64
 from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.rows import Rows
 
 UNEVEN_RATIO = 1.1  # times the median of the other stages: below it no stage sets the pace
 
@@ -21,7 +24,7 @@ class Stage:
     """One stage of a pipeline; times in ns.
 
     stage: its number.  rank: that runs it.  forward_ns, backward_ns: its own work for a micro-batch, the median.
-    idle_ns: in which it did nothing of its own while the pipeline ran, without collectives among other ranks.
+    idle_ns: in which its rank did nothing of its own while the pipeline ran, without collectives among other ranks.
     idle_frac: of the pipeline's time.
     """
 
@@ -37,14 +40,16 @@ class Stage:
 class Pipeline:
     """A pipeline of ranks.
 
-    stages: in order.  boxes: of each stage its micro-batches; none of several stages a rank.  schedule: "GPipe",
-    "1F1B", or "".  n_steps, n_micro_batches: a step.  bubble_frac: the mean of the stages' idle_frac.  least_frac:
-    what the schedule needs with equal stages, None where it is another one.  slowest: the stage that sets the pace,
-    None where all are alike.  gain_ns: what the replayed job takes less with that stage at the median of the others.
-    span_ns: on the common axis.
+    stages: in order.  ranks: in order.  boxes: of each rank its micro-batches; none of several stages a rank whose
+    schedule is not known.  schedule: "GPipe", "1F1B" or as perfmagic.analysis.ranks.pipelines.interleaved has them, or
+    "".  n_steps, n_micro_batches: a step.  bubble_frac: the mean of the ranks' idle_frac.  least_frac: what the
+    schedule needs with equal stages, None where it is another one.  slowest: the stage that sets the pace, None where
+    all are alike.  gain_ns: what the replayed job takes less with that stage at the median of the others.
+    steps_ns: of each step, on the common axis.
     """
 
     stages: tuple[Stage, ...]
+    ranks: tuple[int, ...]
     boxes: tuple[tuple[Box, ...], ...]
     schedule: str
     n_steps: int
@@ -53,7 +58,11 @@ class Pipeline:
     least_frac: float | None
     slowest: Stage | None
     gain_ns: int
-    span_ns: tuple[int, int]
+    steps_ns: tuple[tuple[int, int], ...]
+
+    def least_with(self, n_micro_batches: int) -> float:
+        """The least bubble of the schedule with more micro-batches; of several stages a rank with as many."""
+        return least_bubble_frac(len(self.ranks), n_micro_batches * len(self.stages) // len(self.ranks))
 
 
 def least_bubble_frac(n_stages: int, n_micro_batches: int) -> float:
@@ -77,11 +86,11 @@ def pipelines_of(ranks: Ranks) -> tuple[Pipeline, ...]:
 
 @once_per_trace
 def boxes_of(ranks: Ranks) -> dict[int, tuple[Box, ...]]:
-    """By rank its micro-batches, of the pipelines whose stages are one a rank."""
+    """By rank its micro-batches."""
     return {
-        stage.rank: of_stage
+        rank: of_rank
         for pipeline in pipelines_of(ranks)
-        for stage, of_stage in zip(pipeline.stages, pipeline.boxes, strict=False)
+        for rank, of_rank in zip(pipeline.ranks, pipeline.boxes, strict=False)
     }
 
 
@@ -91,47 +100,79 @@ def _may_be_exchange(roles: Roles) -> bool:
 
 
 def _pipeline(roles: Roles) -> Pipeline:
-    boxes = roles.boxes
-    start_ns = min(box.start_ns for of_stage in boxes for box in of_stage)
-    end_ns = max(box.end_ns for of_stage in boxes for box in of_stage)
-    each_ns = _medians(boxes)
-    stages = tuple(_stage(roles, i, each_ns[i], end_ns - start_ns) for i in range(len(boxes)))
-    slowest, gain_ns = (None, 0) if roles.chain.ring else _slowest(roles, each_ns)
-    known = bool(roles.schedule)
+    boxes, known = roles.boxes, bool(roles.schedule)
+    start_ns = min(box.start_ns for of_rank in boxes for box in of_rank)
+    end_ns = max(box.end_ns for of_rank in boxes for box in of_rank)
+    each_ns = _medians(roles)
+    idle = [_idle(roles, place, end_ns - start_ns) for place in range(len(boxes))]
+    ranks = tuple(roles.job.ranks.ranks[place] for place in roles.chain.places)
+    stages = tuple(
+        Stage(number, ranks[number % len(ranks)], round(forward), round(backward), *idle[number % len(ranks)])
+        for number, (forward, backward) in enumerate(each_ns.tolist())
+    )
+    slowest, gain_ns = (None, 0) if roles.chain.ring and not known else _slowest(roles, each_ns)
     return Pipeline(
         stages=stages,
-        boxes=() if roles.chain.ring else boxes,
+        ranks=ranks,
+        boxes=() if roles.chain.ring and not known else boxes,
         schedule=roles.schedule,
         n_steps=roles.n_steps,
         n_micro_batches=roles.n_micro_batches,
-        bubble_frac=float(np.mean([stage.idle_frac for stage in stages])),
-        least_frac=least_bubble_frac(len(stages), roles.n_micro_batches) if known else None,
+        bubble_frac=float(np.mean([idle_frac for _, idle_frac in idle])),
+        least_frac=_least_frac(roles, boxes) if known else None,
         slowest=None if slowest is None else stages[slowest],
         gain_ns=gain_ns,
-        span_ns=(start_ns, end_ns),
+        steps_ns=_steps_ns(boxes, roles.n_steps if known else 1),
     )
 
 
-def _medians(boxes: tuple[tuple[Box, ...], ...]) -> Float64:
-    """What a micro-batch takes on each stage, shape (stages, roles)."""
-    return np.array(
-        [
-            [np.median([box.ns for box in of_stage if box.role == role] or [0]) for role in range(ROLES)]
-            for of_stage in boxes
-        ]
-    )
+def _steps_ns(boxes: tuple[tuple[Box, ...], ...], n_steps: int) -> tuple[tuple[int, int], ...]:
+    """From the first micro-batch of each step to its last one."""
+    times = [[(box.start_ns, box.end_ns) for box in of_rank] for of_rank in boxes]
+    cuts = [np.array_split(np.array(of_rank, np.int64).reshape(-1, 2), n_steps) for of_rank in times]
+    parts = [np.concatenate(of_step) for of_step in zip(*cuts, strict=True)]
+    return tuple((int(part[:, 0].min()), int(part[:, 1].max())) for part in parts)
 
 
-def _stage(roles: Roles, number: int, each_ns: Float64, span_ns: int) -> Stage:
-    job, kept = roles.job, [each for each in roles.stretches[number] if each.roles]
+def _least_frac(roles: Roles, boxes: tuple[tuple[Box, ...], ...]) -> float | None:
+    """The minimum of the schedule: by its formula, else by its order with what each pass takes in the median."""
+    if roles.plan is None:
+        return least_bubble_frac(len(boxes), roles.n_micro_batches)
+    plan = roles.plan[0]
+    took: dict[str, list[int]] = {}
+    for box in (box for of_rank in boxes for box in of_rank if len(box.actions) == 1):
+        took.setdefault(box.actions[0].letter, []).append(box.ns)
+    if plan.least_frac is not None or {action.letter for action in plan.orders[0]} - took.keys():
+        return plan.least_frac
+    return least_by_order(plan, {letter: float(np.median(ns)) for letter, ns in took.items()})
+
+
+def _medians(roles: Roles) -> Float64:
+    """What a micro-batch takes on each stage, backward of weights included; shape (stages, roles)."""
+    n_ranks = len(roles.boxes)
+    took: dict[tuple[int, str], list[int]] = {}
+    for box in (box for of_rank in roles.boxes for box in of_rank):
+        if len({(action.stage, action.number) for action in box.actions}) == 1:
+            letters = "".join(action.letter for action in box.actions)
+            took.setdefault((box.actions[0].stage, letters), []).append(box.ns)
+
+    def usual(stage: int, letters: str) -> float:
+        return float(np.median(took.get((stage, letters)) or [0]))
+
+    stages = range(n_ranks * (roles.plan[0].n_chunks if roles.plan else 1))
+    backward = [usual(stage, "BW") or usual(stage, "B") + usual(stage, WEIGHTS) for stage in stages]
+    return np.array([[usual(stage, "F"), backward[stage]] for stage in stages])
+
+
+def _idle(roles: Roles, place: int, span_ns: int) -> tuple[int, float]:
+    """How long a rank did nothing of its own while the pipeline ran, and its share."""
+    job, kept = roles.job, [each for each in roles.stretches[place] if each.roles]
     between = np.arange(kept[0].points[1] + 1, kept[-1].points[0])
     rest_ns = int((job.points.own_ns[between] - roles.ns[between].sum(axis=1)).sum())
-    work_ns = sum(box.ns for box in roles.boxes[number]) + rest_ns
+    work_ns = sum(box.ns for box in roles.boxes[place]) + rest_ns
     taken_ns = max(1, span_ns - _collectives_ns(roles, np.arange(kept[0].points[0], kept[-1].points[1] + 1)))
     idle_ns = max(0, taken_ns - work_ns)
-    rank = job.ranks.ranks[roles.chain.places[number]]
-    forward_ns, backward_ns = map(round, each_ns.tolist())
-    return Stage(number, rank, forward_ns, backward_ns, idle_ns, idle_ns / taken_ns)
+    return idle_ns, idle_ns / taken_ns
 
 
 def _collectives_ns(roles: Roles, points: Int64) -> int:
@@ -155,7 +196,7 @@ def _among_stages(job: ReplayedJob, places: tuple[int, ...]) -> Mapping[int, boo
     for group in job.ranks.matching.groups:
         several = len({place[rank] for rank in group.ranks} & {*places}) > 1
         for rank, of_rank in zip(group.ranks, group.places, strict=True):
-            found |= dict.fromkeys((job.op_base[place[rank]] + of_rank).tolist(), several)
+            found |= dict.fromkeys((job.meetings.op_base[place[rank]] + of_rank).tolist(), several)
     return found
 
 
@@ -166,9 +207,43 @@ def _slowest(roles: Roles, each_ns: Float64) -> tuple[int | None, int]:
     if each_ns[number].sum() <= UNEVEN_RATIO * usual_ns.sum():
         return None, 0
     job, own_ns = roles.job, roles.job.points.own_ns.copy()
-    of_stage = job.points.rank == roles.chain.places[number]
-    for role in range(FORWARD, ROLES):
-        less = roles.ns[of_stage, role] * (1 - usual_ns[role] / max(1.0, each_ns[number, role]))
-        own_ns[of_stage] -= less.round().astype(np.int64)
-    gain_ns = job.recorded.end_ns - job.replayed(own_ns, job.began_ns, job.moves_ns).end_ns
+    for points, role in _of_stage(roles, number):
+        less = roles.ns[points, role] * (1 - usual_ns[role] / max(1.0, each_ns[number, role]))
+        own_ns[points] -= less.round().astype(np.int64)
+    gain_ns = job.recorded.end_ns - job.replayed(own_ns, job.moves_ns).end_ns
     return (number, gain_ns) if gain_ns >= max(1.0, job.ranks.notable_ns) else (None, 0)
+
+
+def _of_stage(roles: Roles, number: int) -> Iterator[tuple[slice, int]]:
+    """The points of a stage's work, with its role."""
+    for each in roles.stretches[number % len(roles.stretches)]:
+        for role in dict.fromkeys(each.roles):
+            stages = {action.stage for action in each.actions if action.role == role} or {number}
+            if stages == {number}:
+                yield slice(each.points[0], each.points[1] + 1), role
+
+
+# The stages of all pipelines as a table.
+
+
+def pipeline_stages(ranks: Ranks) -> Rows[PipelineStage]:
+    """A row for each stage of each pipeline."""
+    rows = (
+        PipelineStage(
+            pipeline=number,
+            schedule=pipeline.schedule,
+            stage=stage.stage,
+            rank=stage.rank,
+            n_steps=pipeline.n_steps,
+            n_micro_batches=pipeline.n_micro_batches,
+            forward_ns=stage.forward_ns,
+            backward_ns=stage.backward_ns,
+            idle_ns=stage.idle_ns,
+            bubble_frac=stage.idle_frac,
+            minimum_frac=pipeline.least_frac,
+            gain_ns=pipeline.gain_ns if stage is pipeline.slowest else None,
+        )
+        for number, pipeline in enumerate(pipelines_of(ranks))
+        for stage in pipeline.stages
+    )
+    return Rows(rows, PipelineStage)

@@ -5,27 +5,29 @@ A stage works forward before it sends to the next stage, and backward before it 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmagic.analysis.timeline.own_work import STARTS, Doing
+from perfmagic.analysis.ranks.pipelines.interleaved import BACKWARD, FORWARD, NEXT, PREVIOUS, Action, Plan, find_plan
+from perfmagic.analysis.timeline.own_work import ENDS, JOINS, STARTS, Doing
 from perfmagic.trace.columns import NONE, Float64, Int64
 
 if TYPE_CHECKING:
     from perfmagic.analysis.ranks.replayed_job import ReplayedJob
+    from perfmagic.analysis.ranks.waits import MatchedMessages
 
-FORWARD, BACKWARD = 0, 1
 ROLES = 2
 SURE_FRAC = 0.9  # of what is known of some work: less is not one role
 OUTSIDE_RATIO = 2  # times the median: the first or last micro-batch then has other work in it
+METADATA_FRAC = 0.25  # of the largest message of a pair: smaller ones are no micro-batches
 SMALL_FRAC = 0.05  # of a stretch of work: less tells nothing about its roles
 MOST_CELLS = 50_000_000  # points times kinds of work: 400 MB
-NEXT, PREVIOUS = 1, -1  # where a message goes to, or comes from
 GPIPE, ONE_F_ONE_B = "GPipe", "1F1B"
 
 
@@ -40,25 +42,37 @@ class Event:
 
 @dataclass(frozen=True)
 class Stretch:
-    """The points of a lane between two events, with the roles of their work in order; none for work of no role."""
+    """The points of a lane between two events, with the roles of their work in order; none for work of no role.
+
+    actions: the same with stages and micro-batches, where a plan tells them.
+    """
 
     points: tuple[int, int]
     roles: tuple[int, ...]
+    actions: tuple[Action, ...] = ()
 
 
 @dataclass(frozen=True)
 class Box:
-    """A micro-batch on a stage.  number: within its step.  start_ns, end_ns: on the common axis; ns: its work."""
+    """A micro-batch on a stage.  start_ns, end_ns: on the common axis; ns: its work.
 
-    role: int
-    number: int
+    actions: one; several where the record does not tell them apart.  chunks: whether ranks have several stages.
+    """
+
+    actions: tuple[Action, ...]
     start_ns: int
     end_ns: int
     ns: int
+    chunks: bool = False
+
+    @property
+    def role(self) -> int:
+        return self.actions[0].role
 
     @property
     def label(self) -> str:
-        return f"{'FB'[self.role]}{self.number}"
+        """As torch prints a schedule: F2 is the forward pass of micro-batch 2, 4F2 that of stage 4."""
+        return "+".join(f"{each.stage if self.chunks else ''}{each.letter}{each.number}" for each in self.actions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +90,13 @@ class Chain:
 def chains_of(job: ReplayedJob) -> list[Chain]:
     """The pipelines of a job, as its messages have them; those that ranks only exchange are none."""
     place = {rank: i for i, rank in enumerate(job.ranks.ranks)}
-    counts = {(place[pair.source], place[pair.target]): len(pair) for pair in job.ranks.message_pairs if len(pair)}
-    first_ns = {
-        (place[pair.source], place[pair.target]): int(pair.sent_ns[0]) + job.ranks.alignment.offset_ns[pair.source]
-        for pair in job.ranks.message_pairs
-        if len(pair)
-    }
+    counts: dict[tuple[int, int], int] = {}
+    first_ns: dict[tuple[int, int], int] = {}
+    for pair in job.ranks.message_pairs:
+        link, kept = (place[pair.source], place[pair.target]), _batches(job, pair)
+        if len(kept):
+            counts[link] = len(kept)
+            first_ns[link] = int(pair.sent_ns[kept[0]]) + job.ranks.alignment.offset_ns[pair.source]
     near: dict[int, set[int]] = {}
     for source, target in counts:
         near.setdefault(source, set()).add(target)
@@ -97,6 +112,13 @@ def chains_of(job: ReplayedJob) -> list[Chain]:
             if len(sizes) == 1 or chain.ring:  # the link that closes a ring carries less
                 found.append(chain)
     return found
+
+
+def _batches(job: ReplayedJob, pair: MatchedMessages) -> Int64:
+    """The messages of a pair that may be micro-batches: before its first step torch also sends shapes and types."""
+    sizes = job.ranks.summaries[pair.source].comm["bytes"][pair.sent_places]
+    known = len(sizes) and (sizes != NONE).all()
+    return np.flatnonzero(sizes >= METADATA_FRAC * sizes.max()) if known else np.arange(len(sizes))
 
 
 def _connected(near: dict[int, set[int]]) -> list[set[int]]:
@@ -130,13 +152,15 @@ def _ordered(near: dict[int, set[int]], group: set[int], first: tuple[int, int],
 class Roles:
     """What each stage does of which role.
 
-    stretches: of each stage, in order.  ns: of each point its work of each role, shape (points, roles).
+    stretches: of each rank, in order.  ns: of each point its work of each role, shape (points, roles).
+    plan: of several stages a rank, with the number of steps; None without.
     """
 
     job: ReplayedJob
     chain: Chain
     stretches: tuple[tuple[Stretch, ...], ...]
     ns: Int64
+    plan: tuple[Plan, int] | None = None
 
     @cached_property
     def orders(self) -> list[list[int]]:
@@ -146,17 +170,23 @@ class Roles:
     @cached_property
     def n_steps(self) -> int:
         """How often all micro-batches of the first stage are through: then a step has ended."""
+        if self.plan:
+            return self.plan[1]
         open_ = np.cumsum([1 if role == FORWARD else -1 for role in self.orders[0]])
         return max(1, int((open_ == 0).sum()))
 
     @property
     def n_micro_batches(self) -> int:
         """Of a step."""
+        if self.plan:
+            return self.plan[0].n_micro_batches
         return self.chain.n // self.n_steps
 
     @cached_property
     def schedule(self) -> str:
-        """GPIPE or ONE_F_ONE_B; "" for another one."""
+        """GPIPE, ONE_F_ONE_B or that of the plan; "" for another one."""
+        if self.plan:
+            return self.plan[0].schedule
         n, m, steps = len(self.orders), self.n_micro_batches, self.n_steps
         if self.chain.ring or m * steps != self.chain.n:
             return ""
@@ -168,7 +198,7 @@ class Roles:
 
     @cached_property
     def boxes(self) -> tuple[tuple[Box, ...], ...]:
-        """Of each stage its micro-batches; the work before the first and after the last one left out."""
+        """Of each rank its micro-batches; the work before the first and after the last one left out."""
         return tuple(_boxes(self, i) for i in range(len(self.stretches)))
 
 
@@ -179,32 +209,39 @@ def _one_f_one_b(n: int, stage: int, m: int) -> list[int]:
 
 
 def roles_of(job: ReplayedJob, chain: Chain) -> Roles | None:
-    """What each stage of a chain does; None where messages are no micro-batches, or roles cannot be told apart."""
-    stretches = []
-    for i in range(len(chain.places)):
-        events = _events(job, chain, i)
-        if not _passes_on(events, chain, i):
-            return None
-        stretches.append(tuple(_stretches(job, chain, i, events)))
-    every = [each for of_stage in stretches for each in of_stage]
+    """What each rank of a chain does; None where messages are no micro-batches, or roles cannot be told apart."""
+    every_events = [_events(job, chain, i) for i in range(len(chain.places))]
+    if not all(_passes_on(events, chain, i) for i, events in enumerate(every_events)):
+        return None
+    plan = _plan(job, every_events) if chain.ring else None
+    stretches = tuple(
+        tuple(_planned(job, chain, i, events, plan) if plan else _stretches(job, chain, i, events))
+        for i, events in enumerate(every_events)
+    )
     numbers = _numbers(job)
     if len(job.points.rank) * len(numbers) > MOST_CELLS:
         return None
-    work = _work(job, numbers)
+    ns = _told_apart(_work(job, numbers), numbers, stretches)
+    if ns is None:
+        return None
+    for of_stage in stretches:
+        _cut_ends(ns, _of_roles(of_stage))
+    roles = Roles(job, chain, stretches, ns, plan)
+    if not chain.ring and any(order.count(role) != chain.n for order in roles.orders for role in range(ROLES)):
+        return None
+    return roles
+
+
+def _told_apart(work: Int64, numbers: dict[Doing, int], stretches: Sequence[Sequence[Stretch]]) -> Int64 | None:
+    """Of each point its work of each role, shape (points, roles); None where some cannot be told apart."""
+    every = [each for of_stage in stretches for each in of_stage]
     ends = {of_stage[i] for of_stage in map(_of_roles, stretches) for i in (0, -1) if of_stage}
     inner = [each for each in every if each not in ends]
     for among in (inner, every):  # what a stage does before and after is in its ends, too
         ns = _ns_of(work, _evidence(work, numbers, among), every, ends)
         if ns is not None:
-            break
-    else:
-        return None
-    for of_stage in stretches:
-        _cut_ends(ns, _of_roles(of_stage))
-    roles = Roles(job, chain, tuple(stretches), ns)
-    if not chain.ring and any(order.count(role) != chain.n for order in roles.orders for role in range(ROLES)):
-        return None
-    return roles
+            return ns
+    return None
 
 
 def _of_roles(stretches: Sequence[Stretch]) -> list[Stretch]:
@@ -216,13 +253,14 @@ def _ns_of(work: Int64, known: Int64, stretches: Sequence[Stretch], ends: set[St
     ns = np.zeros((len(work), ROLES), np.int64)
     for each in stretches:
         points = slice(each.points[0], each.points[1] + 1)
-        if len(each.roles) > 1:
-            shares = _split(work[points], known, each.roles)
+        distinct = tuple(dict.fromkeys(each.roles))
+        if len(distinct) > 1:
+            shares = _split(work[points], known, distinct)
             if shares is None:
                 return None
             ns[points] = shares
-        elif each.roles:
-            (role,) = each.roles
+        elif distinct:
+            (role,) = distinct
             like = work[points][:, known[:, role] > 0].sum(axis=1)
             ns[points, role] = like if each in ends and like.any() else work[points].sum(axis=1)
     return ns
@@ -237,11 +275,13 @@ def _events(job: ReplayedJob, chain: Chain, stage: int) -> list[Event]:
             continue
         other = chain.places[(stage + side) % n]
         for pair in job.ranks.message_pairs:
-            ends = pair.source, pair.target
+            ends, kept = (pair.source, pair.target), _batches(job, pair)
             if ends == (ranks[here], ranks[other]):
-                events += [Event(int(job.came[op]), True, side) for op in job.op_base[here] + pair.sent_places]
+                events += [
+                    Event(int(job.came[op]), True, side) for op in job.meetings.op_base[here] + pair.sent_places[kept]
+                ]
             elif ends == (ranks[other], ranks[here]):
-                ops = job.op_base[here] + pair.got_places
+                ops = job.meetings.op_base[here] + pair.got_places[kept]
                 came = np.where(job.joined[ops] != NONE, job.joined[ops], job.came[ops])
                 events += [Event(point, False, side) for point in came.tolist()]
     return sorted(events, key=lambda event: event.point)
@@ -289,6 +329,44 @@ def _stretches(job: ReplayedJob, chain: Chain, stage: int, events: Sequence[Even
     yield Stretch((since, end), (BACKWARD,) if first and waiting else ())
 
 
+# Several stages a rank: what a rank does follows from the schedule by which it sends.
+
+
+def _plan(job: ReplayedJob, every: Sequence[Sequence[Event]]) -> tuple[Plan, int] | None:
+    """The schedule that all ranks send by, and its steps; None for another one."""
+    sent = [[event.side for event in events if event.sends] for events in every]
+    kinds = job.points.kind  # what is asked for early, and not waited for, tells nothing
+    waits = (i for i, e in enumerate(every[0]) if not e.sends and e.side == PREVIOUS and kinds[e.point] == JOINS)
+    return find_plan(sent, sum(event.sends for event in every[0][: next(waits, None)]))
+
+
+def _planned(
+    job: ReplayedJob, chain: Chain, place: int, events: Sequence[Event], plan: tuple[Plan, int]
+) -> Iterator[Stretch]:
+    """The work up to each send and each wait for what comes, with the actions of the plan."""
+    schedule, n_steps = plan
+    sent = deque(event.point for event in events if event.sends)
+    came = {side: deque(e.point for e in events if not e.sends and e.side == side) for side in (NEXT, PREVIOUS)}
+    since = int(np.searchsorted(job.points.rank, chain.places[place]))
+    open_: list[Action] = []
+
+    def until(point: int) -> Stretch:
+        nonlocal since, open_
+        done, actions = (since, point), tuple(open_)
+        since, open_ = point + 1, []
+        return Stretch(done, tuple(action.role for action in actions), actions)
+
+    for action in schedule.orders[place] * n_steps:
+        side = schedule.needs(action)
+        at = came[side].popleft() if side and came[side] else NONE
+        if at >= since and job.points.kind[at] == JOINS:
+            yield until(at)
+        open_.append(action)
+        if schedule.sends(action):
+            yield until(sent.popleft())
+    yield until(int(job.ends[chain.places[place]]))
+
+
 # Which work is of which role: stretches of one role tell, and then a stretch of two is divided.
 
 
@@ -315,7 +393,7 @@ def _evidence(work: Int64, numbers: dict[Doing, int], stretches: Sequence[Stretc
     """How long each doing was of each role, where only one role can be meant; shape (doings, roles)."""
     known = np.zeros((len(numbers), ROLES), np.int64)
     for each in stretches:
-        if len(each.roles) == 1:
+        if len({*each.roles}) == 1:
             known[:, each.roles[0]] += work[each.points[0] : each.points[1] + 1].sum(axis=0)
     for doing, i in numbers.items():
         if doing.phase == "backward":
@@ -355,25 +433,34 @@ def _cut_ends(ns: Int64, stretches: Sequence[Stretch]) -> None:
                     ns[points, role] = (ns[points, role] * (usual / own)).astype(np.int64)
 
 
-def _boxes(roles: Roles, stage: int) -> tuple[Box, ...]:
-    """The micro-batches of a stage, each before what it sends; what sends nothing at its stretch's beginning."""
+def _boxes(roles: Roles, place: int) -> tuple[Box, ...]:
+    """The micro-batches of a rank, each before what it sends; what sends nothing at its stretch's beginning."""
     job, m, counts = roles.job, roles.n_micro_batches, [0] * ROLES
     made: list[Box] = []
-    kept = _of_roles(roles.stretches[stage])
-    for each in kept:
+    for each in _of_roles(roles.stretches[place]):
         points = np.arange(each.points[0], each.points[1] + 1)
         sums = roles.ns[points].sum(axis=0).tolist()
         worked = points[job.points.own_ns[points] > 0]
-        for role in each.roles:
-            if role == each.roles[-1] and not (each is kept[-1] and stage == 0):
+        actions = list(each.actions)
+        for role in () if actions else each.roles:
+            actions.append(Action("FB"[role], place, counts[role] % m))
+            counts[role] += 1
+        for group in _groups(actions):
+            ns = sums[group[0].role] if len({*each.roles}) > 1 and len({a.role for a in group}) == 1 else sum(sums)
+            if group[-1] is actions[-1] and job.points.kind[each.points[1]] != ENDS:
                 at = int(worked[-1]) if len(worked) else each.points[1]
                 end_ns = int(job.points.at_ns[at]) - _gap_ns(job, at)
             else:
                 at = int(worked[0]) if len(worked) else each.points[0]
-                end_ns = _since_ns(job, at) + sums[role]
-            made.append(Box(role, counts[role] % m, end_ns - sums[role], end_ns, sums[role]))
-            counts[role] += 1
+                end_ns = _since_ns(job, at) + ns
+            made.append(Box(group, end_ns - ns, end_ns, ns, bool(each.actions)))
     return tuple(made)
+
+
+def _groups(actions: Sequence[Action]) -> list[tuple[Action, ...]]:
+    """Actions of one role after another, which nothing tells apart; all of them where roles take turns."""
+    groups = [tuple(group) for _, group in groupby(actions, lambda action: action.role)]
+    return groups if len(groups) <= ROLES else [tuple(actions)]
 
 
 def _since_ns(job: ReplayedJob, point: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.ranks.finding import RankFinding
-from perfmagic.analysis.ranks.pipelines.bubble import Pipeline, Stage, least_bubble_frac, pipelines_of
+from perfmagic.analysis.ranks.pipelines.bubble import Pipeline, Stage, pipelines_of
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.base import units
 from perfmagic.base.language import Words, chained, counted, phrase, sentences
@@ -12,6 +12,7 @@ from perfmagic.base.language import Words, chained, counted, phrase, sentences
 SMALL_BUBBLE_FRAC = 0.1  # of the time: more micro-batches win little then
 MORE = 2  # times the micro-batches, as advice
 MOST_STAGES = 8  # stages in a sentence
+WARM = 1  # the step that is shown: the one before warms up
 
 
 def bubbles(job: Ranks) -> list[RankFinding]:
@@ -30,7 +31,7 @@ def _finding(pipeline: Pipeline) -> RankFinding:
         ranks=(slowest.rank,) if slowest else tuple(stage.rank for stage in pipeline.stages),
         headline=_headline(pipeline, n, share),
         action=_action(pipeline),
-        window_ns=pipeline.span_ns,
+        window_ns=pipeline.steps_ns[: WARM + 1][-1],
     )
 
 
@@ -52,13 +53,13 @@ def _action(pipeline: Pipeline) -> Words | str:
     if pipeline.least_frac is None:
         return action("pipeline_open")
     more = MORE * pipeline.n_micro_batches
-    least = units.percent(least_bubble_frac(len(pipeline.stages), more))
+    least = units.percent(pipeline.least_with(more))
     return action("pipeline_even", n=more, share=least)
 
 
 def _schedule(pipeline: Pipeline) -> Words:
     if pipeline.least_frac is None:
-        return phrase("its schedule is neither GPipe nor 1F1B, so its minimum is not known")
+        return phrase("the minimum of its schedule is not known")
     return phrase(
         "the minimum of {schedule} with {n} and {stages} is {least}",
         schedule=pipeline.schedule,

@@ -219,7 +219,7 @@ def applied(graph: Graph, changes: Sequence[Change], *, best: bool) -> Graph:
 
 @dataclass(frozen=True)
 class OnTime(Change):
-    """No rank comes later to a collective than the median of its ranks. See perfmagic.analysis.ranks.job_graph."""
+    """No rank comes later to a collective than the median of its ranks. See perfmagic.analysis.ranks.job_prediction."""
 
     stage = Stage.LENGTHS
 

@@ -1,9 +1,9 @@
 // From what was sent to a view in an element. What cannot be read is said in the element, in words.
+import { buildModel } from "../model/build.ts";
+import { View } from "../interact/view.ts";
 import { el } from "../interact/dom.ts";
 import { RanksView } from "./ranks.ts";
 import type { Host } from "../interact/host.ts";
-import { View } from "../interact/view.ts";
-import { buildModel } from "../model/build.ts";
 import { decode, inflate } from "../model/decode.ts";
 import { parseHeader } from "../model/wire.ts";
 

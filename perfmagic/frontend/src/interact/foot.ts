@@ -74,7 +74,7 @@ function device(totals: Totals): HTMLElement {
 
 /** How long each rank waited for others in the selection, the longest first. */
 function ranks(model: Model, [from, to]: Window): HTMLElement {
-  const waits = model.ranks.map((rank) => ({ rank, ns: rank.wait.covered(from, to) }));
+  const waits = model.ranks.map((rank) => ({ rank, ns: rank.waits.covered(from, to) }));
   const shown = waits.sort((a, b) => b.ns - a.ns).slice(0, MOST_RANKS);
   const rows = shown.flatMap(({ rank, ns }) => {
     const computed = say("computes {time}", { time: duration(rank.compute.covered(from, to)) });
@@ -108,17 +108,6 @@ const ONE_TIMELINE: [string[], string][] = [
   [["[", "]"], term("launch ↔ op")],
   [["/"], term("search")],
 ];
-const RANK_KEY = [
-  ["host1", "Python"],
-  ["blocked", term("Python blocked")],
-  ["comp", term("compute")],
-  ["comm", term("data moving")],
-  ["wait", term("waiting for a rank")],
-  ["beside", term("the same, overlapped with compute")],
-  ["last", term("came last")],
-  ["htod", term("copies")],
-  ["idle", term("device idle")],
-] as const;
 
 /** What the colours mean; each class can be switched off. */
 export function colourKey(model: Model, act: (action: Action) => void, signal: AbortSignal): Part {
@@ -137,9 +126,9 @@ export function colourKey(model: Model, act: (action: Action) => void, signal: A
     );
   }
   const several = model.ranks.length > 0;
-  for (const [token, words] of several ? RANK_KEY : []) {
-    const own = ["blocked", "beside", "last", "idle"].includes(token); // drawn by the style sheet, not in one colour
-    node.append(el("span", "", own ? el("i", `pm-swatch pm-${token}`) : swatch(token), say(words)));
+  for (const [token, words] of model.header.key ?? []) {
+    const own = /blocked|beside|last|idle|^$/.test(token); // drawn by the style sheet, not in one colour
+    node.append(el("span", "", own ? el("i", token && `pm-swatch pm-${token}`) : swatch(token), words));
   }
   if (model.blocked?.lost.start.length) node.append(el("span", "", swatch("wait"), say("Python blocked")));
   if (model.blocked?.besideWork.some(Boolean))

@@ -33,9 +33,11 @@ export function summary(model: Model, act: Do, save: () => void, signal: AbortSi
   const node = el("div", "", top, ...(answers ? [about] : []));
   const update = (state: State): void => {
     tabs.update(state);
-    seen.hidden = answers !== null && isWhole(state);
     seen.textContent = duration(state.view[1] - state.view[0]);
-    words.textContent = isWhole(state) ? model.header.about : shownOf(model, state.view);
+    const { about, view, shown } = model.header;
+    const first = `${view}` === `${state.view}` && shown;
+    seen.hidden = answers !== null && (isWhole(state) || !!first);
+    words.textContent = isWhole(state) ? about : first || shownOf(model, state.view);
   };
   return { node, update };
 }

@@ -60,7 +60,7 @@ export class View implements Pointed, Commanded {
     readonly model: Model,
     private readonly host: Host,
   ) {
-    this.state = initial(model.span);
+    this.state = initial(model.span, model.header.view);
     this.seen = this.state.view;
     const { signal } = this.over;
     const act = (action: Action): void => this.act(action);

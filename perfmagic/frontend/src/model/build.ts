@@ -66,16 +66,16 @@ function path(columns: Columns[string] | undefined): CriticalPath | null {
   return { start, end: columns["end"], share: columns["share"], stream: columns["stream"].map((number) => number - 1) };
 }
 
+const BANDS = "host blocked compute transfer wait waitBeside got asked askedBeside copy idle boxes".split(" ");
+
 function rank(wire: RankWire, table: (name: string) => Columns[string] | undefined): Rank {
-  const of = (name: string): Spans => {
-    const found = table(name);
-    return found?.["start"] ? new Spans(found["start"], found["end"]) : NOTHING;
-  };
-  const [host, blocked, compute] = [of("host"), of("blocked"), of("compute")];
-  const [transfer, wait, waitBeside] = [of("transfer"), of("wait"), of("wait_beside")];
-  const [got, asked, askedBeside] = [of("got"), of("asked"), of("asked_beside")];
-  const ofComm = { transfer, wait, waitBeside, got, asked, askedBeside };
-  return { wire, host, blocked, compute, ...ofComm, copy: of("copy"), idle: of("idle") };
+  const spans = BANDS.map((name) => {
+    const found = table(name.replace("B", "_b"));
+    return [name, found?.["start"] ? new Spans(found["start"], found["end"]) : NOTHING];
+  });
+  const bands = Object.fromEntries(spans) as unknown as Rank;
+  const labels = wire.boxes?.split(" ") ?? [];
+  return { ...bands, wire, labels, waits: unionAll([bands.wait, bands.asked]) };
 }
 
 function stream(wire: StreamWire, columns: Columns[string], classes: Uint8Array, calls?: Float64Array): Stream {

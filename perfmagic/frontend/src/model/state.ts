@@ -64,10 +64,10 @@ export type Action =
   | { do: "pin"; row: number }
   | { do: "escape" };
 
-export function initial(span: number): State {
+export function initial(span: number, view?: Window): State {
   const whole: Window = [0, span];
   return {
-    ...{ whole, view: whole, selection: null, hover: null, focus: null, query: "", searching: false },
+    ...{ whole, view: view ?? whole, selection: null, hover: null, focus: null, query: "", searching: false },
     ...{ line: 0, shown: -1, off: 0, help: false, open: [], unfolded: -1, streams: FIRST_STREAMS, ranks: [] },
     ...{ path: -1, flame: false, tab: "timeline", lineRow: -1, pinnedRow: -1 },
   };

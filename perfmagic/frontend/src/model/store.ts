@@ -130,6 +130,8 @@ export interface Rank {
   transfer: Spans;
   /** With nothing else to do. */
   wait: Spans;
+  /** The same and `asked`. */
+  waits: Spans;
   /** Beside compute or data moving: it costs nothing. */
   waitBeside: Spans;
   got: Spans;
@@ -137,6 +139,9 @@ export interface Rank {
   askedBeside: Spans;
   copy: Spans;
   idle: Spans;
+  /** Micro-batches; their labels are the wire's. */
+  boxes: Spans;
+  labels: string[];
 }
 
 /** The critical path in time: its kinds are the header's, a stream is a row of the model's, -1 for the host. */

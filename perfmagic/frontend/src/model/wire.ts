@@ -98,6 +98,8 @@ export interface RankWire {
   end_ns: number;
   /** The rank's own timeline on the common axis: a payload behind the overview's; null where it was left out. */
   part: { at: number; bytes: number; header: Header } | null;
+  /** Of a stage of a pipeline: the labels of its micro-batches, whose times are the table rank0_boxes. */
+  boxes?: string;
 }
 
 /** The lines of the cell and of functions that it called; their rows are the table "lines". */
@@ -194,6 +196,15 @@ export interface Header {
   columns: ColumnLayout[];
   /** Of several ranks: the rows, and the bytes of the payload that hold their columns. */
   ranks?: RankWire[];
+  /** What of the axis is shown first, and that in words. */
+  view?: [number, number];
+  shown?: string;
+  /** The work that others wait for: its row, start, end and line. */
+  mark?: [number, number, number, string] | null;
+  /** What the marks mean: a token, "" for none, and words. */
+  key?: [string, string][];
+  /** Whether rows have boxes of micro-batches. */
+  staged?: boolean;
   overview_bytes?: number;
   /** What collectives are, and of which group: "all_reduce · group 0". */
   kinds?: string[];

@@ -86,3 +86,13 @@ export function columnOf(f: Frame, at: number): number {
 export function strength(f: Frame, cls: number, hit: boolean): number {
   return f.state.off & (1 << cls) || !hit ? 0.22 : 1;
 }
+
+/** Words on a patch of ground in the middle of a stretch. */
+export function inGap(f: Frame, words: string, x0: number, x1: number, at: Pick<Row, "y" | "h">, token: string): void {
+  if (!words) return;
+  const width = f.text.width(words, { size: 10 }) + 12;
+  const middle = (x0 + x1) / 2;
+  f.text.g.fillStyle = f.palette.css("ground");
+  f.text.g.fillRect(middle - width / 2, at.y, width, at.h);
+  f.text.write(words, middle, at.y + at.h / 2 + 0.5, { size: 10, align: "center", colour: f.palette.css(token) });
+}

@@ -87,12 +87,12 @@ export function rowText(f: Frame, row: Row): RowText {
 
 /** A rank that can be opened says so; for a part of the axis how long it waits and is busy there. */
 function rankText(f: Frame, row: Row): RowText {
-  const { wire, wait, idle } = f.model.ranks[row.index];
+  const { wire, waits: waited, idle } = f.model.ranks[row.index];
   const open = f.state.ranks.includes(row.index);
   const label = wire.part ? `${wire.label} ${open ? "▾" : "▸"}` : wire.label;
   if (isWhole(f.state)) return { ...NONE, label, number: wire.words[0] || wire.words[1], unit: "" };
   const [from, to] = f.state.view;
-  const waits = wait.covered(from, to);
+  const waits = waited.covered(from, to);
   const idles = say("idle {time}", { time: duration(idle.covered(from, to)) });
   return { ...NONE, label, number: waits ? say("waits {time}", { time: duration(waits) }) : idles };
 }

@@ -109,7 +109,8 @@ function arrows(f: Frame, rows: Row[]): void {
   const { met, arrived, longest } = f.model.messages;
   const first = below(met, f.scale.from - longest);
   const last = below(met, f.scale.to);
-  const long = last - first > MANY_ARROWS ? LONG_PX / f.scale.pxPerNs : 0;
+  const few = last - first <= MANY_ARROWS && !f.model.header.staged; // boxes of a schedule say who passes on
+  const long = few ? 0 : LONG_PX / f.scale.pxPerNs;
   f.text.g.lineWidth = 0.8;
   f.text.g.strokeStyle = f.palette.css("ink2");
   for (let i = first; i < last; i++) if (arrived[i] >= f.scale.from && arrived[i] - met[i] >= long) arrow(f, rows, i);

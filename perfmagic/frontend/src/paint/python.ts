@@ -3,7 +3,7 @@ import { firstLevel, LEVEL_PX, type Row } from "../model/layout.ts";
 import { below } from "../model/sorted.ts";
 import { type CellLines, shortName } from "../model/store.ts";
 import { duration } from "../model/units.ts";
-import { box, type Frame, lost, skyline, strength } from "./draw.ts";
+import { box, type Frame, lost, skyline, strength, inGap } from "./draw.ts";
 import { detailOf } from "./lod.ts";
 import { say } from "../model/words.ts";
 
@@ -158,14 +158,4 @@ function blockedWords(f: Frame, i: number, room: number): string {
   const short = say("blocked {time}", { time: duration(blocked.end[i] - blocked.start[i]) });
   const all = [`${short} · ${blocked.words[i]}`, short];
   return all.find((words) => f.text.width(words, { size: 10 }) <= room) ?? f.text.fitted(short, room, { size: 10 });
-}
-
-/** Words on a patch of ground in the middle of a stretch. */
-function inGap(f: Frame, words: string, x0: number, x1: number, row: Row, token: string): void {
-  if (!words) return;
-  const width = f.text.width(words, { size: 10 }) + 12;
-  const middle = (x0 + x1) / 2;
-  f.text.g.fillStyle = f.palette.css("ground");
-  f.text.g.fillRect(middle - width / 2, row.y, width, row.h);
-  f.text.write(words, middle, row.y + row.h / 2 + 0.5, { size: 10, align: "center", colour: f.palette.css(token) });
 }
