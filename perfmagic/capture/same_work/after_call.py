@@ -10,9 +10,9 @@ from perfmagic.capture.devices.backends import sim_loaded, torch_if_imported
 from perfmagic.capture.same_work.process import NOW_NS, SLEEP, more, threads_cpu_ns
 from perfmagic.trace.samples import Condition
 
-SETTLE_S = 0.05  # how long nothing may happen
+SETTLE_S = 0.04  # how long nothing may happen
 QUIET_S, QUIET_CAP_S = 0.02, 1.0  # before the first call
-THREAD_NS = 5_000_000  # CPU time of a thread that goes on working; a kernel's own threads take less than 1 ms
+THREAD_NS = 4_000_000  # CPU time of a thread that goes on working; a kernel's own threads take less than 1 ms
 UNJOINED_NS = 100_000  # waiting for an idle CUDA device takes 5 to 10 µs
 
 

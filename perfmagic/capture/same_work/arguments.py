@@ -38,8 +38,8 @@ class Arguments:
         self.slots: list[list[Any]] = []
         self._values: list[list[Any]] = []
 
-    def prepare(self, n: int) -> None:
-        """Choose new values for the first n slots."""
+    def prepare(self, n: int, *, cheaply: bool = False) -> None:
+        """Choose new values for the first n slots.  cheaply: those that there are, times a random number."""
 
     def write(self) -> None:
         """Put the chosen values into the slots."""
@@ -77,7 +77,10 @@ class MadeArguments(Arguments):
         self._make, self._rng = make, _generator()
         self.prepare(1)
 
-    def prepare(self, n: int) -> None:
+    def prepare(self, n: int, *, cheaply: bool = False) -> None:
+        if cheaply and any(is_floating(v) for i, v in enumerate(self._values[0]) if i not in self.fixed):
+            self._values = [[mapped(v, _scaled) for v in self._values[i % len(self._values)]] for i in range(n)]
+            return
         self._values = [self._new() for _ in range(n)]
         while len(self.slots) < n:
             self.slots.append([self._first(i, v) for i, v in enumerate(self._values[len(self.slots)])])
@@ -113,7 +116,7 @@ class GivenArguments(Arguments):
         """Whether anything in them can be new."""
         return bool(self._varied)
 
-    def prepare(self, n: int) -> None:
+    def prepare(self, n: int, *, cheaply: bool = False) -> None:
         self._values = [[*self._before]]
         for i in self._varied:
             self._values[0][i] = self._drawn(i)
@@ -259,6 +262,14 @@ def drawn_from(array: Any, n: int) -> Any:
 
 def _around(flat: Any, n: int) -> Any:
     return np.random.default_rng(secrets.randbits(64)).standard_normal(n) if flat.size > 1 else 0
+
+
+def _scaled(array: Any) -> Any:
+    """The same times a number between 0.5 and 1: symmetric, sorted and positive ones stay so."""
+    if not is_floating(array):
+        return array
+    factor = 0.5 + secrets.randbelow(2**20) / 2**21
+    return array.detach() * factor if is_tensor(array) else (array * factor).astype(array.dtype)
 
 
 def drawn_anew(array: Any) -> Any:

@@ -5,6 +5,7 @@ They are made from the frame that the samples were made from.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
@@ -19,8 +20,7 @@ from perfmagic.capture.same_work.values import Leaf, is_tensor, leaves
 from perfmagic.trace.model import Trace
 
 Phase: TypeAlias = Generator[Iterable[tuple[Any, ...]], int, None]
-SEEN_SAMPLES = 5
-LONG_S = 0.1  # calls of this length are made again less often
+SEEN_SAMPLES = ((0.005, 5), (0.05, 2), (math.inf, 1))  # on values seen before, for calls of up to so many seconds
 MARK = 7.5e4  # what is written to a result, to see it in an input
 
 
@@ -91,7 +91,7 @@ class Closing:
         same.checks_now = False
         for which in range(len(self._samplers)):
             same.watched[which].times_ns["fresh"] = [round(fresh_s[which] * 1e9)]
-            for _ in range(SEEN_SAMPLES if fresh_s[which] < LONG_S else 1):
+            for _ in range(next(n for most_s, n in SEEN_SAMPLES if fresh_s[which] <= most_s)):
                 yield which, self._seen_sample(which, calls)
         same.checks_now = True
 

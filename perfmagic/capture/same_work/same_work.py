@@ -21,7 +21,8 @@ from perfmagic.capture.same_work.state import State
 from perfmagic.capture.same_work.values import address, is_tensor, leaves
 from perfmagic.capture.same_work.watched import ProcessWatch, Watched
 
-CHECKING_FRAC = 0.15  # of the time so far, that results may be compared for
+CHECKING_FRAC = 0.08  # of the time so far, that results may be compared for
+MAKING_FRAC = 0.08  # that inputs= may make arguments for; else those that there are get other values
 ALWAYS_CHECKED = 3  # passes
 PREPARED_NS = 2_000_000  # to make the arguments of one sample
 
@@ -72,7 +73,8 @@ class SameWork:
         self._random, self._seed = RandomState(), secrets.randbits(31)
         self._in_pass: bool | None = False  # None: to be decided when the first call of the pass has returned
         self._passes = 0
-        self._spent_ns = {"all": NOW_NS(), "checking": 0}
+        self._begun_ns = NOW_NS()
+        self._spent_ns = {"checking": 0, "making": 0}
         self._queued: int | None = None
         self._stray = 0
 
@@ -125,19 +127,22 @@ class SameWork:
     def begin_pass(self) -> None:
         """The next sample of each function is made on the same new values."""
         self._in_pass, self._passes = None, self._passes + 1
-        self.new_values(self.calls)
+        cheaply = self._passes > ALWAYS_CHECKED and not self._affordable("making", MAKING_FRAC)
+        self.new_values(self.calls, cheaply=cheaply)
 
     def end_pass(self) -> None:
         """What follows is compared with nothing."""
         self._in_pass = False
 
-    def new_values(self, n: int = 1) -> None:
+    def new_values(self, n: int = 1, *, cheaply: bool = False) -> None:
         """Choose values for n calls."""
         if self.fresh:
             self._seed = secrets.randbits(31)
         self.results.begin(self._seed)
         if self.arguments is not None:
-            self.arguments.prepare(n)
+            from_ns = NOW_NS()
+            self.arguments.prepare(n, cheaply=cheaply)
+            self._spent_ns["making"] += NOW_NS() - from_ns
 
     def before(self, which: int) -> None:
         """A sample is about to be prepared: nothing may have been queued since the last one."""
@@ -155,7 +160,7 @@ class SameWork:
         """The clock has stopped."""
         self.process.after(self.watched[which])
         if self._in_pass is None:
-            self._in_pass = self._passes <= ALWAYS_CHECKED or self._affordable()
+            self._in_pass = self._passes <= ALWAYS_CHECKED or self._affordable("checking", CHECKING_FRAC)
         if self._in_pass or self.checks_now:
             from_ns = NOW_NS()
             at = 0 if self.arguments is None or not self.watched[which].takes_arguments else self._one_of(calls)
@@ -183,10 +188,9 @@ class SameWork:
         seen = [place for one in places for place in one]
         self.watched[which].reuses = self.watched[which].reuses or len(set(seen)) < len(seen)
 
-    def _affordable(self) -> bool:
-        """Whether results may be compared now, within the time for it; at random, so that nobody knows when."""
-        all_ns = NOW_NS() - self._spent_ns["all"]
-        return self._spent_ns["checking"] < CHECKING_FRAC * all_ns * (0.5 + secrets.randbelow(1000) / 1000)
+    def _affordable(self, what: str, frac: float) -> bool:
+        """Whether there is time for something; at random, so that nobody knows when."""
+        return self._spent_ns[what] < frac * (NOW_NS() - self._begun_ns) * (0.5 + secrets.randbelow(1000) / 1000)
 
     # At the end.
 
