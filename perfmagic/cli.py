@@ -7,6 +7,7 @@ import json
 import math
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -25,19 +26,28 @@ MANY_FILES = 4  # whose names a title does not list
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; gives the exit status: 0, or 1 with a message on stderr for each thing that failed."""
+    """Run one command; gives the exit status: 0, or 1 with a message on stderr for each thing that failed.
+
+    A gate (compare --fail-if-slower) has its own: 1 means slower there, and 2 stands for what failed.
+    """
     options = _parser().parse_args(arguments)
+    failed = 1 if getattr(options, "fail_if_slower", None) is None else 2
     try:
         return int(options.run(options))
     except PerfmagicError as error:
         _print_error(str(error))
-        return 1
+        return failed
     except BrokenPipeError:  # the reader of the output has gone, as behind `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return failed
     except OSError as error:
         _print_error(without_secrets(f"{error.filename}: {error.strerror}"))
-        return 1
+        return failed
+    except Exception:  # Python's own exit status is 1, which a gate means otherwise
+        if failed == 1:
+            raise
+        traceback.print_exc()
+        return failed
 
 
 class _Parser(argparse.ArgumentParser):
@@ -116,7 +126,8 @@ def _files(parser: argparse.ArgumentParser) -> None:
 
 
 def _comparing(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("first", metavar="A", help="a trace file, or a folder with a trace of each rank")
+    a = "a trace file, a folder with a trace of each rank, or the file of a saved benchmark"
+    parser.add_argument("first", metavar="A", help=a)
     parser.add_argument("second", metavar="B", help="what it is compared with: another of the same kind")
     _reading(parser)
     form = parser.add_mutually_exclusive_group()
@@ -128,6 +139,12 @@ def _comparing(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--markdown", action="store_const", dest="form", const="markdown", help="tables for an issue")
     form.add_argument("--html", metavar="OUT", help="the self-contained page to write, with both timelines")
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
+    parser.add_argument(
+        "--fail-if-slower", type=_limit, metavar="LIMIT",
+        help="a gate for CI: exit status 1 if B takes longer than A by more than LIMIT, such as 5%%, for a whole step "
+        "or a call; 2 if they cannot be read or compared (other program, GPU, precision, machine); else 0, also where "
+        "it is unclear, as with too few steps. The first line is the verdict",
+    )  # fmt: skip
     parser.set_defaults(run=_compare)
 
 
@@ -168,6 +185,15 @@ def _gigabytes(text: str) -> float:
     if not 0 < gigabytes < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of gigabytes above 0")
     return gigabytes
+
+
+def _limit(text: str) -> float:
+    from perfmagic.api.gates import limit_of
+
+    try:
+        return limit_of(text)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _limit_bytes(options: argparse.Namespace) -> int:
@@ -404,23 +430,20 @@ def _view(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from perfmagic.api.comparisons import compare_timelines
-    from perfmagic.view.diff.tables import comparison_text
+    from perfmagic.api.gates import compare_files, gate, page_of, text_of
+    from perfmagic.base.language import translated
 
-    comparison = compare_timelines(
-        options.first, options.second, comm_names=options.comm_names, max_unpacked_bytes=_limit_bytes(options)
-    )
+    given = {"comm_names": options.comm_names, "max_unpacked_bytes": _limit_bytes(options)}
+    comparison, status = compare_files(options.first, options.second, **given), 0
+    if options.fail_if_slower is not None:
+        judged = gate(comparison, options.fail_if_slower)
+        status, is_data = judged.status, options.form in ("json", "markdown") and not options.out
+        print(for_terminal(translated(judged.sentence), sys.stdout), file=sys.stderr if is_data else sys.stdout)
     if options.html:
-        _write(comparison.page(), options.html)
-        return 0
-    writers = {
-        None: lambda: comparison_text(comparison, "--details"),
-        "details": lambda: comparison.text(details=True),
-        "json": comparison.to_json,
-        "markdown": comparison.markdown,
-    }
-    _write(writers[options.form](), options.out)
-    return 0
+        _write(page_of(comparison), options.html)
+    else:
+        _write(text_of(comparison, options.form), options.out)
+    return status
 
 
 def _explain(options: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ _NAMES = {
     "perfmagic.analysis.bench.warnings": "BenchWarning",
     "perfmagic.analysis.diff.diff": "LineChange RankChange StepChange",
     "perfmagic.analysis.diff.side": "ComparedTrace",
+    "perfmagic.analysis.diff.step_times": "StepTimes",
     "perfmagic.analysis.diff.times": "TimeChange",
     "perfmagic.analysis.diff.work": "KernelChange OperatorChange Replacement",
     "perfmagic.analysis.findings.find": "Explanation Explanations",
@@ -78,7 +79,8 @@ __all__ = [
     "OperatorStat", "PathPart", "PathShare", "Phase", "PipelineStage", "PredictedFor", "Prediction", "PredictionCheck",
     "Proposal", "Quantity", "QueueModel", "QueueStat", "RankChange", "RankFinding", "RankStat", "RankState", "Ranks",
     "RanksSweep", "RanksSweepComparison", "RanksWhatIf", "RecordedCall", "Replacement", "Result", "RooflineResult",
-    "Rows", "ScalingChange", "ScalingStat", "Standstill", "Step", "StepChange", "StreamStat", "SweepPoint",
+    "Rows", "ScalingChange", "ScalingStat", "Standstill", "Step", "StepChange", "StepTimes", "StreamStat",
+    "SweepPoint",
     "SweepResult", "Sync", "TimeChange", "Trace", "TraceComparison", "Traces", "Trust", "Verdict", "WhatIf",
     "WhatIfResult",
 ]  # fmt: skip
@@ -92,6 +94,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.bench.warnings import BenchWarning
     from perfmagic.analysis.diff.diff import LineChange, RankChange, StepChange
     from perfmagic.analysis.diff.side import ComparedTrace
+    from perfmagic.analysis.diff.step_times import StepTimes
     from perfmagic.analysis.diff.times import TimeChange
     from perfmagic.analysis.diff.work import KernelChange, OperatorChange, Replacement
     from perfmagic.analysis.findings.answer import Answer, Answers, Conclusion, Proposal

@@ -11,9 +11,10 @@ from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from perfmagic.analysis.bench import result as analysed
-from perfmagic.api.benchmarks import bench, bench_keywords
-from perfmagic.api.comparisons import compare, compared
-from perfmagic.api.same_work import GateOptions, split
+from perfmagic.api.baselines import FOLDER, RUNS, is_name, load_baseline, refuse_elsewhere, save_baseline
+from perfmagic.api.benchmarks import SamplingOptions, bench, bench_keywords
+from perfmagic.api.comparisons import GateOptions, compare, compared
+from perfmagic.api.same_work import split
 from perfmagic.api.show import remember
 from perfmagic.base import units
 from perfmagic.base.errors import CaptureError, OptionError
@@ -26,9 +27,10 @@ from perfmagic.results import BenchResult, CompareResult
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["faster", "no_growth", "not_slower", "peak_below"]
+__all__ = ["faster", "no_growth", "not_slower", "peak_below", "record_baseline"]
 
-Baseline: TypeAlias = "Callable[[], object] | BenchResult | str | os.PathLike[str]"
+Path: TypeAlias = "str | os.PathLike[str]"
+Baseline: TypeAlias = "Callable[[], object] | BenchResult | Path"
 
 
 def __dir__() -> list[str]:
@@ -36,14 +38,22 @@ def __dir__() -> list[str]:
     return __all__
 
 
-@bench_keywords(GateOptions, time=None)
+@bench_keywords(GateOptions, time=None, runs=None)
 def not_slower(
-    body: Callable[[], object], baseline: Baseline, *, quantity: str | None = None, **options: Unpack[GateOptions]
+    body: Callable[[], object],
+    baseline: Baseline,
+    *,
+    quantity: str | None = None,
+    baselines: Path = FOLDER,
+    **options: Unpack[GateOptions],
 ) -> CompareResult:
     """Raise AssertionError where body is slower than the baseline beyond doubt.
 
-    baseline: a function, measured interleaved with body; or an earlier benchmark, also as the file that its save()
-    wrote. An earlier benchmark is less exact: measure both with runs=4 (docs/measuring.md, "Comparing").
+    baseline: a function, measured interleaved with body; an earlier benchmark, also as the file that its save() wrote,
+    which ends in .json; or the name of one that record_baseline() kept. An earlier benchmark is less exact: measure
+    both with runs=4, which is usual for names (docs/measuring.md, "Comparing").
+    baselines: the folder of those with names. Raises OptionError where there is none of that name, and where machine,
+    device, driver, threads, or versions of Python, torch or perfmagic differ.
     quantity: "returns" or "done"; None: *done* where a device was in use, else *returns*.
     Slower: the whole 95 % confidence interval of the ratio lies beyond 1 %, against an earlier benchmark beyond 3 %.
     Functions that do not do the same work raise, too, with the reason (docs/same-work.md).
@@ -55,22 +65,41 @@ def not_slower(
     'faster'
     """
     __tracebackhide__ = True
-    comparison = _compared(body, baseline, quantity, options)
+    comparison = _compared(body, baseline, quantity, baselines, options)
     if comparison.verdict in ("slower", "not comparable"):
         raise AssertionError(comparison.comparisons[0].sentence)
     return comparison
 
 
-@bench_keywords(GateOptions, time=None)
+@bench_keywords(GateOptions, time=None, runs=None)
 def faster(
-    body: Callable[[], object], baseline: Baseline, *, quantity: str | None = None, **options: Unpack[GateOptions]
+    body: Callable[[], object],
+    baseline: Baseline,
+    *,
+    quantity: str | None = None,
+    baselines: Path = FOLDER,
+    **options: Unpack[GateOptions],
 ) -> CompareResult:
     """Raise AssertionError unless body is faster than the baseline beyond doubt; the rest as in not_slower()."""
     __tracebackhide__ = True
-    comparison = _compared(body, baseline, quantity, options)
+    comparison = _compared(body, baseline, quantity, baselines, options)
     if comparison.verdict != "faster":
         raise AssertionError(comparison.comparisons[0].sentence)
     return comparison
+
+
+@bench_keywords(SamplingOptions, runs=RUNS)
+def record_baseline(
+    body: Callable[[], object], name: str, *, baselines: Path = FOLDER, **options: Unpack[SamplingOptions]
+) -> BenchResult:
+    """Measure body and keep the result by name, for not_slower(body, name) and faster(body, name) later.
+
+    name: with slashes for folders. One of that name is replaced.
+    baselines: the folder to keep it in. Raises OptionError where it cannot be written.
+    """
+    result = bench(body, **options, name=name)
+    save_baseline(result, name, baselines)
+    return result
 
 
 @documented()
@@ -153,25 +182,51 @@ def _name(body: Callable[[], object]) -> str:
 
 
 def _compared(
-    body: Callable[[], object], baseline: Baseline, quantity: str | None, options: GateOptions
+    body: Callable[[], object], baseline: Baseline, quantity: str | None, folder: Path, options: GateOptions
 ) -> CompareResult:
-    """The body against the baseline."""
+    """The body against the baseline.  folder: of baselines with names."""
+    __tracebackhide__ = True
     if isinstance(body, (analysed.BenchSummary, str, os.PathLike)):
         raise OptionError("the first argument is the function that is checked, the second the baseline")
     name = options["name"] or getattr(body, "__name__", "<lambda>")
     given: dict[str, Any] = {key: value for key, value in options.items() if key != "name" and value is not None}
+    if callable(baseline) and not isinstance(baseline, analysed.BenchSummary):
+        names = _distinct(getattr(baseline, "__name__", "<lambda>"), name)
+        return compare(baseline, body, names=names, quantity=quantity, **given)
+    checks, given = split(given)
+    if asked := [key for key, value in checks.items() if value not in ((), False, "fresh")]:
+        raise OptionError(f"{asked[0]}: an earlier benchmark is not run again", hint="give both functions")
+    if is_name(baseline):
+        return _against_named(body, str(baseline), quantity, folder, {"runs": RUNS, **given, "name": name})
     if isinstance(baseline, (str, os.PathLike)):
         baseline = BenchResult.load(baseline)
     if not isinstance(baseline, analysed.BenchSummary):
-        names = _distinct(getattr(baseline, "__name__", "<lambda>"), name)
-        return compare(baseline, body, names=names, quantity=quantity, **given)
+        raise OptionError(f"a function or a benchmark is needed to compare with, not {type(baseline).__name__}")
+    _check_quantity(quantity)
+    return _beside(baseline, bench(body, **given, name=name), quantity)
+
+
+def _against_named(
+    body: Callable[[], object], name: str, quantity: str | None, folder: Path, given: dict[str, Any]
+) -> CompareResult:
+    """The body against a baseline that was kept by name. Raises OptionError where both were not measured alike."""
+    __tracebackhide__ = True
+    _check_quantity(quantity)
+    baseline = load_baseline(name, folder)
+    measured = bench(body, **given)
+    refuse_elsewhere(baseline, measured, name)
+    return _beside(replace(baseline, name="baseline"), measured, quantity)
+
+
+def _check_quantity(quantity: str | None) -> None:
     if quantity not in (None, "returns", "done"):
         raise OptionError(f"an earlier benchmark is compared by returns or done, not by {quantity}")
-    names = _distinct(baseline.name, name)
-    checks, given = split(given)
-    if any(value not in ((), False, "fresh") for value in checks.values()):
-        raise OptionError(f"{next(iter(checks))}: an earlier benchmark is not run again", hint="give both functions")
-    comparison = compared([replace(baseline, name=names[0]), bench(body, **given, name=names[1])], quantity)
+
+
+def _beside(baseline: BenchResult, measured: BenchResult, quantity: str | None) -> CompareResult:
+    """A benchmark against an earlier one, under names that differ."""
+    names = _distinct(baseline.name, measured.name)
+    comparison = compared([replace(baseline, name=names[0]), replace(measured, name=names[1])], quantity)
     remember(comparison)
     return comparison
 

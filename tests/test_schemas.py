@@ -15,6 +15,7 @@ UNITLESS = {
     *("index", "number", "stream", "thread", "device", "rank", "world_size", "group_size", "batch_size"),
     *("line", "peak_line", "depth", "ops_max", "ops_mean", "launches_max", "spread", "schema_version"),
     *("n", "imbalance", "pipeline", "stage"),
+    *("ratio", "ratio_low", "ratio_high"),
 }
 UNIT = re.compile(
     r"^n_|_ns$|_bytes$|_frac$|^frac_of_|^(?:\w+_)?bytes_per_s$|flop$|flop_per_s$|^flop_per_byte$|^tokens_per_s$"

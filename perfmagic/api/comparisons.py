@@ -15,10 +15,18 @@ from perfmagic.analysis.bench.result import summarise
 from perfmagic.analysis.diff.diff import jobs_diff, sides, trace_diff
 from perfmagic.analysis.ranks.comparison import describe_changes, describe_waiting
 from perfmagic.analysis.ranks.rank_summary import host_as_device
-from perfmagic.api.benchmarks import bench_keywords, bench_settings, load, no_function, spec_for
+from perfmagic.api.benchmarks import (
+    BenchOptions,
+    SamplingOptions,
+    bench_keywords,
+    bench_settings,
+    load,
+    no_function,
+    spec_for,
+)
 from perfmagic.api.opening import open_traces
 from perfmagic.api.options import ReadOptions
-from perfmagic.api.same_work import CompareOptions, recordings, same_work_of, split
+from perfmagic.api.same_work import CheckOptions, recordings, same_work_of, split
 from perfmagic.api.show import remember
 from perfmagic.base.errors import OptionError
 from perfmagic.base.files import file_path, open_regular
@@ -186,6 +194,14 @@ def compare_sweeps(first: Sweeps, second: Sweeps, *, names: Sequence[str] = ()) 
 
 
 __all__ = ["compare", "compare_given", "compared"]
+
+
+class CompareOptions(SamplingOptions, CheckOptions, total=False):
+    """How functions are measured and compared."""
+
+
+class GateOptions(BenchOptions, CheckOptions, total=False):
+    """The same for a check of speed, whose function has a name."""
 
 
 Path: TypeAlias = "str | os.PathLike[str]"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
-from perfmagic.api.benchmarks import BenchOptions, SamplingOptions
 from perfmagic.api.options import Option
 from perfmagic.base.errors import OptionError
+from perfmagic.base.imported import torch_if_imported
 from perfmagic.capture.bench.spec import BenchSpec
-from perfmagic.capture.devices.backends import torch_if_imported
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.capture.same_work.arguments import arguments_of, takes
 from perfmagic.capture.same_work.same_work import Asked, SameWork
@@ -27,14 +26,14 @@ class CheckOptions(TypedDict, total=False):
             "a generator of random numbers that makes the list, for every call",
             unset="functions without arguments",
             metavar="NAME",
-            flag="the arguments: `x,w`, or a function of a random generator that makes a list",
+            flag="arguments: `x,w`, or a function of a generator that makes them",
         ),
     ]
-    fixed: Annotated[Sequence[int], Option("which of them stay, such as weights, by number from 0", (), metavar="N,…")]
+    fixed: Annotated[Sequence[int], Option("arguments that stay, by number from 0", (), metavar="N,…")]
     values: Annotated[
         str,
         Option(
-            "`given` where functions may do less for what these values have in common",
+            "`given`: functions may depend on these values",
             "fresh",
             choices=VALUES,
             metavar="V",
@@ -42,22 +41,14 @@ class CheckOptions(TypedDict, total=False):
     ]
     dtype: Annotated[
         str | None,
-        Option("the precision that is good enough, such as `bfloat16`", unset="that of the results", metavar="TYPE"),
+        Option("the precision that is good enough", unset="that of the results", metavar="TYPE"),
     ]
-    random: Annotated[bool, Option("results are random: compare their mean and deviation alone", default=False)]
+    random: Annotated[bool, Option("compare mean and deviation alone", default=False)]
     equal: Annotated[
         Callable[[Any, Any], Any] | None,
         Option("tells whether two results are the same, in place of the tolerances", unset="by tolerances"),
     ]
-    check: Annotated[bool | None, Option("find out whether they do the same work", unset="on")]
-
-
-class CompareOptions(SamplingOptions, CheckOptions, total=False):
-    """How functions are measured and compared."""
-
-
-class GateOptions(BenchOptions, CheckOptions, total=False):
-    """The same for a check of speed, whose function has a name."""
+    check: Annotated[bool | None, Option("check that they do the same work", unset="on")]
 
 
 def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -190,12 +190,12 @@ class _Turns(threading.local):
 
 
 next_turn = itertools.count(1).__next__
-_of_thread = _Turns()
+_turn = partial(getattr, _Turns(), "number")
 
 
 def thread_reader() -> Callable[[], int]:
     """What tells which thread asks, in C: its number in the system; in virtual time its turn, the same on each run."""
-    return partial(getattr, _of_thread, "number") if VIRTUAL else threading.get_native_id
+    return _turn if VIRTUAL else threading.get_native_id
 
 
 # The clock of the simulated device: monotonic, in unix nanoseconds.

@@ -134,9 +134,8 @@ def set_pace(pace: Pace | str | PaceFunction | None) -> None:
     _paces.changed(current_pace())
     for device in _loaded_device().all_devices():
         device.keep_pace(wanted)
-    from perfmagic.sim import infer, virtual
+    from perfmagic.sim import virtual
 
-    infer.forget_times()
     virtual.take_host_of(wanted)
 
 

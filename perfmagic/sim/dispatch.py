@@ -200,15 +200,19 @@ _WAYS = 200
 def _recorded(handler: Handler, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
     start_ns = now_ns()
-    inputs = inputs_of(op, args, kwargs) if LOG.with_inputs else None  # before, as the call may change a shape
+    taken = inputs = None  # before the call, as it may change a shape
+    if LOG.with_inputs:
+        if handler in _BY_SHAPES:
+            taken = Arguments(op, args, kwargs)
+        inputs = inputs_of(op, args, kwargs) if taken is None else taken.inputs()
     try:
-        return handler(op, args, kwargs)
+        return handler(op, args, kwargs) if taken is None else handler(op, args, kwargs, taken)
     finally:
         if LOG.recording:
             LOG.add_host_op(start_ns, now_ns(), op.name, inputs)
 
 
-Handler = Callable[[Operator, tuple[Any, ...], dict[str, Any]], Any]
+Handler = Callable[..., Any]
 _handlers: dict[Operator, Handler] = {}
 
 
@@ -265,7 +269,7 @@ def _to_copy(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             kwargs = {name: value for name, value in kwargs.items() if name != "device"}
         return _kernel(op, args, kwargs)
     taken = Arguments(op, args, kwargs)
-    spec = infer_or_raise(op.func, taken.args, taken.kwargs, None).spec
+    spec = infer_or_raise(taken, kept=False).spec
     target = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype)
     non_blocking = bool(kwargs.get("non_blocking", False))
     if non_blocking:
@@ -280,12 +284,12 @@ def _item(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  
     return copies.item(args[0])
 
 
-def _view(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _view(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], taken: Arguments | None = None) -> Any:
     __tracebackhide__ = True
     if VIRTUAL:
         spend("view")
-    taken = Arguments(op, args, kwargs)
-    specs = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key))
+    taken = taken or Arguments(op, args, kwargs)
+    specs = infer_or_raise(taken)
     base = taken.refs[0].buffer
 
     def make(leaf: Leaf) -> SimTensor:
@@ -307,7 +311,7 @@ def _reshape_in_place(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any
     if op.name == "aten::set_":
         refuse_address("Tensor.set_")
     taken = Arguments(op, args, kwargs)
-    leaf = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key))
+    leaf = infer_or_raise(taken)
     spec, buffer = leaf.spec, tensor._ref.buffer
     if spec.storage_bytes <= buffer.spec.storage_bytes:
         check_bounds(op, leaf, buffer)
@@ -359,24 +363,24 @@ def _allocate(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if VIRTUAL:
         spend("view")
     taken = Arguments(op, args, kwargs)
-    spec = infer_or_raise(op.func, taken.args, taken.kwargs, tuple(taken.key)).spec
+    spec = infer_or_raise(taken).spec
     index = device_index(kwargs, taken)
     ref = empty_ref(index, spec)
     ref.buffer.unplaced = is_unplaced(index, taken)
     return SimTensor(ref)
 
 
-def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], taken: Arguments | None = None) -> Any:
     __tracebackhide__ = True
     if kwargs:
         check_layout(op.name, kwargs)
         if is_elsewhere(kwargs):
             return _elsewhere(op, args, kwargs)
     if op.brings_factor and isinstance(args[1], SimTensor):
-        args = (args[0], brought(args[0], args[1]))
-    taken = Arguments(op, args, kwargs)
+        args, taken = (args[0], brought(args[0], args[1])), None
+    taken = taken or Arguments(op, args, kwargs)
     check_devices(op, taken, args, kwargs)
-    known, specs = _inferred(op, taken)
+    known, specs = _inferred(taken)
     if not known:
         return _run_and_wait(op, args, kwargs)
     if op.returned and resize_results(op, args, kwargs, specs):
@@ -410,10 +414,14 @@ def _kernel(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return outcome
 
 
-def _inferred(op: Operator, taken: Arguments) -> tuple[bool, Any]:
+_BY_SHAPES = {_kernel, _view}  # take arguments that were taken apart already
+
+
+def _inferred(taken: Arguments) -> tuple[bool, Any]:
     """Whether the results are known from shapes, and what they are."""
+    specs = (taken.found or taken.known()).specs
     try:
-        return True, infer(op.func, taken.args, taken.kwargs, tuple(taken.key))
+        return True, specs[0] if specs else infer(taken)
     except UnknownResultError:
         return False, None
 
@@ -459,7 +467,7 @@ def _launch(
     by_work = pace if isinstance(pace, Pace) and pace.by_work and kind == OpKind.KERNEL else None
     model = None
     if lane.device.model is not None and kind == OpKind.KERNEL:
-        model = modelled(lane.device.model, op, taken, fresh)
+        model = modelled(lane.device.model, taken, fresh)
         if op.kernel == "convolution" and _is_channels_last(taken.refs[0].spec):
             LOG.add_given("channels_last", 1)
         if name.startswith(FUSED_ATTENTION):

@@ -21,7 +21,22 @@ from perfmagic.sim.refusals import check_plain
 from perfmagic.sim.tensor import Buffer, FarTensor, Ref, SimTensor, Spec, beside, spec_of, view_of
 
 _CACHE_ENTRIES = 8192  # a training step has some hundred; shapes that never repeat must not accumulate
-_cache: dict[Any, Any] = {}
+_cache: dict[Any, Known] = {}
+
+
+class Known:
+    """What is known of all calls with one key, each of it once somebody has asked.
+
+    specs: what infer gives, in a tuple; empty before.  inputs: as a record has them.
+    time: the model that was asked, whether it may use TF32, and what it says.
+    """
+
+    __slots__ = ("inputs", "specs", "time")
+
+    def __init__(self) -> None:
+        self.specs: tuple[Any, ...] = ()
+        self.inputs: CallInputs | None = None
+        self.time: tuple[Model, bool, KernelTime] | None = None
 
 
 class UnknownResultError(Exception):
@@ -39,35 +54,31 @@ class Leaf:
         self.needs_bytes = 0 if 0 in spec.size else (last + 1) * spec.dtype.itemsize
 
 
-def infer_or_raise(func: Any, args: Any, kwargs: dict[str, Any], key: tuple[Any, ...] | None) -> Any:
+def infer_or_raise(taken: Arguments, *, kept: bool = True) -> Any:
     """As infer, for ops whose result never depends on values: torch's error is the user's."""
     __tracebackhide__ = True
+    specs = (taken.found or taken.known()).specs if kept else ()
     try:
-        return infer(func, args, kwargs, key)
+        return specs[0] if specs else infer(taken, kept=kept)
     except UnknownResultError as unknown:
         error = unknown.__cause__ or unknown
     raise error.with_traceback(None)
 
 
-def infer(func: Any, args: Any, kwargs: dict[str, Any], key: tuple[Any, ...] | None) -> Any:
-    """What func would return, as Leafs, in the same tuples and lists.
+def infer(taken: Arguments, *, kept: bool = True) -> Any:
+    """What a call would return, as Leafs, in the same tuples and lists.
 
-    args, kwargs: with Refs for tensors on the device.  key: what the result depends on, None if that is not known.
+    kept: whether what its key says decides that: then known() has it from now on.
     Raises UnknownResultError where the shape depends on values, and for shapes that do not fit (the real op says why).
     """
-    if key is not None:
-        known = _cache.get(key)
-        if known is not None:
-            return known[0]
+    func = taken.op.func
     try:
-        result = shapes_by(func)(*_on_meta(args), **_on_meta(_named_meta(kwargs)))
+        result = shapes_by(func)(*_on_meta(taken.args), **_on_meta(_named_meta(taken.kwargs)))
     except (NotImplementedError, RuntimeError, IndexError) as error:
         raise UnknownResultError from error
     specs = map_tree(result, torch.Tensor, lambda t: _leaf(t, func))
-    if key is not None:
-        if len(_cache) >= _CACHE_ENTRIES:
-            _cache.clear()
-        _cache[key] = (specs,)
+    if kept:
+        taken.known().specs = (specs,)
     return specs
 
 
@@ -100,17 +111,37 @@ class Arguments:
     """The arguments of one call, taken apart in one pass.
 
     args, kwargs: as a job holds them, with Refs for tensors on the device.  refs: those.  host: other tensors.
-    key: all that the result's shape depends on.
+    key: all that the result's shape depends on, and what a record writes of the call.  found: known(), once asked.
     """
 
-    __slots__ = ("args", "host", "key", "kwargs", "refs")
+    __slots__ = ("args", "found", "host", "key", "kwargs", "op", "refs")
 
     def __init__(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.op = op
+        self.found: Known | None = None
         self.refs: list[Ref] = []
         self.host: list[torch.Tensor] = []
         self.key: list[Any] = [op]
         self.args: tuple[Any, ...] = tuple([self._convert(a) for a in args])
         self.kwargs = {name: self._named(name, value) for name, value in kwargs.items()} if kwargs else kwargs
+
+    def known(self) -> Known:
+        """What is known of calls with that key."""
+        if self.found is None:
+            key = tuple(self.key)
+            self.found = _cache.get(key)
+            if self.found is None:
+                if len(_cache) >= _CACHE_ENTRIES:
+                    _cache.clear()
+                self.found = _cache[key] = Known()
+        return self.found
+
+    def inputs(self) -> CallInputs:
+        """What a record writes of the call."""
+        known = self.known()
+        if known.inputs is None:
+            known.inputs = inputs_of(self.op, self.args, self.kwargs)
+        return known.inputs
 
     def _named(self, name: str, value: Any) -> Any:
         self.key.append(name)
@@ -135,7 +166,8 @@ class Arguments:
             runs_now = VIRTUAL and not value.requires_grad
             return value if runs_now else value.detach().clone()  # as it is now: on the real clock the op runs later
         # the value of a factor never decides a shape, and some change at every step (Adam's bias correction)
-        self.key.append(kind if kind is torch.Generator or (kind is float and self.refs) else (kind, value))
+        is_factor = kind is float and self.refs and not self.op.has_values
+        self.key.append(kind if is_factor or kind is torch.Generator else (kind, value))
         return value
 
 
@@ -220,7 +252,7 @@ _FILL = frozenset({"copy", "fill", "uniform", "normal", "random", "bernoulli", "
 
 def least_s(pace: Pace, op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> float:
     """Least seconds of a kernel by its work. fresh: new results."""
-    flop = flop_of(op.name, inputs_of(op, taken.args, taken.kwargs).read) if is_counted(op.name) else None
+    flop = flop_of(op.name, taken.inputs().read) if is_counted(op.name) else None
     return pace(op.kernel, OpKind.KERNEL, moved_bytes(op, taken, fresh), flop, _dtype(taken))
 
 
@@ -251,33 +283,26 @@ def _bytes(specs: Iterable[Spec]) -> int:
 
 # What a GPU's model says of a call: the same for the same shapes.
 
-_times: dict[Any, KernelTime] = {}
 
-
-def forget_times() -> None:
-    """Ask the model again: it is another one now."""
-    _times.clear()
-
-
-def modelled(model: Model, op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> KernelTime:
+def modelled(model: Model, taken: Arguments, fresh: Sequence[Buffer]) -> KernelTime:
     """How long a kernel takes on the GPU of a model.  fresh: new results."""
-    key = (*taken.key, torch_private.allows_tf32(op.kernel))
-    known = _times.get(key)
-    if known is None:
-        if len(_times) >= _CACHE_ENTRIES:
-            _times.clear()
-        results = [buffer.spec for buffer in fresh]
-        if op.fills_out:
-            results += [ref.spec for ref in _written_refs(op, taken)]
-        types = tuple(_TYPES.get(spec.dtype, "") for spec in results)
-        outputs = Inputs(tuple(tuple(spec.size) for spec in results), types)
-        moved, strided = moved_bytes(op, taken, fresh), _is_strided(taken, results)
-        written = {name for _, name in op.writes} if op.fills_out else ()  # is no input
-        read = {name: value for name, value in taken.kwargs.items() if name not in written}
-        inputs = inputs_of(op, taken.args, read).read
-        known = model.kernel(op.name, inputs, outputs, moved, tf32=key[-1], strided=strided)
-        _times[key] = known
-    return known
+    known, tf32 = taken.found or taken.known(), torch_private.allows_tf32(taken.op.kernel)
+    if known.time is None or known.time[0] is not model or known.time[1] != tf32:
+        known.time = model, tf32, _time_of(model, taken, fresh, tf32=tf32)
+    return known.time[2]
+
+
+def _time_of(model: Model, taken: Arguments, fresh: Sequence[Buffer], *, tf32: bool) -> KernelTime:
+    op, results = taken.op, [buffer.spec for buffer in fresh]
+    if op.fills_out:
+        results += [ref.spec for ref in _written_refs(op, taken)]
+    types = tuple(_TYPES.get(spec.dtype, "") for spec in results)
+    outputs = Inputs(tuple(tuple(spec.size) for spec in results), types)
+    moved, strided = moved_bytes(op, taken, fresh), _is_strided(taken, results)
+    written = {name for _, name in op.writes} if op.fills_out else ()  # is no input
+    read = {name: value for name, value in taken.kwargs.items() if name not in written}
+    inputs = inputs_of(op, taken.args, read).read
+    return model.kernel(op.name, inputs, outputs, moved, tf32=tf32, strided=strided)
 
 
 def _is_strided(taken: Arguments, results: Sequence[Spec]) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from perfmagic.base.clock import VIRTUAL, at_work, now_ns
-from perfmagic.base.kinds import CallKind, Hazard, KernelTime, OpKind
+from perfmagic.base.clock import HOST, VIRTUAL, at_work, now_ns
+from perfmagic.base.kinds import Hazard, KernelTime, OpKind
 from perfmagic.sim import torch_private
 from perfmagic.sim.beside import BESIDE, hold_beside, spend_beside
 from perfmagic.sim.device import check_usable, current, current_lane, lane_of, sim_device
@@ -16,7 +16,7 @@ from perfmagic.sim.streams import Event, Stream
 from perfmagic.sim.tensor import Buffer, Ref
 from perfmagic.sim.values import VALUES
 from perfmagic.sim.values.rule import is_kept, leave_out, new_memory
-from perfmagic.sim.virtual import spend, spend_on, waited
+from perfmagic.sim.virtual import spend, waited
 
 
 def launch_lane(device_index: int, refs: Sequence[Ref]) -> tuple[Lane, bool]:
@@ -67,8 +67,9 @@ def queue_op(
     start_ns: when the call began, if before now.  hold_s: keep the host in the call until so long after start_ns.
     """
     if model is not None:
-        spend_on(model.host_ns)
-        spend_beside(model)
+        HOST.advance(round(model.host_ns))
+        if BESIDE:
+            spend_beside(model)
         least_s = model.kernel_ns / 1e9
     elif VIRTUAL:
         spend("operator")
@@ -91,8 +92,7 @@ def queue_op(
         else:
             lane.device.closing.wait(rest_ns / 1e9)
     if LOG.recording:
-        LOG.add_call(start_ns, now_ns(), CallKind.LAUNCH, call, job.correlation)
-        LOG.add_node(job.correlation, start_ns, *torch_private.autograd_numbers())
+        LOG.add_launch(start_ns, now_ns(), call, job.correlation, torch_private.autograd_numbers())
     return job
 
 
@@ -105,7 +105,7 @@ def _order(job: Job, lane: Lane, reads: Sequence[Buffer], writes: Sequence[Buffe
     Where torch has the future of a writer, the stream waits for the writer here, as torch would make it.
     """
     after: list[Job] = []
-    changed = set(writes)
+    changed = set(writes) if writes else ()
     for buffer in reads:
         writer = buffer.writer
         if writer is not None and writer.lane is not lane:

@@ -2,10 +2,13 @@
 
 Rows come from every thread that launches and from every stream's thread. They are appended to plain lists, whose append
 is one step of the interpreter, so that no lock is held where an interrupt could strike. Nothing is kept unless asked.
+Rows are tuples of numbers and texts, which Python's collector lets go: objects would start it once in three recordings.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,7 +31,9 @@ _CALLS = ("start_ns", "end_ns", "kind", "name", "thread", "correlation")
 _HOST_OPS = ("start_ns", "end_ns", "kind", "name", "thread", "inputs")
 _WAITS = ("at_ns", "correlation", "device", "stream", "on_stream", "on_correlation", "on_device")
 _HOST_WAITS = ("at_ns", "device", "stream", "on_correlation")
+_OP, _LAUNCH = int(HostKind.OP), int(CallKind.LAUNCH)
 _COUNTERS = ("at_ns", "series", "device", "value")
+_NODES = ("correlation", "at_ns", "thread", "made", "running")
 
 Columns = dict[str, Any]
 
@@ -72,26 +77,14 @@ class SimRace(NamedTuple):
     kind: Hazard
 
 
-class ForwardNode(NamedTuple):
-    """The autograd nodes of a launch, by their numbers: `made` last by its thread, and `running`.
-
-    running: -1 outside of a backward pass, and for a node without a number.
-    """
-
-    correlation: int
-    at_ns: int
-    thread: int
-    made: int
-    running: int
-
-
 @dataclass(frozen=True)
 class SimRecords:
     """Rows added since a mark. Each table is a dict of columns; times are unix ns, and names are rows of `names`.
 
     collectives: what the column of that name in ops counts; without operations between ranks there is no such column.
     blocks: see BlockLog.since; empty where memory was not recorded.
-    nodes: of each launch, where autograd is at work.
+    nodes: of each launch, where autograd is at work: the autograd node that its thread `made` last, and the `running`
+    one, by their numbers; NONE outside of a backward pass, and for a node without a number.
     paced: name, asked_ns and needed_ns of each op that had a pace.  pace: in words.  pace_json: "" for several.
     predicted: the model that gave the times, None for a pace.
     given: what was left out, and what Python got instead of values, each as (kind, number): see add_given.
@@ -111,7 +104,7 @@ class SimRecords:
     races: list[SimRace]
     collectives: tuple[SimCollective, ...]
     blocks: Columns
-    nodes: list[ForwardNode]
+    nodes: Columns
     paced: list[tuple[str, int, int]]
     given: list[tuple[str, float]]
     dropped: int
@@ -171,7 +164,8 @@ class SimLog:
         self._collectives: list[tuple[int, SimCollective, int]] = []
         self._ledger: BlockLog | None = None
         self._given_up: set[int] = set()
-        self._nodes: list[ForwardNode] = []
+        self._nodes: list[tuple[int, ...]] = []
+        self._inputs: defaultdict[CallInputs, int] = defaultdict(itertools.count().__next__)
         self._paced: list[tuple[str, int, int]] = []
         self._given: list[tuple[str, float]] = []
         self._marks: list[_Mark] = []
@@ -229,9 +223,10 @@ class SimLog:
         ops = _columns(_OPS, sorted(self._ops[at.ops :], key=itemgetter(_OPS.index("correlation"))), names)
         calls = _columns(_CALLS, self._calls[at.calls :], names)
         calls["kind"][np.isin(calls["correlation"], list(self._given_up))] = CallKind.OTHER
-        inputs: dict[Any, int] = {}
+        inputs: dict[int, int] = {}
         # a row is added at the return: reversed, an operator stands before one it called that took all of its time
         host_ops = _columns(_HOST_OPS, self._host_ops[at.host_ops :][::-1], names, inputs)
+        all_inputs = list(self._inputs)
         waits = _columns(_WAITS, self._waits[at.waits :], names)
         counters = _columns(_COUNTERS, self._counters[at.counters :], names)
         host_waits = _columns(_HOST_WAITS, self._host_waits[at.host_waits :], names)
@@ -251,13 +246,13 @@ class SimLog:
             self._races[at.races :],
             collectives,
             blocks,
-            self._nodes[at.nodes :],
+            _columns(_NODES, self._nodes[at.nodes :], names),
             self._paced[at.paced :],
             self._given[at.given :],
             dropped=len(dropped),
             full_ns=min(dropped, default=None),
             limit_ops=self.limit,
-            inputs=tuple(inputs),
+            inputs=tuple(all_inputs[number] for number in inputs),
             input_rows=host_ops.pop("inputs"),
         )
 
@@ -305,17 +300,22 @@ class SimLog:
         """Note a launch whose operation between ranks failed: its op is not missing."""
         self._given_up.add(correlation)
 
-    def add_node(self, correlation: int, at_ns: int, made: int, running: int) -> None:
-        """The autograd nodes of a launch, by their numbers: see ForwardNode."""
-        if len(self._nodes) < self._ops_end:
-            self._nodes.append(ForwardNode(correlation, at_ns, thread_reader()(), made, running))
-
     def add_call(self, start_ns: int, end_ns: int, kind: CallKind, name: str, correlation: int) -> None:
         """One call of the host into the device, from the thread that made it."""
         if len(self._calls) >= self._calls_end:
             self._dropped.append(start_ns)
             return
         self._calls.append((start_ns, end_ns, int(kind), name, thread_reader()(), correlation))
+
+    def add_launch(self, start_ns: int, end_ns: int, name: str, correlation: int, nodes: tuple[int, int]) -> None:
+        """A call that launched.  nodes: of autograd, made last and running: see SimRecords."""
+        thread = thread_reader()()
+        if len(self._calls) < self._calls_end:
+            self._calls.append((start_ns, end_ns, _LAUNCH, name, thread, correlation))
+        else:
+            self._dropped.append(start_ns)
+        if len(self._nodes) < self._ops_end:
+            self._nodes.append((correlation, start_ns, thread, *nodes))
 
     def add_host_op(
         self, start_ns: int, end_ns: int, name: str, inputs: CallInputs | None = None, thread: int | None = None
@@ -325,7 +325,8 @@ class SimLog:
             self._dropped.append(start_ns)
             return
         thread = thread_reader()() if thread is None else thread
-        self._host_ops.append((start_ns, end_ns, int(HostKind.OP), name, thread, inputs))
+        number = None if inputs is None else self._inputs[inputs]
+        self._host_ops.append((start_ns, end_ns, _OP, name, thread, number))
 
     def add_wait(
         self,
@@ -393,7 +394,7 @@ class SimLog:
 
 
 def _columns(
-    keys: tuple[str, ...], rows: list[tuple[Any, ...]], names: dict[str, int], inputs: dict[Any, int] | None = None
+    keys: tuple[str, ...], rows: list[tuple[Any, ...]], names: dict[str, int], inputs: dict[int, int] | None = None
 ) -> Columns:
     """One array for each key, with names and inputs as rows of those books."""
     books: dict[str, Any] = {"name": names, "series": names, "inputs": inputs}

@@ -18,8 +18,10 @@ import itertools
 import os
 import threading
 import weakref
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable
+from operator import attrgetter
 from queue import SimpleQueue
 from typing import Any, NoReturn
 
@@ -155,13 +157,13 @@ _EMPTY_CACHE, _RESET_PEAK = "empty cache", "reset peak"  # notes, as what comes 
 
 
 class Block:
-    """A piece of a segment; its neighbours are of the same segment."""
+    """A piece of a segment; its neighbours are of the same segment.  key: its place in its pool while it is free."""
 
-    __slots__ = ("after", "before", "free", "pool", "size")
+    __slots__ = ("after", "before", "free", "key", "pool", "size")
 
     def __init__(self, size: int, pool: Pool, before: Block | None = None, after: Block | None = None) -> None:
         self.size, self.pool, self.before, self.after = size, pool, before, after
-        self.free = False
+        self.free, self.key = False, (0, 0)
 
     @property
     def is_whole(self) -> bool:
@@ -170,25 +172,38 @@ class Block:
 
 
 class Pool:
-    """The free blocks of one stream, small or large."""
+    """The free blocks of one stream, small or large, by size; of one size, that first which was free first."""
 
-    __slots__ = ("blocks", "small")
+    __slots__ = ("_blocks", "small")
 
     def __init__(self, small: bool) -> None:
         self.small = small
-        self.blocks: list[Block] = []
+        self._blocks: list[Block] = []
+
+    def add(self, block: Block) -> None:
+        """A block is free from now on."""
+        block.free, block.key = True, (block.size, next(_numbers))
+        insort(self._blocks, block, key=_key)
 
     def best(self, size: int) -> Block | None:
         """The smallest free block that is large enough, taken out."""
-        smallest = None
-        for block in self.blocks:
-            if block.size >= size and (smallest is None or block.size < smallest.size):
-                smallest = block
-        if smallest is not None:
-            self.blocks.remove(smallest)
-        return smallest
+        at = bisect_left(self._blocks, (size, 0), key=_key)
+        return self._blocks.pop(at) if at < len(self._blocks) else None
+
+    def remove(self, block: Block) -> None:
+        """Take a free block out."""
+        del self._blocks[bisect_left(self._blocks, block.key, key=_key)]
+
+    def largest(self) -> int:
+        """The size of its largest block, 0 without one."""
+        return self._blocks[-1].size if self._blocks else 0
+
+    def whole(self) -> list[Block]:
+        """The blocks that are all of their segments."""
+        return [block for block in self._blocks if block.is_whole]
 
 
+_key = attrgetter("key")
 _numbers = itertools.count(1)
 
 
@@ -306,11 +321,10 @@ class Memory:
         rest = block.size - size
         if rest >= GRAIN if small else rest > SMALL:
             other = Block(rest, pool, block, block.after)
-            other.free = True
             if block.after is not None:
                 block.after.before = other
             block.after, block.size = other, size
-            pool.blocks.append(other)
+            pool.add(other)
         block.free = False
         return block
 
@@ -329,11 +343,11 @@ class Memory:
 
     def largest_free(self) -> dict[tuple[int, bool], int]:
         """The largest free piece of each pool, in bytes."""
-        return {key: max(block.size for block in pool.blocks) for key, pool in list(self._pools.items()) if pool.blocks}
+        return {key: size for key, pool in list(self._pools.items()) if (size := pool.largest())}
 
     def whole_free(self) -> int:
         """Bytes of segments that nothing uses, which empty_cache() would give back."""
-        return sum(block.size for pool in self._pools.values() for block in pool.blocks if block.is_whole)
+        return sum(block.size for pool in self._pools.values() for block in pool.whole())
 
     def limit(self, total_bytes: int) -> None:
         """Limit the memory from now on; 0: as much as the host gives. Unused segments beyond it are given back."""
@@ -346,7 +360,7 @@ class Memory:
         for other in (block.before, block.after):
             if other is None or not other.free:
                 continue
-            block.pool.blocks.remove(other)
+            block.pool.remove(other)
             block.size += other.size
             if other is block.before:
                 block.before = other.before
@@ -356,8 +370,7 @@ class Memory:
                 block.after = other.after
                 if block.after is not None:
                     block.after.before = block
-        block.free = True
-        block.pool.blocks.append(block)
+        block.pool.add(block)
 
     def empty_cache(self) -> None:
         """Give unused segments back to the device."""
@@ -373,8 +386,9 @@ class Memory:
 
     def _empty_cache(self) -> None:
         for pool in self._pools.values():
-            self.reserved -= sum(block.size for block in pool.blocks if block.is_whole)
-            pool.blocks = [block for block in pool.blocks if not block.is_whole]
+            for block in pool.whole():
+                self.reserved -= block.size
+                pool.remove(block)
 
     def _segment(self, size: int, pool: Pool) -> Block:
         segment = self.segment_bytes(size)

@@ -103,7 +103,7 @@ class Job:
         self.error: BaseException | None = None
         self.ended = False
         self.done_ns = self.until_ns = 0
-        self.waiters: list[SimpleQueue[None]] = []
+        self.waiters: list[SimpleQueue[None]] | None = None  # of one that a thread runs
 
     @property
     def done(self) -> bool:
@@ -150,6 +150,7 @@ class Job:
             self.finish()
             return
         bell: SimpleQueue[None] = SimpleQueue()
+        assert self.waiters is not None
         self.waiters.append(bell)
         # ended is set before the bells are rung, so a bell that came too late for that sees it here
         if not self.ended:
@@ -160,7 +161,7 @@ class Job:
         """Wake all who wait. Release what the job held, else each job would keep all before it alive."""
         self.body, self.after = None, ()
         self.ended = True
-        for bell in self.waiters:
+        for bell in self.waiters or ():
             bell.put(None)
 
 
@@ -203,24 +204,26 @@ class Lane:
             self._wait_for_space()
         with HOST.moving:  # the clock changes before a launch or after it
             has_thread = not VIRTUAL or job.meets_ranks
+            parts: list[Any] = []
             if VIRTUAL:
                 self.device.at_once(self, job)
-            if has_thread and self.thread is None:
-                self._start()
+                parts.append(map(self.counted.append, (job,)))
+                if not job.ended:
+                    parts.append(map(setattr, (self,), ("open",), (job,)))
+            if has_thread:
+                job.waiters = []
+                parts.append(map(self.jobs.append, (job,)))
+                if self.thread is None:
+                    self._start()
             if self.seen:
                 job.seen = dict(self.seen)
-            _through(
-                chain(
-                    map(self.counted.append, (job,) if VIRTUAL else ()),
-                    map(self.jobs.append, (job,) if has_thread else ()),
-                    map(setattr, (self,), ("open",), (job,) if VIRTUAL and not job.ended else ()),
-                    map(dict.__setitem__, map(_readers, reads), repeat(self), repeat(job)),
-                    map(setattr, writes, repeat("writer"), repeat(job)),
-                    map(setattr, writes, repeat("readers"), map(dict, repeat(()))),
-                )
-            )
+            parts.append(map(dict.__setitem__, map(_readers, reads), repeat(self), repeat(job)))
+            parts.append(map(setattr, writes, repeat("writer"), repeat(job)))
+            parts.append(map(setattr, writes, repeat("readers"), iter(dict, None)))
+            _through(chain.from_iterable(parts))
             self.last_correlation = job.correlation
-        self.wake()
+        if self._sleeping:
+            self.wake()
 
     def unfinished(self) -> int:
         """How many launches are queued or running."""
@@ -243,9 +246,10 @@ class Lane:
     def _settle_before(self, job: Job) -> None:
         """On a virtual clock, block while the queue is full, and until it is known when an op can begin."""
         counted, at_ns = self.counted, HOST.read_ns()
-        with HOST.moving:
-            while counted and counted[0].until_ns <= at_ns and counted[0].ended:
-                counted.popleft()
+        if counted and counted[0].until_ns <= at_ns:
+            with HOST.moving:
+                while counted and counted[0].until_ns <= at_ns and counted[0].ended:
+                    counted.popleft()
         while len(counted) > QUEUE_LAUNCHES:
             first = counted.popleft()
             first.settle()
@@ -253,7 +257,8 @@ class Lane:
         for each in BESIDE:
             each.make_room(self, at_ns)
         if job.kind is not None and not job.meets_ranks:
-            self.settle()
+            if self.open is not None:
+                self.settle()
             for earlier in job.after:
                 earlier.settle()
 

@@ -32,11 +32,6 @@ def spend(what: str) -> None:
         VIRTUAL[0].advance(_host_ns[what])
 
 
-def spend_on(operator_ns: float) -> None:
-    """Let the host need that time for an operator, as a model says; call only on the virtual clock."""
-    HOST.advance(round(operator_ns))
-
-
 def take_host_of(pace: PaceFunction | None) -> None:
     """Let the host need the times that a model has, or those of HOST_NS."""
     _host_ns.update(pace.host_ns if isinstance(pace, Model) else HOST_NS)
@@ -84,22 +79,26 @@ def run(lane: Lane, job: Job) -> None:
     __tracebackhide__ = True
     is_op = job.kind is not None
     launched_ns = HOST.advance(_host_ns["launch" if is_op else "event"])
-    job.after += () if lane.open is None else (lane.open,)
+    if lane.open is not None:
+        job.after += (lane.open,)
     job.until_ns = max(launched_ns + LATENCY_NS, lane.tail_ns)
     if job.meets_ranks or (not is_op and not all(earlier.ended for earlier in job.after)):
         return
     lane.open = None
-    job.begin_after()
+    if job.after:
+        job.begin_after()
     takes_ns, engine = _time_of(job, lane.device.pace, of_gpu=lane.device.model is not None) if is_op else (0, "")
     free_ns, ready_ns = lane.device.engines_ns, job.until_ns
     start_ns = max(ready_ns, free_ns.get(engine, 0))
     lane.tail_ns = job.until_ns = job.done_ns = start_ns + takes_ns
     if engine:
         free_ns[engine] = job.done_ns
-    beside = [_run_beside(number, lane, job, launched_ns) for number in range(len(BESIDE))]
-    job.beside_ns = [op.end_ns for op in beside]
+    beside = [_run_beside(number, lane, job, launched_ns) for number in range(len(BESIDE))] if BESIDE else ()
+    if beside:
+        job.beside_ns = [op.end_ns for op in beside]
     try:
-        _compute(job)
+        if job.body is not None:
+            _compute(job, job.body)
     finally:
         job.finish()
     if job.kind is not None and LOG.recording and (job.error is None or not job.direct):
@@ -134,7 +133,7 @@ def _time_of(job: Job, pace: PaceFunction | None, *, of_gpu: bool) -> tuple[int,
     so does an op too short to fill the device.
     """
     needs_ns = round(job.least_s * 1e9)
-    direction = _direction(job)
+    direction = "" if job.kind is OpKind.KERNEL else _direction(job)
     if not isinstance(pace, Pace):
         fills = job.kind == OpKind.MEMSET or "DtoD" in job.name  # at the rate of all its memory
         return needs_ns or OP_NS, (direction or job.engine or ("compute" if fills else "")) if of_gpu else ""
@@ -148,12 +147,11 @@ def _direction(job: Job) -> str:
     return next((way for way in ("HtoD", "DtoH") if way in job.name), "") if job.kind == OpKind.MEMCPY else ""
 
 
-def _compute(job: Job) -> None:
+def _compute(job: Job, body: Body) -> None:
     """Run the body of a job, and keep what fails."""
     __tracebackhide__ = True
     try:
-        if job.body is not None:
-            _as_in_a_stream(job.body)
+        _as_in_a_stream(body)
     except NotComputedError as failed:
         job.error = failed.origin
     except Exception as failed:  # noqa: BLE001 - kept: it is raised where the host waits

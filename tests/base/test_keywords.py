@@ -33,8 +33,9 @@ OTHERS: list[Callable[..., Any]] = [perfmagic.open_trace, perfmagic.open_traces,
 OPTIONS = {
     RENAMED.get(one.name, one.name): one.default for one in fields(BenchSpec) if one.name not in ("inputs", "magic")
 }
-# what a function has in place of BenchSpec's own: None in time says that the comparison decides
-INSTEAD = {"sweep": {"name": "n"}, **{name: {"time": None} for name in ("compare", "not_slower", "faster")}}
+# what a function has in place of BenchSpec's own: None in time says that the comparison decides, in runs the baseline
+CHECKED = {"time": None, "runs": None}
+INSTEAD = {"sweep": {"name": "n"}, "compare": {"time": None}, "not_slower": CHECKED, "faster": CHECKED}
 
 
 def parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:

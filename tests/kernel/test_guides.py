@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -31,8 +32,8 @@ def cells_of(page: Path) -> list[str]:
         elif kind == "python":
             named = FILE.match(source)
             found.append(f"%%writefile {named[1]}\n{source}" if named else source)
-        else:
-            assert kind == "text", f"{page.name}: a block of {kind} is run by nobody"
+        else:  # a workflow is run below
+            assert kind in ("text", "yaml"), f"{page.name}: a block of {kind} is run by nobody"
     return found
 
 
@@ -56,6 +57,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     nbformat.write(lesson, tmp_path / "lesson.ipynb")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{WITHOUT}")
+    monkeypatch.setenv("PYTEST_PLUGINS", "perfmagic.pytest_plugin")  # as its entry point does where it is installed
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / ".ipython"))
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / ".jupyter"))
     return tmp_path
@@ -74,6 +76,43 @@ def test_a_guide_runs_from_top_to_bottom(page: Path, desk: Path) -> None:
         if not (error and "_async_wait_for_ready" in str(streams)):
             break
     assert error == "", streams[-3:]
+
+
+def steps_of(workflow: str) -> dict[str, str]:
+    """The commands of a workflow by the names of their steps, in order."""
+    yaml = pytest.importorskip("yaml", reason="reads the workflow")
+    (job,) = yaml.safe_load(workflow)["jobs"].values()
+    return {step["name"]: step["run"] for step in job["steps"] if "run" in step}
+
+
+def run_step(commands: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the commands of one step as GitHub does."""
+    shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", commands]
+    return subprocess.run(shell, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_the_workflow_for_ci_passes_equal_code_and_fails_slower_code(desk: Path) -> None:
+    pytest.importorskip("torch", reason="the workflow installs it")
+    blocks = BLOCK.findall((ROOT / "docs" / "guides" / "ci.md").read_text("utf-8"))
+    (workflow,) = (source for kind, source in blocks if kind == "yaml")
+    for source in (source for kind, source in blocks if kind == "python"):
+        (desk / FILE.match(source)[1]).write_text(source)
+    steps = steps_of(workflow)
+    assert steps.pop("Install") == 'python -m pip install "perfmagic[torch]" pytest'
+    for name, commands in steps.items():
+        done = run_step(commands, desk)
+        assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
+    for file, before, after in (
+        ("test_speed.py", "sum([i * i for i in range(2000)])", "sum([i * i for i in range(9000)])"),
+        ("step.py", "model(x).sum()", "(model(x) + model(x)).sum()"),
+    ):
+        text = (desk / file).read_text()
+        assert text.count(before) == 1
+        (desk / file).write_text(text.replace(before, after))
+    slower = {name: run_step(commands, desk) for name, commands in list(steps.items())[1:]}
+    assert [done.returncode for done in slower.values()] == [1, 1]
+    assert "2 failed" in slower["Are the functions slower?"].stdout
+    assert slower["Is the step slower?"].stdout.startswith("slower: a step takes")
 
 
 def test_every_guide_is_one_page() -> None:

@@ -54,7 +54,7 @@ def test_tab_offers_what_a_result_has(complete: Notebook) -> None:
     assert {"returns", "done_s", "html", "text", "save", "to_frame", "warnings"} <= completions(complete, "r.")
     assert {"findings", "lines", "kernels", "idle_gaps", "html", "save"} <= completions(complete, "t.")
     assert {"to_frame", "to_dict", "columns", "note"} <= completions(complete, "t.findings.")
-    assert completions(complete, "perfmagic.testing.") == {"faster", "no_growth", "not_slower", "peak_below"}
+    assert completions(complete, "perfmagic.testing.") == {*perfmagic.testing.__all__}
 
 
 def test_help_shows_the_signature_and_the_options(bare: Notebook) -> None:

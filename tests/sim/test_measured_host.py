@@ -36,9 +36,9 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulated device needs long to compute each op."""
     compute = virtual._compute
 
-    def slowly(job: Any) -> None:
+    def slowly(*job: Any) -> None:
         spin(SLOW_NS)
-        compute(job)
+        compute(*job)
 
     monkeypatch.setattr(virtual, "_compute", slowly)
 

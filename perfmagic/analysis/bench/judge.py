@@ -20,6 +20,7 @@ from perfmagic.base.kinds import HOST_MEASURED, HOST_SPREAD
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.stats import (
     BAND,
+    BAND_SEPARATE,
     FEWEST_99,
     chance_of_parting,
     fewest_of_each,
@@ -95,9 +96,12 @@ _MACHINE = ("system", "machine", "cores")  # of an environment: results that dif
 
 def unlike(baseline: BenchSummary, other: BenchSummary) -> str:
     """The first such difference and the remedy, in words; empty where there is none."""
-    return (
-        _devices(baseline, other) or _machines(baseline, other) or _caches(baseline, other) or _clocks(baseline, other)
-    )
+    return incomparable(baseline, other) or _clocks(baseline, other)
+
+
+def incomparable(baseline: BenchSummary, other: BenchSummary) -> str:
+    """The first that no further sample mends: another device, another machine, caches cold in one alone."""
+    return _devices(baseline, other) or _machines(baseline, other) or _caches(baseline, other)
 
 
 def _devices(baseline: BenchSummary, other: BenchSummary) -> str:
@@ -218,9 +222,6 @@ def _loops(result: BenchSummary, quantity: str, n: int) -> Float64:
     return loops if len(loops) == n else np.full(n, np.median(loops))
 
 
-# separate runs: memory layout and clocks move the medians of two runs by about as much (docs/measuring.md, "Comparing";
-# measured between two processes, and runs of one process lie no closer)
-BAND_SEPARATE = 0.03
 # what the empty loop and two readings of the clock take at least, 0.11 to 0.35 µs (docs/measuring.md, "Preparation"):
 # what is subtracted for them is no more certain than that
 CLOCK_S = 0.1e-6

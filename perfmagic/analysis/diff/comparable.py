@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from perfmagic.analysis.diff.side import Side
-from perfmagic.analysis.diff.work import BOTH, RESHAPED, KernelChange, OperatorChange, has_shapes
+from perfmagic.analysis.diff.work import BOTH, RESHAPED, KernelChange, OperatorChange, dtypes, has_shapes
 from perfmagic.analysis.timeline.trust import sample, trust
 from perfmagic.base import units
 from perfmagic.base.kinds import HOST_SPREAD
@@ -43,6 +43,34 @@ def unlike(
         or _other_inputs(first, second, operators)
         or _other_amount(first, second, operators, repeats)
     )
+
+
+def not_comparable(
+    first: Side, second: Side, operators: Rows[OperatorChange], kernels: Rows[KernelChange], repeats: tuple[int, int]
+) -> str | None:
+    """Why the times of steps may not decide a gate, in a sentence; None where they may.
+
+    Unlike a verdict, a gate needs no device ops, and nothing but the code may differ: two GPUs are two GPUs, also where
+    models gave the times of both.
+    """
+    return (
+        _failed(first, second)
+        or _sampled(first, second)
+        or ("" if _on_host(first, second) else _without_ops(first, second))
+        or _other_device(first, second)
+        or _other_models(first, second)
+        or _other_ranks(first, second)
+        or _nothing_in_common(first, second, operators, kernels)
+        or _other_inputs(first, second, operators)
+        or _other_dtypes(first, second, operators)
+        or _other_amount(first, second, operators, repeats)
+        or None
+    )
+
+
+def _on_host(first: Side, second: Side) -> bool:
+    """Whether neither has device ops: then operators count by their time on the host."""
+    return first.device is None and second.device is None
 
 
 def _failed(first: Side, second: Side) -> str:
@@ -90,6 +118,28 @@ def _other_device(first: Side, second: Side) -> str:
     return phrase("{a} ran on {a_device}, {b} on {b_device}", a=first.name, b=second.name, **devices)
 
 
+def _other_models(first: Side, second: Side) -> str:
+    """That models of two GPUs gave the times, or that the host's were measured in one of them only."""
+    a, b = first.info, second.info
+    if a is None or b is None or not (a.predicted and b.predicted):
+        return ""
+    if (a.predicted, a.host_measured) == (b.predicted, b.host_measured):
+        return ""
+    devices = {"a_device": _describe_device(a), "b_device": _describe_device(b)}
+    return phrase("{a} ran on {a_device}, {b} on {b_device}", a=first.name, b=second.name, **devices)
+
+
+def _other_ranks(first: Side, second: Side) -> str:
+    """That the two ran on other numbers of ranks or devices."""
+    a, b = first.facts, second.facts
+    names = {"a": a.name, "b": b.name}
+    if a.world_size != b.world_size and a.world_size and b.world_size:
+        return phrase("{a} ran on {n} ranks, {b} on {other}", n=a.world_size, other=b.world_size, **names)
+    if a.n_devices != b.n_devices:
+        return phrase("{a} used {n} devices, {b} {other}", n=a.n_devices, other=b.n_devices, **names)
+    return ""
+
+
 def _within_prediction(first: Side, second: Side) -> str:
     """That two predicted runs differ by no more than the models of their GPUs leave open."""
     a, b = (side.info.predicted if side.info is not None else None for side in (first, second))
@@ -134,7 +184,11 @@ def _describe_device(info: DeviceInfo) -> str:
 
 
 def _nothing_in_common(first: Side, second: Side, operators: Rows[OperatorChange], kernels: Rows[KernelChange]) -> str:
-    """By operator with its inputs, or by kernel."""
+    """By operator with its inputs, or by kernel; without device ops by operator."""
+    if _on_host(first, second):
+        on_host = max(_share(operators, f"host_{which}_ns", lambda row: row.change == BOTH) for which in "ab")
+        words = phrase("{a} and {b} have no operators with the same inputs in common", a=first.name, b=second.name)
+        return "" if on_host >= IN_COMMON_FRAC else words
     common = {row.name for row in kernels if row.n_a} & {row.name for row in kernels if row.n_b}
     places = {(row.name, row.shape) for row in operators if row.change == BOTH}
     shared = [
@@ -154,20 +208,43 @@ def _nothing_in_common(first: Side, second: Side, operators: Rows[OperatorChange
 
 def _other_inputs(first: Side, second: Side, operators: Rows[OperatorChange]) -> str:
     """Work of other shapes is other work, whatever it is called."""
-    shares = _other_shapes(operators)
+    on_host = _on_host(first, second)
+    shares = _other_shapes(operators, "host" if on_host else "device")
     if min(shares) < OTHER_WORK_FRAC:
         return ""
-    each = [
-        phrase("{share} of {name}", share=units.percent(share), name=side.name)
-        for side, share in zip((first, second), shares, strict=True)
-    ]
-    return phrase("they work on inputs of other shapes, for {parts} by device time", parts=listed(each))
+    parts = _parts_of(first, second, shares)
+    if on_host:
+        return phrase("they work on inputs of other shapes, for {parts} by time on the host", parts=parts)
+    return phrase("they work on inputs of other shapes, for {parts} by device time", parts=parts)
 
 
-def _other_shapes(operators: Rows[OperatorChange]) -> tuple[float, float]:
-    """How much of the device time of each is of operators that the other has with other inputs only."""
-    a, b = (_share(operators, f"device_{which}_ns", lambda row: row.change == RESHAPED) for which in "ab")
+def _parts_of(first: Side, second: Side, shares: tuple[float, float]) -> str:
+    return listed(
+        [
+            phrase("{share} of {name}", share=units.percent(share), name=side.name)
+            for side, share in zip((first, second), shares, strict=True)
+        ]
+    )
+
+
+def _other_shapes(operators: Rows[OperatorChange], what: str = "device") -> tuple[float, float]:
+    """How much of the time of each is of operators that the other has with other inputs only.  what: whose time."""
+    a, b = (_share(operators, f"{what}_{which}_ns", lambda row: row.change == RESHAPED) for which in "ab")
     return a, b
+
+
+def _other_dtypes(first: Side, second: Side, operators: Rows[OperatorChange]) -> str:
+    """Work in another precision is other work."""
+    known, what = [dtypes(side.work) for side in (first, second)], "host" if _on_host(first, second) else "device"
+
+    def other(row: OperatorChange) -> bool:
+        a, b = (types.get((row.name, row.shape)) for types in known)
+        return bool(a and b and a != b)
+
+    a, b = (_share(operators, f"{what}_{which}_ns", other) for which in "ab")
+    if min(a, b) < OTHER_WORK_FRAC:
+        return ""
+    return phrase("they work on inputs of other types, for {parts}", parts=_parts_of(first, second, (a, b)))
 
 
 def _share(rows: Rows[Any], column: str, chosen: Callable[[Any], bool]) -> float:

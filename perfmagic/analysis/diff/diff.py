@@ -11,8 +11,9 @@ from typing import Annotated, ClassVar, TypeAlias
 import numpy as np
 
 from perfmagic.analysis.diff import work
-from perfmagic.analysis.diff.comparable import notes, repeats_of, unlike
+from perfmagic.analysis.diff.comparable import not_comparable, notes, repeats_of, unlike
 from perfmagic.analysis.diff.side import ComparedTrace, Side, busiest_devices
+from perfmagic.analysis.diff.step_times import StepTimes, step_times
 from perfmagic.analysis.diff.times import TimeChange, parts, totals
 from perfmagic.analysis.diff.work import BOTH, GONE, NEW
 from perfmagic.analysis.timeline.lines import LineStat, lines
@@ -419,6 +420,7 @@ class TraceDiff(JsonForm):
     a: the first of the two.
     b: the second of the two.
     no_verdict: why no verdict is given; empty where one is.
+    not_comparable: why not even the times of steps may be compared; None where they may.
     as_cell: whether both are cells, not files.
     by_shape: whether operators are matched by the shape of their inputs too.
     repeats: the steps of each by which times are divided; (1, 1) where whole recordings are compared.
@@ -432,6 +434,7 @@ class TraceDiff(JsonForm):
     kernels: kernels, copies and memsets by name and operator, the largest difference first.
     replaced: kernels that others replaced at the same place of the same operator, the largest difference first.
     steps: steps matched by order; the median step of each where they have other numbers of steps.
+    step_times: how long whole steps took in both.
     lines: lines of two cells, matched by their text.
     notes: what a reader must know, in sentences.
     ranks: the ranks of two jobs; the rest is then about the median one.
@@ -443,6 +446,7 @@ class TraceDiff(JsonForm):
     a: ComparedTrace
     b: ComparedTrace
     no_verdict: str
+    not_comparable: str | None
     as_cell: bool
     by_shape: bool
     repeats: tuple[int, int]
@@ -453,6 +457,7 @@ class TraceDiff(JsonForm):
     kernels: Rows[work.KernelChange]
     replaced: Rows[work.Replacement]
     steps: Rows[StepChange]
+    step_times: StepTimes
     lines: Rows[LineChange]
     notes: tuple[str, ...]
     ranks: Rows[RankChange]
@@ -538,7 +543,9 @@ def jobs_diff(
     median = next(row.rank for row in ranks if row.median)
     diff = _diff(first[median], second[median])
     about_ranks = (*rank_notes(ranks, missing), *describe_most_changed(diff.steps))
-    return replace(diff, ranks=ranks, notes=(*about_ranks, *diff.notes))
+    common = [{row.rank: job[row.rank] for row in ranks} for job in (first, second)]
+    times = step_times(common[0], common[1], median)
+    return replace(diff, ranks=ranks, step_times=times, notes=(*about_ranks, *diff.notes))
 
 
 def sides(
@@ -570,6 +577,7 @@ def _diff(a: Side, b: Side) -> TraceDiff:
         a=a.facts,
         b=b.facts,
         no_verdict=unlike(a, b, operators, kernels, repeats),
+        not_comparable=not_comparable(a, b, operators, kernels, repeats),
         as_cell=a.as_cell,
         by_shape=by_shape,
         repeats=repeats,
@@ -582,6 +590,7 @@ def _diff(a: Side, b: Side) -> TraceDiff:
             Rows((), work.Replacement) if of_samples else work.replacements(a, b, repeats, by_shape=by_shape)
         ).labelled(label),
         steps=step_changes(a, b).labelled(label),
+        step_times=step_times({0: a}, {0: b}, 0),
         lines=line_changes(a, b).labelled(label),
         notes=notes(a, b, operators, repeats),
         ranks=Rows((), RankChange),

@@ -56,6 +56,18 @@ def has_shapes(trace: Trace) -> bool:
 
 
 @once_per_trace
+def dtypes(trace: Trace) -> Mapping[Place, AbstractSet[str]]:
+    """The types of inputs that calls of each operator had, by name and shape; without those that the record lacks."""
+    host, found = trace.host_ops, defaultdict[Place, set[str]](set)
+    rows = np.flatnonzero((host.dtype != NONE) & (host.shape != NONE))
+    table = np.unique(np.stack((host.name[rows], host.shape[rows], host.dtype[rows])), axis=1).T.tolist()
+    for name, shape, dtype in table:
+        if text := trace.input_dtypes[dtype]:
+            found[trace.names[name], trace.input_shapes[shape]].add(text)
+    return found
+
+
+@once_per_trace
 def places(trace: Trace, *, by_shape: bool, outermost: bool = False) -> tuple[tuple[Place, ...], Int64]:
     """The operators that launched device ops, and each op's index among them; NONE if no operator did."""
     known = owners(trace)

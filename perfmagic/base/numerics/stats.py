@@ -214,6 +214,9 @@ def _ratio(part: float, whole: float) -> float:
 # The ratio of two times with a confidence interval, for series of timing samples.
 
 BAND = 0.01  # a change within ± 1 % counts as the same: two runs of one code in one process differ by less
+# separate runs: memory layout and clocks move the medians of two runs by about as much (docs/measuring.md, "Comparing";
+# measured between two processes, and runs of one process lie no closer)
+BAND_SEPARATE = 0.03
 RESAMPLES = 1000
 FEWEST_PAIRED = 6  # samples of each: from here on the median of the pairs has an interval at 95 %
 FEWEST_99 = 8  # of each: the same at 99 %, 1 - 2 / 2^n

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from perfmagic.base.errors import OptionError
 from perfmagic.capture.devices.backends import Backend
 from perfmagic.trace.model import DeviceInfo
 
@@ -143,9 +144,13 @@ def _bytes(file: Path) -> int:
         return 0
 
 
+INFINITY_CACHE_BYTES = 256 * 2**20  # of MI300X, behind its L2 caches; torch reports one of these alone
+
+
 def cuda_cache_bytes(torch: Any, index: int) -> int:
-    """Size of the L2 cache of a CUDA device, UNKNOWN_CACHE_BYTES where torch does not report it."""
-    return int(getattr(torch.cuda.get_device_properties(index), "L2_cache_size", 0) or UNKNOWN_CACHE_BYTES)
+    """Size of the caches of a CUDA device, UNKNOWN_CACHE_BYTES where torch does not report its L2."""
+    size_bytes = int(getattr(torch.cuda.get_device_properties(index), "L2_cache_size", 0) or UNKNOWN_CACHE_BYTES)
+    return max(size_bytes, INFINITY_CACHE_BYTES) if getattr(torch.version, "hip", None) else size_bytes
 
 
 class HostCaches:
@@ -169,20 +174,36 @@ class HostCaches:
 
 
 class CudaCache:
-    """The L2 cache of the current CUDA device; written by a kernel on the current stream, in order with the rest."""
+    """The L2 caches of CUDA devices; written by a kernel on the current stream of each, in order with the rest."""
 
     name = "the GPU's L2 cache"
 
-    def __init__(self, torch: Any, index: int) -> None:
-        self._buffer = torch.empty(2 * cuda_cache_bytes(torch, index), dtype=torch.uint8, device=f"cuda:{index}")
+    def __init__(self, torch: Any, indices: Sequence[int]) -> None:
+        self._buffers = [
+            torch.empty(2 * cuda_cache_bytes(torch, index), dtype=torch.uint8, device=f"cuda:{index}")
+            for index in indices
+        ]
 
     @property
     def size_bytes(self) -> int:
-        return int(self._buffer.numel())
+        """Written on each of them, at most."""
+        return max(int(buffer.numel()) for buffer in self._buffers)
 
     def overwrite(self) -> None:
         """Queue the overwriting."""
-        self._buffer.zero_()
+        for buffer in self._buffers:
+            buffer.zero_()
+
+
+def refuse_without_caches(infos: Sequence[DeviceInfo], wanted: str) -> None:
+    """Raise OptionError where nothing can make the caches of some devices cold.  wanted: the option."""
+    if any(info.virtual and not info.host_measured for info in infos):
+        message = f"{wanted}: on a virtual clock times are computed, and no model of them has caches"
+        raise OptionError(message, hint=f"leave out {wanted}, or measure on the real clock")
+    foreign = [info.kind for info in infos if info.kind not in ("cuda", "rocm", "sim")]
+    if foreign:
+        message = f"{wanted}: how large the caches of {foreign[0]} are is not known"
+        raise OptionError(message, hint=f"leave out {wanted}")
 
 
 # The most memory that one call of a body needs on the devices.

@@ -260,7 +260,7 @@ class Phases:
         if observer is not None:
             observer.after(1)
         self.watchers.after_first_call()
-        self.sampler.make_cold(device_works=self.use.works)
+        self.sampler.make_cold(self.use.worked if self.use.works else ())
 
 
 # What was measured of a body: its raw record, and a line that shows progress.

@@ -9,11 +9,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from perfmagic.base.clock import spent_reader
+from perfmagic.base.imported import torch_if_imported
+from perfmagic.base.options import option
 from perfmagic.capture.bench import quiet
 from perfmagic.capture.bench.device_use import (
     CudaCache,
@@ -22,10 +24,13 @@ from perfmagic.capture.bench.device_use import (
     HostCaches,
     cuda_cache_bytes,
     host_cache_bytes,
+    refuse_without_caches,
 )
 from perfmagic.capture.bench.spec import BenchSpec, Notes, Plan, SampleSize
-from perfmagic.capture.devices.backends import Backend, torch_if_imported
+from perfmagic.capture.devices.backends import Backend
+from perfmagic.capture.same_work.watched import Observer
 from perfmagic.capture.unawaited import refuse_unawaited
+from perfmagic.trace.model import DeviceInfo
 from perfmagic.trace.samples import Float64
 
 if TYPE_CHECKING:
@@ -257,19 +262,6 @@ class _Timed:
 # One sample of a body: what happens before it, outside the clock, and the reading.
 
 
-class Observer(Protocol):
-    """Watches the samples of one judged body (perfmagic.capture.same_work)."""
-
-    def before(self) -> None:
-        """A sample is about to be prepared."""
-
-    def ready(self) -> None:
-        """The clock is about to start."""
-
-    def after(self, calls: int) -> None:
-        """The clock has stopped."""
-
-
 class Sampler:
     """Takes samples of one body.
 
@@ -291,12 +283,13 @@ class Sampler:
         self.caches: HostCaches | CudaCache | None = None
         self._on_sample, self._rest = on_sample, rest
 
-    def make_cold(self, *, device_works: bool) -> None:
-        """From now on every sample finds cold caches, where that is asked for: the device's where the body uses it."""
+    def make_cold(self, worked: Sequence[DeviceInfo]) -> None:
+        """From now on every sample finds cold caches, where that is asked for.  worked: devices that the body uses."""
         if not self.spec.cold or self.caches is not None:
             return
-        torch = self._cuda(device_works=device_works)
-        self.caches = HostCaches() if torch is None else CudaCache(torch, torch.cuda.current_device())
+        refuse_without_caches(worked, option(self.spec.magic, "cold", True))
+        indices = [info.index for info in worked if info.kind in ("cuda", "rocm")]
+        self.caches = CudaCache(torch_if_imported(), indices) if indices else HostCaches()
 
     def note_what_fits(self, notes: Notes, moved_bytes: float, *, device_works: bool) -> None:
         """Note where warm caches hold all that a call moves: its rate is then not that of memory."""

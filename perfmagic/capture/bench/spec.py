@@ -14,13 +14,14 @@ import numpy as np
 
 from perfmagic.base.clock import is_repeatable, reader
 from perfmagic.base.errors import OptionError
+from perfmagic.base.imported import torch_if_imported
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics import stats
 from perfmagic.base.numerics.stats import BAND, FEWEST_99, judged, ratio_interval
 from perfmagic.base.options import documented, option, options
 from perfmagic.base.units import NBSP, duration_s, given_s, percent_known
 from perfmagic.capture.bench.clocks import Clocks, clocks_of
-from perfmagic.capture.devices.backends import Backend, active_backends, torch_if_imported
+from perfmagic.capture.devices.backends import Backend, active_backends
 from perfmagic.capture.unawaited import refuse_async
 from perfmagic.trace.model import Trace
 from perfmagic.trace.samples import Condition, Float64, Plain

@@ -8,13 +8,13 @@ Nothing here initialises CUDA or loads the simulated device unless the caller as
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from perfmagic.base import units
 from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.errors import DeviceError, OptionError, TorchMissingError
+from perfmagic.base.imported import sim_loaded, torch_if_imported
 from perfmagic.capture.sleep import count_sleeps
 from perfmagic.predict.gpus import gpu_of
 from perfmagic.predict.model import DeviceModel
@@ -231,11 +231,6 @@ class AcceleratorBackend:
         """It keeps no count."""
 
 
-def torch_if_imported() -> Any | None:
-    """torch where the user has imported it already, else None; never imports it."""
-    return sys.modules.get("torch")
-
-
 def require_torch(wanted_for: str) -> Any:
     """Import torch, or raise TorchMissingError naming what it is wanted for."""
     try:
@@ -249,12 +244,6 @@ def require_torch(wanted_for: str) -> Any:
 def active_backends() -> tuple[Backend, ...]:
     """The backends this process is using now, those whose work a cell may have to wait for."""
     return tuple(b for b in _possible() if b.in_use())
-
-
-def sim_loaded() -> bool:
-    """Whether the simulated device has been loaded; asking does not load it."""
-    sim = sys.modules.get("perfmagic.sim")
-    return sim is not None and bool(sim.loaded())
 
 
 def cuda_available() -> bool:

@@ -10,7 +10,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from perfmagic.capture.devices.backends import active_backends, cuda_available, sim_loaded, torch_if_imported
+from perfmagic.base.imported import sim_loaded, torch_if_imported
+from perfmagic.capture.devices.backends import active_backends, cuda_available
 from perfmagic.trace.samples import Plain
 
 
@@ -24,7 +25,7 @@ def processor() -> str:
 
 
 def environment() -> dict[str, Plain]:
-    """Versions of Python and of what is imported already, the system, the processor and its cores."""
+    """Versions of Python and of what is imported already, the system, the processor, its cores, and torch's threads."""
     facts: dict[str, Plain] = {
         "perfmagic": str(sys.modules["perfmagic"].__version__),
         "python": platform.python_version(),
@@ -36,6 +37,7 @@ def environment() -> dict[str, Plain]:
     torch = torch_if_imported()
     if torch is not None and hasattr(torch, "version"):
         facts["torch"] = str(torch.__version__)
+        facts["threads"] = int(torch.get_num_threads())
         for name in ("cuda", "hip"):
             if getattr(torch.version, name, None):
                 facts[name] = str(getattr(torch.version, name))

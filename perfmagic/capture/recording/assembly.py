@@ -10,9 +10,10 @@ import numpy as np
 
 from perfmagic.base import units
 from perfmagic.base.clock import virtual_clock
+from perfmagic.base.imported import torch_if_imported
 from perfmagic.base.language import phrase
 from perfmagic.capture.cell import MarkLog
-from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name, torch_if_imported
+from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name
 from perfmagic.capture.recording.holders import Holder, Holders, held_blocks, most_telling
 from perfmagic.capture.recording.host import cores, host_clock
 from perfmagic.capture.watch.watch import LineWatch
@@ -326,10 +327,9 @@ class _Parts:
 
 def _add_forward(ops: dict[str, Any], records: SimRecords) -> None:
     """Give ops of a backward the instant and the thread of their forward: the first launch after its node was made."""
-    if not any(node.running != NONE for node in records.nodes):
+    correlation, at_ns, thread, made, running = records.nodes.values()
+    if not np.any(running != NONE):
         return
-    columns = zip(*records.nodes, strict=True)
-    correlation, at_ns, thread, made, running = (np.array(column, np.int64) for column in columns)
     _, first = np.unique(np.column_stack((thread, made)), axis=0, return_index=True)  # in the order of launches
     backward = np.flatnonzero(running != NONE)
     forwards = forward_rows(made[first], at_ns[first], running[backward], at_ns[backward])

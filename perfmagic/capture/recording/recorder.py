@@ -21,10 +21,11 @@ import numpy as np
 from perfmagic.base import units
 from perfmagic.base.clock import is_repeatable, reader, unix_offset_ns, virtual_clock
 from perfmagic.base.errors import CaptureError, DeviceError, OptionError
+from perfmagic.base.imported import sim_loaded, torch_if_imported
 from perfmagic.base.kinds import UNKNOWN_TIME
 from perfmagic.base.language import phrase
 from perfmagic.capture.cell import INNER_MARKS_LIMIT, MarkLog
-from perfmagic.capture.devices.backends import AS_CUDA, active_backends, cuda_available, sim_loaded, torch_if_imported
+from perfmagic.capture.devices.backends import AS_CUDA, active_backends, cuda_available
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording.assembly import Limit, Recorded, assemble, is_rank
 from perfmagic.capture.recording.holders import Holders, OptimizerSteps, holders

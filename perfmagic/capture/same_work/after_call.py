@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from perfmagic.base.clock import reader, virtual_clock
-from perfmagic.capture.devices.backends import sim_loaded, torch_if_imported
+from perfmagic.base.imported import sim_loaded, torch_if_imported
 from perfmagic.capture.same_work.process import NOW_NS, SLEEP, more, threads_cpu_ns
 from perfmagic.trace.samples import Condition
 

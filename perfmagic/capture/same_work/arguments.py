@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic.base.errors import OptionError
-from perfmagic.capture.devices.backends import torch_if_imported
+from perfmagic.base.imported import torch_if_imported
 from perfmagic.capture.same_work.values import is_tensor
 
 MOST_SETS = 32  # of arguments that lie ready, one for each call of a sample

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from perfmagic.capture.devices.backends import sim_loaded, torch_if_imported
+from perfmagic.base.imported import sim_loaded, torch_if_imported
 
 # Our own references, taken before any function that is judged runs.
 NOW_NS, SLEEP, CPU_NS = time.perf_counter_ns, time.sleep, time.process_time_ns

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfmagic.capture.devices.backends import torch_if_imported
+from perfmagic.base.imported import torch_if_imported
 from perfmagic.capture.same_work.after_call import becomes_quiet
 from perfmagic.capture.same_work.arguments import Arguments, GivenArguments, is_array, mapped
 from perfmagic.capture.same_work.process import NOW_NS, RandomState

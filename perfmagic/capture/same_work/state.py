@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from perfmagic.capture.devices.backends import torch_if_imported
+from perfmagic.base.imported import torch_if_imported
 from perfmagic.capture.same_work.values import is_tensor, vars_of
 
 DEEPEST, MOST = 3, 2000  # containers in containers, and objects looked at

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from perfmagic.capture.devices.backends import torch_if_imported
+from perfmagic.base.imported import torch_if_imported
 
 MOST_ELEMENTS = 2**16  # of each tensor: 0.2 ms to copy and to compare; every n-th, from a place that nobody knows
 DEEPEST = 6  # containers in containers

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from perfmagic.capture.same_work.process import Replaced, Settings, children, n_threads
 from perfmagic.capture.same_work.recorded import Done
 from perfmagic.trace.samples import Condition
+
+
+class Observer(Protocol):
+    """Watches the samples of one judged body."""
+
+    def before(self) -> None:
+        """A sample is about to be prepared."""
+
+    def ready(self) -> None:
+        """The clock is about to start."""
+
+    def after(self, calls: int) -> None:
+        """The clock has stopped."""
 
 
 @dataclass
@@ -68,9 +81,3 @@ class ProcessWatch:
     def processes(self) -> int:
         """How many child processes there are more than at first."""
         return len(children() - self._children)
-
-
-def whose(found: Mapping[int, int]) -> int | None:
-    """The one with the most, None where nobody has any."""
-    most = max(found.values(), default=0)
-    return next(which for which, n in found.items() if n == most) if most else None

@@ -68,7 +68,7 @@ def check_read(op: Operator, taken: Arguments) -> None:
         return
     if not _BY_VALUES.intersection(op.func.tags):
         try:
-            infer_or_raise(op.func, taken.args, taken.kwargs, None)
+            infer_or_raise(taken, kept=False)
         except NotImplementedError:
             pass
         else:

@@ -10,7 +10,7 @@ import torch
 
 from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.work import flop_of, is_counted
-from perfmagic.sim.infer import Arguments, inputs_of, is_dense
+from perfmagic.sim.infer import Arguments, is_dense
 from perfmagic.sim.log import LOG
 from perfmagic.sim.operators import Operator
 from perfmagic.sim.tensor import Buffer, Ref, Spec, view_of
@@ -52,7 +52,7 @@ def _flop(op: Operator, taken: Arguments) -> float:
     """Operations of an op where they are counted, 0 where its bytes say enough; of a decomposition about 10 n³."""
     if op.name.startswith(("aten::linalg_", "aten::_linalg_")):
         return 10 * math.pow(max((math.prod(ref.spec.size) for ref in taken.refs), default=0), 1.5)
-    return (flop_of(op.name, inputs_of(op, taken.args, taken.kwargs).read) if is_counted(op.name) else None) or 0
+    return (flop_of(op.name, taken.inputs().read) if is_counted(op.name) else None) or 0
 
 
 def may_write(ref: Ref) -> bool:

@@ -34,7 +34,7 @@ def given() -> list[dict[str, Any]]:
     small = recorded("a100_event_sync_3streams")
     pairs = [sides(a, a, ("A", "B"), ("", ""), (None, None)) for a in job(0, 1).values()]
     found = [
-        trace_diff(eager(steps=2), fused(steps=3)),
+        trace_diff(eager(steps=6), fused(steps=7)),
         trace_diff(eager(failed="E"), program()),
         trace_diff(predicted(eager()), predicted(fused())),
         trace_diff(cell("%%timeline\nf()\ng()", {2: 9, 3: 9}), cell("%%timeline\nf()", {2: 20})),
