@@ -8,6 +8,7 @@ Of several ranks together: `ranks.what_if(on_time())`, `ranks.what_if(pin(), ran
 
 from __future__ import annotations
 
+import ast
 import math
 
 from perfmagic.analysis.replay.changes.change import COPIES, Change, OnTime
@@ -25,6 +26,7 @@ __all__ = [
     "overlap_communication", "overlap_copies", "own_stream", "pin", "prefetch",
 ]  # fmt: skip
 
+MOST_CHARS = 1000  # of changes that are written as code
 LEAST_FACTOR = 0.001  # a thousand times as slow: beyond that times would not fit
 
 
@@ -129,6 +131,36 @@ def no_python(line: int) -> Change:
     if checked is None:
         raise OptionError("no_python: a line is needed", hint="no_python(line=4)")
     return NoLine(checked)
+
+
+def written_changes(text: str) -> tuple[Change, ...]:
+    """Changes that are written as code, such as "no_item(line=4), pin()": names, numbers and texts, nothing is run.
+
+    Raises OptionError for anything else.
+    """
+    hint = f"no_item(line=4), pin(); there are {', '.join(__all__[1:])}"
+    try:
+        calls = ast.parse(f"[{text}]", mode="eval").body if len(text) <= MOST_CHARS else None
+        if not isinstance(calls, ast.List) or not calls.elts:
+            raise ValueError(text)
+        return tuple(_called(call) for call in calls.elts)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        raise OptionError(f"{text[:80]!r} is no change", hint=hint) from None
+
+
+def _called(call: ast.expr) -> Change:
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id not in __all__[1:]:
+        raise ValueError("no call of a change")
+    given = [_value(argument) for argument in call.args]
+    named = {keyword.arg or "": _value(keyword.value) for keyword in call.keywords}
+    made: Change = globals()[call.func.id](*given, **named)
+    return made
+
+
+def _value(node: ast.expr) -> object:
+    if ast.unparse(node) in ("math.inf", "inf"):
+        return math.inf
+    return ast.literal_eval(node)
 
 
 def _line(what: str, line: int | None) -> int | None:

@@ -10,9 +10,10 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from perfmagic.api.options import DeviceOptions, MemoryOptions, ReadOptions, add_flag, described
+from perfmagic.api.options import CellOptions, DeviceOptions, RankDeviceOptions, ReadOptions, add_flag, described
 from perfmagic.base.errors import OptionError, PerfmagicError, without_secrets
 from perfmagic.base.files import write_text
 from perfmagic.base.options import did_you_mean
@@ -20,9 +21,6 @@ from perfmagic.base.terminal import for_terminal
 
 if TYPE_CHECKING:
     from perfmagic.results import FlightResult, RanksResult, TimelineResult
-
-
-MANY_FILES = 4  # whose names a title does not list
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     form = report.add_mutually_exclusive_group()
     form.add_argument("--details", action="store_const", dest="form", const="details", help="findings and tables, too")
     form.add_argument("--json", action="store_const", dest="form", const="json", help="all totals as JSON")
+    _brief_flag(form)
     form.add_argument("--markdown", action="store_const", dest="form", const="markdown", help="tables for an issue")
     form.add_argument(
         "--html", action="store_const", dest="form", const="html", help="a self-contained page with the timelines"
@@ -105,11 +104,17 @@ def _parser() -> argparse.ArgumentParser:
     _print_flame(commands.add_parser("flame", help="where Python was: a flame graph of a trace, or of a part of it"))
     join = commands.add_parser("join", help="run a script under torchrun, srun or mpirun: watched, and recorded")
     join.add_argument("--save", metavar="DIR", help="write this rank's trace there, as rank0.npz …")
-    for option in (described(DeviceOptions)["device"], *described(MemoryOptions).values()):
+    for option in (described(DeviceOptions)["device"], *described(CellOptions).values()):
         add_flag(join, option)
+    add_flag(join, replace(described(RankDeviceOptions)["clock"], unset="real"))
     join.add_argument("script", metavar="SCRIPT", help="what each rank runs")
     join.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own")
     join.set_defaults(run=_join)
+    serve = commands.add_parser(
+        "mcp", help="answer programs about traces below a folder: Model Context Protocol, on stdio"
+    )
+    serve.add_argument("root", metavar="ROOT", help="the folder; nothing outside it is read, and nothing is written")
+    serve.set_defaults(run=_serve)
     sanitize = commands.add_parser("nbval-sanitize", help="print the patterns for nbval --nbval-sanitize-with")
     sanitize.add_argument("--virtual", action="store_true", help="compare numbers too: the clock is virtual")
     sanitize.set_defaults(run=_sanitize)
@@ -118,6 +123,16 @@ def _parser() -> argparse.ArgumentParser:
     for command in commands.choices.values():
         command.set_defaults(parser=command)
     return parser
+
+
+def _brief_flag(form: argparse._MutuallyExclusiveGroup) -> None:
+    form.add_argument(
+        "--brief",
+        action="store_const",
+        dest="form",
+        const="brief",
+        help="verdict and findings for programs: small JSON",
+    )
 
 
 def _files(parser: argparse.ArgumentParser) -> None:
@@ -136,6 +151,7 @@ def _comparing(parser: argparse.ArgumentParser) -> None:
         "--details", action="store_const", dest="form", const="details", help="tables for a terminal, too"
     )
     form.add_argument("--json", action="store_const", dest="form", const="json", help="every number as JSON")
+    _brief_flag(form)
     form.add_argument("--markdown", action="store_const", dest="form", const="markdown", help="tables for an issue")
     form.add_argument("--html", metavar="OUT", help="the self-contained page to write, with both timelines")
     parser.add_argument("--out", metavar="FILE", help="write to a file instead of the terminal")
@@ -150,8 +166,14 @@ def _comparing(parser: argparse.ArgumentParser) -> None:
 
 def _explaining(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a trace file, or a folder with one")
-    parser.add_argument("--rule", metavar="NAME", help="one rule alone, by its name in docs/findings.md")
-    parser.add_argument("--json", action="store_true", help="the same as JSON, with the numbers compared")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--rule", metavar="NAME", help="one rule alone, by its name in docs/findings.md")
+    what.add_argument("--change", metavar="CODE", help="predict the run with changes, such as 'no_item(line=4), pin()'")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--json", action="store_const", dest="form", const="json", help="the same as JSON, with the numbers compared"
+    )
+    _brief_flag(form)
     _reading(parser)
     parser.set_defaults(run=_explain)
 
@@ -233,21 +255,26 @@ def _flight(options: argparse.Namespace) -> tuple[FlightResult | None, int]:
 
 
 def _report(options: argparse.Namespace) -> int:
+    from perfmagic.api.reports import REPORTS, as_json, ranks_page
+
     flight, status = _flight(options)
     if flight is not None:
-        forms = {None: flight.text, "json": flight.to_json, "markdown": flight.markdown, "html": flight.page}
+        forms: dict[str | None, Callable[[], str]] = {
+            None: flight.text, "json": flight.to_json, "markdown": flight.markdown, "html": flight.page,
+            "brief": lambda: as_json(flight.brief()),
+        }  # fmt: skip
         _write(flight.text(details=True) if options.form == "details" else forms[options.form](), options.out)
     if not options.files:
         return status
     if options.form == "html" and (ranks := _many_ranks(options)) is not None:
-        _write(_ranks_page(ranks), options.out)
+        _write(ranks_page(ranks), options.out)
         unread = [finding for finding in ranks.findings if finding.rule == "unread"]
         for finding in unread:
             _print_error(finding.sentence)
         return int(bool(unread))
     results, status = _opened(options)
     if results:
-        _write(_REPORTS[options.form](results), options.out)
+        _write(REPORTS[options.form](results), options.out)
     return status
 
 
@@ -269,140 +296,12 @@ def _many_ranks(options: argparse.Namespace) -> RanksResult | None:
     return None
 
 
-def _ranks_page(ranks: RanksResult) -> str:
-    """The page of many ranks: their rows, and the tables of those whose timelines were read for it."""
-    from perfmagic.view.page import live_page
-    from perfmagic.view.ranks.writers import ranks_section
-    from perfmagic.view.report.writers import folded, html_tables
-
-    tables = (
-        folded(f"rank {number}: {result.title}", _rooflines(result) + html_tables(result.to_dict()))
-        for number, result in ranks.read_again()
-    )
-    return live_page(ranks.title, [ranks_section(ranks.doc, ranks.wire) + "".join(tables)])
-
-
-def _text_report(results: list[TimelineResult]) -> str:
-    from perfmagic.results.ranks import grouped
-    from perfmagic.view.ranks.text import ranks_answers_text
-    from perfmagic.view.report.writers import describe_mix
-    from perfmagic.view.timeline.text import answers_text
-
-    jobs, alone = grouped(results)
-    texts = [answers_text(result.doc, result.answers, "--details") for result in alone]
-    if not jobs:
-        return _of_files(results, texts)
-    words = describe_mix(results)
-    of_jobs = [ranks_answers_text(job.doc, "--details") for job in jobs]
-    return "\n\n".join([*([words] if words else []), *of_jobs, *_titled(alone, texts)])
-
-
-def _details_report(results: list[TimelineResult]) -> str:
-    from perfmagic.results.ranks import grouped
-    from perfmagic.view.ranks.text import ranks_text
-    from perfmagic.view.report.writers import report_text
-
-    texts = [report_text(r.doc, r.to_dict(), r.answers.text(r.doc.header.about)) for r in results]
-    return _of_files(results, texts, [ranks_text(job.doc) for job in grouped(results)[0]])
-
-
-def _of_files(results: list[TimelineResult], texts: list[str], of_jobs: Sequence[str] = ()) -> str:
-    from perfmagic.view.report.writers import files_text
-
-    if len(results) == 1:
-        return texts[0]
-    return "\n\n".join([files_text(results, of_jobs), *_titled(results, texts)])
-
-
-def _titled(results: Sequence[TimelineResult], texts: Sequence[str]) -> list[str]:
-    return [f"{result.title}\n{text}" for result, text in zip(results, texts, strict=True)]
-
-
-def _json_report(results: list[TimelineResult]) -> str:
-    reports = [result.to_dict() for result in results]
-    if len(reports) > 1:  # a list of reports, each with the findings on all ranks
-        from perfmagic.api.timelines import rank_findings
-        from perfmagic.results.ranks import grouped
-
-        together = [finding.to_dict() for finding in rank_findings(results)]
-        jobs = grouped(results)[0]
-        of_jobs = {
-            "rank_findings": together,
-            "rank_table": [row for job in jobs for row in job.table.to_dict()],
-            "rank_answers": [job.answers.to_dict() for job in jobs],
-            "rank_collectives": [row for job in jobs for row in job.collectives().to_dict()],
-            "rank_pipelines": [row for job in jobs for row in job.pipelines().to_dict()],
-        }
-        reports = [report | of_jobs for report in reports]
-    return json.dumps(reports[0] if len(reports) == 1 else reports, ensure_ascii=False, indent=1)
-
-
-def _markdown_report(results: list[TimelineResult]) -> str:
-    from perfmagic.results.ranks import grouped
-    from perfmagic.view.report.writers import markdown, ranks_markdown
-
-    return (
-        ranks_markdown(results, [job.doc for job in grouped(results)[0]])
-        + "\n".join(
-            markdown(r.title, r.doc.header.parts, r.findings, r.doc.trust, r.to_dict()) for r in results
-        ).rstrip()
-    )
-
-
-def _html_report(results: list[TimelineResult]) -> str:
-    from perfmagic.results.ranks import grouped
-    from perfmagic.view.page import live_page
-    from perfmagic.view.ranks.writers import ranks_section
-    from perfmagic.view.report.writers import folded, heading, html_tables, mixed_html
-    from perfmagic.view.timeline.writers import live_section
-
-    jobs, alone = grouped(results)
-    sections = [mixed_html(results)]
-    for job in jobs:
-        tables = (
-            folded(f"rank {rank}: {result.title}", _rooflines(result) + html_tables(result.to_dict()))
-            for rank, result in zip(job.ranks.ranks, job.timelines, strict=True)
-        )
-        sections.append(ranks_section(job.doc, job.wire) + "".join(tables))
-    sections += [
-        heading(r.title, results) + live_section(r.doc, r.trace) + _rooflines(r) + html_tables(r.to_dict())
-        for r in alone
-    ]
-    return live_page(page_title(results), [section for section in sections if section])
-
-
-def page_title(results: Sequence[TimelineResult]) -> str:
-    """The names of the files; of many the first and the last."""
-    names = [result.title for result in results]
-    return ", ".join(names) if len(names) < MANY_FILES else f"{names[0]} … {names[-1]}, {len(names)} files"
-
-
-def _rooflines(result: TimelineResult) -> str:
-    """The roofline of each device; nothing where the record has no shapes, as a note below the table says."""
-    from perfmagic.base.errors import TraceError
-
-    pictures = ""
-    for device in result.trace.device_ids:
-        with suppress(TraceError):
-            pictures += result.roofline(device).html()
-    return pictures
-
-
-_REPORTS: dict[str | None, Callable[[list[TimelineResult]], str]] = {
-    None: _text_report,
-    "details": _details_report,
-    "json": _json_report,
-    "markdown": _markdown_report,
-    "html": _html_report,
-}
-
-
 def _view(options: argparse.Namespace) -> int:
     from perfmagic.results.ranks import grouped
     from perfmagic.view.page import live_page
     from perfmagic.view.ranks.picture import ranks_svg
     from perfmagic.view.ranks.writers import ranks_section
-    from perfmagic.view.report.writers import heading, mixed_html
+    from perfmagic.view.report.writers import heading, mixed_html, page_title
     from perfmagic.view.timeline.picture.timeline import timeline_svg
     from perfmagic.view.timeline.writers import live_section
 
@@ -425,7 +324,10 @@ def _view(options: argparse.Namespace) -> int:
         return status
     sections = [mixed_html(results), *(ranks_section(job.doc, job.wire) for job in jobs)]
     sections += [heading(r.title, results) + live_section(r.doc, r.trace) for r in alone]
-    _write(live_page(page_title(results), [section for section in sections if section]), options.html)
+    _write(
+        live_page(page_title([result.title for result in results]), [section for section in sections if section]),
+        options.html,
+    )
     return status
 
 
@@ -437,7 +339,7 @@ def _compare(options: argparse.Namespace) -> int:
     comparison, status = compare_files(options.first, options.second, **given), 0
     if options.fail_if_slower is not None:
         judged = gate(comparison, options.fail_if_slower)
-        status, is_data = judged.status, options.form in ("json", "markdown") and not options.out
+        status, is_data = judged.status, options.form in ("json", "brief", "markdown") and not options.out
         print(for_terminal(translated(judged.sentence), sys.stdout), file=sys.stderr if is_data else sys.stdout)
     if options.html:
         _write(page_of(comparison), options.html)
@@ -449,15 +351,23 @@ def _compare(options: argparse.Namespace) -> int:
 def _explain(options: argparse.Namespace) -> int:
     from perfmagic.analysis.findings.find import check_rule
     from perfmagic.api.opening import open_trace
+    from perfmagic.api.reports import as_json
     from perfmagic.api.timelines import explain
+    from perfmagic.changes import written_changes
+    from perfmagic.results import Result
+    from perfmagic.results.briefs.runs import brief_of_rules
 
     if options.rule is not None:
         check_rule(options.rule)  # before a large file is read
+    changes = written_changes(options.change) if options.change is not None else ()
     timeline = open_trace(options.file, comm_names=options.comm_names, max_unpacked_bytes=_limit_bytes(options))
-    explanation = explain(timeline, options.rule)
-    _write(
-        json.dumps(explanation.to_dict(), ensure_ascii=False, indent=1) if options.json else explanation.text(), None
-    )
+    said = timeline.what_if(*changes) if changes else explain(timeline, options.rule)
+    forms: dict[str | None, Callable[[], str]] = {
+        None: said.text,
+        "json": lambda: json.dumps(said.to_dict(), ensure_ascii=False, indent=1),
+        "brief": lambda: as_json(said.brief() if isinstance(said, Result) else brief_of_rules(timeline.trace, said)),
+    }
+    _write(forms[options.form](), None)
     return 0
 
 
@@ -492,12 +402,18 @@ def _sanitize(options: argparse.Namespace) -> int:
     return 0
 
 
+def _serve(options: argparse.Namespace) -> int:
+    from perfmagic.server.mcp import serve
+
+    return serve(options.root)
+
+
 def _join(options: argparse.Namespace) -> int:
     from perfmagic.api.ranks.scripts import join
 
     return join(
         options.script, options.arguments, save=options.save, device=options.device, memory=options.memory,
-        shapes=options.shapes,
+        shapes=options.shapes, lines=options.lines, clock=options.clock,
     )  # fmt: skip
 
 

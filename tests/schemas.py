@@ -25,6 +25,7 @@ from perfmagic.analysis.bench.sweep import SweepSummary
 from perfmagic.analysis.diff.diff import TraceDiff
 from perfmagic.analysis.flight.report import FlightReport
 from perfmagic.analysis.report import Report
+from perfmagic.results.briefs.form import Brief
 from perfmagic.trace.json_form import JsonForm, json_keys, one_of
 from perfmagic.trace.rows import Rows, row_columns
 
@@ -33,6 +34,7 @@ RESULTS: dict[str, tuple[type[Any], ...]] = {
     "report": (Report,),
     "comparison": (TraceDiff,),
     "flight": (FlightReport,),
+    "brief": (Brief,),
     "bench": (BenchSummary, CompareSummary, SweepSummary),
 }
 _UNITS = {
@@ -40,6 +42,7 @@ _UNITS = {
     "flop_per_s": "in FLOP per second",
     "tokens_per_s": "in tokens per second",
     "_ns": "in ns",
+    "_us": "in microseconds",
     "_s": "in seconds",
     "_bytes": "in bytes",
     "_frac": "0 to 1",
@@ -108,11 +111,18 @@ def _struct(cls: type[Any], keys: tuple[str, ...]) -> Any:
     for key in keys:
         if key not in texts:
             raise ValueError(f"{cls.__module__}.{cls.__name__}: the docstring does not describe {key}")
-        hint = Union[tuple(set(get_args(hints[key])) - {NoneType})] if key in optional else hints[key]  # noqa: UP007
+        hint = _without_none(hints[key]) if key in optional else hints[key]
         kind = Annotated[_json_type(hint), msgspec.Meta(description=_with_unit(key, texts[key]))]
         described.append((key, kind | msgspec.UnsetType, msgspec.UNSET) if key in optional else (key, kind))
     namespace = {"__doc__": about, "__module__": cls.__module__}
     return msgspec.defstruct(cls.__name__, described, namespace=namespace, kw_only=True, forbid_unknown_fields=True)
+
+
+def _without_none(hint: Any) -> Any:
+    """The type of a key that is absent where it is None."""
+    if NoneType not in get_args(hint):
+        return hint
+    return Union[tuple(set(get_args(hint)) - {NoneType})]  # noqa: UP007
 
 
 def _hints(cls: type[Any], keys: tuple[str, ...]) -> dict[str, Any]:

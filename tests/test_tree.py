@@ -45,7 +45,7 @@ def test_the_repository_keeps_its_budgets() -> None:
     assert len(contents) > 900
     assert sum(map(len, contents)) <= 13_600_000
     texts = [content for content in contents if b"\0" not in content[:8000]]  # as git tells texts from other files
-    assert sum(len(text.splitlines()) for text in texts) <= 184_000
+    assert sum(len(text.splitlines()) for text in texts) <= 186_500
 
 
 def kept_files() -> list[Path]:
@@ -73,7 +73,7 @@ def test_json_is_stored_an_item_a_line() -> None:
 def test_jobs_enter_no_more_files_than_agreed() -> None:
     assert measure_job("open_trace(FILE).text()")["files"] <= 67
     assert measure_job("view FILE --html PAGE")["files"] <= 86
-    assert measure_job("report FILE --json")["files"] <= 67
+    assert measure_job("report FILE --json")["files"] <= 68
     assert measure_job("explain(TRACE, 'pageable')")["files"] <= 21
 
 

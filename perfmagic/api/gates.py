@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from perfmagic.analysis.gate import Gate, gate_benchmarks, gate_steps
 from perfmagic.api.comparisons import compare_timelines, compared, is_trace_path
 from perfmagic.api.options import ReadOptions
+from perfmagic.api.reports import as_json
 from perfmagic.api.saved import load
 from perfmagic.base.errors import OptionError
 from perfmagic.base.options import as_fraction
@@ -58,7 +59,12 @@ def gate(comparison: TraceComparison | CompareResult, limit: float) -> Gate:
 
 
 def text_of(comparison: TraceComparison | CompareResult, form: str | None) -> str:
-    """What changed, for a terminal; "details", "json" or "markdown". Raises OptionError for Markdown of benchmarks."""
+    """What changed, for a terminal; "details", "json", "brief" or "markdown".
+
+    Raises OptionError for Markdown of benchmarks.
+    """
+    if form == "brief":
+        return as_json(comparison.brief())
     if isinstance(comparison, TraceComparison):
         if form is None:
             return comparison_text(comparison, "--details")

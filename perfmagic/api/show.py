@@ -67,10 +67,12 @@ def _publish(shell: Any, result: Result, replaces: str = "") -> None:
     if live is None or (mode == "auto" and (live.empty or _unattended(shell))):
         publish(shell, result._repr_mimebundle_(), replaces)
     elif mode == "html":
-        publish(shell, {"text/plain": result.text(), "text/html": live.frame_html()}, replaces)
+        bundle = {"text/plain": result.text(), "text/html": live.frame_html()}
+        publish(shell, bundle | result.for_programs(), replaces)
     else:
         # the picture first: it stays when the kernel has ended, and the live view hides it until then
-        publish(shell, {"text/plain": result.text(), "text/html": live.picture_html()}, replaces)
+        bundle = {"text/plain": result.text(), "text/html": live.picture_html()}
+        publish(shell, bundle | result.for_programs(), replaces)
         data, metadata = _live_bundle(shell, live)
         publish(shell, data, metadata=metadata)
 

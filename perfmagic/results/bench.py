@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from perfmagic.analysis.bench import compare as comparison_analysis
 from perfmagic.analysis.bench import result as analysed
 from perfmagic.analysis.bench import sweep as sweep_analysis
 from perfmagic.results.result import Result
 from perfmagic.trace.once import in_its_digits
+
+if TYPE_CHECKING:
+    from perfmagic.results.briefs.form import Brief
 
 
 class BenchResult(Result, analysed.BenchSummary):  # noqa: D101 - the words of the numbers are its own
@@ -34,6 +38,12 @@ class BenchResult(Result, analysed.BenchSummary):  # noqa: D101 - the words of t
         from perfmagic.view.bench.bench import bench_doc, bench_html
 
         return bench_html(bench_doc(self))
+
+    @in_its_digits
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.benchmarks import bench_brief
+
+        return bench_brief(self)
 
 
 # The result of %compare and --vs: the verdicts of perfmagic.analysis.bench.compare, with their picture.
@@ -67,6 +77,12 @@ class CompareResult(Result, comparison_analysis.CompareSummary):  # noqa: D101 -
         from perfmagic.view.bench.compare import compare_html
 
         return compare_html(self)
+
+    @in_its_digits
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.benchmarks import compare_brief
+
+        return compare_brief(self)
 
 
 # The result of --sweep: the times by size of perfmagic.analysis.bench.sweep, with their picture.
@@ -104,3 +120,9 @@ class SweepResult(Result, sweep_analysis.SweepSummary):  # noqa: D101 - the word
         from perfmagic.view.bench.sweep import sweep_html
 
         return sweep_html(self)
+
+    @in_its_digits
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.benchmarks import sweep_brief
+
+        return sweep_brief(self)

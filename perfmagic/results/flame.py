@@ -35,6 +35,8 @@ from perfmagic.trace.model import Trace, devices_label
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfmagic.results.briefs.form import Brief
+
 ValueT = TypeVar("ValueT")
 
 TEXT_LINES = 14
@@ -105,6 +107,11 @@ class FlameResult(Result):
         from perfmagic.view.page import page
 
         return page("perfmagic flame graph", [self.svg()])
+
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.runs import flame_brief
+
+        return flame_brief(self.data)
 
     def __repr__(self) -> str:
         return f"FlameResult: {self.data.sentence}"

@@ -21,6 +21,8 @@ from perfmagic.trace.rows import Rows
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfmagic.results.briefs.form import Brief
+
 
 @dataclass(frozen=True, eq=False)
 class FlightResult(Result):
@@ -113,6 +115,11 @@ class FlightResult(Result):
         from perfmagic.view.page import page
 
         return page(self.title, [self.html()])
+
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.jobs import flight_brief
+
+        return flight_brief(self._report, self.title)
 
     def __repr__(self) -> str:
         return f"Flight recorder: {translated(self.conclusion.decides)}"

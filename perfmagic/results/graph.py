@@ -22,6 +22,7 @@ from perfmagic.trace.rows import Rows
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfmagic.results.briefs.form import Brief
     from perfmagic.view.graph.doc import GraphDoc
 
 NOTHING = phrase("no operator of torch ran")
@@ -255,6 +256,15 @@ class GraphResult(Result):
             late=self.late(),
             notes=tuple(self._remarks()),
         )
+
+    @in_its_digits
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.runs import graph_brief
+
+        if self.is_empty:
+            return graph_brief(self.trace, Conclusion(self._nothing()))
+        names = ("work_ns", "span_ns", "elapsed_ns", "possible_ns")
+        return graph_brief(self.trace, self.conclusion, {name: getattr(self, name) for name in names}, self.late())
 
     def __repr__(self) -> str:
         return self._nothing() if self.is_empty else f"Graph: {self.sentence} · {self._about}"

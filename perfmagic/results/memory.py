@@ -23,6 +23,7 @@ from perfmagic.trace.rows import Rows
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfmagic.results.briefs.form import Brief
     from perfmagic.view.memory.doc import MemoryDoc
 
 NOTHING = phrase("no block of memory was recorded")
@@ -194,6 +195,14 @@ class MemoryResult(Result):
             stack=stack(self.ledger, self._words.why),
             reserved_bytes=self._reserved_bytes,
         )
+
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.runs import memory_brief
+
+        if self.is_empty:
+            return memory_brief(self.trace, "", Conclusion(self._nothing()))
+        label = self.trace.device_info(self.ledger.device).of_memory
+        return memory_brief(self.trace, label, self.conclusion, self.peak_bytes, self.at_peak())
 
     def __repr__(self) -> str:
         if self.is_empty:

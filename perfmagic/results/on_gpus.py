@@ -21,6 +21,7 @@ from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import Rows
 
 if TYPE_CHECKING:
+    from perfmagic.results.briefs.form import Brief
     from perfmagic.view.timeline.picture.gpus import GpusDoc
 
 
@@ -146,6 +147,12 @@ class OnGpusResult(Result):
     def to_tensorboard(self, folder: str | os.PathLike[str], worker: str | None = None) -> Path:
         """Write the first GPU's trace for TensorBoard, as TimelineResult.to_tensorboard() does."""
         return self.timelines[0].to_tensorboard(folder, worker)
+
+    @in_its_digits
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.jobs import gpus_brief
+
+        return gpus_brief(self.sentence, self.table)
 
     def __repr__(self) -> str:
         return say("one run on several GPUs, predicted: {times}", times=self.sentence)

@@ -44,6 +44,7 @@ from perfmagic.view.timeline.doc import ViewState
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfmagic.results.briefs.form import Brief
     from perfmagic.results.flight import FlightResult
     from perfmagic.view.ranks.doc import RankRow, RanksDoc
     from perfmagic.view.timeline.live_data import Wire
@@ -113,8 +114,8 @@ def wire_of(ranks: RanksDoc, rows: Iterable[tuple[RankRow, TimelineResult]]) -> 
     parts: dict[int, Wire] = {}
     for row, timeline in rows:
         start_ns, end_ns = window_on_axis(ranks, row)
-        told = (timeline.findings, timeline.answers) if len(parts) < WITH_FINDINGS else ((), None)
-        doc = timeline_doc(timeline.trace, *told, start_ns=start_ns, end_ns=end_ns, comm_names=timeline.comm_names)
+        shown = (timeline.findings, timeline.answers) if len(parts) < WITH_FINDINGS else ((), None)
+        doc = timeline_doc(timeline.trace, *shown, start_ns=start_ns, end_ns=end_ns, comm_names=timeline.comm_names)
         if len(parts) >= WITH_FINDINGS:
             doc = replace(doc, trust=(NO_FINDINGS.format(rank=row.rank), *doc.trust))
         parts[row.rank] = timeline_wire(doc, timeline.trace)
@@ -461,6 +462,11 @@ class RanksResult(Result):
         state, empty = self.view_state, bool(self.nothing)
         return LiveRanks(self.title, state, empty, lambda: self.doc, lambda: self.wire, self.html)
 
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.jobs import ranks_brief
+
+        return ranks_brief(self.ranks, self.answers, self.findings, self.title)
+
     def __repr__(self) -> str:
         first = self.findings[0].sentence if self.findings else self.nothing or self.answers.decides
         numbers = self.ranks.ranks
@@ -548,7 +554,7 @@ class Traces(tuple[TimelineResult, ...]):  # noqa: SLOT001  it keeps what was wo
             raise OptionError(message, hint=self.mixed or hint)
         return self.jobs[0]
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """What IPython shows: flight recorders, the ranks on one axis, then the timelines that stand alone."""
         shown: list[Result] = [*([self.flight] if self.flight else []), *self.jobs, *self.alone]
         mixed = f"<p>{escaped(self.mixed)}</p>" if self.mixed else ""
@@ -557,6 +563,7 @@ class Traces(tuple[TimelineResult, ...]):  # noqa: SLOT001  it keeps what was wo
                 [*([self.mixed] if self.mixed else []), *(timeline.text() for timeline in shown)]
             ),
             "text/html": mixed + "".join(timeline.html() for timeline in shown),
+            **(shown[0].for_programs() if len(shown) == 1 else {}),
         }
 
 

@@ -38,6 +38,7 @@ from perfmagic.trace.rows import Rows
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfmagic.results.briefs.form import Brief
     from perfmagic.view.ranks.scaling import ScalingDoc
 
 
@@ -200,6 +201,11 @@ class RanksSweep(Result):
 
         return scaling_markdown(self.doc)
 
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.jobs import scaling_brief
+
+        return scaling_brief(self.conclusion, self.table, self.device_label, self.failed)
+
     def __repr__(self) -> str:
         return self.sentence
 
@@ -274,6 +280,11 @@ class RanksSweepComparison(Result):
         from perfmagic.view.ranks.scaling import change_html
 
         return change_html(self.headline, self.table, self.names, self.notes)
+
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.jobs import scaling_change_brief
+
+        return scaling_change_brief(self.headline, self.table, self.names, self.no_verdict, self.notes)
 
     def __repr__(self) -> str:
         return self.headline

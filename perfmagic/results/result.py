@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from perfmagic.base.errors import OptionError
 
 if TYPE_CHECKING:
+    from perfmagic.results.briefs.form import Brief
     from perfmagic.view.timeline.writers import LiveView
 
 
@@ -24,6 +25,21 @@ class Result(ABC):
     @abstractmethod
     def html(self) -> str:
         """The picture with its words, as HTML that every notebook front end keeps: no script, no style sheet."""
+
+    @abstractmethod
+    def _brief(self) -> Brief:
+        """What it says to a program; brief() makes that small."""
+
+    def brief(self, *, max_bytes: int | None = None) -> dict[str, Any]:
+        """A few facts for programs, ready for JSON: verdict, findings with stable ids, what to do and what it gains.
+
+        max_bytes: of the JSON, 2,000 for a timeline and 8,000 for all others if left out; `omitted` counts what had no
+        room. Always in English. docs/brief.schema.json describes it. Raises OptionError for fewer than 1,000 bytes.
+        """
+        from perfmagic.results.briefs.form import limit_bytes, within
+
+        brief = self._brief()
+        return within(brief, limit_bytes(brief.kind, max_bytes))
 
     def live(self) -> LiveView | None:
         """The live view, None where the picture is all there is."""
@@ -43,5 +59,11 @@ class Result(ABC):
 
         return timeline_widget(live)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": self.text(), "text/html": self.html()}
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return {"text/plain": self.text(), "text/html": self.html(), **self.for_programs()}
+
+    def for_programs(self) -> dict[str, Any]:
+        """The brief as a representation of a cell's output, which front ends keep and do not draw; 2 kB stored."""
+        from perfmagic.results.briefs.form import CELL_BYTES, MIME, within
+
+        return {MIME: within(self._brief(), CELL_BYTES, in_cell=True)}

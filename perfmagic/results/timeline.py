@@ -53,6 +53,7 @@ from perfmagic.trace.window import window
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfmagic.results.briefs.form import Brief
     from perfmagic.results.flame import FlameResult
     from perfmagic.results.memory import MemoryResult
     from perfmagic.results.what_if import Curve, WhatIfResult
@@ -133,6 +134,11 @@ class RooflineResult(Result):
         from perfmagic.view.timeline.roofline import roofline_html
 
         return roofline_html(self.data)
+
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.runs import roofline_brief
+
+        return roofline_brief(self.data, self.text())
 
 
 # Views, predictions and writers are imported where they are used: a script that reads numbers need not load them.
@@ -543,6 +549,12 @@ class TimelineResult(Result):
         from perfmagic.view.timeline.writers import timeline_html
 
         return timeline_html(self.doc, lines_html(self._followed()))
+
+    @in_its_digits
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.runs import timeline_brief
+
+        return timeline_brief(self.trace, self.comm_names, self.title, self.trust)
 
     def live(self) -> LiveView:
         """The live timeline: its data, and the window and selection that it shares with this object."""

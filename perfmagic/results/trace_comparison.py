@@ -13,6 +13,8 @@ from perfmagic.trace.once import in_its_digits
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfmagic.results.briefs.form import Brief
+
 
 @dataclass(frozen=True, eq=False)
 class TraceComparison(Result, analysed.TraceDiff):  # noqa: D101 - the words of the numbers are its own
@@ -65,6 +67,12 @@ class TraceComparison(Result, analysed.TraceDiff):  # noqa: D101 - the words of 
         from perfmagic.view.page import page
 
         return page(f"{self.a.name} and {self.b.name}", [comparison_html(self, *self.timelines, whole=True)])
+
+    @in_its_digits
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.benchmarks import trace_diff_brief
+
+        return trace_diff_brief(self)
 
     def __repr__(self) -> str:
         return self.headline

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from perfmagic import changes as changes_module
 from perfmagic.analysis.replay.build import graph_of
@@ -20,6 +20,9 @@ from perfmagic.base.language import chained, phrase, translated
 from perfmagic.results.result import Result
 from perfmagic.trace.model import Trace
 from perfmagic.trace.rows import Rows
+
+if TYPE_CHECKING:
+    from perfmagic.results.briefs.form import Brief
 
 # A prediction as a result: its sentence, its numbers, and its check against the run that came after.
 
@@ -149,6 +152,11 @@ class Predicted(Result):
 
         return what_if_html(self.sentence, self._bars())
 
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.runs import what_if_brief
+
+        return what_if_brief(self.prediction, self.sentence)
+
     @abstractmethod
     def _measured_ns(self, measured: object) -> int | None:
         """How long a recorded run took; None for what is none."""
@@ -235,6 +243,11 @@ class PredictionCheck(Result):
 
         changes = chained("{a}; {b}", self.prediction.changes)
         return what_if_html(phrase("{a}: {b}", a=changes, b=self.sentence), ())
+
+    def _brief(self) -> Brief:
+        from perfmagic.results.briefs.runs import what_if_brief
+
+        return what_if_brief(self.prediction, self.sentence, (self.measured_ns, self.error_frac, self.within))
 
 
 def checked_changes(what: str, changes: Sequence[object]) -> None:

@@ -48,7 +48,7 @@ def parts(result: Result) -> list[BenchResult]:
 
 def test_a_result_is_text_and_a_picture(result: Result) -> None:
     bundle = result._repr_mimebundle_()
-    assert bundle == {"text/plain": result.text(), "text/html": result.html()}
+    assert bundle == {"text/plain": result.text(), "text/html": result.html(), **result.for_programs()}
     assert all(len(line) <= 100 for line in result.text().splitlines())
     assert "data:image/svg+xml;base64," in result.html()
 

@@ -306,7 +306,7 @@ class BenchSummary(Taken, Saved):
     @in_its_digits
     def __repr__(self) -> str:
         ended = f"ended early: {self.failed}" if self.failed else ""
-        parts = [_describe_times(self), self.bottleneck, ended, self.method, self.device_label]
+        parts = [describe_times(self), self.bottleneck, ended, self.method, self.device_label]
         paragraph = " · ".join(part for part in parts if part)
         return f"{self.name}: {paragraph}" if self.name else paragraph
 
@@ -345,7 +345,8 @@ def _median(quantity: Quantity | None) -> float | None:
     return quantity.median_s if quantity is not None else None
 
 
-def _describe_times(result: BenchSummary) -> str:
+def describe_times(result: BenchSummary) -> str:
+    """Each quantity's median in words."""
     if result.returns is None:
         return "no sample was completed"
     times = [f"Python returned after {_describe_quantity(result.returns)}"]

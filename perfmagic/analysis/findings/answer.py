@@ -34,6 +34,7 @@ class Answer(JsonForm):
     start_ns: the start of what to look at.
     end_ns: the end of what to look at.
     evidence: the sentences of the findings.
+    what_if: the arguments of t.what_if() that replay it, as code; empty where perfmagic.changes has none.
     gain_ns: what it would win; None where no replay can say.
     """
 
@@ -53,6 +54,7 @@ class Answer(JsonForm):
     start_ns: int
     end_ns: int
     evidence: tuple[str, ...]
+    what_if: str = ""
 
     @property
     def gain_ns(self) -> int | None:

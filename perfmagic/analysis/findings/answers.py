@@ -14,7 +14,7 @@ from perfmagic.analysis.findings.decider import answer_otherwise, who_decides, w
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import Node, known, tree
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.findings.gains import Gains, change_of, each_once
+from perfmagic.analysis.findings.gains import Gains, change_of, each_once, written
 from perfmagic.analysis.findings.kernels import claim
 from perfmagic.analysis.findings.verdict import corners_of, failed
 from perfmagic.analysis.replay.changes.change import Change
@@ -55,9 +55,7 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
     decider, total_ns = who_decides(facts, kind), whole_ns(facts)
     if failed(trace) or not (len(trace.ops) or trace.has_host_rows):
         return Answers(decider, total_ns)
-    nodes, head = tree(outcomes, gains)
-    groups = _by_remedy([*_with_headline(head.parts), *_with_headline(nodes)])
-    every = [_answer(facts, gains, group) for group in groups]
+    groups, every = _by_group(trace, comm_names)
     is_open = decider_key(decider) in OPEN_KEYS
     least_frac = LEAST_OPEN_FRAC if is_open and kind != OPEN else LEAST_FRAC  # a model's run is explained
     worth = sorted((answer for answer in every if answer.action and is_worth(answer, least_frac)), key=place)
@@ -65,7 +63,8 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
     little = [answer for answer in every if answer.action and answer not in worth]
     rest = [answer for answer in every if answer not in first and answer not in little]
     if not first:
-        verdict = replace(_as_answer(facts, None, "", "", [head.finding]), cost_ns=None)
+        head = tree(outcomes, gains)[1].finding
+        verdict = replace(_as_answer(facts, None, "", "", [head]), cost_ns=None)
         open_kind = STALLED if is_open and kind not in (NO_VERDICT, OPEN) else kind
         first = (answer_otherwise(facts, open_kind, verdict, rest),)
         rest = [answer for answer in rest if answer.rules != first[0].rules]
@@ -81,6 +80,25 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
         also_seen=tuple(dict.fromkeys(answer.headline for answer in rest)),
         warnings=warnings(facts),
     )
+
+
+@once_per_trace
+def _by_group(trace: Trace, comm_names: str | None) -> tuple[list[list[Finding]], list[Answer]]:
+    """The findings that share a remedy, and the answer of each such group."""
+    outcomes, gains = known(trace, comm_names)
+    nodes, head = tree(outcomes, gains)
+    groups = _by_remedy([*_with_headline(head.parts), *_with_headline(nodes)])
+    return groups, [_answer(outcomes.facts, gains, group) for group in groups]
+
+
+def every_answer(trace: Trace, comm_names: str | None = None) -> list[Answer]:
+    """The answers, then what gains little, then facts without a remedy; within each the largest gain or cost first."""
+    answers = find_answers(trace, comm_names).answers
+    if not answers:
+        return []
+    said = {answer.rules for answer in answers}
+    rest = sorted(_by_group(trace, comm_names)[1], key=lambda answer: (not answer.action, *place(answer)))
+    return [*answers, *(_with_gain(answer) for answer in rest if answer.rules not in said)]
 
 
 def _with_gain(answer: Answer) -> Answer:
@@ -112,7 +130,8 @@ def asked_of(trace: Trace, comm_names: str | None = None) -> list[Asked]:
     for group in _by_remedy(steady):
         first = max(group, key=lambda finding: gains.worth_ns(finding) or 0)
         answer = _as_answer(outcomes.facts, None, first.headline, first.action, group)
-        asked.append(Asked(answer, _changes(outcomes.facts, group)))
+        changes = _changes(outcomes.facts, group)
+        asked.append(Asked(replace(answer, what_if=written(changes, answer.lines)), changes))
     return [each for each in asked if each.answer.action not in ("", action("open_ranks"))]
 
 
@@ -158,6 +177,8 @@ def _answer(facts: Facts, gains: Gains, group: Sequence[Finding]) -> Answer:
     several = prediction is not None and first.action in _FEWER_LAUNCHES and len(_BETWEEN_OPS & rules) > 1
     fact = headline("between_ops") if several else first.headline  # one finding counts only its own gaps
     answer = _as_answer(facts, prediction, fact, first.action, group)
+    if prediction is not None:
+        answer = replace(answer, what_if=written(_changes(facts, group), answer.lines))
     return _bounded(facts, answer) if prediction is None and first.rule == "tensor_cores" else answer
 
 
@@ -318,7 +339,7 @@ def warnings(facts: Facts) -> tuple[str, ...]:
 # What the recorded run of a benchmark asks for.
 
 # what limits the run, without a remedy that fits a benchmark: it has no flame graph
-_IN_A_TIMELINE = {action(key) for key in ("see_python", "record_stacks", "other_work", "record_whole")}
+_IN_A_TIMELINE = {action(key) for key in ("see_python", "record_lines", "record_stacks", "other_work", "record_whole")}
 _LIMITS = {HOST_BOUND: "late_python", START_UP: "python_first", HOST_TAIL: "python_last", MIXED: "wait_in_turn"}
 _MANY_OPS = 8  # fewer are hardly worth joining
 _MOSTLY_FRAC = 0.5  # of Python's time in operators: those keep it busy, not what is between them

@@ -176,6 +176,7 @@ ACTIONS = {
     "less_work": "Do less work here: fewer or smaller inputs, or lower precision",
     "leave_python": "Leave Python alone: only less device work saves time",
     "see_python": "Look at what Python does then: t.flame() shows its functions",
+    "record_lines": "Record with lines=True: t.flame() then shows what Python does",
     "see_lines": "Record the cell with `%%timeline`: it shows the line that takes this time",
     "fewer_larger": "Queue fewer, larger ops: launching them takes most of Python's time",
     "larger_ops": "Give each op more work: fewer, larger tensors",
@@ -210,6 +211,7 @@ HEADLINES |= {
     "pipeline_even": "Pipeline of {stages}: bubble {share}, {schedule} needs {least}",
     "pipeline_stage": "Stage {stage} on rank {rank} sets the pace: bubble {share}, minimum {least}",
     "pipeline_open": "Pipeline of {stages}: bubble {share} of its time",
+    "pipeline_python": "Every stage of {stages} waits for Python, which works {share} of the time",
     "late_at_work": "Work takes {time} more on {ranks}{when}",
     "late_in_compute": "Rank {rank} computes {time} longer than {others}",
     "late_in_copies": "Rank {rank} copies {time} longer than {others}",
@@ -222,14 +224,14 @@ HEADLINES |= {
     "like_most": "On {ranks}, such as rank {rank}: {fact}",
 }
 ACTIONS |= {
-    "late_line": "Look at line {line} on {ranks}: {code}",
-    "late_rank_line": "Look at line {line} on {ranks}",
+    "late_line": "Look at {place} on {ranks}: {code}",
     "late_in": "Look at {name} on {ranks}",
     "slow_link": "Check the links of {ranks}: NIC, cable, switch, and what else they carry",
     "uneven_all_to_all": "Balance the rows for rank {rank}: router, expert capacity, split sizes",
     "pipeline_even": "Run {n} micro-batches a step: the minimum bubble is then {share}",
     "pipeline_stage": "Move layers from stage {stage} on rank {rank} to the other stages",
     "pipeline_open": "Run more micro-batches a step, or move layers between stages",
+    "less_python": "Give Python less work in a stage: fewer, larger ops, or torch.compile",
     "late_work": "Give {ranks} as much work as the others: rows, sequence lengths, experts",
     "late_kernels": "Compare the kernels of rank {rank} with those of another rank",
     "late_copies": "Compare the copies of rank {rank} with those of another rank",
@@ -311,6 +313,7 @@ HEADLINES |= {
 
 
 _KEYS = {template: key for key, template in HEADLINES.items()}
+_ACTION_KEYS = {template: key for key, template in ACTIONS.items()}
 _DECIDER_KEYS = {template: key for key, template in DECIDES.items()}
 OPEN = frozenset(key for key in DECIDES if key.startswith(("stalled", "no verdict", "open"))) | {"mixed, unexplained"}
 
@@ -332,13 +335,18 @@ def headline(key: str, /, **values: object) -> Words:
     return phrase(HEADLINES[key], **values)
 
 
+def headline_key(fact: str) -> str:
+    """Which entry of HEADLINES a headline is; "" for other words."""
+    return _KEYS.get(fact.template, "") if isinstance(fact, Words) else ""
+
+
 def without_time(fact: str) -> str:
     """A headline for an answer with a predicted gain, which has the times."""
     if not isinstance(fact, Words):
         return fact
     if isinstance(inner := fact.values.get("fact"), str):  # of several ranks
         return phrase(fact.template, **fact.values | {"fact": without_time(inner)})
-    key = _KEYS.get(fact.template, "")
+    key = headline_key(fact)
     return phrase(WITHOUT_TIME[key], **fact.values) if key in WITHOUT_TIME else fact
 
 
@@ -350,6 +358,11 @@ def action(key: str, /, **values: object) -> Words:
 def decider_key(decider: str) -> str:
     """Which entry of DECIDES a decider is."""
     return _DECIDER_KEYS[decider.template] if isinstance(decider, Words) else ""
+
+
+def action_key(what: str) -> str:
+    """Which entry of ACTIONS an action is: the stable name of what to do; "" for other words."""
+    return _ACTION_KEYS.get(what.template, "") if isinstance(what, Words) else ""
 
 
 def decides(key: str, /, **values: object) -> Words:

@@ -11,10 +11,10 @@ import numpy as np
 from perfmagic.analysis.findings.catalogue import action
 from perfmagic.analysis.findings.facts import THE_CELL, Facts, indexing_calls, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few
-from perfmagic.analysis.replay.changes.change import COPIES, Change
+from perfmagic.analysis.replay.changes.change import COPIES, Change, OnTime
 from perfmagic.analysis.replay.changes.copies import Overlapped, Pin, Without
 from perfmagic.analysis.replay.changes.host import NoItem, Prefetch, WithoutPython
-from perfmagic.analysis.replay.changes.kernels import OneGraph, ShorterOps
+from perfmagic.analysis.replay.changes.kernels import Fused, OneGraph, ShorterOps
 from perfmagic.analysis.replay.prediction import (
     Prediction,
     Readings,
@@ -276,3 +276,33 @@ def _stretches(facts: Facts) -> list[Int64]:
     spans = np.array([(stretch.start_ns, stretch.end_ns) for stretch in facts.one_by_one], np.int64).reshape(-1, 2)
     edges = np.searchsorted(start_ns[here], spans)
     return [np.sort(here[first:last]) for first, last in edges.tolist()]
+
+
+# Changes as code: what perfmagic.changes has to be called with, so that a program can ask for them.
+
+
+def written(changes: Sequence[Change], lines: Sequence[int]) -> str:
+    """Some changes as arguments of what_if(): "no_item(line=4), pin()"; "" where one of them has no function.
+
+    lines: of the cell, where the changes are. What Python did on one line in some time is written as all of the line.
+    """
+    each = dict.fromkeys(_call(change, lines) for change in changes)
+    return "" if "" in each else ", ".join(each)
+
+
+def _call(change: Change, lines: Sequence[int]) -> str:
+    line = getattr(change, "line", None) or (lines[0] if len(lines) == 1 else None)
+    on_line = f"line={line}" if line else ""
+    if isinstance(change, WithoutPython):
+        return f"no_python({on_line})" if line else ""
+    if isinstance(change, Overlapped):
+        return "overlap_copies()" if change.classes == COPIES else "overlap_communication()"
+    if isinstance(change, NoItem):
+        return f"no_item({on_line})"
+    return next((f"{function}()" for kind, function in _OF_ALL.items() if isinstance(change, kind)), "")
+
+
+# of the whole run: the lines of a finding are where its own part is
+_OF_ALL: dict[type[Change], str] = {
+    Pin: "pin", Fused: "fused", OneGraph: "one_graph", Prefetch: "prefetch", OnTime: "on_time",
+}  # fmt: skip

@@ -264,7 +264,7 @@ def _replayed(replay: JobReplay | None, asked: _Change) -> Answer:
     if asked.won_ns is not None:
         return _without(asked.answer, asked.won_ns)
     if replay is None or not asked.changes:
-        return asked.answer
+        return replace(asked.answer, what_if="")
     return _predicted(asked.answer, replay.predict_by_rank(asked.changes))
 
 
@@ -276,7 +276,7 @@ def _without(answer: Answer, won_ns: int) -> Answer:
 
 def _predicted(answer: Answer, prediction: Prediction) -> Answer:
     if prediction.refused:
-        return answer
+        return replace(answer, what_if="")
     return replace(
         answer,
         headline=without_time(answer.headline),

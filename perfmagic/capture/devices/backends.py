@@ -23,7 +23,7 @@ from perfmagic.trace.model import DeviceInfo
 _MPS_IDLE_BYTES = (
     1 << 20
 )  # Metal itself has some 400 kB; torch's first tensor takes 8 MiB (MPSAllocator.h: kMinSmallHeap)
-AS_CUDA: list[DeviceModel] = []  # the GPU that code is told "cuda" is, while a cell runs on one that is not there
+AS_CUDA: list[DeviceModel] = []  # the GPU that code finds as "cuda", while a cell runs on one that is not there
 SIM_INDEX_BASE = 1000  # where one trace holds CUDA and simulated devices, sim:0 is device 1000: indices stay unique
 
 
@@ -253,7 +253,7 @@ def cuda_available() -> bool:
 
 
 def _sees_cuda(torch: Any) -> bool:
-    """Whether there is a real one, also where code is told so of a GPU that is not there (as_cuda.py)."""
+    """Whether there is a real one, also where code finds a GPU that is not there (as_cuda.py)."""
     return bool(getattr(torch.cuda.is_available, "real", torch.cuda.is_available)())
 
 
@@ -423,7 +423,7 @@ def _values_of_gpu(values: str | None, item: float | None) -> tuple[str, float |
 
 
 def _announced(device: Any, model: DeviceModel) -> Any:
-    """The device, once the user was told that it is the real one."""
+    """The device, once a notice has said that it is the real one."""
     print(f"{model.name} is in this machine: its times are measured")  # noqa: T201 - asked for where it is shown
     return device
 

@@ -28,6 +28,8 @@ from perfmagic.view.report.tables import (
 from perfmagic.view.timeline.doc import TimelineDoc
 from perfmagic.view.timeline.text import timeline_text
 
+_MANY_FILES = 4  # whose names a title does not list
+
 # The ranks of the jobs in a report on several files.
 
 
@@ -143,6 +145,11 @@ def html_tables(report: Mapping[str, Any]) -> str:
     answers = answers_table(report)
     tables = [*([answers] if answers.rows or answers.note else []), *report_tables(report)]
     return framed(head + "".join(html_section(table) for table in tables))
+
+
+def page_title(names: Sequence[str]) -> str:
+    """The names of the files; of many the first and the last."""
+    return ", ".join(names) if len(names) < _MANY_FILES else f"{names[0]} … {names[-1]}, {len(names)} files"
 
 
 def heading(title: str, results: Sequence[object]) -> str:
