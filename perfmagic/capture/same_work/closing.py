@@ -21,6 +21,7 @@ from perfmagic.trace.model import Trace
 
 Phase: TypeAlias = Generator[Iterable[tuple[Any, ...]], int, None]
 SEEN_SAMPLES = ((0.005, 5), (0.05, 2), (math.inf, 1))  # on values seen before, for calls of up to so many seconds
+PAIRS, LONG_PAIRS, LONG_S = 7, 3, 0.05  # for calls of that length fewer: none of them differs by noise
 MARK = 7.5e4  # what is written to a result, to see it in an input
 
 
@@ -86,18 +87,24 @@ class Closing:
             same.holds = same.untouched = False
 
     def _timed(self, fresh_s: Sequence[float], calls: int) -> Generator[tuple[int, Phase], None, None]:
-        """Samples on values that were used right before."""
+        """Samples on values that were used right before; where they are quicker, pairs of new values and the same."""
         same = self._same
         same.checks_now = False
-        for which in range(len(self._samplers)):
-            same.watched[which].times_ns["fresh"] = [round(fresh_s[which] * 1e9)]
+        for which, it in enumerate(same.watched):
+            it.times_ns["fresh"] = [round(fresh_s[which] * 1e9)]
             for _ in range(next(n for most_s, n in SEEN_SAMPLES if fresh_s[which] <= most_s)):
-                yield which, self._seen_sample(which, calls)
+                yield which, self._sample(which, calls, "seen")
+            if not it.is_quicker("fresh", "seen"):
+                continue
+            for _ in range(PAIRS if fresh_s[which] < LONG_S else LONG_PAIRS):
+                same.new_values(same.calls)
+                yield which, self._sample(which, calls, "new")
+                yield which, self._sample(which, calls, "again")
         same.checks_now = True
 
-    def _seen_sample(self, which: int, calls: int) -> Phase:
+    def _sample(self, which: int, calls: int, label: str) -> Phase:
         reading = yield from self._samplers[which].sample(calls)
-        self._same.watched[which].times_ns.setdefault("seen", []).append(reading.done_ns // calls)
+        self._same.watched[which].times_ns.setdefault(label, []).append(reading.done_ns // calls)
 
     def _on_other_values(self) -> Generator[tuple[int, Phase], None, None]:
         """Values of the same shapes without what those of the user have in common; and the user's, a rounding away."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from perfmagic.capture.same_work.watched import Watched
 
 LEFT = 3  # samples that leave a thread: a pool that lives on begins once
-SEEN_TIMES = 1.5  # as fast on values that were seen: caches of the processor are as warm for both
-SEEN_NS = 3_000  # and by so much
 WORK_TIMES = 1.02  # as many floating-point operations or bytes as the first, at most: rounding of shapes
 
 
@@ -55,19 +54,11 @@ def _kept(first: Watched, it: Watched) -> Iterator[Condition]:
     if it.does_less("") and it.does_less(" again") and not (first.does_less("") and first.does_less(" again")):
         yield Condition("kept", {"fresh": it.done["fresh"].n, "seen": it.done["seen"].n})
         return
-    times = _times(it)
-    if times is not None and times >= SEEN_TIMES * max(1.0, _times(first) or 1.0):
-        yield Condition("kept time", {"times": times})
+    if it.is_quicker("new", "again") and not first.is_quicker("new", "again"):
+        new, again = (statistics.median(it.times_ns[label]) for label in ("new", "again"))
+        yield Condition("kept time", {"times": new / max(1, again)})
         return
     yield Condition("not kept")
-
-
-def _times(it: Watched) -> float | None:
-    """How many times as fast a call is on values that it has seen, None where that was not measured."""
-    fresh, seen = it.times_ns.get("fresh"), it.times_ns.get("seen")
-    if not fresh or not seen or fresh[0] - (typical := max(1, *sorted(seen)[: len(seen) // 2 + 1])) < SEEN_NS:
-        return None
-    return fresh[0] / typical
 
 
 def _work(first: Watched, it: Watched, *, declared: bool) -> Iterator[Condition]:

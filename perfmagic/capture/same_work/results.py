@@ -96,15 +96,17 @@ class Results:
             if self._random:
                 compared.worst = _larger(compared.worst, [moments(first, other)])
             else:
-                self._measure(compared, self._by_usual_size(first, distances(first, other)))
+                self._measure(compared, self._in_own_units(first, distances(first, other)))
 
-    def _by_usual_size(self, first: Sequence[Leaf], found: list[float]) -> list[float]:
-        """Distances relative to the usual size of a value: a sum that happens to be near 0 is no less exact."""
+    def _in_own_units(self, first: Sequence[Leaf], found: list[float]) -> list[float]:
+        """Distances times the size of a value, where it has one: a sum that happens to be near 0 is no less exact."""
         sizes = [size_of(leaf) for leaf in first]
         self._sizes = _larger(self._sizes, sizes)
-        return [
-            d * min(1.0, own / usual) if usual else d for d, own, usual in zip(found, sizes, self._sizes, strict=True)
-        ]
+        return [off * (own or 1.0) for off, own in zip(found, sizes, strict=True)]
+
+    def _relative(self, worst: Sequence[float]) -> list[float]:
+        """The same relative to the usual size."""
+        return [off / (usual or 1.0) for off, usual in zip(worst, self._sizes, strict=False)]
 
     def _measure(self, compared: _Compared, found: list[float]) -> None:
         larger = _larger(compared.worst, found)
@@ -157,14 +159,13 @@ class Results:
         allowed = [self._allowed(i, a, b, longest) for i, (a, b) in enumerate(zip(first, compared.of, strict=False))]
         if max(self._spread, default=0.0) > VARIES:
             return Condition("first is random" if fresh else "first varies")
-        for off, most in zip(compared.worst, allowed, strict=False):
+        worst = self._relative(compared.worst)
+        for off, most in zip(worst, allowed, strict=False):
             if not math.isfinite(off):
                 return Condition("differ in kind", {"pass": compared.at})
             if off > most:
                 return Condition("differ", {"off": off, "allowed": most, "pass": compared.at})
-        return Condition(
-            "results", {"n": n, "off": max(compared.worst, default=0.0), "allowed": max(allowed, default=0.0)}
-        )
+        return Condition("results", {"n": n, "off": max(worst, default=0.0), "allowed": max(allowed, default=0.0)})
 
     def in_doubt(self, longest: int) -> bool:
         """Whether any differ by more than rounding alone explains, and how exact the first is decides."""
@@ -172,7 +173,7 @@ class Results:
             off > self._allowed(i, a, a, longest)
             for compared in self._of
             if compared.failed is None and not self._random
-            for i, (off, a) in enumerate(zip(compared.worst, self.before, strict=False))
+            for i, (off, a) in enumerate(zip(self._relative(compared.worst), self.before, strict=False))
             if math.isfinite(off)
         )
 

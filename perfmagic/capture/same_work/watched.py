@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from perfmagic.capture.same_work.process import Replaced, Settings, children, n_threads
 from perfmagic.capture.same_work.recorded import Done
 from perfmagic.trace.samples import Condition
+
+SEEN_TIMES = 1.5  # as fast on values that were seen: the processor's caches are as warm for both
+SEEN_NS = 2_000  # and by so much
 
 
 class Observer(Protocol):
@@ -47,10 +51,27 @@ class Watched:
         """Note a fact, each kind once: the first is the clearest."""
         self.facts.setdefault(kind, Condition(kind, values))
 
+    def is_quicker(self, fresh: str, seen: str) -> bool:
+        """Whether samples on seen values took less, in all pairs but one of seven; one fresh time is compared with all.
+
+        fresh, seen: labels of times_ns.
+        """
+        new, again = self.times_ns.get(fresh, []), self.times_ns.get(seen, [])
+        if not new or not again:
+            return False
+        if len(new) == 1:
+            return _beyond(new[0], statistics.median(again))
+        beyond = sum(_beyond(a, b) for a, b in zip(new, again, strict=False))
+        return beyond >= len(new) - len(new) // 7
+
     def does_less(self, again: str) -> bool:
         """Whether less was recorded on values that it had seen than on new ones.  again: of the second time."""
         fresh, seen = self.done.get("fresh" + again), self.done.get("seen" + again)
         return fresh is not None and seen is not None and (seen.n < fresh.n or seen.flop < fresh.flop)
+
+
+def _beyond(fresh_ns: float, seen_ns: float) -> bool:
+    return fresh_ns > SEEN_TIMES * seen_ns and fresh_ns - seen_ns > SEEN_NS
 
 
 class ProcessWatch:
