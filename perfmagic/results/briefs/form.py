@@ -43,7 +43,8 @@ class BriefFinding(_Sparse):
     change: what `t.what_if()` and `--change` take: "no_item(line=5)"; without a line it is made in all of the run,
     which may gain more.
     cost_us: what it costs in the recorded run, in microseconds.
-    gain_us: the least and the most that `do` would gain, predicted, in microseconds.
+    gain_us: the least and the most that `do` would gain, predicted, in microseconds; where `do` is to look at some
+    time, what the run would gain without it.
     gain_bytes: by how much it would lower the peak of memory, predicted, in bytes.
     at_most: whether the gain is a bound.
     window_us: the start and the end of what to look at, from the beginning of the record, in microseconds.
