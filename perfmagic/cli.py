@@ -10,9 +10,10 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from perfmagic.api.options import DeviceOptions, MemoryOptions, ReadOptions, add_flag, described
+from perfmagic.api.options import CellOptions, DeviceOptions, RankDeviceOptions, ReadOptions, add_flag, described
 from perfmagic.base.errors import OptionError, PerfmagicError, without_secrets
 from perfmagic.base.files import write_text
 from perfmagic.base.options import did_you_mean
@@ -103,8 +104,9 @@ def _parser() -> argparse.ArgumentParser:
     _print_flame(commands.add_parser("flame", help="where Python was: a flame graph of a trace, or of a part of it"))
     join = commands.add_parser("join", help="run a script under torchrun, srun or mpirun: watched, and recorded")
     join.add_argument("--save", metavar="DIR", help="write this rank's trace there, as rank0.npz …")
-    for option in (described(DeviceOptions)["device"], *described(MemoryOptions).values()):
+    for option in (described(DeviceOptions)["device"], *described(CellOptions).values()):
         add_flag(join, option)
+    add_flag(join, replace(described(RankDeviceOptions)["clock"], unset="real"))
     join.add_argument("script", metavar="SCRIPT", help="what each rank runs")
     join.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own")
     join.set_defaults(run=_join)
@@ -411,7 +413,7 @@ def _join(options: argparse.Namespace) -> int:
 
     return join(
         options.script, options.arguments, save=options.save, device=options.device, memory=options.memory,
-        shapes=options.shapes,
+        shapes=options.shapes, lines=options.lines, clock=options.clock,
     )  # fmt: skip
 
 

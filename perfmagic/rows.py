@@ -13,6 +13,7 @@ _NAMES = {
     "perfmagic.analysis.bench.compare": "Comparison",
     "perfmagic.analysis.bench.quantity": "Mode Quantity",
     "perfmagic.analysis.bench.queue_model": "QueueModel",
+    "perfmagic.analysis.bench.same_work": "Check",
     "perfmagic.analysis.bench.sweep": "SweepPoint",
     "perfmagic.analysis.bench.warnings": "BenchWarning",
     "perfmagic.analysis.diff.diff": "LineChange RankChange StepChange",
@@ -63,13 +64,15 @@ _NAMES = {
     "perfmagic.predict.runs": "GpuStat",
     "perfmagic.trace.model": "Trace",
     "perfmagic.trace.rows": "Rows",
+    "perfmagic.trace.samples": "Condition",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
-    "Alignment", "AnnotationStat", "Answer", "Answers", "BenchWarning", "CallPath", "CategoryTime",
-    "ClassOverlap", "CollectiveOfRanks", "CollectiveStat", "ComparedTrace", "Comparison", "Conclusion", "CopyStat",
-    "Curve", "CurvePoint", "DeviceOperator", "Explanation", "Explanations", "Finding", "FlameResult", "FlightResult",
+    "Alignment", "AnnotationStat", "Answer", "Answers", "BenchWarning", "CallPath", "CategoryTime", "Check",
+    "ClassOverlap", "CollectiveOfRanks", "CollectiveStat", "ComparedTrace", "Comparison", "Conclusion", "Condition",
+    "CopyStat", "Curve", "CurvePoint", "DeviceOperator", "Explanation", "Explanations", "Finding", "FlameResult",
+    "FlightResult",
     "FrameTime", "GpuStat", "GraphEdge", "GraphNode", "GraphResult", "Growth", "HeldBytes", "HostTime", "IdleGap",
     "JobPathPart", "KernelChange", "KernelOfRanks", "KernelStat", "LateNode", "LineChange", "LineStat", "Lines",
     "Meeting", "MemoryBlock", "MemoryResult", "Message", "Mode", "NameTime", "OnGpusResult", "OperatorChange",
@@ -86,6 +89,7 @@ if TYPE_CHECKING:
     from perfmagic.analysis.bench.compare import Comparison
     from perfmagic.analysis.bench.quantity import Mode, Quantity
     from perfmagic.analysis.bench.queue_model import QueueModel
+    from perfmagic.analysis.bench.same_work import Check
     from perfmagic.analysis.bench.sweep import SweepPoint
     from perfmagic.analysis.bench.warnings import BenchWarning
     from perfmagic.analysis.diff.diff import LineChange, RankChange, StepChange
@@ -149,6 +153,7 @@ if TYPE_CHECKING:
     from perfmagic.results.what_if import Curve, PredictionCheck
     from perfmagic.trace.model import Trace
     from perfmagic.trace.rows import Rows
+    from perfmagic.trace.samples import Condition
 
 
 def __getattr__(name: str) -> Any:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from perfmagic.analysis.bench import result as analysed
 from perfmagic.api.baselines import FOLDER, RUNS, is_name, load_baseline, refuse_elsewhere, save_baseline
-from perfmagic.api.benchmarks import BenchOptions, SamplingOptions, bench, bench_keywords
-from perfmagic.api.comparisons import compare, compared
+from perfmagic.api.benchmarks import SamplingOptions, bench, bench_keywords
+from perfmagic.api.comparisons import GateOptions, compare, compared
+from perfmagic.api.same_work import split
 from perfmagic.api.show import remember
 from perfmagic.base import units
 from perfmagic.base.errors import CaptureError, OptionError
@@ -37,14 +38,14 @@ def __dir__() -> list[str]:
     return __all__
 
 
-@bench_keywords(BenchOptions, time=None, runs=None)
+@bench_keywords(GateOptions, time=None, runs=None)
 def not_slower(
     body: Callable[[], object],
     baseline: Baseline,
     *,
     quantity: str | None = None,
     baselines: Path = FOLDER,
-    **options: Unpack[BenchOptions],
+    **options: Unpack[GateOptions],
 ) -> CompareResult:
     """Raise AssertionError where body is slower than the baseline beyond doubt.
 
@@ -55,28 +56,29 @@ def not_slower(
     device, driver, threads, or versions of Python, torch or perfmagic differ.
     quantity: "returns" or "done"; None: *done* where a device was in use, else *returns*.
     Slower: the whole 95 % confidence interval of the ratio lies beyond 1 %, against an earlier benchmark beyond 3 %.
+    Functions that do not do the same work raise, too, with the reason (docs/same-work.md).
     An unclear verdict passes, so a busy machine does not fail the test; the comparison's `why` gives the reason.
     Without time and samples two functions are sampled up to 10 s while the verdict is unclear.
 
-    >>> comparison = perfmagic.testing.not_slower(lambda: sum(range(50)), lambda: sum(range(50_000)), samples=20)
+    >>> comparison = perfmagic.testing.not_slower(lambda: 1_249_975_000, lambda: sum(range(50_000)), samples=20)
     >>> comparison.verdict
     'faster'
     """
     __tracebackhide__ = True
     comparison = _compared(body, baseline, quantity, baselines, options)
-    if comparison.verdict == "slower":
+    if comparison.verdict in ("slower", "not comparable"):
         raise AssertionError(comparison.comparisons[0].sentence)
     return comparison
 
 
-@bench_keywords(BenchOptions, time=None, runs=None)
+@bench_keywords(GateOptions, time=None, runs=None)
 def faster(
     body: Callable[[], object],
     baseline: Baseline,
     *,
     quantity: str | None = None,
     baselines: Path = FOLDER,
-    **options: Unpack[BenchOptions],
+    **options: Unpack[GateOptions],
 ) -> CompareResult:
     """Raise AssertionError unless body is faster than the baseline beyond doubt; the rest as in not_slower()."""
     __tracebackhide__ = True
@@ -180,7 +182,7 @@ def _name(body: Callable[[], object]) -> str:
 
 
 def _compared(
-    body: Callable[[], object], baseline: Baseline, quantity: str | None, folder: Path, options: BenchOptions
+    body: Callable[[], object], baseline: Baseline, quantity: str | None, folder: Path, options: GateOptions
 ) -> CompareResult:
     """The body against the baseline.  folder: of baselines with names."""
     __tracebackhide__ = True
@@ -188,13 +190,18 @@ def _compared(
         raise OptionError("the first argument is the function that is checked, the second the baseline")
     name = options["name"] or getattr(body, "__name__", "<lambda>")
     given: dict[str, Any] = {key: value for key, value in options.items() if key != "name" and value is not None}
+    if callable(baseline) and not isinstance(baseline, analysed.BenchSummary):
+        names = _distinct(getattr(baseline, "__name__", "<lambda>"), name)
+        return compare(baseline, body, names=names, quantity=quantity, **given)
+    checks, given = split(given)
+    if asked := [key for key, value in checks.items() if value not in ((), False, "fresh")]:
+        raise OptionError(f"{asked[0]}: an earlier benchmark is not run again", hint="give both functions")
     if is_name(baseline):
         return _against_named(body, str(baseline), quantity, folder, {"runs": RUNS, **given, "name": name})
     if isinstance(baseline, (str, os.PathLike)):
         baseline = BenchResult.load(baseline)
     if not isinstance(baseline, analysed.BenchSummary):
-        names = _distinct(getattr(baseline, "__name__", "<lambda>"), name)
-        return compare(baseline, body, names=names, quantity=quantity, **given)
+        raise OptionError(f"a function or a benchmark is needed to compare with, not {type(baseline).__name__}")
     _check_quantity(quantity)
     return _beside(baseline, bench(body, **given, name=name), quantity)
 

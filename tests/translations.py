@@ -18,6 +18,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from perfmagic.analysis.bench.same_work import ROWS
 from perfmagic.analysis.diff.diff import IDLE_WORDS, without_number
 from perfmagic.analysis.findings.catalogue import ACTIONS, COUNTED, DECIDES, HEADLINES, WITHOUT_TIME
 from perfmagic.analysis.findings.record import RACES
@@ -61,6 +62,7 @@ TERMS = (  # headings and labels, which their writers look up
     *(ONE_STAGE, STAGES),
     *(*RANK_WORDS.values(), *TOTAL_WORDS.values(), *(words for words, _ in KEY_NAMES.values())),
     *(*(kind.value for kind in Kind), NOTE, CHANGE_NOTE, *GPU_HEAD, GPU_NOTE, GPU_TITLE, *FLIGHT_HEAD, FLIGHT_TITLE),
+    *(row.words for row in ROWS.values()),
     # of reports
     "Steps", "on the host", "busy then", "compute", "communication", "copies", "lap", "ops, all threads",
     "Phases of serving", "exposed", "steps", "a step", "batch", "tokens", "rate", "prefill", "decode", "mixed", "other",
@@ -78,7 +80,8 @@ TERMS = (  # headings and labels, which their writers look up
     # of benchmarks and rooflines
     "bottleneck unclear", "needs 6 samples", "same each run", "returns", "device span", "done", "per call, queued",
     "span", "samples",
-    "times as fast", "verdict", "faster", "slower", "same", "unclear", "variant", "of its roof", "of the peak",
+    "times as fast", "verdict", "faster", "slower", "same", "unclear", "not comparable", "variant", "of its roof",
+    "of the peak",
     "FLOP/byte", "FLOP per byte of inputs and outputs, each once", "data sheet", "measured", "given",
     # of comparisons
     "difference", "The two recordings", "device ops", "launches", "syncs", "torch", "rank", "recording",

@@ -15,9 +15,18 @@ from perfmagic.analysis.bench.result import summarise
 from perfmagic.analysis.diff.diff import jobs_diff, sides, trace_diff
 from perfmagic.analysis.ranks.comparison import describe_changes, describe_waiting
 from perfmagic.analysis.ranks.rank_summary import host_as_device
-from perfmagic.api.benchmarks import SamplingOptions, bench_keywords, bench_settings, load, no_function, spec_for
+from perfmagic.api.benchmarks import (
+    BenchOptions,
+    SamplingOptions,
+    bench_keywords,
+    bench_settings,
+    load,
+    no_function,
+    spec_for,
+)
 from perfmagic.api.opening import open_traces
 from perfmagic.api.options import ReadOptions
+from perfmagic.api.same_work import CheckOptions, recordings, same_work_of, split
 from perfmagic.api.show import remember
 from perfmagic.base.errors import OptionError
 from perfmagic.base.files import file_path, open_regular
@@ -37,7 +46,7 @@ from perfmagic.results import (
 )
 from perfmagic.results.ranks import grouped, is_saved, is_sweep
 from perfmagic.results.what_if import Predicted
-from perfmagic.trace.samples import BenchRecord
+from perfmagic.trace.samples import BenchRecord, Condition
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -186,6 +195,15 @@ def compare_sweeps(first: Sweeps, second: Sweeps, *, names: Sequence[str] = ()) 
 
 __all__ = ["compare", "compare_given", "compared"]
 
+
+class CompareOptions(SamplingOptions, CheckOptions, total=False):
+    """How functions are measured and compared."""
+
+
+class GateOptions(BenchOptions, CheckOptions, total=False):
+    """The same for a check of speed, whose function has a name."""
+
+
 Path: TypeAlias = "str | os.PathLike[str]"
 Given: TypeAlias = "BenchResult | SweepResult | TimelineResult | RanksResult | RanksSweep | Path | Callable[[], object]"
 AnyComparison: TypeAlias = "CompareResult | SweepResult | TraceComparison | RanksSweepComparison"
@@ -197,7 +215,7 @@ def compare(
     *others: BenchResult | Callable[[], object],
     names: Sequence[str] = (),
     quantity: str | None = None,
-    **options: Unpack[SamplingOptions],
+    **options: Unpack[CompareOptions],
 ) -> CompareResult: ...
 
 
@@ -225,13 +243,13 @@ def compare(
 ) -> AnyComparison: ...
 
 
-@bench_keywords(SamplingOptions, time=None)
+@bench_keywords(CompareOptions, time=None)
 def compare(
     first: Given,
     *others: Given,
     names: Sequence[str] = (),
     quantity: str | None = None,
-    **options: Unpack[SamplingOptions],
+    **options: Unpack[CompareOptions],
 ) -> AnyComparison:
     """Is it faster than the first? Functions are measured here, interleaved; results and saved files as they are.
 
@@ -242,24 +260,34 @@ def compare(
     a RanksSweepComparison: which is quicker on how many ranks, and in which part.
     names: one for each function or timeline; for functions their own names where left out, for timelines A and B.
     quantity: "returns", "done", "span" or "queued"; None: *done* where a device was in use, else *returns*.
+    inputs: what both are called with, fresh for every call. "faster" is said of functions that do the same work: the
+    timed calls themselves are checked (docs/same-work.md). Else the verdict is "not comparable", with the reason in
+    `.not_comparable` and each fact in `.checks`.
     Left to itself it samples up to 10 s while the verdict is unclear, and up to 60 s where 8 samples take longer. With
     time, samples, min_samples, max_samples or rel it obeys these, also where the verdict is then unclear.
     Where an exception or an interrupt ends it, perfmagic.last() has the comparison of what was measured before.
     Raises OptionError for a mixture, for fewer than two, and for options with what is measured already.
     Source: docs/measuring.md, "Comparing".
 
-    >>> perfmagic.compare(lambda: sum(range(50_000)), lambda: sum(range(50)), samples=20).verdict
+    >>> perfmagic.compare(lambda: sum(range(50_000)), lambda: 1_249_975_000, samples=20).verdict
     'faster'
     >>> print(perfmagic.compare("step.json.gz", "step.json.gz").headline)
     B is as long as A: 202 ms
     """
-    return compare_given((first, *others), names, quantity, bench_settings(options))
+    checks, sampling = split(options)
+    return compare_given((first, *others), names, quantity, bench_settings(sampling), checks=checks)
 
 
 def compare_given(
-    given: Sequence[Given], names: Sequence[str], quantity: str | None, settings: dict[str, Any], *, magic: str = ""
+    given: Sequence[Given],
+    names: Sequence[str],
+    quantity: str | None,
+    settings: dict[str, Any],
+    *,
+    magic: str = "",
+    checks: Mapping[str, Any] | None = None,
 ) -> AnyComparison:
-    """What compare() does.  settings: fields of BenchSpec.  magic: as in BenchSpec."""
+    """What compare() does.  settings: fields of BenchSpec.  magic: as in BenchSpec.  checks: CheckOptions."""
     if quantity is not None and quantity not in QUANTITIES:
         raise OptionError(f"compare: there is no quantity {quantity!r}", hint="one of " + ", ".join(QUANTITIES))
     if any(map(is_rank_sweep, given)):
@@ -273,12 +301,13 @@ def compare_given(
     _check_kinds(len(results), len(sweeps), bodies)
     if not bodies:
         _refuse_options(settings, names, magic)
+        _refuse_checks(checks or {}, magic)
     comparison: CompareResult | SweepResult
     if sweeps:
         variants = _distinct([sweep.variant(0)[0].name for sweep in sweeps])
         comparison = SweepResult.of(swept.side_by_side(sweeps, variants, quantity=quantity))
     else:
-        comparison = compared(results or _measured_in_turns(bodies, names, quantity, settings, magic), quantity)
+        comparison = compared(results or _measured_in_turns(bodies, names, quantity, settings, magic, checks), quantity)
     remember(comparison)
     return comparison
 
@@ -380,8 +409,21 @@ def _refuse_options(settings: Mapping[str, Any], names: Sequence[str], magic: st
         raise OptionError(message, hint="set options where the benchmark is measured, or give functions")
 
 
+def _refuse_checks(checks: Mapping[str, Any], magic: str) -> None:
+    """Raise OptionError for options of the check: what was measured already is not run again."""
+    asked = [option(magic, name) for name, value in checks.items() if value not in (None, (), False, "fresh")]
+    if asked:
+        message = f"compare: {', '.join(asked)} is for functions, which are then measured here"
+        raise OptionError(message, hint="give the functions themselves")
+
+
 def _measured_in_turns(
-    bodies: Sequence[Any], names: Sequence[str], quantity: str | None, settings: dict[str, Any], magic: str
+    bodies: Sequence[Any],
+    names: Sequence[str],
+    quantity: str | None,
+    settings: dict[str, Any],
+    magic: str,
+    checks: Mapping[str, Any] | None,
 ) -> list[BenchResult]:
     if len(bodies) < 2 or quantity == "span":
         raise OptionError(
@@ -402,7 +444,13 @@ def _measured_in_turns(
         for body, name in zip(bodies, _distinct(body_names), strict=True)
     ]
     # an explicit time or number of samples is obeyed, also where the verdict is then unclear
-    records = measure_interleaved(bodies, specs, decide_s=0.0 if asked else DECIDE_S, kept=_keep_partial)
+    decide_s = 0.0 if asked else DECIDE_S
+    same_work = same_work_of(bodies, specs, checks or {})
+    records = measure_interleaved(
+        bodies, specs, decide_s=decide_s, kept=_keep_partial, same_work=same_work, record=recordings()
+    )
+    if same_work is None:
+        records = [records[0], *(replace(record, checks=(Condition("unchecked"),)) for record in records[1:])]
     return [BenchResult.of(summarise(record)) for record in records]
 
 

@@ -102,7 +102,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
                 hint="with perfmagic.timeline() as t: step(); or @perfmagic.timeline() above the function",
             )
         on = models_named(options["on"])
-        check_options(on, options["device"], options["lines"], options["item"])
+        check_options(on, options["device"], options["item"])
         self._on = OnGpus(on, options["item"]) if on else None
         self._owner = Owner()
         self._again = partial(timeline, **options)

@@ -33,6 +33,7 @@ costs less than calling a compiled body. With `--vs` the repetitions of the vari
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import tokenize
 from array import array
@@ -262,6 +263,21 @@ def variant_names(source: str, first: str = "") -> list[str]:
     if not rows or any(_is_code(line) for line in lines[: rows[0]]):
         names.insert(0, first)
     return [name or chr(ord("A") + i) for i, name in enumerate(names)]
+
+
+def assigned_in_all(source: str) -> tuple[str, ...]:
+    """The names that every variant of a cell assigns, outside of functions: what the variants are to give alike."""
+    lines = below_head(source).splitlines()
+    rows = [-1, *sorted(_separators(lines)), len(lines)]
+    parts = ["\n".join(lines[start + 1 : end]) for start, end in itertools.pairwise(rows)]
+    if not any(map(_is_code, parts[0].splitlines())):
+        parts = parts[1:]
+    try:
+        nodes = [[*ast.walk(ast.parse(part))] for part in parts]
+    except SyntaxError:  # lines of magics
+        return ()
+    each = [{n.id for n in some if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)} for some in nodes]
+    return tuple(sorted(set.intersection(*each))) if each else ()
 
 
 def _is_code(line: str) -> bool:

@@ -15,7 +15,6 @@ from perfmagic.base.user_lines import is_users
 
 # these, and installed packages, sleep until something has really happened
 _LIBRARIES = frozenset({"torch", "perfmagic", *sys.stdlib_module_names})
-_INSTALLED = "site-packages", "dist-packages"
 
 
 class Sleep:
@@ -32,10 +31,13 @@ class Sleep:
     def __call__(self, seconds: float, /) -> None:
         __tracebackhide__ = True
         begun_ns = HOST.read_ns()
-        counts = bool(VIRTUAL) and self._is_host() and _is_users(sys._getframe(1))
+        counts = bool(VIRTUAL) and self._is_host() and self._is_users(sys._getframe(1))
         self._sleep(min(seconds, 0) if counts and not self._really else seconds)  # which refuses what is no time
         if counts:
             HOST.wait_until(begun_ns + round(seconds * 1e9))  # other threads may have let time pass meanwhile
+
+    def _is_users(self, frame: FrameType) -> bool:
+        return _is_users(str(frame.f_globals.get("__name__", "")), frame.f_code.co_filename)
 
     def __reduce__(self) -> str:
         return "sleep"  # of the module time, in any process
@@ -59,14 +61,9 @@ def count_sleeps(*, really: bool = True, forks: bool = False) -> None:
     modules: dict[str, Any] = dict(sys.modules)  # some hold what is no module
     for name, module in modules.items():
         names = object.__getattribute__(module, "__dict__") if isinstance(module, ModuleType) else {}  # loads none
-        if name == "__main__" or _is_users_module(name, names):
+        if name == "__main__" or _is_users(name, str(names.get("__file__"))):
             names.update({name: sleep for name, value in tuple(names.items()) if value is plain})
 
 
-def _is_users_module(name: str, names: dict[str, Any]) -> bool:
-    return name.partition(".")[0] not in _LIBRARIES and is_users(str(names.get("__file__")))
-
-
-def _is_users(frame: FrameType) -> bool:
-    is_library = str(frame.f_globals.get("__name__", "")).partition(".")[0] in _LIBRARIES
-    return not is_library and not any(folder in frame.f_code.co_filename for folder in _INSTALLED)
+def _is_users(module: str, file: str) -> bool:
+    return module.partition(".")[0] not in _LIBRARIES and is_users(file)

@@ -12,21 +12,24 @@ from perfmagic.analysis.bench.sweep import ended_at, sweep_result
 from perfmagic.api.benchmarks import BenchOptions, finish_bench, new_engine
 from perfmagic.api.comparisons import compared
 from perfmagic.api.options import Option
+from perfmagic.api.same_work import recordings, same_work_of_cell
 from perfmagic.api.show import keep_quiet, show
 from perfmagic.base.clock import reader
 from perfmagic.base.errors import CaptureError, OptionError
 from perfmagic.capture.bench.engine import Engine
 from perfmagic.capture.bench.interleave import Interleaved, refuse_runs
+from perfmagic.capture.bench.judging import Judge
 from perfmagic.capture.bench.quiet import Quiet
 from perfmagic.capture.bench.sampling import BodyLoop, Repetition, Schedule, drive
 from perfmagic.capture.bench.spec import DECIDE_S, BenchSpec, Work, asks_for_sampling
 from perfmagic.capture.bench.watchers import names_in, read_by_code
-from perfmagic.capture.cell import below_head, variant_names
-from perfmagic.magics.running.options import QUIET, Parser, Sweep, parse_sweep, sampling
+from perfmagic.capture.cell import assigned_in_all, below_head, variant_names
+from perfmagic.magics.running.options import QUIET, Parser, Sweep, given_checks, parse_sweep, sampling
 from perfmagic.magics.running.progress import Progress
 from perfmagic.magics.running.recording import bind, compiled_setup
 from perfmagic.results import BenchResult, CompareResult, SweepResult
 from perfmagic.trace.model import Cell
+from perfmagic.trace.samples import Condition
 
 _SUMMARY = {
     "bench": "When Python came back from this cell, and when the device was done.",
@@ -52,6 +55,7 @@ class BenchMagic:
         parser.add(_VARIANTS)
         parser.add(_SWEEP, type=parse_sweep)
         parser.add_keywords(BenchOptions, "flops", "bytes", "setup_each", "name", flops=str, bytes=str)
+        parser.add_checks()
         parser.add(QUIET)
         return parser
 
@@ -167,7 +171,20 @@ class BenchRun:
                 engine.note("not swept", name=self._sweep.name)
         asked = asks_for_sampling(sampling(self._options))
         decide_s = 0.0 if asked else DECIDE_S
-        self._measured.append(Interleaved(engines, decide_s=decide_s, quiet=self._quiet))
+        judge = self._judge(engines) if len(engines) > 1 else None
+        self._measured.append(Interleaved(engines, decide_s=decide_s, quiet=self._quiet, judge=judge))
+
+    def _judge(self, engines: list[Engine]) -> Judge | None:
+        """Finds out whether the variants do the same; the variables that all assign are their results."""
+        names, variables = assigned_in_all(self._cell.source), self._shell.user_ns
+        specs = [engine.phases.plan.spec for engine in engines]
+        checks = given_checks(self._options, variables)
+        same_work = same_work_of_cell(specs, checks, lambda: {name: variables.get(name) for name in names})
+        if same_work is None:
+            for engine in engines[1:]:
+                engine.phases.outcome.checks = (Condition("unchecked"),)
+            return None
+        return Judge(same_work, engines, recordings())
 
     def _unnamed(self, variable: str) -> bool:
         """Whether neither the cell nor its set-up code names a variable; a function that they call may."""

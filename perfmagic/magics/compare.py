@@ -13,7 +13,7 @@ from perfmagic.api.saved import load
 from perfmagic.api.show import last, show
 from perfmagic.base.errors import OptionError
 from perfmagic.base.files import file_path
-from perfmagic.magics.running.options import Parser, sampling
+from perfmagic.magics.running.options import Parser, given_checks, sampling
 from perfmagic.magics.running.recording import bind
 from perfmagic.results import BenchResult, RanksResult, RanksSweep, SweepResult, TimelineResult, WhatIfResult
 from perfmagic.results.what_if import Predicted, PredictionCheck
@@ -42,6 +42,7 @@ def parser() -> Parser:
     made.add(_QUANTITY)
     made.add_argument("names", nargs="*", metavar="NAME|FILE", help="the baseline first")
     made.add_sampling()
+    made.add_checks()
     return made
 
 
@@ -69,7 +70,8 @@ def run(shell: Any, line: str) -> AnyComparison | PredictionCheck | None:
     settings = sampling(options) | ({"code": f"%compare {line.strip()}"} if functions else {})
     before = last()
     try:
-        comparison = compare_given(given, labels, options.quantity, settings, magic="%compare")
+        checks = given_checks(options, shell.user_ns)
+        comparison = compare_given(given, labels, options.quantity, settings, magic="%compare", checks=checks)
     except BaseException:
         partial = last()
         if partial is not None and partial is not before:

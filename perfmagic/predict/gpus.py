@@ -175,8 +175,8 @@ def _is_called(gpu: Gpu, wanted: frozenset[str]) -> bool:
 
 
 def _words(name: str) -> frozenset[str]:
-    """What tells devices apart: the words of a name without the maker's, "80 GB" as one."""
-    joined = re.sub(r"(\d) ?gb\b", r"\1gb", name.lower())
+    """What tells devices apart: the words of a name without the maker's, "80 GB" as one, "RTX4090" as two."""
+    joined = re.sub(r"\brtx(?=\d)", "rtx ", re.sub(r"(\d) ?gb\b", r"\1gb", name.lower()))
     return frozenset(re.findall(r"\w+", joined)) - {"nvidia", "geforce", "amd", "tesla", "instinct", "gpu"}
 
 

@@ -114,8 +114,8 @@ def wire_of(ranks: RanksDoc, rows: Iterable[tuple[RankRow, TimelineResult]]) -> 
     parts: dict[int, Wire] = {}
     for row, timeline in rows:
         start_ns, end_ns = window_on_axis(ranks, row)
-        told = (timeline.findings, timeline.answers) if len(parts) < WITH_FINDINGS else ((), None)
-        doc = timeline_doc(timeline.trace, *told, start_ns=start_ns, end_ns=end_ns, comm_names=timeline.comm_names)
+        shown = (timeline.findings, timeline.answers) if len(parts) < WITH_FINDINGS else ((), None)
+        doc = timeline_doc(timeline.trace, *shown, start_ns=start_ns, end_ns=end_ns, comm_names=timeline.comm_names)
         if len(parts) >= WITH_FINDINGS:
             doc = replace(doc, trust=(NO_FINDINGS.format(rank=row.rank), *doc.trust))
         parts[row.rank] = timeline_wire(doc, timeline.trace)

@@ -21,6 +21,7 @@ from perfmagic.sim.infer import (
     Arguments,
     Leaf,
     UnknownResultError,
+    are_alike,
     attention_name,
     brought,
     check_devices,
@@ -28,7 +29,7 @@ from perfmagic.sim.infer import (
     infer,
     infer_or_raise,
     inputs_of,
-    is_dense,
+    is_channels_last,
     is_elsewhere,
     is_fused,
     is_unplaced,
@@ -57,7 +58,7 @@ from perfmagic.sim.results import (
     written_by,
 )
 from perfmagic.sim.streams import wait_for_job
-from perfmagic.sim.tensor import Buffer, Ref, SimTensor, Spec, become, without_work
+from perfmagic.sim.tensor import Buffer, Ref, SimTensor, become, without_work
 from perfmagic.sim.values import VALUES
 from perfmagic.sim.values.reads import check_read
 from perfmagic.sim.values.rule import is_computed
@@ -468,7 +469,7 @@ def _launch(
     model = None
     if lane.device.model is not None and kind == OpKind.KERNEL:
         model = modelled(lane.device.model, taken, fresh)
-        if op.kernel == "convolution" and _is_channels_last(taken.refs[0].spec):
+        if op.kernel == "convolution" and is_channels_last(taken.refs[0].spec):
             LOG.add_given("channels_last", 1)
         if name.startswith(FUSED_ATTENTION):
             name = attention_name(lane.device.model, name, taken)
@@ -488,11 +489,6 @@ def _launch(
     )
 
 
-def _is_channels_last(spec: Spec) -> bool:
-    """Whether the channels of images lie side by side; a tensor with one channel or one place is both."""
-    return len(spec.size) > 3 and spec.size[1] > 1 and spec.stride[1] == 1 and math.prod(spec.size[2:]) > 1
-
-
 def _identity(op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> tuple[OpKind, str, str]:
     """Kind, name and call of the op as a real device records them: zero fills and copies byte by byte are no kernels.
 
@@ -500,16 +496,9 @@ def _identity(op: Operator, taken: Arguments, fresh: Sequence[Buffer]) -> tuple[
     """
     if op.kernel == "zero":
         return OpKind.MEMSET, "Memset (Device)", "simMemsetAsync"
-    if op.kernel in ("clone", "copy") and _are_alike([*(ref.spec for ref in taken.refs), *(b.spec for b in fresh)]):
+    if op.kernel in ("clone", "copy") and are_alike([*(ref.spec for ref in taken.refs), *(b.spec for b in fresh)]):
         return OpKind.MEMCPY, "Memcpy DtoD (Device -> Device)", "simMemcpyAsync"
     return OpKind.KERNEL, op.kernel, "simLaunchKernel"
-
-
-def _are_alike(specs: Sequence[Spec]) -> bool:
-    """Whether tensors have the same type, and their elements the same dense order."""
-    first = specs[0]
-    same = all((s.dtype, s.size, s.stride) == (first.dtype, first.size, first.stride) for s in specs[1:])
-    return same and is_dense(first)
 
 
 def _moved_bytes(taken: Arguments) -> int:

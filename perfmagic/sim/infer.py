@@ -323,6 +323,18 @@ def is_dense(spec: Spec) -> bool:
     return True
 
 
+def is_channels_last(spec: Spec) -> bool:
+    """Whether the channels of images lie side by side; a tensor with one channel or one place is both."""
+    return len(spec.size) > 3 and spec.size[1] > 1 and spec.stride[1] == 1 and math.prod(spec.size[2:]) > 1
+
+
+def are_alike(specs: Sequence[Spec]) -> bool:
+    """Whether tensors have the same type, and their elements the same dense order."""
+    first = specs[0]
+    same = all((s.dtype, s.size, s.stride) == (first.dtype, first.size, first.stride) for s in specs[1:])
+    return same and is_dense(first)
+
+
 FUSED_ATTENTION = "_scaled_dot_product_flash_attention"
 
 

@@ -77,7 +77,8 @@ class Table:
 
     @classmethod
     def make(cls: type[TableT], columns: Mapping[str, Any] | None = None) -> TableT:
-        """A table from columns given by name, sorted by the first one (ties by the second, else input order).
+        """A table from columns given by name, sorted by the first one (ties by the second, else input order; LineMarks:
+        input order, as lines begin at one instant where no virtual time passes).
 
         Columns left out get their default. Raises ValueError for unequal lengths or an unknown or missing column.
         """
@@ -98,7 +99,8 @@ class Table:
             if arrays[f.name].shape != (n,):
                 raise ValueError(f"{cls.__name__}.{f.name} has shape {arrays[f.name].shape}, expected ({n},)")
         first, second = specs[0].name, specs[1].name
-        order = np.lexsort((arrays[second], arrays[first]))
+        keys = (arrays[first],) if cls is LineMarks else (arrays[second], arrays[first])
+        order = np.lexsort(keys)
         return cls(**{name: _frozen(a[order]) for name, a in arrays.items()})
 
     def select(self: TableT, rows: npt.NDArray[Any]) -> TableT:

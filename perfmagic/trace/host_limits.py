@@ -72,7 +72,7 @@ def clock_remarks(worked: Sequence[DeviceInfo]) -> list[Remark]:
 
 
 def given_remarks(given: Sequence[tuple[str, float]]) -> list[Remark]:
-    """What Python was told of values that were not there, and layouts without a model.  given: as SimRecords has it."""
+    """What Python got for values that were not there, and layouts without a model.  given: as SimRecords has it."""
     items = [number for kind, number in given if kind == "item"]
     n_copies, n_checks, n_images = (
         sum(kind == each for kind, _ in given) for each in ("copy", "finite", CHANNELS_LAST)

@@ -21,7 +21,11 @@ Plain: TypeAlias = str | Int64Number | Real | bool | None
 
 @dataclass(frozen=True)
 class Condition:
-    """Something about how a benchmark was taken that its reader should know; perfmagic.analysis.bench words it."""
+    """Something about how a benchmark was taken that its reader should know; perfmagic.analysis.bench words it.
+
+    kind: what it is, by name.
+    values: the numbers and texts of it, by name.
+    """
 
     kind: str
     values: Mapping[str, Plain] = field(default_factory=dict)
@@ -72,6 +76,7 @@ class Taken:
     clocks: of the GPUs, where NVML reports them.
     settings: the options it was taken with, by keyword.
     environment: what it was taken on, by name.
+    checks: whether it does the work of the first of its round, a fact each; empty where nobody looked.
     """
 
     failed: str = ""
@@ -95,6 +100,7 @@ class Taken:
     clocks: tuple[ClockRecord, ...] = ()
     settings: Mapping[str, Plain] = field(default_factory=dict)
     environment: Mapping[str, Plain] = field(default_factory=dict)
+    checks: tuple[Condition, ...] = ()
 
     def taken(self) -> dict[str, Any]:
         """These fields by name."""

@@ -135,6 +135,10 @@ def test_people_find_a_gpu_by_its_short_name(name: str) -> None:
     assert gpu.memory_bytes == gpu.memory_gb * 10**9 >= 8 * 10**9
 
 
+def test_the_number_of_an_rtx_may_follow_without_a_space() -> None:
+    assert gpu_named("RTX4090") is gpu_named("RTX 4090")
+
+
 @pytest.mark.parametrize(
     ("name", "nearest"), [("H20", "H200 SXM"), ("rtx 4060", "RTX 4060 Laptop"), ("A800", "A100 SXM4 80 GB")]
 )

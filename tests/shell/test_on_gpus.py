@@ -190,7 +190,6 @@ def test_what_needs_a_real_gpu_is_refused_at_its_line(cells: Notebook, line: str
         ("--on H1000", "H100 SXM"),
         ("--on ,", "no GPU is named"),
         ("--on H100,h100", "twice"),
-        ("--on H100 --lines", "--lines"),
         ("--on H100 --device cpu", "--device cpu"),
         ("--item 0.5", "--on H100 --item 0.5"),
     ],
@@ -199,6 +198,18 @@ def test_options_that_make_no_sense_are_refused(cells: Notebook, options: str, w
     ran = cells.run(f"%%timeline {options}\nnever = 1")
     assert words in ran.refusal
     assert "never" not in cells.shell.user_ns
+
+
+def test_lines_of_functions_are_followed_on_each_gpu(cells: Notebook) -> None:
+    assert cells.run("def f(x):\n    y = x @ x\n    return y.sum().item()").error is None
+    body = "x = torch.ones(512, 512, device='cuda')\nf(x)"
+    t = result(cells, body, "%%timeline --on H100,T4 --lines -o t")
+    for each in t.timelines:
+        trace = each.trace
+        lines = trace.paths.line[trace.paths.at(trace.calls.thread, trace.calls.start_ns)]
+        assert [int(lines[list(trace.calls.correlation).index(op)]) for op in trace.ops.correlation] == [2, 2, 3, 3]
+    ends_ns = [each.trace.paths.marks.at_ns[-1] for each in t.timelines]
+    assert ends_ns[0] < ends_ns[1], "the T4 keeps Python waiting in f() for longer"
 
 
 def test_ranks_say_where_gpus_are_predicted(cells: Notebook) -> None:

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -586,3 +586,41 @@ def test_lines_in_functions_are_followed_in_virtual_time_without_a_thread(monkey
     with perfmagic.timeline() as timeline:
         a + 1
     assert timeline.result.trace.paths is None  # unasked, as timelines are the same on each Python
+
+
+def turns_noted(code: Callable[[], object]) -> list[str]:
+    with perfmagic.timeline() as timeline:
+        code()
+    return [str(note.words) for note in timeline.result.trace.meta.notes if note.kind == "threads_in_turn"]
+
+
+def test_threads_whose_launches_took_turns_are_noted() -> None:
+    x, turns = torch.ones(8, device="sim"), [threading.Semaphore(1), threading.Semaphore(0)]
+
+    def launch(number: int) -> None:
+        for _ in range(3):
+            turns[number].acquire()
+            _ = x + 1
+            turns[1 - number].release()
+
+    def in_threads() -> None:
+        threads = [threading.Thread(target=launch, args=(number,)) for number in (0, 1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert turns_noted(in_threads) == ["order of launches from 2 threads may differ between runs"]
+
+
+def test_a_thread_that_is_waited_for_and_a_backward_pass_have_one_order() -> None:
+    x = torch.ones(8, device="sim", requires_grad=True)
+
+    def code() -> None:
+        y = x + 1
+        thread = threading.Thread(target=lambda: x.detach() * 2)
+        thread.start()
+        thread.join()
+        (y * x).sum().backward()
+
+    assert turns_noted(code) == []

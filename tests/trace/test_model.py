@@ -130,3 +130,9 @@ def test_a_loop_of_one_statement_is_shown_by_the_line_that_findings_name() -> No
     marks = LineMarks.make({"at_ns": list(range(6)), "line": [3, 4, 3, 4, 3, 0], "top_line": [3, 3, 3, 3, 3, 0]})
     assert layer_lines(marks).tolist() == [4, 4, 4, 4, 4, 0]
     assert lines_at(marks, np.array([1, 3])).tolist() == [4, 4]
+
+
+def test_lines_that_begin_at_one_instant_keep_their_order() -> None:
+    """As a loop comes back to its first line where no virtual time passes."""
+    marks = LineMarks.make({"at_ns": [0, 5, 5, 9], "line": [4, 5, 2, 0], "top_line": [1, 1, 1, 0]})
+    assert marks.line.tolist() == [4, 5, 2, 0]

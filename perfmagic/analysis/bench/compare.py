@@ -9,6 +9,7 @@ import msgspec
 
 from perfmagic.analysis.bench.judge import judge
 from perfmagic.analysis.bench.result import BenchSummary
+from perfmagic.analysis.bench.same_work import Check, has_fact
 from perfmagic.analysis.bench.saved import Saved, damage_of, of_format, read_json
 from perfmagic.base.errors import OptionError
 from perfmagic.base.language import chained, phrase
@@ -40,9 +41,11 @@ class Comparison(JsonForm):
     band_frac: a change within it is the same, as a share.
     interleaved: whether the samples were interleaved.
     verdict: the verdict.
-    why: what it rests on; where it is unclear, the reason and what would help.
+    why: what it rests on; where it is unclear or not comparable, the reason and what would help.
     note: what makes the ratio differ from that of the medians; empty where nothing does.
     predicted: whose times a GPU's model gave.
+    not_comparable: why the two do not do the same work; None where nothing says so. There is no ratio then.
+    checks: what was found of the work of both; none where nobody looked.
     sentence: all of it in one line.
     """
 
@@ -58,21 +61,25 @@ class Comparison(JsonForm):
     ratio_high: float | None
     band_frac: float
     interleaved: bool
-    verdict: Annotated[str, one_of("faster", "slower", "same", "unclear")]
+    verdict: Annotated[str, one_of("faster", "slower", "same", "unclear", "not comparable")]
     why: str
     note: str = ""
     predicted: Annotated[str, one_of("none", "baseline", "name", "both")] = "none"
+    not_comparable: str | None = None
+    checks: tuple[Check, ...] = ()
 
     @property
     def sentence(self) -> str:
         """Verdict, times, ratio and reason in one line."""
+        if self.not_comparable is not None:
+            return phrase("{a}; {b}", a=self.words, b=self.times)
         first = phrase("{headline}, {ratio}", headline=self.headline, ratio=self.ratio_text)
         return chained("{a}; {b}", (first, self.why, self.note))
 
     @property
     def headline(self) -> str:
-        """Verdict and times."""
-        return phrase("{a}: {b}", a=self.words, b=self.times)
+        """Verdict and times; of what is not comparable the reason alone."""
+        return self.words if self.not_comparable is not None else phrase("{a}: {b}", a=self.words, b=self.times)
 
     @property
     def times(self) -> str:
@@ -98,6 +105,13 @@ class Comparison(JsonForm):
     @property
     def words(self) -> str:
         """The verdict with both names: "B is 2.5 times as fast as A"."""
+        unchecked = has_fact(self.checks, "unchecked")
+        return phrase("{words} (results not compared)", words=self._verdict_words) if unchecked else self._verdict_words
+
+    @property
+    def _verdict_words(self) -> str:
+        if self.not_comparable is not None:
+            return phrase("not comparable: {reason}", reason=self.not_comparable)
         names = {"name": self.name, "baseline": self.baseline}
         if self.predicted != "none" and self.verdict in ("faster", "slower"):
             how = phrase("faster") if self.verdict == "faster" else phrase("slower")
@@ -112,7 +126,9 @@ class Comparison(JsonForm):
 
     @property
     def ratio_text(self) -> str:
-        """The ratio with its interval, "× 2.51 [2.40, 2.58]"."""
+        """The ratio with its interval, "× 2.51 [2.40, 2.58]"; "–" where there is none."""
+        if self.not_comparable is not None:
+            return "–"
         if self.ratio_low is None or self.ratio_high is None:
             return f"× {self.ratio:.3g}"
         low, high = self.ratio_low, self.ratio_high
@@ -155,12 +171,22 @@ class CompareSummary(Saved):
 
     @property
     def verdict(self) -> str:
-        """faster, slower, same or unclear; of more than two benchmarks those of all, separated by commas."""
+        """faster, slower, same, unclear or not comparable; of more than two those of all, separated by commas."""
         return ", ".join(comparison.verdict for comparison in self.comparisons)
 
     @property
+    def not_comparable(self) -> str | None:
+        """Why they do not do the same work: the reason of the first that does not; None where nothing says so."""
+        return next((c.not_comparable for c in self.comparisons if c.not_comparable is not None), None)
+
+    @property
+    def checks(self) -> Rows[Check]:
+        """What was found of the work of all, a fact a row; those that refuse a verdict first."""
+        return Rows((check for comparison in self.comparisons for check in comparison.checks), Check)
+
+    @property
     def ratio(self) -> float:
-        """How many times as fast as the baseline the second benchmark is."""
+        """How many times as fast as the baseline the second benchmark is; 0 where they are not comparable."""
         return self.comparisons[0].ratio
 
     @property
@@ -233,11 +259,11 @@ def named_by_place(number: int) -> str:
 
 
 def _comparison(baseline: BenchSummary, other: BenchSummary, quantity: str, number: int) -> Comparison:
-    judgement = judge(baseline, other, quantity)
-    low, high = judgement.interval or (None, None)
     names = _name(baseline, 0), _name(other, number)
     if names[0] == names[1]:
         names = f"{names[0]} (first)", f"{names[1]} ({ORDINALS.get(number, f'number {number + 1}')})"
+    judgement = judge(baseline, other, quantity, names)
+    low, high = judgement.interval or (None, None)
     predicted = baseline.predicted, other.predicted
     return Comparison(
         predicted={(True, True): "both", (True, False): "baseline", (False, True): "name"}.get(predicted, "none"),
@@ -254,4 +280,6 @@ def _comparison(baseline: BenchSummary, other: BenchSummary, quantity: str, numb
         verdict=judgement.verdict,
         why=judgement.why,
         note=judgement.note,
+        not_comparable=judgement.why if judgement.verdict == "not comparable" else None,
+        checks=judgement.checks,
     )

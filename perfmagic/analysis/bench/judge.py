@@ -1,4 +1,4 @@
-"""The verdict on two benchmarks: faster, slower, same or unclear, and the reason.
+"""The verdict on two benchmarks: faster, slower, same, unclear or not comparable, and the reason.
 
 A difference beyond the interval is a verdict at any number of samples that can carry one. Where there is none, the
 reason names what is missing and what would help. Source: docs/measuring.md, "Comparing".
@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfmagic.analysis.bench.same_work import ROWS, Check, checks_of, has_fact, reason_of
 from perfmagic.analysis.bench.warnings import Advice
 from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
 from perfmagic.base.kinds import HOST_MEASURED, HOST_SPREAD
-from perfmagic.base.language import counted, phrase
+from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.stats import (
     BAND,
     BAND_SEPARATE,
@@ -236,6 +237,7 @@ class Judgement:
 
     ratio: how many times as fast, 0 where one takes no time.  interval: 95 % confidence interval of the ratio, None
     where the samples are too few.  band_frac: a change within it is "same".  note: as in Comparison.
+    checks: what was found of the work of both.
     """
 
     verdict: str
@@ -245,10 +247,34 @@ class Judgement:
     band_frac: float
     interleaved: bool
     note: str = ""
+    checks: tuple[Check, ...] = ()
 
 
-def judge(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Judgement:
-    """Whether the other is faster than the baseline.  quantity: by name, of those that both have."""
+def judge(baseline: BenchSummary, other: BenchSummary, quantity: str, names: tuple[str, str]) -> Judgement:
+    """Whether the other is faster than the baseline, if it does the same.
+
+    quantity: by name, of those that both have.  names: of both, for sentences.
+    """
+    checks = checks_between(baseline, other, names)
+    reason = reason_of(checks)
+    if reason is not None:
+        return Judgement("not comparable", reason, 0.0, None, BAND, True, checks=checks)
+    found = _of_times(baseline, other, quantity)
+    same_inputs = found.verdict == "faster" and has_fact(checks, "same inputs")
+    note = chained("{a}; {b}", (found.note, phrase(ROWS["same inputs"].words) if same_inputs else ""))
+    return replace(found, note=note, checks=checks)
+
+
+def checks_between(baseline: BenchSummary, other: BenchSummary, names: tuple[str, str]) -> tuple[Check, ...]:
+    """What was found where both were measured together, of the one that was not the first of them."""
+    if not baseline.round_id or baseline.round_id != other.round_id:
+        return ()
+    if other.checks:
+        return checks_of(other.checks, *names)
+    return checks_of(baseline.checks, names[1], names[0])
+
+
+def _of_times(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Judgement:
     interleaved = bool(baseline.round_id) and baseline.round_id == other.round_id
     interval = predicted_ratio(baseline, other, quantity)
     if interval is not None:

@@ -193,7 +193,7 @@ def describe_variants(name: str, values: Sequence[Any], comparisons: Sequence[Se
     """For which values which variant is faster.  comparisons: per value those of all variants but the first."""
     parts = []
     for each in zip(*comparisons, strict=True):
-        for verdict in ("faster", "slower", "same", "unclear"):
+        for verdict in ("faster", "slower", "same", "unclear", "not comparable"):
             at = [str(v) for v, c in zip(values, each, strict=True) if c.verdict == verdict]
             if at:
                 values_named = f"{name} = {', '.join(at)}"
@@ -209,6 +209,8 @@ def _describe_variant(verdict: str, names: Mapping[str, str], where: str) -> str
         return phrase("{name} is slower than {baseline} at {where}", where=where, **names)
     if verdict == "same":
         return phrase("{name} is as fast as {baseline} at {where}", where=where, **names)
+    if verdict == "not comparable":
+        return phrase("{name} is not comparable with {baseline} at {where}", where=where, **names)
     return phrase("{name} is unclear against {baseline} at {where}", where=where, **names)
 
 

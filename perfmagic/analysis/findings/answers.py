@@ -339,7 +339,7 @@ def warnings(facts: Facts) -> tuple[str, ...]:
 # What the recorded run of a benchmark asks for.
 
 # what limits the run, without a remedy that fits a benchmark: it has no flame graph
-_IN_A_TIMELINE = {action(key) for key in ("see_python", "record_stacks", "other_work", "record_whole")}
+_IN_A_TIMELINE = {action(key) for key in ("see_python", "record_lines", "record_stacks", "other_work", "record_whole")}
 _LIMITS = {HOST_BOUND: "late_python", START_UP: "python_first", HOST_TAIL: "python_last", MIXED: "wait_in_turn"}
 _MANY_OPS = 8  # fewer are hardly worth joining
 _MOSTLY_FRAC = 0.5  # of Python's time in operators: those keep it busy, not what is between them

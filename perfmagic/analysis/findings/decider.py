@@ -216,6 +216,8 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
     info = facts.trace.device_info(facts.device)
     if remedy == "see_python" and info.virtual and not info.host_measured:  # Python takes no time but for its operators
         remedy = "fewer_larger"
+    if remedy == "see_python" and facts.trace.paths is None and not len(facts.trace.python_frames):
+        remedy = "record_lines"
     return replace(spoken, action=action(remedy))
 
 

@@ -7,7 +7,7 @@ takes less with it at its peers' time. Causes are found one after the other, the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfmagic.analysis.ranks.replayed_job import Replay, ReplayedJob, replayed_job
-from perfmagic.analysis.timeline.own_work import CORE, PYTHON, STARTS, Doing, RowsOf
+from perfmagic.analysis.timeline.doings import Doing
+from perfmagic.analysis.timeline.own_work import STARTS, times_rows
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
 from perfmagic.trace.once import once_per_trace
 
@@ -71,6 +72,7 @@ class Cause:
 
     @property
     def line(self) -> int:
+        """Of the cell, or of a file."""
         return self.doing.line if self.doing else NO_LINE
 
     @property
@@ -119,6 +121,23 @@ class Peers:
     @cached_property
     def excess_ns(self) -> Int64:
         return self.ns - self.usual_ns
+
+    @cached_property
+    def innermost(self) -> dict[Doing, Int64]:
+        """The numbers of the doings on each place."""
+        return self._by_place([(doing,) for doing in self.doings])
+
+    @cached_property
+    def around(self) -> dict[Doing, Int64]:
+        """The numbers of the doings that each line called."""
+        return self._by_place([tuple(doing.chain())[1:] for doing in self.doings])
+
+    def _by_place(self, chains: Sequence[tuple[Doing, ...]]) -> dict[Doing, Int64]:
+        numbers: dict[Doing, list[int]] = {}
+        for number, chain in enumerate(chains):
+            for place in {each.place for each in chain}:
+                numbers.setdefault(place, []).append(number)
+        return {place: np.array(some, np.int64) for place, some in numbers.items()}
 
     def changed(self, rows: Int64) -> Peers:
         """The same with some pieces at what their peers take, which is then what theirs are compared with."""
@@ -309,15 +328,28 @@ class _Search:
         return _Trial(gain_ns, excess_ns, replay, own_ns, self.moves_ns, np.flatnonzero(rows), doing)
 
     def _named(self, trial: _Trial) -> _Trial:
-        """The one kind of work that wins most of what a rank's whole excess does; else all of it."""
-        doing, excess = self.peers.doing[trial.rows], self.peers.excess_ns[trial.rows]
-        sums = np.bincount(doing, excess, len(self.peers.doings))
+        """The one place that wins most of what a rank's whole excess does; else the line that called most; else all."""
+        least_ns = NAMED_FRAC * trial.gain_ns
+        found = [each for each in self._tried(trial, self.peers.innermost) if each.gain_ns >= least_ns]
+        if found:
+            return max(found, key=lambda each: each.gain_ns)
+        found = [each for each in self._tried(trial, self.peers.around) if each.gain_ns >= least_ns]
+        return max(found, key=lambda each: len(list(each.doing.chain())) if each.doing else 0, default=trial)
+
+    def _tried(self, trial: _Trial, places: Mapping[Doing, Int64]) -> list[_Trial]:
+        """The trial with nothing but one place at its peers' time, of each that has most of the excess."""
+        sums = np.bincount(self.peers.doing[trial.rows], self.peers.excess_ns[trial.rows], len(self.peers.doings))
         among = np.zeros(len(self.open), bool)
         among[trial.rows] = True
-        kinds = [kind for kind in np.argsort(-sums, kind="stable")[:MOST_TRIED].tolist() if sums[kind] > 0]
-        tried = [self._trial(among & (self.peers.doing == kind), self.peers.doings[kind]) for kind in kinds]
-        best = max((each for each in tried if each is not None), key=lambda each: each.gain_ns, default=trial)
-        return best if best.gain_ns >= NAMED_FRAC * trial.gain_ns else trial
+        excess = {place: float(sums[numbers].sum()) for place, numbers in places.items()}
+        most = sorted((place for place in places if excess[place] > 0), key=lambda place: -excess[place])[:MOST_TRIED]
+        tried = []
+        for place in most:
+            numbers = places[place]
+            longest = self.peers.doings[numbers[sums[numbers].argmax()]]
+            doing = next(each for each in longest.chain() if each.place == place)
+            tried.append(self._trial(among & np.isin(self.peers.doing, numbers), doing))
+        return [each for each in tried if each is not None]
 
     def _of_links(self) -> list[_Trial]:
         """The rank without which transfers of one kind and size take less; several where none can be told apart."""
@@ -358,12 +390,14 @@ class _Search:
         rows = self._on_path()
         sums = np.bincount(self.peers.doing[rows], self.peers.excess_ns[rows].clip(0), len(self.peers.doings))
         stands_out = self._stands_out()[self.peers.rank, self.peers.round]
-        for kind in np.argsort(-sums, kind="stable")[:MOST_TRIED].tolist():
-            of_kind = self.open & (self.peers.doing == kind) & stands_out
+        places = sorted(self.peers.innermost.values(), key=lambda numbers: -float(sums[numbers].sum()))
+        for numbers in places[:MOST_TRIED]:
+            of_kind = self.open & np.isin(self.peers.doing, numbers) & stands_out
+            doing = self.peers.doings[numbers[sums[numbers].argmax()]]
             excess = np.bincount(self.peers.rank[of_kind], self.peers.excess_ns[of_kind], len(self.job.began_ns))
             late = np.flatnonzero(excess > NAMED_FRAC * max(1, excess.max()))
             if 2 <= len(late) <= len(excess) // 2:
-                trial = self._trial(of_kind & np.isin(self.peers.rank, late), self.peers.doings[kind])
+                trial = self._trial(of_kind & np.isin(self.peers.rank, late), doing)
                 if trial is not None and trial.gain_ns >= self.least_ns:
                     return trial
         return None
@@ -452,24 +486,7 @@ def _took_ns(job: ReplayedJob, moves_ns: Int64) -> Int64:
 def _rows(ranks: Ranks, of: tuple[int, ...], doing: Doing | None) -> float:
     """How many times the rows of the other ranks some have at least, in the median operator of what they do."""
     others = [summary.lane.rows for rank, summary in ranks.summaries.items() if rank not in of]
-    return min(_times_rows(ranks.summaries[rank].lane.rows, others, doing) for rank in of)
-
-
-def _times_rows(own: RowsOf, others: Sequence[RowsOf], doing: Doing | None) -> float:
-    """Of one rank, by the operators that all ranks call as often; 1 where there are none."""
-    times = []
-    for key, (n_calls, rows) in own.items():
-        theirs = [of_rank[key][1] for of_rank in others if of_rank.get(key, (0, 0))[0] == n_calls]
-        if len(theirs) == len(others) and _is_of(key, own, doing):
-            times.append(rows / float(np.median(theirs)))
-    return float(np.median(times or 1.0))
-
-
-def _is_of(key: tuple[int, str], own: RowsOf, doing: Doing | None) -> bool:
-    """Whether an operator belongs to some work. Which one launched a kernel without a line is not known: any may."""
-    if doing is None or doing.line:
-        return doing is None or key[0] == doing.line
-    return key[1] == doing.name or not (doing.name in (PYTHON, CORE) or any(name == doing.name for _, name in own))
+    return min(times_rows(ranks.summaries[rank].lane.rows, others, doing) for rank in of)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,15 +11,18 @@ from perfmagic.analysis.findings.catalogue import ACTION_CHARS, HEADLINE_CHARS, 
 from perfmagic.analysis.ranks.causes import LINK, Cause, causes_of
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.ranks import Ranks
+from perfmagic.analysis.timeline.doings import Doing
 from perfmagic.analysis.timeline.own_work import CORE, PYTHON
 from perfmagic.base import units
 from perfmagic.base.language import Words, counted, listed, phrase, sentences
 from perfmagic.base.terminal import columns, cut_to_columns
+from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.short_names import short_name
 
 _PHASES = {"backward": phrase("backward")}
 OTHER_THREADS = 2  # times the excess that all threads waited for a core: several wait at once
 MORE_ROWS = 1.25  # times those of peers
+PLACE_CHARS = 40  # beside the code of a line
 MOST_NAMED = 3  # ranks, or steps, in a headline
 
 
@@ -37,6 +40,20 @@ def name_ranks(ranks: Sequence[int]) -> Words:
     return counted(len(ranks), "rank {ranks}", "ranks {ranks}", ranks=numbers)
 
 
+def name_place(doing: Doing, room: int) -> Words:
+    """Where some work stands, or what it is, in so many columns: "train.py line 31"."""
+    if not doing.line:
+        name = phrase("waiting for a core") if doing.name == CORE else short_name(doing.name)
+        return phrase("{name}", name=cut_to_columns(name, room))
+    if not doing.file:
+        return phrase("line {line}", line=doing.line)
+    if doing.function:
+        place = f" ({doing.file_name}:{doing.line})"
+        return phrase("{name}", name=cut_to_columns(doing.function, max(8, room - columns(place))) + place)
+    rest = columns(phrase("{file} line {line}", file="", line=doing.line))
+    return phrase("{file} line {line}", file=cut_to_columns(doing.file_name, max(8, room - rest)), line=doing.line)
+
+
 def _of_cause(job: Ranks, cause: Cause) -> RankFinding:
     said, words, detail, remedy = _link(cause) if cause.phase == LINK else _work(job, cause)
     facts = sentences(detail, *_outcome(job, cause))
@@ -49,7 +66,7 @@ def _of_cause(job: Ranks, cause: Cause) -> RankFinding:
         advice=remedy.advice,
         headline=said,
         action=remedy.action,
-        line=cause.line,
+        line=cause.doing.cell_line if cause.doing else NO_LINE,
         window_ns=cause.span_ns,
     )
     return replace(found, rule="slow_link") if cause.phase == LINK else found
@@ -59,7 +76,7 @@ _Wording = tuple[Words, Words, str, Remedy]  # headline, first and second part o
 
 
 def _work(job: Ranks, cause: Cause) -> _Wording:
-    who, more, when = name_ranks(cause.ranks), units.duration(cause.excess_ns), _when(cause)
+    doing, who, more, when = cause.doing, name_ranks(cause.ranks), units.duration(cause.excess_ns), _when(cause)
     where = _where(cause)
     values = {"who": who, "time": more, "where": where, "when": when}
     words = counted(
@@ -81,6 +98,7 @@ def _work(job: Ranks, cause: Cause) -> _Wording:
             n=f"{cause.rows:.2g}",
         )
         detail = sentences(detail, rows)
+    detail = sentences(detail, _counted_how(cause))
     if cause.name == CORE:
         return headline("late_for_core", time=more, ranks=who, when=when), words, detail, _remedy_of_core(job, cause)
     waited_ns = max(job.summaries[rank].meta.waited_for_core_ns or 0 for rank in cause.ranks)
@@ -90,7 +108,7 @@ def _work(job: Ranks, cause: Cause) -> _Wording:
             "The cause is unknown: other threads of it waited {time} for a core", time=units.duration(waited_ns)
         )
         return _headline(cause, who, more, when), words, detail, Remedy(unknown)
-    look = phrase("Look at {place} on {who}", place=_place(cause), who=who)
+    look = phrase("Look at {place} on {who}", place=name_place(doing, HEADLINE_CHARS) if doing else "", who=who)
     if cause.name == PYTHON:
         look = phrase("Look at what Python does there, and at {place}", place=job.where_to_look)
     if cause.doing is None:
@@ -123,51 +141,46 @@ def _headline(cause: Cause, who: Words, more: str, when: str) -> Words:
     values = {"ranks": who, "time": more, "when": when}
     if cause.doing is None:
         return headline("late_at_work", **values)
-    if cause.line and cause.phase:
-        return headline("late_on_line_in", line=cause.line, phase=_PHASES[cause.phase], **values)
-    if cause.line:
-        return headline("late_on_line", line=cause.line, **values)
-    room = HEADLINE_CHARS - columns(headline("late_in", name="", **values))
-    return headline("late_in", name=cut_to_columns(short_name(cause.name), room), **values)
+    if cause.line and not cause.doing.file:
+        at = {"line": cause.line, **values}
+        return (
+            headline("late_on_line_in", phase=_PHASES[cause.phase], **at)
+            if cause.phase
+            else headline("late_on_line", **at)
+        )
+    phase: str = phrase(" ({phase})", phase=_PHASES[cause.phase]) if cause.phase and cause.line else ""
+    room = HEADLINE_CHARS - columns(headline("late_in", name=phase, **values))
+    return headline("late_in", name=phrase("{a}{b}", a=name_place(cause.doing, room), b=phase), **values)
 
 
 def _action(cause: Cause, who: Words) -> Words:
-    if cause.doing is None or cause.rows >= MORE_ROWS:
+    doing = cause.doing
+    if doing is None or cause.rows >= MORE_ROWS:
         return action("late_work", ranks=who)
-    if not cause.line:
+    if not doing.line or (doing.file and not doing.name):
         room = ACTION_CHARS - columns(action("late_in", name="", ranks=who))
-        return action("late_in", name=cut_to_columns(short_name(cause.name), room), ranks=who)
-    at = {"line": cause.line, "ranks": who}
+        return action("late_in", name=name_place(doing, room), ranks=who)
+    at = {"place": name_place(doing, PLACE_CHARS), "ranks": who}
+    if not doing.name:
+        return action("late_in", name=at["place"], ranks=who)
     room = ACTION_CHARS - columns(action("late_line", code="", **at))
-    return (
-        action("late_line", code=cut_to_columns(cause.name, room), **at)
-        if cause.name
-        else action("late_rank_line", **at)
-    )
-
-
-def _place(cause: Cause) -> Words:
-    if cause.line:
-        return phrase("line {line}", line=cause.line)
-    return phrase("{name}", name=short_name(cause.name))
+    return action("late_line", code=cut_to_columns(doing.name, room), **at)
 
 
 def _where(cause: Cause) -> str:
     """On which line, or in what, of which phase; "" for all its work."""
     if cause.doing is None:
         return ""
-    if cause.line:
-        place: str = phrase(" on line {line}", line=cause.line)
-    else:
-        place = phrase(
-            " in {name}", name=phrase("waiting for a core") if cause.name == CORE else short_name(cause.name)
-        )
+    name = name_place(cause.doing, HEADLINE_CHARS)
+    place: str = phrase(" in {name}", name=name)
+    if cause.line and not cause.doing.function:
+        place = phrase(" on {place}", place=name)
     return phrase("{place} ({phase})", place=place, phase=_PHASES[cause.phase]) if cause.phase else place
 
 
 def _when(cause: Cause) -> str:
     """In which steps; where none are marked, how often."""
-    if cause.steps and len(cause.steps) <= MOST_NAMED and len(cause.steps) < max(cause.n_rounds, 2):
+    if _names_steps(cause):
         numbers = listed(list(map(str, cause.steps)))
         return counted(len(cause.steps), " in step {steps}", " in steps {steps}", steps=numbers)
     if cause.steps and len(cause.steps) == cause.n_rounds:
@@ -176,7 +189,20 @@ def _when(cause: Cause) -> str:
         return phrase(" in {n} of {total} steps", n=len(cause.steps), total=cause.n_rounds)
     if cause.n_rounds == 1:
         return ""
-    return phrase(", once") if cause.n_times == 1 else phrase(", {n} times", n=cause.n_times)
+    if cause.n_times >= cause.n_rounds:
+        return phrase(" in every round")
+    return phrase(" in {n} of {total} rounds", n=cause.n_times, total=cause.n_rounds)
+
+
+def _names_steps(cause: Cause) -> bool:
+    return 0 < len(cause.steps) <= MOST_NAMED and len(cause.steps) < max(cause.n_rounds, 2)
+
+
+def _counted_how(cause: Cause) -> str:
+    """What the numbers in _when() count."""
+    if _names_steps(cause):
+        return phrase("steps count from 0")
+    return "" if cause.steps or cause.n_rounds == 1 else phrase("a round ends with a collective of all ranks")
 
 
 def _outcome(job: Ranks, cause: Cause) -> tuple[Words, ...]:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
+from perfmagic.analysis.timeline.doings import Doing, Layer, Lines, lines_of
 from perfmagic.analysis.timeline.overlap import Breakdown
 from perfmagic.analysis.timeline.steps import Step
 from perfmagic.base.numerics.intervals import Intervals
 from perfmagic.base.numerics.packed import Columns
-from perfmagic.trace.columns import NO_LINE, NONE, Bool, HostKind, Int64
+from perfmagic.trace.columns import NO_LINE, NONE, HostKind, Int64
 from perfmagic.trace.model import Trace
 
 COMES, JOINS, ENDS = 0, 1, 2  # what happens at a point
@@ -27,18 +27,7 @@ PYTHON, CORE = "Python", "waiting for a core"
 _BACKWARD = "autograd::engine::evaluate_function"
 
 
-RowsOf = Mapping[tuple[int, str], tuple[int, int]]
-
-
-class Doing(NamedTuple):
-    """What a rank did.  line: of the cell, 0 for none.  name: of the operator or kernel, or the text of the line.
-
-    phase: "backward" or "". Ranks that ran other cells share no line, as its text differs.
-    """
-
-    line: int
-    name: str
-    phase: str = ""
+RowsOf = Mapping[tuple[Doing | None, str], tuple[int, int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +37,8 @@ class Lane:
     points: `kind`, `op` (place in its communication, NONE at the end), `at`, `behind` (the op before on its stream if
     it was queued behind that one, else NONE).  pieces: `point`, `doing`, `step` (NONE: in none; STARTS), `ns`.
     doings: what `doing` counts.  began_ns: of the lane.  streams: whether compute overlapped communication.
-    rows: by line and operator how often it was called, and the rows of its inputs added up, where shapes are recorded.
+    rows: by line (None: not known) and operator how often it was called, and the rows of its inputs added up, where
+    shapes are recorded.
     knows_core: whether waiting for a core is known of each line.
     """
 
@@ -152,18 +142,24 @@ def _pieces(
     """
     at, waits_from, began_ns, judged_ns = lane
     doings: dict[Doing, int] = {Doing(NO_LINE, PYTHON): 0}
-    device, of_device, launched = _of_device(trace, *own_ops, doings)
-    if len(trace.marks) and all(info.kind == "cpu" for info in trace.meta.devices):
+    known = lines_of(trace)
+    device, of_device, launched = _of_device(trace, *own_ops, known, doings)
+    if known.layers and all(info.kind == "cpu" for info in trace.meta.devices):
         device = device[:0]  # what the CPU computed it did on a line, maybe without a core
-    host, of_host = _of_host(trace, doings)
-    edges = np.unique(
-        np.concatenate((at, waits_from, device.ravel(), host.ravel(), marked[:, :2].ravel(), [began_ns, judged_ns]))
-    )
+    on_lines = ((spans, _numbered(known.doings, on, doings)) for spans, on in known.layers)
+    layers = [*_of_cores(trace, doings), *on_lines]
+    if not len(trace.marks):
+        layers.append(_of_operators(trace, doings))
+    spans = (device, *(where for where, _ in layers), marked[:, :2])
+    edges = np.unique(np.concatenate((at, waits_from, *(each.ravel() for each in spans), [began_ns, judged_ns])))
     edges = edges[(edges >= began_ns) & (edges <= at[-1])]
     since, lengths = edges[:-1], np.diff(edges)
     point = np.searchsorted(at, since, side="right")
-    on_device, on_host = _row_at(device, since), _row_at(host, since)
-    doing = np.where(on_device != NONE, np.append(of_device, 0)[on_device], np.append(of_host, 0)[on_host])
+    on_device, doing = _row_at(device, since), np.zeros(len(since), np.int64)
+    for where, numbers in reversed(layers):
+        row = _row_at(where, since)
+        doing = np.where(row != NONE, np.append(numbers, 0)[row], doing)
+    doing = np.where(on_device != NONE, np.append(of_device, 0)[on_device], doing)
     step = _steps_at(np.where(on_device != NONE, np.append(launched, 0)[on_device], since), marked)
     step = np.where(since < judged_ns, STARTS, step)
     works = since < waits_from[point]
@@ -173,7 +169,7 @@ def _pieces(
 
 
 def _of_device(
-    trace: Trace, device: int, communication: Int64, doings: dict[Doing, int]
+    trace: Trace, device: int, communication: Int64, known: Lines, doings: dict[Doing, int]
 ) -> tuple[Intervals, Int64, Int64]:
     """What the device computed and copied, one op at an instant, what it was, and when it was launched."""
     ops = trace.ops
@@ -181,34 +177,46 @@ def _of_device(
     communicates[communication] = True
     rows = np.flatnonzero((ops.device == device) & ~communicates)
     spans = _one_at_a_time(ops.start_ns[rows], ops.end_ns[rows])
-    keys = zip(ops.line[rows].tolist(), ops.name[rows].tolist(), (ops.forward_ns[rows] != NONE).tolist(), strict=True)
-    kept = spans[:, 1] > spans[:, 0]
-    return *_named(trace, spans, list(keys), doings), trace.launch_start_ns()[rows][kept]
+    lasts = spans[:, 1] > spans[:, 0]
+    rows, spans = rows[lasts], spans[lasts]
+    columns = (launching_lines(trace, rows, known), ops.name[rows], ops.forward_ns[rows] != NONE)
+    keys, place = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    made = [_doing(trace, known.doings[line], name, bool(back)) for line, name, back in keys.T.tolist()]
+    return spans, _numbered(made, place.reshape(-1), doings), trace.launch_start_ns()[rows]
 
 
-def _of_host(trace: Trace, doings: dict[Doing, int]) -> tuple[Intervals, Int64]:
-    """On which line of the cell Python was; without lines, in which operator of the thread that has most."""
-    marks, host = trace.marks, trace.host_ops
-    if len(marks):
-        last_ns = trace.meta.returned_ns or max(trace.meta.end_ns, int(marks.at_ns[-1]))
-        ends = np.append(marks.at_ns[1:], max(last_ns, int(marks.at_ns[-1])))
-        kept = (marks.line > 0) & (ends > marks.at_ns)
-        waits = np.append(marks.waited_ns[1:] - marks.waited_ns[:-1], 0)[kept]
-        at, ends = marks.at_ns[kept], ends[kept]
-        had = np.maximum(at, ends - waits.clip(0))  # of a line first what it did, then what it waited for a core
-        core = doings.setdefault(Doing(NO_LINE, CORE), len(doings))
-        keys = [(line, NONE, False) for line in marks.line[kept].tolist()]
-        lines, numbers = _named(trace, np.stack((at, had), axis=1), keys, doings)
-        spans = np.concatenate((lines, np.stack((had, ends), axis=1)[had < ends]))
-        order = np.argsort(spans[:, 0], kind="stable")
-        return spans[order], np.append(numbers, np.full(len(spans) - len(lines), core))[order]
+def launching_lines(trace: Trace, rows: Int64, known: Lines) -> Int64:
+    """The number of the line that launched each op."""
+    launch = trace.ops.launch[rows]
+    thread = np.append(trace.calls.thread, NONE)[launch].astype(np.int64)
+    return np.where(launch != NONE, known.at(thread, trace.launch_start_ns()[rows]), 0)
+
+
+def _of_cores(trace: Trace, doings: dict[Doing, int]) -> list[Layer]:
+    """When Python waited for a core: of a line of the cell first what it did, then what it waited."""
+    marks = trace.marks
+    waits = np.diff(marks.waited_ns).clip(0)
+    if not waits.any():
+        return []
+    ends = marks.at_ns[1:]
+    spans = np.stack((np.maximum(marks.at_ns[:-1], ends - waits), ends), axis=1)
+    spans = spans[(spans[:, 0] < ends) & (marks.line[:-1] > 0)]
+    core = _numbered([Doing(NO_LINE, CORE)], np.zeros(len(spans), np.int64), doings)
+    return [(spans, core)]
+
+
+def _of_operators(trace: Trace, doings: dict[Doing, int]) -> Layer:
+    """In which operator Python was, on the thread that has most."""
+    host = trace.host_ops
     rows = np.flatnonzero(host.kind == HostKind.OP)
     if not len(rows):
         return np.zeros((0, 2), np.int64), np.zeros(0, np.int64)
     threads, counts = np.unique(host.thread[rows], return_counts=True)
     rows = rows[host.thread[rows] == threads[counts.argmax()]]
     spans = _one_at_a_time(host.start_ns[rows], host.end_ns[rows])
-    return _named(trace, spans, [(NO_LINE, name, False) for name in host.name[rows].tolist()], doings)
+    lasts = spans[:, 1] > spans[:, 0]
+    names, place = np.unique(host.name[rows[lasts]], return_inverse=True)
+    return spans[lasts], _numbered([_doing(trace, None, name) for name in names.tolist()], place, doings)
 
 
 def _one_at_a_time(start: Int64, end: Int64) -> Intervals:
@@ -218,25 +226,19 @@ def _one_at_a_time(start: Int64, end: Int64) -> Intervals:
     return np.stack((begin, np.maximum(end, begin)), axis=1)
 
 
-def _named(
-    trace: Trace, spans: Intervals, keys: list[tuple[int, int, bool]], doings: dict[Doing, int]
-) -> tuple[Intervals, Int64]:
-    """The spans that are not empty, and of each its number among doings.  keys: line, name, whether of a backward."""
-    known: dict[tuple[int, int, bool], int] = {}
-    numbers = np.zeros(len(keys), np.int64)
-    for i, key in enumerate(keys):
-        if key not in known:
-            known[key] = doings.setdefault(_doing(trace, *key), len(doings))
-        numbers[i] = known[key]
-    kept: Bool = spans[:, 1] > spans[:, 0]
-    return spans[kept], numbers[kept]
+def _numbered(some: Sequence[Doing | None], which: Int64, doings: dict[Doing, int]) -> Int64:
+    """Numbers of some doings, as numbers among all; 0 for none.  Those that nothing names are not added."""
+    numbers = np.zeros(len(some), np.int64)
+    for i in np.unique(which).tolist():
+        doing = some[i]
+        numbers[i] = doings.setdefault(doing, len(doings)) if doing else 0
+    return numbers[which]
 
 
-def _doing(trace: Trace, line: int, name: int, of_backward: bool) -> Doing:
-    full = trace.names[name] if name != NONE else ""
-    backward = of_backward or full.startswith(_BACKWARD)
-    code = trace.cell.text(line) if line and trace.cell else ""
-    return Doing(line, code if line else full, "backward" if backward else "")
+def _doing(trace: Trace, line: Doing | None, name: int, of_backward: bool = False) -> Doing:
+    full = trace.names[name]
+    phase = "backward" if of_backward or full.startswith(_BACKWARD) else ""
+    return line._replace(phase=phase) if line else Doing(NO_LINE, full, phase)
 
 
 _FIRST_DIMENSION = re.compile(r"\[\[(\d+), ")  # of an input with several: "[[32, 64], [64]]"
@@ -250,8 +252,27 @@ def _rows(trace: Trace) -> RowsOf:
     rows_of = np.array([int(found[1]) if found else 0 for found in first] + [0], np.int64)
     rows = np.where(host.shape != NONE, rows_of[host.shape], 0)
     kept = np.flatnonzero((rows > 0) & (host.kind == HostKind.OP))
-    pairs = np.stack((host.line[kept], host.name[kept]), axis=1)
-    keys, place, calls = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
-    sums = np.bincount(place.ravel(), rows[kept], len(keys)).astype(np.int64)
+    known = lines_of(trace)
+    lines = known.at(host.thread[kept], host.start_ns[kept])
+    keys, place, calls = np.unique(np.stack((lines, host.name[kept])), axis=1, return_inverse=True, return_counts=True)
+    sums = np.bincount(place.ravel(), rows[kept], keys.shape[1]).astype(np.int64)
     most = np.argsort(-sums, kind="stable")[:MOST_OPERATORS].tolist()
-    return {(int(keys[i, 0]), trace.names[keys[i, 1]]): (int(calls[i]), int(sums[i])) for i in most}
+    return {(known.doings[keys[0, i]], trace.names[keys[1, i]]): (int(calls[i]), int(sums[i])) for i in most}
+
+
+def times_rows(own: RowsOf, others: Sequence[RowsOf], doing: Doing | None) -> float:
+    """Of one rank, by the operators that all ranks call as often; 1 where there are none."""
+    times = []
+    for key, (n_calls, rows) in own.items():
+        theirs = [of_rank[key][1] for of_rank in others if of_rank.get(key, (0, 0))[0] == n_calls]
+        if len(theirs) == len(others) and _is_of(key, own, doing):
+            times.append(rows / float(np.median(theirs)))
+    return float(np.median(times or 1.0))
+
+
+def _is_of(key: tuple[Doing | None, str], own: RowsOf, doing: Doing | None) -> bool:
+    """Whether an operator belongs to some work. Which one launched a kernel without a line is not known: any may."""
+    line, operator = key
+    if doing is None or doing.line:
+        return doing is None or (line is not None and line.is_on(doing))
+    return operator == doing.name or not (doing.name in (PYTHON, CORE) or any(name == doing.name for _, name in own))

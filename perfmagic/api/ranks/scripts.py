@@ -11,10 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from perfmagic import sim
+from perfmagic.api.ranks.session import check_device
 from perfmagic.api.timelines import describe
+from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.errors import OptionError, PerfmagicError
 from perfmagic.base.files import made_folder
 from perfmagic.capture.devices.backends import choose_device, cuda_available, require_torch
+from perfmagic.capture.devices.backends import device as choose_clock
 from perfmagic.capture.ranks.helpers import finish_threads
 from perfmagic.capture.ranks.joined import Joined
 from perfmagic.capture.ranks.pings import Exchange
@@ -35,13 +38,18 @@ def join(
     device: str = "auto",
     memory: bool = False,
     shapes: bool = False,
+    lines: bool | None = None,
+    clock: str = "",
 ) -> int:
     """Run a script as a rank of the job that a launcher has started; the exit status of the process.
 
     save: the folder to write this rank's trace to, as rank0.npz and so on; None records nothing.
     device: what perfmagic.device() gives, as in %%ranks; "auto" loads no simulated device.
-    memory, shapes: as in perfmagic.timeline(). Raises OptionError where no launcher's variables are set.
+    memory, shapes, lines: as in perfmagic.timeline().  clock: as in %%ranks; "virtual" loads the simulated device.
+    Raises OptionError where no launcher's variables are set, and for a device without that clock.
     """
+    check_device(device, clock)
+    device = "sim" if clock == "virtual" else device
     place = launched()
     require_torch("join")
     joined = Joined(place, script, float(os.environ.get(GRACE, "3")))
@@ -50,16 +58,18 @@ def join(
             raise OptionError(f"join: there is no script {script}", hint="python -m perfmagic join train.py")
         folder = made_folder(save) if save is not None else None
         _choose_device(device, place)
+        if device == "sim" and clock:
+            choose_clock(clock=clock)
     except PerfmagicError as problem:  # on this host: the other ranks must not wait
         joined.ended(problem)
         joined.left(failed=True)
         raise
     sys.argv = [script, *arguments]
     sys.path[0] = str(Path(script).resolve().parent)
-    pings = joined.clocks.round(0) if folder else []
+    pings = joined.clocks.round(0) if folder and not VIRTUAL else []
     recorder = Recorder(
-        origin="block", device=device, memory=memory, shapes=shapes, ready=lambda: joined.together(pings),
-        rank=(place.rank, place.world),
+        origin="block", device=device, memory=memory, shapes=shapes, lines=lines,
+        ready=lambda: joined.together(pings), rank=(place.rank, place.world),
     )  # fmt: skip
     marks = OptimizerMarks(recorder)
     if folder:
@@ -67,7 +77,7 @@ def join(
         marks.acquire()
     error = _run(script)
     marks.give_back()
-    after = joined.clocks.round(1) if folder else []  # rank 0 answers until every rank has reported its end
+    after = joined.clocks.round(1) if pings else []  # rank 0 answers until every rank has reported its end
     message = joined.ended(error)
     if message:
         print(f"perfmagic: {message}", file=sys.stderr, flush=True)

@@ -328,7 +328,7 @@ def check_device(device: str, clock: str) -> None:
     if clock not in ("", *CLOCKS):
         raise OptionError(f"clock {clock!r} is not known", hint=" or ".join(CLOCKS))
     if clock == "virtual" and device in ("cuda", "cpu"):
-        raise OptionError(f"{device} has no virtual clock", hint="%%ranks --device sim --clock virtual")
+        raise OptionError(f"{device} has no virtual clock", hint="--device sim --clock virtual")
 
 
 def check_code(where: str, what: str, code: object) -> None:

@@ -250,11 +250,15 @@ class Phases:
         self.sampler.before()
         self.watchers.before_first_call()
         self.use.before_first_call()
+        if (observer := self.sampler.observer) is not None:
+            observer.ready()
         start_ns = clock_ns()
         yield self.sampler.watch.repetitions(1)
         self.use.after_first_call()
         self.use.devices.synchronize()
         self.warming.first((clock_ns() - start_ns) / 1e9)
+        if observer is not None:
+            observer.after(1)
         self.watchers.after_first_call()
         self.sampler.make_cold(self.use.worked if self.use.works else ())
 
@@ -304,6 +308,7 @@ def bench_record(phases: Phases) -> BenchRecord:
         peak_bytes=watchers.peak.peak_bytes,
         clocks=clocks.records() if clocks is not None else (),
         settings=plan.spec.settings(),
+        checks=phases.outcome.checks,
         environment=environment() | ({"driver": clocks.driver} if clocks is not None else {}),
     )
 

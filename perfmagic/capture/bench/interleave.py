@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from perfmagic.base.clock import reader, spent_reader
 from perfmagic.base.errors import OptionError
 from perfmagic.base.numerics.stats import BAND
 from perfmagic.base.options import option
 from perfmagic.capture.bench.engine import Engine
+from perfmagic.capture.bench.judging import Judge
 from perfmagic.capture.bench.quiet import Quiet
 from perfmagic.capture.bench.sampling import MOST_CALLS, BodyLoop, EmptyLoop, Phase, Schedule, run
-from perfmagic.capture.bench.spec import DECIDE_S, BenchSpec, ComparisonRule, Host
+from perfmagic.capture.bench.spec import DECIDE_S, BenchSpec, ComparisonRule, Host, Recording
+from perfmagic.capture.same_work.same_work import SameWork
 from perfmagic.trace.samples import BenchRecord
 
 PROBES = 6  # samples of each before their lengths are made equal; even: each comes first as often as last
@@ -27,6 +30,7 @@ class Interleaved:
     or the same as the first (changes within the band do not count), for decide_s at most; a decide_s of 0 leaves the
     end to their own stopping rules.
     quiet: keeps disturbances away; the caller that passes it begins and ends it.
+    judge: finds out whether all do the same work.
     """
 
     def __init__(
@@ -37,8 +41,10 @@ class Interleaved:
         decide_s: float = DECIDE_S,
         clock_ns: Callable[[], int] | None = None,
         quiet: Quiet | None = None,
+        judge: Judge | None = None,
     ) -> None:
         self.engines = engines
+        self._judge = judge
         self._phases = [engine.phases for engine in engines]
         self._quiet = quiet or Quiet()
         self._band, self._decide_s, self._spent_ns = band, decide_s, spent_reader(clock_ns or reader())
@@ -75,10 +81,14 @@ class Interleaved:
             for which, phases in enumerate(self._phases):
                 yield which, phases.warm_up()
             yield from self._equal_samples()
+            if self._judge is not None:
+                self._judge.plan()
             share_empty_loops(self.engines)
             yield from self._until_clear(begun_ns) if self._decide_s else self._until_enough()
             for which, phases in enumerate(self._phases):
                 yield which, phases.device_passes()
+            if self._judge is not None:
+                yield from self._judge.closing()
         self._quiet.unmute()
 
     def failed(self, error: BaseException, which: int) -> None:
@@ -93,6 +103,8 @@ class Interleaved:
         try:
             for engine in self.engines:
                 engine.close()
+            if self._judge is not None:
+                self._judge.close()
         finally:
             self._quiet.end()
 
@@ -138,8 +150,9 @@ class Interleaved:
         if len(order) > 2:
             at = self._passes // 2 % len(order)
             order = order[at:] + order[:at]
-        for which, phases in reversed(order) if self._passes % 2 else order:
-            yield which, phases.sampling.sample(lambda: spent_s() / len(self.engines))
+        with self._judge.of_pass() if self._judge is not None else nullcontext():
+            for which, phases in reversed(order) if self._passes % 2 else order:
+                yield which, phases.sampling.sample(lambda: spent_s() / len(self.engines))
         self._passes += 1
 
     def _since_s(self, from_ns: int) -> float:
@@ -165,20 +178,24 @@ def measure_interleaved(
     decide_s: float = DECIDE_S,
     clock_ns: Callable[[], int] | None = None,
     kept: Callable[[list[BenchRecord]], None] | None = None,
+    same_work: SameWork | None = None,
+    record: Callable[[str], Recording] | None = None,
 ) -> list[BenchRecord]:
     """The records of some bodies whose samples were interleaved, as many of each (see Interleaved).
 
     An exception of a body ends all of them, an interrupt too: kept is then given what was measured before, and the
     exception goes on.
+    same_work: finds out whether all do the same.  record: makes the recordings for that, of a kind of device.
     """
     refuse_runs(specs)
     clock_ns = clock_ns or reader()
     engines = [Engine(spec, synced=False, host=Host(clock_ns)) for spec in specs]
-    together = Interleaved(engines, band=band, decide_s=decide_s, clock_ns=clock_ns)
+    judge = None if same_work is None else Judge(same_work, engines, record)
+    together = Interleaved(engines, band=band, decide_s=decide_s, clock_ns=clock_ns, judge=judge)
     loop = BodyLoop(together.whole(), clock_ns)
     with together, together:  # twice: see capture/owner.py
         try:
-            run(loop, bodies, specs[0].magic or "compare")
+            run(loop, bodies, specs[0].magic or "compare", None if judge is None else judge.kept)
         except BaseException as error:
             together.close()  # output is seen again, also while the exception is held
             together.failed(error, loop.which)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from perfmagic.base.clock import spent_reader
+from perfmagic.base.imported import torch_if_imported
 from perfmagic.base.options import option
 from perfmagic.capture.bench import quiet
 from perfmagic.capture.bench.device_use import (
@@ -26,7 +27,8 @@ from perfmagic.capture.bench.device_use import (
     refuse_without_caches,
 )
 from perfmagic.capture.bench.spec import BenchSpec, Notes, Plan, SampleSize
-from perfmagic.capture.devices.backends import Backend, torch_if_imported
+from perfmagic.capture.devices.backends import Backend
+from perfmagic.capture.same_work.watched import Observer
 from perfmagic.capture.unawaited import refuse_unawaited
 from perfmagic.trace.model import DeviceInfo
 from perfmagic.trace.samples import Float64
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 # The loop around a body: which body runs now, and how often.
 
-Repetition: TypeAlias = tuple[()]  # `for () in` binds no name in the body's frame
+Repetition: TypeAlias = tuple[Any, ...]  # empty, as `for () in` binds no name; of a judged body: arguments, a place
 ResultT = TypeVar("ResultT")
 Phase: TypeAlias = Generator[Iterable[Repetition], int, ResultT]  # resumed with the clock's reading, in ns
 Schedule: TypeAlias = Generator[tuple[int, Phase[None]], None, None]  # a body's number, and a phase of measuring it
@@ -97,11 +99,27 @@ class BodyLoop:
             self._schedule.close()
 
 
-def run(loop: BodyLoop, bodies: Sequence[Callable[[], object]], where: str = "bench") -> None:
+@dataclass
+class Kept:
+    """Where judged bodies leave what they gave.  forgives: makes of what they raise what is left there."""
+
+    places: list[Any]
+    with_arguments: bool = False
+    forgives: Callable[[Exception], Any] | None = None
+
+
+def run(
+    loop: BodyLoop, bodies: Sequence[Callable[..., object]], where: str = "bench", kept: Kept | None = None
+) -> None:
     """Call the bodies as the loop says; the loop is closed however this ends.
 
+    kept: of bodies that are judged; their repetitions may bring arguments and the place for the result. All calls are
+    the same line of one frame: a body cannot tell one from another.
     Raises OptionError, in the name of `where`, where the first call of a body gives something to await.
     """
+    if kept is not None:
+        _run_judged(loop, bodies, where, kept)
+        return
     uncalled = set(range(len(bodies)))
     try:
         while loop.more():
@@ -113,6 +131,29 @@ def run(loop: BodyLoop, bodies: Sequence[Callable[[], object]], where: str = "be
                 continue
             for () in loop.repetitions(which):
                 body()
+    finally:
+        loop.close()
+
+
+def _run_judged(loop: BodyLoop, bodies: Sequence[Callable[..., object]], where: str, kept: Kept) -> None:
+    uncalled, places = set(range(len(bodies))), kept.places
+    try:
+        while loop.more():
+            body, which = bodies[loop.which], loop.which
+            try:
+                if kept.with_arguments:
+                    for given, place in loop.repetitions(which):
+                        places[place] = body(*given)
+                else:
+                    for () in loop.repetitions(which):
+                        places[0] = body()
+            except Exception as error:
+                if kept.forgives is None:
+                    raise
+                places[0] = kept.forgives(error)
+            if which in uncalled:
+                uncalled.remove(which)
+                refuse_unawaited(where, places[0])
     finally:
         loop.close()
 
@@ -155,6 +196,7 @@ class Stopwatch:
     def __init__(self, clock_ns: Callable[[], int], devices: Devices) -> None:
         self.clock_ns, self.spent_ns = clock_ns, spent_reader(clock_ns)
         self._devices = devices
+        self.items: Callable[[int], Sequence[Repetition]] | None = None  # of a judged body, for k calls
         self._handed_out = 0
         self._last: Iterator[Repetition] = repeat((), 0)
 
@@ -165,14 +207,20 @@ class Stopwatch:
 
     def repetitions(self, k: int) -> Iterator[Repetition]:
         """k repetitions of the body, counted."""
-        self._last = repeat((), k)
+        self._last = repeat((), k) if self.items is None else iter(self.items(k))
         self._handed_out += k
         return self._last
 
-    def sample(self, k: int = 1, untimed: int = 0) -> Phase[Reading]:
-        """*returns* and *done* of k calls in a row, from one start.  untimed: calls right before that start."""
+    def sample(self, k: int = 1, untimed: int = 0, ready: Callable[[], None] | None = None) -> Phase[Reading]:
+        """*returns* and *done* of k calls in a row, from one start.
+
+        untimed: calls right before that start.  ready: called between the two; what it queues is waited for.
+        """
         if untimed:
             yield self.repetitions(untimed)
+        if ready is not None:
+            ready()
+            self._devices.synchronize()
         timed = _Timed(self.clock_ns, self.repetitions(k))
         back_ns = yield timed
         self._devices.synchronize()
@@ -217,8 +265,10 @@ class _Timed:
 class Sampler:
     """Takes samples of one body.
 
-    on_sample: called before every sample, to show progress.
+    on_sample: called before every sample, to show progress.  observer: of a judged body.
     """
+
+    observer: Observer | None = None
 
     def __init__(
         self,
@@ -259,6 +309,8 @@ class Sampler:
 
     def before(self) -> None:
         """Garbage collected where due, inputs reset, rested, devices idle, caches cold."""
+        if self.observer is not None:
+            self.observer.before()
         if self._on_sample is not None:
             self._on_sample()
         quiet.collect_when_due()
@@ -279,7 +331,11 @@ class Sampler:
         self.before()
         if ready is not None:
             ready()
-        return (yield from self.watch.sample(k, untimed))
+        if self.observer is None:
+            return (yield from self.watch.sample(k, untimed))
+        reading = yield from self.watch.sample(k, untimed, self.observer.ready)
+        self.observer.after(k)
+        return reading
 
     def span(self, backend: Backend, k: int, backlog_s: float) -> Phase[SpanReading]:
         """One sample of the device span of k calls; the caches are overwritten behind the backlog where it is cold."""
@@ -516,6 +572,13 @@ class Sampling:
 
     def resize(self, call_s: float) -> None:
         """Samples are of the size for calls of this length from now on."""
-        size = self._plan.sample_size(call_s, device_works=self._use.works)
+        self._take_size(self._plan.sample_size(call_s, device_works=self._use.works))
+
+    def limit_calls(self, most: int) -> None:
+        """A sample has no more calls than this from now on."""
+        if most < self.size.calls:
+            self._take_size(SampleSize(most, self.size.untimed))
+
+    def _take_size(self, size: SampleSize) -> None:
         loop = EmptyLoop(self._sampler.watch.clock_ns, size.calls)  # before both change: an interrupt keeps them a pair
         self.size, self.log.loop = size, loop

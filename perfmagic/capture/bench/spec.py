@@ -14,13 +14,14 @@ import numpy as np
 
 from perfmagic.base.clock import is_repeatable, reader
 from perfmagic.base.errors import OptionError
+from perfmagic.base.imported import torch_if_imported
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics import stats
 from perfmagic.base.numerics.stats import BAND, FEWEST_99, judged, ratio_interval
 from perfmagic.base.options import documented, option, options
 from perfmagic.base.units import NBSP, duration_s, given_s, percent_known
 from perfmagic.capture.bench.clocks import Clocks, clocks_of
-from perfmagic.capture.devices.backends import Backend, active_backends, torch_if_imported
+from perfmagic.capture.devices.backends import Backend, active_backends
 from perfmagic.capture.unawaited import refuse_async
 from perfmagic.trace.model import Trace
 from perfmagic.trace.samples import Condition, Float64, Plain
@@ -538,6 +539,7 @@ class Outcome:
 
     round_id: of the benchmarks that it is interleaved with, empty where there are none.  work: of one call.
     failed: the exception or interrupt that ended it early, in words.  complete: whether everything was measured.
+    checks: what was found of the work that it does, beside that of the first of the round.
     """
 
     taken_unix_ns: int = 0
@@ -545,6 +547,7 @@ class Outcome:
     work: Work = field(default_factory=Work)
     failed: str = ""
     complete: bool = False
+    checks: tuple[Condition, ...] = ()
 
     def begin(self, round_id: str) -> None:
         """The benchmark begins now."""

@@ -152,7 +152,7 @@ _WITH_BF16 = 8  # the first compute capability
 class AsCuda:
     """A resource of an owner: "cuda" means the simulated device in this thread's code.
 
-    model: of the GPU that code is told it runs on.
+    model: of the GPU that code finds.
     """
 
     def __init__(self, model: DeviceModel) -> None:

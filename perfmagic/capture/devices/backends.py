@@ -8,13 +8,13 @@ Nothing here initialises CUDA or loads the simulated device unless the caller as
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from perfmagic.base import units
 from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.errors import DeviceError, OptionError, TorchMissingError
+from perfmagic.base.imported import sim_loaded, torch_if_imported
 from perfmagic.capture.sleep import count_sleeps
 from perfmagic.predict.gpus import gpu_of
 from perfmagic.predict.model import DeviceModel
@@ -23,7 +23,7 @@ from perfmagic.trace.model import DeviceInfo
 _MPS_IDLE_BYTES = (
     1 << 20
 )  # Metal itself has some 400 kB; torch's first tensor takes 8 MiB (MPSAllocator.h: kMinSmallHeap)
-AS_CUDA: list[DeviceModel] = []  # the GPU that code is told "cuda" is, while a cell runs on one that is not there
+AS_CUDA: list[DeviceModel] = []  # the GPU that code finds as "cuda", while a cell runs on one that is not there
 SIM_INDEX_BASE = 1000  # where one trace holds CUDA and simulated devices, sim:0 is device 1000: indices stay unique
 
 
@@ -231,11 +231,6 @@ class AcceleratorBackend:
         """It keeps no count."""
 
 
-def torch_if_imported() -> Any | None:
-    """torch where the user has imported it already, else None; never imports it."""
-    return sys.modules.get("torch")
-
-
 def require_torch(wanted_for: str) -> Any:
     """Import torch, or raise TorchMissingError naming what it is wanted for."""
     try:
@@ -251,12 +246,6 @@ def active_backends() -> tuple[Backend, ...]:
     return tuple(b for b in _possible() if b.in_use())
 
 
-def sim_loaded() -> bool:
-    """Whether the simulated device has been loaded; asking does not load it."""
-    sim = sys.modules.get("perfmagic.sim")
-    return sim is not None and bool(sim.loaded())
-
-
 def cuda_available() -> bool:
     """Whether torch has been imported and sees a CUDA or ROCm device; creates no context."""
     torch = torch_if_imported()
@@ -264,7 +253,7 @@ def cuda_available() -> bool:
 
 
 def _sees_cuda(torch: Any) -> bool:
-    """Whether there is a real one, also where code is told so of a GPU that is not there (as_cuda.py)."""
+    """Whether there is a real one, also where code finds a GPU that is not there (as_cuda.py)."""
     return bool(getattr(torch.cuda.is_available, "real", torch.cuda.is_available)())
 
 
@@ -434,7 +423,7 @@ def _values_of_gpu(values: str | None, item: float | None) -> tuple[str, float |
 
 
 def _announced(device: Any, model: DeviceModel) -> Any:
-    """The device, once the user was told that it is the real one."""
+    """The device, once a notice has said that it is the real one."""
     print(f"{model.name} is in this machine: its times are measured")  # noqa: T201 - asked for where it is shown
     return device
 

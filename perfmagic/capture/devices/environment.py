@@ -10,7 +10,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from perfmagic.capture.devices.backends import active_backends, cuda_available, sim_loaded, torch_if_imported
+from perfmagic.base.imported import sim_loaded, torch_if_imported
+from perfmagic.capture.devices.backends import active_backends, cuda_available
 from perfmagic.trace.samples import Plain
 
 

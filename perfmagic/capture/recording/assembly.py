@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfmagic.base import units
-from perfmagic.base.clock import virtual_clock
+from perfmagic.base.clock import is_repeatable, virtual_clock
+from perfmagic.base.imported import torch_if_imported
 from perfmagic.base.language import phrase
 from perfmagic.capture.cell import MarkLog
-from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name, torch_if_imported
+from perfmagic.capture.devices.backends import SIM_INDEX_BASE, active_backends, sim_name
 from perfmagic.capture.recording.holders import Holder, Holders, held_blocks, most_telling
 from perfmagic.capture.recording.host import cores, host_clock
 from perfmagic.capture.watch.watch import LineWatch
@@ -138,10 +139,24 @@ def _notes(recorded: Recorded, parts: _Parts) -> list[Remark]:
     notes += given_remarks(() if recorded.sim is None else recorded.sim.given)
     worked = [info for info in parts.devices if info.index in parts.device_indices()]
     notes += clock_remarks(parts.devices) + shared_cores(worked)
+    notes += _of_threads(recorded.sim) if is_repeatable() else []
     if recorded.memory and not any(len(parts.tables.get(key, {}).get("device", ())) for key in ("counters", "blocks")):
         message = phrase("nothing was allocated, and no name of the notebook leads to a tensor")
         notes.append(Remark("no_memory_record", message))
     return notes
+
+
+def _of_threads(sim: SimRecords | None) -> list[Remark]:
+    """That launches of threads took turns: by Python's switches, as they share one virtual clock. Autograd's do not."""
+    if sim is None:
+        return []
+    threads = sim.nodes["thread"]
+    mine = threads[~np.isin(threads, threads[sim.nodes["running"] != NONE])]
+    n_turns, n = 1 + np.count_nonzero(np.diff(mine)), len(np.unique(mine))
+    if n < 2 or n_turns <= n + 1:  # a thread that was waited for comes between two turns of another
+        return []
+    message = phrase("order of launches from {n} threads may differ between runs", n=n)
+    return [Remark("threads_in_turn", message, {"n_threads": n})]
 
 
 def _of_paths(paths: Paths | None, watch: LineWatch | None) -> list[Remark]:

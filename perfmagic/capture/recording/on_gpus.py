@@ -38,7 +38,7 @@ def models_named(on: object) -> tuple[DeviceModel, ...]:
     return tuple(models)
 
 
-def check_options(on: tuple[DeviceModel, ...], device: str, lines: bool | None, item: float | None) -> None:
+def check_options(on: tuple[DeviceModel, ...], device: str, item: float | None) -> None:
     """Raise OptionError for options that a predicted GPU does not have, and for one that only such a GPU has."""
     if item is not None and not on:
         raise OptionError("--item needs --on", hint="--on H100 --item 0.5")
@@ -46,9 +46,6 @@ def check_options(on: tuple[DeviceModel, ...], device: str, lines: bool | None, 
         raise OptionError(
             f"--on predicts GPUs, and --device {device} records a device that is here", hint="leave one out"
         )
-    if on and lines:
-        hint = "leave --lines out; lines of the cell itself are always there"
-        raise OptionError("--on does not follow lines in functions", hint=hint)
 
 
 class OnGpus:

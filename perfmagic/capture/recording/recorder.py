@@ -21,18 +21,20 @@ import numpy as np
 from perfmagic.base import units
 from perfmagic.base.clock import is_repeatable, reader, unix_offset_ns, virtual_clock
 from perfmagic.base.errors import CaptureError, DeviceError, OptionError
+from perfmagic.base.imported import sim_loaded, torch_if_imported
 from perfmagic.base.kinds import UNKNOWN_TIME
 from perfmagic.base.language import phrase
 from perfmagic.capture.cell import INNER_MARKS_LIMIT, MarkLog
-from perfmagic.capture.devices.backends import AS_CUDA, active_backends, cuda_available, sim_loaded, torch_if_imported
+from perfmagic.capture.devices.backends import AS_CUDA, active_backends, cuda_available
 from perfmagic.capture.owner import Owner
 from perfmagic.capture.recording.assembly import Limit, Recorded, assemble, is_rank
 from perfmagic.capture.recording.holders import Holders, OptimizerSteps, holders
 from perfmagic.capture.recording.host import thread_waits, waited_for_core_ns
 from perfmagic.capture.watch.watch import LineWatch, by_default
-from perfmagic.trace.columns import NONE, Int64, Remark, SeenOps
+from perfmagic.trace.columns import NONE, Int64, PathMarks, Remark, SeenOps
 from perfmagic.trace.host_limits import describe_virtual_clock
 from perfmagic.trace.model import Cell, Trace, make_trace
+from perfmagic.trace.paths import Paths
 
 if TYPE_CHECKING:
     from perfmagic.capture.recording.op_log import OpLog
@@ -369,6 +371,7 @@ def trace_beside(trace: Trace, records: BesideRecords) -> Trace:
         marks=moved.columns(trace.marks.to_dict(), keeps_line=True),
         blocks=moved.columns(trace.blocks.to_dict()),
         cell=trace.cell,
+        paths=None if trace.paths is None else moved.paths(trace.paths),
         shapes=trace.shapes,
         input_shapes=trace.input_shapes,
         input_dtypes=trace.input_dtypes,
@@ -405,6 +408,11 @@ class _Moved:
                 known = columns[name] != NONE
                 columns[name] = np.where(known, self.instants(columns[name]), NONE)
         return columns
+
+    def paths(self, paths: Paths) -> Paths:
+        """Lines of functions, each at the time when that host ran it."""
+        until_ns = NONE if paths.until_ns == NONE else self.instant(paths.until_ns)
+        return replace(paths, marks=PathMarks.make(self.columns(paths.marks.to_dict())), until_ns=until_ns)
 
 
 def _ops(trace: Trace, records: BesideRecords, moved: _Moved) -> tuple[tuple[str, ...], dict[str, Any]]:

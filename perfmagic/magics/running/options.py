@@ -11,16 +11,18 @@ import keyword
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from perfmagic.api.benchmarks import SamplingOptions, bench_settings
 from perfmagic.api.options import Option, add_flag, described
+from perfmagic.api.same_work import CheckOptions
 from perfmagic.base.errors import OptionError
 from perfmagic.base.options import as_fraction, did_you_mean, first_time
 
 _SAMPLING = ("calls", "samples", "time", "rel", "warmup", "cold", "cooldown")
+_CHECKS = ("inputs", "fixed", "values", "dtype", "random", "check")
 QUIET = Option("show nothing; `perfmagic.last()` has the result", default=False, name="quiet", short="-q")
 MOST_VALUES = 1000  # of a sweep; at the 0.2 s of the shortest warm-up it takes minutes
 PERCENT_ONCE = 0.1  # a share without % from here on may have been meant as percent, as it was before
@@ -55,6 +57,11 @@ class Parser(argparse.ArgumentParser):
         """Accept what all magics share that measure functions: how many samples, of what. None where not given."""
         self.add_keywords(SamplingOptions, *_SAMPLING, rel=share)
         self.set_defaults(**dict.fromkeys(_SAMPLING))
+
+    def add_checks(self) -> None:
+        """Accept what a comparison is told of the functions. None where not given."""
+        self.add_keywords(CheckOptions, *_CHECKS, inputs=str, fixed=numbers)
+        self.set_defaults(**dict.fromkeys(_CHECKS))
 
     def add_name(self, what: str = "the result") -> None:
         """Accept `-o NAME`: where the result goes."""
@@ -180,3 +187,24 @@ def parse_sweep(text: str) -> Sweep:
 
 def _unquoted(word: str) -> str:
     return word[1:-1] if len(word) >= 2 and word[0] == word[-1] and word[0] in "\"'" else word
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Whole numbers with commas between them. Raises OptionError for other text."""
+    try:
+        return tuple(map(int, text.split(",")))
+    except ValueError:
+        raise OptionError(f"--fixed {text}: the numbers of arguments are needed", hint="--fixed 1,2") from None
+
+
+def given_checks(options: argparse.Namespace, names: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of add_checks(), with what `--inputs` names: a function, a list, or `x,w`. Raises OptionError."""
+    given = {name: getattr(options, name) for name in _CHECKS}
+    if given["inputs"] is None:
+        return given
+    asked = str(given["inputs"]).split(",")
+    if missing := next((name for name in asked if name not in names), ""):
+        raise OptionError(f"--inputs {given['inputs']}: there is no variable {missing}", hint="--inputs x,w")
+    values = [names[name] for name in asked]
+    alone = len(values) == 1 and (callable(values[0]) or isinstance(values[0], (list, tuple)))
+    return given | {"inputs": values[0] if alone else values}

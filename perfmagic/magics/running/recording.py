@@ -109,7 +109,7 @@ class CellRecording(ABC):
 def _on_gpus(options: dict[str, Any]) -> OnGpus | None:
     """Where the cell runs if that is not here; only %%timeline has the options. Raises OptionError."""
     on, item = models_named(options.get("on")), options.get("item")
-    check_options(on, options["device"], options.get("lines"), item)
+    check_options(on, options["device"], item)
     return OnGpus(on, item) if on else None
 
 

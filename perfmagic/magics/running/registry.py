@@ -24,9 +24,10 @@ from perfmagic.api.options import Settings, described
 from perfmagic.base import display as base_display
 from perfmagic.base import language as base_language
 from perfmagic.base.errors import PerfmagicError, RanksError
+from perfmagic.base.imported import torch_if_imported
 from perfmagic.base.language import language
 from perfmagic.capture.cell import RUNTIME, Head, below_head, call_instead, head_of, printed_once, replace_head, wrap
-from perfmagic.capture.devices.backends import active_backends, cuda_available, torch_if_imported
+from perfmagic.capture.devices.backends import active_backends, cuda_available
 from perfmagic.capture.other_clocks import note_once
 from perfmagic.magics.running.runtime import (
     CELL_MAGICS,

@@ -2,7 +2,7 @@
 
 The cell runs once. Its host needs the same time everywhere, except where it waits for the device. So another GPU's host
 is the first one's plus a lag, which changes at waits alone, and its device has tails, engines and a queue of its own.
-What asks whether something is done (Event.query) is told what holds on the first GPU.
+What asks whether something is done (Event.query) gets what holds on the first GPU.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def read_one(ref: Ref) -> Any:
 def _with_item(ref: Ref) -> str:
     """What the user writes to give item=, in place of what chose the device."""
     if ALIAS:
-        return "--item 0.5"
+        return "--item 0.5 (timeline(on=…, item=0.5) in a script)"
     model = sim_device(ref.buffer.device_index).model
     if model is None:
         return 'perfmagic.device(clock="virtual", item=0.5)'

@@ -11,6 +11,7 @@ import numpy as np
 
 from perfmagic.analysis.bench.compare import CompareSummary, Comparison
 from perfmagic.analysis.bench.result import BenchSummary, Quantity, warmth
+from perfmagic.analysis.bench.same_work import NOTED, OK, REFUSED
 from perfmagic.base import units
 from perfmagic.base.language import chained, phrase, say, translate_term, translated
 from perfmagic.base.tables import Table, text_blocks
@@ -87,10 +88,10 @@ def draw_compare(canvas: Canvas, result: CompareSummary) -> float:
 
 
 def _reason_lines(comparison: Comparison, max_px: int) -> list[str]:
-    """Why it is unclear, in lines as wide as the axis; none for a clear verdict."""
-    if comparison.verdict != "unclear":
+    """Why there is no verdict, in lines as wide as the axis; none for a clear one."""
+    if comparison.verdict not in ("unclear", "not comparable"):
         return []
-    lines = in_lines(say("unclear: {why}", why=comparison.why), max_px, 10)
+    lines = in_lines(say("{verdict}: {why}", verdict=phrase(comparison.verdict), why=comparison.why), max_px, 10)
     if len(lines) > WHY_LINES:
         lines = [*lines[: WHY_LINES - 1], " ".join(lines[WHY_LINES - 1 :])]
     return [fitted(line, max_px, 10) for line in lines]
@@ -132,7 +133,7 @@ def _draw_ratios(
 def _draw_ratio(
     canvas: Canvas, comparison: Comparison, middle: float, at: Callable[[float], float], axis_px: int
 ) -> None:
-    ratio = f": {comparison.ratio_text}"
+    ratio = f": {comparison.ratio_text}" if comparison.not_comparable is None else ""
     words = fitted(comparison.name, axis_px - width_px(ratio, 10, bold=True), 10, bold=True) + ratio
     if comparison.ratio <= 0:
         canvas.text(axis_px / 2, middle, words, "ink2", anchor="middle")
@@ -316,13 +317,28 @@ def _details(result: CompareSummary) -> list[str]:
         if interleaved
         else phrase("the ratio of the medians")
     )
-    clear = dict.fromkeys(say("{a}: {b}", a=c.name, b=c.why) for c in result.comparisons if c.verdict != "unclear")
-    return [say("× is {how}, in brackets its 95 % confidence interval", how=how), *clear]
+    clear = dict.fromkeys(
+        say("{a}: {b}", a=c.name, b=c.why) for c in result.comparisons if c.verdict not in ("unclear", "not comparable")
+    )
+    ok = dict.fromkeys(
+        say("{a}: {b}", a=c.name, b=check.detail)
+        for c in result.comparisons
+        for check in c.checks
+        if check.outcome == OK or (check.outcome == NOTED and check.name == "work")
+    )
+    return [say("× is {how}, in brackets its 95 % confidence interval", how=how), *clear, *ok]
 
 
 def _below(result: CompareSummary) -> list[str]:
     """What ended it early, and each warning once with whom it is about."""
     failures = dict.fromkeys(run.failed for run in result.results if run.failed)
+    work = dict.fromkeys(
+        f"{'! ' if check.outcome == REFUSED else ''}{say('{a}: {b}', a=c.name, b=check.detail)}"
+        for c in result.comparisons
+        for check in c.checks
+        if check.outcome == REFUSED or (check.outcome == NOTED and check.name not in ("work", "inputs"))
+        if check.detail != c.not_comparable
+    )
     ended = [say("ended early: {failed}", failed=failed) for failed in failures]
     warnings: dict[str, list[str]] = {}
     for run in result.results:
@@ -332,4 +348,4 @@ def _below(result: CompareSummary) -> list[str]:
     said = [
         f"! {words}" if len(n) == everyone else f"! {', '.join(n)}{say(': ')}{words}" for words, n in warnings.items()
     ]
-    return [*ended, *said]
+    return [*ended, *work, *said]

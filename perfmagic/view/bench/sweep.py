@@ -229,7 +229,7 @@ def _ratio_rows(sweep: SweepSummary) -> list[tuple[str, list[str]]]:
     rows = []
     for j in range(len(sweep.results[0]) - 1):
         each = [row[j] for row in sweep.comparisons]
-        words = [f"× {_ratio(c.ratio)}" for c in each]
+        words = ["–" if c.not_comparable is not None else f"× {_ratio(c.ratio)}" for c in each]
         said = [f"({w})" if c.verdict == "unclear" else w for w, c in zip(words, each, strict=True)]
         rows.append((say("{name} is", name=each[0].name), said))
     return rows
@@ -336,17 +336,23 @@ def _details(sweep: SweepSummary) -> list[str]:
 
 
 def _unclear(sweep: SweepSummary) -> list[str]:
-    """Each reason for an unclear comparison once, with the values and variants it belongs to."""
-    places: dict[str, dict[int, list[str]]] = {}  # of a reason, by the number of a value: the variants
+    """Each reason for no verdict once, with the values and variants it belongs to."""
+    places: dict[tuple[str, str], dict[int, list[str]]] = {}  # of a reason, by the number of a value: the variants
     for index, row in enumerate(sweep.comparisons):
         for comparison in row:
-            if comparison.verdict == "unclear":
-                places.setdefault(translated(comparison.why), {}).setdefault(index, []).append(comparison.name)
+            if comparison.verdict in ("unclear", "not comparable"):
+                reason = comparison.verdict, translated(comparison.why)
+                places.setdefault(reason, {}).setdefault(index, []).append(comparison.name)
     variants = len(sweep.results[0]) - 1
     everywhere = say("every {name}", name=sweep.name)
     return [
-        say("unclear at {where}: {why}", where=_at(sweep, at, variants) or everywhere, why=why)
-        for why, at in places.items()
+        say(
+            "{verdict} at {where}: {why}",
+            verdict=phrase(verdict),
+            where=_at(sweep, at, variants) or everywhere,
+            why=why,
+        )
+        for (verdict, why), at in places.items()
     ]
 
 

@@ -10,10 +10,12 @@ import numpy as np
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.ranks.causes import LINK, Cause, causes_of
 from perfmagic.analysis.ranks.finding import CAUSES, RankFinding
+from perfmagic.analysis.ranks.late import PLACE_CHARS, name_place
 from perfmagic.analysis.ranks.ranks import Ranks
+from perfmagic.analysis.timeline.doings import lines_of
+from perfmagic.analysis.timeline.own_work import launching_lines
 from perfmagic.base import units
 from perfmagic.base.language import Words, counted, phrase, sentences
-from perfmagic.trace.short_names import short_name
 
 STEPS = 3  # that are shown
 NEARLY_FRAC = 0.8  # of the time: a window that has so much of it may as well have all
@@ -78,7 +80,7 @@ def _mark(ranks: Ranks, finding: RankFinding) -> Mark | None:
     cause = next((cause for cause in causes_of(ranks) if cause.span_ns == finding.window_ns), None)
     if cause is None or cause.phase == LINK:
         return None
-    words = phrase("line {line}", line=cause.line) if cause.line else short_name(cause.name)
+    words = name_place(cause.doing, PLACE_CHARS) if cause.doing else ""
     return Mark(cause.rank, *_exactly(ranks, cause), words)
 
 
@@ -87,14 +89,16 @@ def _exactly(ranks: Ranks, cause: Cause) -> tuple[int, int]:
     trace, by = ranks.traces.get(cause.rank), ranks.alignment.offset_ns[cause.rank]
     if trace is None:
         return cause.span_ns
-    start, end, of_cause = trace.ops.start_ns, trace.ops.end_ns, trace.ops.line == cause.line
+    start, end, lines, doing = trace.ops.start_ns, trace.ops.end_ns, lines_of(trace), cause.doing
+    is_on = np.array([bool(doing and each and each.is_on(doing)) for each in lines.doings])
     if not cause.line:
         names = [i for i, name in enumerate(trace.names) if name == cause.name]
         of_cause = np.isin(trace.ops.name, names)
-    elif all(device.kind == "cpu" for device in trace.meta.devices):  # Python is the device
-        marks = trace.marks
-        start, end = marks.at_ns[:-1], marks.at_ns[1:]
-        of_cause = (marks.line[:-1] == cause.line) | (marks.top_line[:-1] == cause.line)
+    elif lines.layers and all(device.kind == "cpu" for device in trace.meta.devices):  # Python is the device
+        start, end = np.concatenate([spans for spans, _ in lines.layers]).T
+        of_cause = is_on[np.concatenate([on for _, on in lines.layers])]
+    else:
+        of_cause = is_on[launching_lines(trace, np.arange(len(trace.ops)), lines)]
     first_ns, last_ns = (at_ns - by for at_ns in cause.span_ns)
     within = of_cause & (end > first_ns) & (start < last_ns)
     if not within.any():

@@ -13,7 +13,7 @@ from perfmagic.analysis.bench.result import BenchSummary, summarise
 from perfmagic.analysis.bench.sweep import sweep_result
 from perfmagic.analysis.findings.answer import Answer
 from perfmagic.base.kinds import PredictedFor
-from perfmagic.trace.samples import ClockRecord
+from perfmagic.trace.samples import ClockRecord, Condition
 from tests.analysis.bench.test_result import FULL, VERDICT
 from tests.schema_checks import never_filled, problems
 from tests.schemas import schema_of
@@ -35,7 +35,8 @@ def benchmark() -> BenchSummary:
     answer = Answer("Fact", "Do this", ("sync",), 4, 3, 2, 3, False, 1, (5,), 0, 4, ("Sentence",))
     model = PredictedFor("H100 SXM", 1.4, "step.json.gz")
     full = summarise(replace(record, environment={"python": "3"}), VERDICT)
-    return replace(full, answer=answer, predicted_for=model)
+    checks = (Condition("differ", {"off": 0.1, "allowed": 1e-5, "pass": 2}), Condition("state", {"names": "w"}))
+    return replace(full, answer=answer, predicted_for=model, checks=checks)
 
 
 def saved() -> list[dict[str, Any]]:
@@ -43,7 +44,8 @@ def saved() -> list[dict[str, Any]]:
     full = benchmark()
     empty = summarise(replace(FULL, returns_s=FULL.returns_s[:0], done_s=FULL.done_s[:0], trace=None))
     short = summarise(replace(FULL, returns_s=FULL.returns_s[:3], done_s=FULL.done_s[:3]))
-    compared = CompareSummary(compare(full, full, short), (full, full, short))
+    checked, first = replace(full, round_id="1", checks=full.checks[:1]), replace(full, round_id="1", checks=())
+    compared = CompareSummary(compare(first, checked, short), (first, checked, short))
     swept = sweep_result("n", [1, "two"], [[full], [short]])
     return [json.loads(one.to_json()) for one in (full, empty, short, compared, swept)]
 

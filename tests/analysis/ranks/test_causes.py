@@ -14,7 +14,7 @@ from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.analysis.ranks.replayed_job import replayed_job
 from perfmagic.analysis.timeline.own_work import CORE
-from perfmagic.trace.columns import LineMarks
+from perfmagic.trace.columns import LineMarks, PythonFrames
 from perfmagic.trace.model import Trace
 from tests.analysis.findings.build import plain
 from tests.analysis.ranks.programs import MS, Program, Rank, job, ran, random_job, traced
@@ -269,6 +269,32 @@ def test_several_ranks_have_more_rows_if_each_has(more: tuple[int, ...], told: b
     assert (cause.ranks, cause.rows) == ((0, 1), 3.0 if told else 1.0)
     (finding,) = (finding for finding in findings_of(ranks) if finding.rule == "straggler")
     assert ("They have 3 × the rows in the same operators" in finding.sentence) is told
+
+
+def with_stacks(trace: Trace) -> Trace:
+    """A file whose line 3 runs in load(), which step() calls; both in train.py."""
+    host = trace.host_ops
+    load = host.select(np.array([name == "line_3" for name in trace.names])[host.name])
+    n, last_ns = len(trace.names), trace.meta.end_ns
+    frames = {
+        "start_ns": np.append(0, load.start_ns),
+        "end_ns": np.append(last_ns, load.end_ns),
+        "name": np.append(n, np.full(len(load), n + 1)),
+        "thread": np.full(len(load) + 1, 1),
+    }
+    names = (*trace.names, "/job/train.py(20): step", "/job/train.py(4): load")
+    return replace(trace, names=names, python_frames=PythonFrames(frames))
+
+
+def test_stacks_of_a_profiler_name_the_function() -> None:
+    ranks = ranks_of([with_stacks(trace) for trace in traced(4, ran(4, subgroups), file=True)])
+    assert ranks is not None
+    (cause,) = causes_of(ranks)
+    assert (cause.rank, round(cause.gain_ns / MS)) == (3, 100)
+    (finding,) = (finding for finding in findings_of(ranks) if finding.rule == "straggler")
+    assert plain(finding.headline) == "load (train.py:4) takes 100 ms more on rank 3 in step 1"
+    assert finding.action == "Look at load (train.py:4) on rank 3"
+    assert "Steps count from 0" in finding.sentence
 
 
 def with_core_waits(trace: Trace, line: int, waits_ns: int) -> Trace:

@@ -41,6 +41,23 @@ for batch in range(4):
     if rank: dist.send(x, rank - 1)
 z.sum().item()
 """
+BY_PYTHON = """
+def stage(t, times):
+    for _ in range(times):
+        time.sleep({python_s})
+        t = t @ w
+    return t
+for step in range(2):
+    for batch in range(4):
+        if rank: dist.recv(y, rank - 1)
+        z = stage(x, 4)
+        if rank < 3: dist.send(x, rank + 1)
+    for batch in range(4):
+        if rank < 3: dist.recv(y, rank + 1)
+        z = stage(x, 8)
+        if rank: dist.send(x, rank - 1)
+z.sum().item()
+"""
 EXPERTS = """
 tokens = [torch.ones(32, 128, device=dev) for _ in range(4)]
 back = [torch.empty(32, 128, device=dev) for _ in range(4)]
@@ -66,6 +83,22 @@ for step in range(4):
     dist.all_reduce(big, group=near if rank < 2 else far)
     dist.all_reduce(big, group=cross if rank % 2 == 0 else rest)
 z.sum().item()
+"""
+
+LOADS = """def load(i):
+    y = torch.ones(1000) * 2
+    if i == 2 and dist.get_rank() == 1:
+        time.sleep(0.4)
+    return y
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+def step(i):
+    y = load(i)
+    dist.all_reduce(y)
+    model(y[:8]).sum().backward()
+    optimizer.step()
+for i in range(6): step(i)
+dist.destroy_process_group()
 """
 
 
@@ -107,6 +140,16 @@ def test_a_heavy_stage_of_a_pipeline_is_named_with_its_lines(virtual: Ranks) -> 
     assert [cause.gain_ns for cause in causes] == pytest.approx([4 * 12 * matmul_ns, 4 * 6 * matmul_ns], rel=0.01)
 
 
+@pytest.mark.parametrize(("python_s", "waits"), [(0.01, True), (0, False)])
+def test_a_pipeline_whose_launches_set_the_pace_names_no_stage(virtual: Ranks, python_s: float, waits: bool) -> None:
+    """A matmul takes 4 ms, and Python before it 10 ms or nothing."""
+    virtual.run("import time")
+    result = recorded(virtual, BY_PYTHON.format(python_s=python_s))
+    (found,) = (finding for finding in result.findings if finding.rule == "pipeline")
+    assert found.cost_ns is None
+    assert plain(found.headline).startswith("Every stage of 4 stages waits for Python") is waits
+
+
 def test_a_hot_expert_is_named(virtual: Ranks) -> None:
     (cause,) = causes_of(recorded(virtual, EXPERTS).ranks)
     assert (cause.ranks, cause.name) == ((1,), "for _ in range(7 if rank == 1 else 1): z = w @ w")
@@ -145,6 +188,31 @@ def test_a_sleep_in_a_joined_script_is_named_by_its_rank(tmp_path: Path) -> None
     first = causes_of(perfmagic.open_traces(tmp_path / "runs").ranks.ranks)[0]
     assert (first.ranks, first.n_times) == ((1,), 1)
     assert 300e6 < first.gain_ns < 450e6
+
+
+def test_lines_of_a_joined_script_are_named_in_its_functions(tmp_path: Path) -> None:
+    for status, _, err in joined(tmp_path, LOADS, "--lines", "--save", str(tmp_path / "runs")):
+        assert status == 0, err
+    found = perfmagic.open_traces(tmp_path / "runs").ranks
+    first = next(finding for finding in found.findings if finding.rule == "straggler")
+    assert plain(first.headline).startswith("train.py line 7 takes 4")
+    assert plain(first.headline).endswith("ms more on rank 1 in step 2")
+    assert plain(first.action) == "Look at train.py line 7 on rank 1: time.sleep(0.4)"
+    assert "Steps count from 0" in first.sentence
+    assert 300e6 < causes_of(found.ranks)[0].gain_ns < 450e6
+
+
+def test_a_line_in_a_function_of_the_cell_is_named_where_lines_are_followed() -> None:
+    with perfmagic.ranks(2, device="cpu") as ranks:
+        ranks.run("import torch, time, torch.distributed as dist\ntorch.set_num_threads(1)")
+        code = "def load():\n    y = torch.ones(9)\n    time.sleep(0.3 * rank)\n    return y\n"
+        code += "for step in range(2): dist.all_reduce(load())"
+        called = ranks.run(code, record=True, lines=False)
+        inside = ranks.run(code, record=True, lines=True)
+    for found, line in ((called, 6), (inside, 4)):
+        assert found is not None
+        first = next(finding for finding in found.findings if finding.rule == "straggler")
+        assert (first.ranks, first.line) == ((1,), line)
 
 
 def test_on_the_real_clock_the_slowest_link_holds_up_all_ranks() -> None:

@@ -20,6 +20,7 @@ HEAD = (
     "import os, sys, time, torch, torch.distributed as dist\ndist.init_process_group({backend!r})\n"
     "t = torch.ones(8); dist.barrier()\n"  # a rank that ends while another connects would break its connection
 )
+SIM = "import torch, torch.distributed as dist\ndist.init_process_group({backend!r})\n"
 FIRST = 4  # the line on which a test's own code begins
 SECONDS = 120
 BY_TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "29500", "LOCAL_RANK": "0"}
@@ -71,6 +72,28 @@ def test_a_script_runs_as_by_itself_and_its_ranks_are_saved_on_one_axis(tmp_path
     assert (job.ranks.ranks, len(job.meetings())) == ([0, 1], 4)  # the barrier first
     assert (job.clocks.how, job.clocks.bound_ns) == ("one host", 0)
     assert {ping[5] for ping in job.ranks.traces[1].meta.pings} == {0, 1}  # what tells the clocks of two hosts
+
+
+def test_a_script_on_a_gpu_that_is_not_there_takes_the_same_virtual_time_on_each_run(tmp_path: Path) -> None:
+    body = 'x = torch.ones(512, 512, device=__import__("perfmagic").device("H100"))\nfor _ in range(3):\n'
+    body += "    dist.all_reduce(x @ x)\ndist.destroy_process_group()"
+    runs = [tmp_path / name for name in ("first", "second")]
+    for folder in runs:
+        for status, _, err in joined(
+            tmp_path, body, "--clock", "virtual", "--save", str(folder), backend="sim", head=SIM
+        ):
+            assert status == 0, err
+    jobs = [perfmagic.open_traces(folder).ranks for folder in runs]
+    first, second = ([trace.ops.end_ns.tolist() for trace in job.ranks.traces.values()] for job in jobs)
+    assert first == second
+    assert all("H100" in job.text() and "not recorded" in job.text() for job in jobs)
+
+
+@pytest.mark.parametrize("option", [("--device", "cpu", "--clock", "virtual"), ("--clock", "fast")])
+def test_a_clock_that_a_device_lacks_is_refused(tmp_path: Path, option: tuple[str, ...]) -> None:
+    for status, _, err in joined(tmp_path, "", *option):
+        assert status != 0
+        assert "no virtual clock" in err or "invalid choice" in err
 
 
 @pytest.mark.parametrize("backend", ["gloo", "sim"])

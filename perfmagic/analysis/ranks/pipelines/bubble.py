@@ -12,10 +12,11 @@ from perfmagic.analysis.ranks.pipelines.interleaved import WEIGHTS, least_by_ord
 from perfmagic.analysis.ranks.pipelines.stages import Box, Roles, chains_of, roles_of
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.analysis.ranks.replayed_job import ReplayedJob, replayed_job
-from perfmagic.trace.columns import Float64, Int64
+from perfmagic.trace.columns import NONE, Float64, Int64
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
+PYTHON_FRAC = 0.7  # of the pipeline's time, on every rank, and longer than its device works: Python sets the pace
 UNEVEN_RATIO = 1.1  # times the median of the other stages: below it no stage sets the pace
 
 
@@ -44,8 +45,9 @@ class Pipeline:
     schedule is not known.  schedule: "GPipe", "1F1B" or as perfmagic.analysis.ranks.pipelines.interleaved has them, or
     "".  n_steps, n_micro_batches: a step.  bubble_frac: the mean of the ranks' idle_frac.  least_frac: what the
     schedule needs with equal stages, None where it is another one.  slowest: the stage that sets the pace, None where
-    all are alike.  gain_ns: what the replayed job takes less with that stage at the median of the others.
-    steps_ns: of each step, on the common axis.
+    all are alike, or Python sets the pace.  gain_ns: what the replayed job takes less with that stage at the median of
+    the others.  steps_ns: of each step, on the common axis.  python_frac: for how much of the time Python worked, on
+    the rank where it worked least; 0 where it does not set the pace.
     """
 
     stages: tuple[Stage, ...]
@@ -59,6 +61,7 @@ class Pipeline:
     slowest: Stage | None
     gain_ns: int
     steps_ns: tuple[tuple[int, int], ...]
+    python_frac: float = 0.0
 
     def least_with(self, n_micro_batches: int) -> float:
         """The least bubble of the schedule with more micro-batches; of several stages a rank with as many."""
@@ -110,7 +113,9 @@ def _pipeline(roles: Roles) -> Pipeline:
         Stage(number, ranks[number % len(ranks)], round(forward), round(backward), *idle[number % len(ranks)])
         for number, (forward, backward) in enumerate(each_ns.tolist())
     )
-    slowest, gain_ns = (None, 0) if roles.chain.ring and not known else _slowest(roles, each_ns)
+    python_frac = _python_frac(roles, end_ns - start_ns)
+    unknown = python_frac or (roles.chain.ring and not known)
+    slowest, gain_ns = (None, 0) if unknown else _slowest(roles, each_ns)
     return Pipeline(
         stages=stages,
         ranks=ranks,
@@ -123,7 +128,25 @@ def _pipeline(roles: Roles) -> Pipeline:
         slowest=None if slowest is None else stages[slowest],
         gain_ns=gain_ns,
         steps_ns=_steps_ns(boxes, roles.n_steps if known else 1),
+        python_frac=python_frac,
     )
+
+
+def _python_frac(roles: Roles, span_ns: int) -> float:
+    """For how much of a pipeline's time Python worked where it did least: from launch to launch, but when blocked."""
+    fracs = []
+    for place in roles.chain.places:
+        summary = roles.job.ranks.summaries[roles.job.ranks.ranks[place]]
+        launched, blocked = summary.comm["launched"], summary.comm["blocked"]
+        known = np.flatnonzero(launched != NONE)
+        if not len(known):
+            return 0.0
+        first, last = known[launched[known].argsort()[[0, -1]]]
+        python_ns = int(launched[last] - launched[first] - (blocked[last] - blocked[first]))
+        if python_ns <= summary.totals.compute_ns:
+            return 0.0
+        fracs.append(python_ns / max(1, span_ns))
+    return min(fracs) if min(fracs) >= PYTHON_FRAC else 0.0
 
 
 def _steps_ns(boxes: tuple[tuple[Box, ...], ...], n_steps: int) -> tuple[tuple[int, int], ...]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfmagic.analysis.ranks.pipelines.interleaved import BACKWARD, FORWARD, NEXT, PREVIOUS, Action, Plan, find_plan
-from perfmagic.analysis.timeline.own_work import ENDS, JOINS, STARTS, Doing
+from perfmagic.analysis.timeline.doings import Doing
+from perfmagic.analysis.timeline.own_work import ENDS, JOINS, STARTS
 from perfmagic.trace.columns import NONE, Float64, Int64
 
 if TYPE_CHECKING:

@@ -23,11 +23,12 @@ def bubbles(job: Ranks) -> list[RankFinding]:
 def _finding(pipeline: Pipeline) -> RankFinding:
     slowest, share = pipeline.slowest, units.percent(pipeline.bubble_frac)
     n = counted(len(pipeline.stages), "{n} stage", "{n} stages")
+    facts = sentences(*_python(pipeline), _schedule(pipeline), *_balancing(pipeline), *_rows(pipeline))
     return RankFinding(
         rule="pipeline",
         cost_ns=pipeline.gain_ns if slowest else None,
         cause=phrase("a pipeline of {stages} idles {share} of its time", stages=n, share=share),
-        detail=phrase(": {detail}", detail=sentences(_schedule(pipeline), *_balancing(pipeline), *_rows(pipeline))),
+        detail=phrase(": {detail}", detail=facts),
         ranks=(slowest.rank,) if slowest else tuple(stage.rank for stage in pipeline.stages),
         headline=_headline(pipeline, n, share),
         action=_action(pipeline),
@@ -35,7 +36,17 @@ def _finding(pipeline: Pipeline) -> RankFinding:
     )
 
 
+def _python(pipeline: Pipeline) -> tuple[Words, ...]:
+    """That no stage sets the pace, but what launches the work of all."""
+    if not pipeline.python_frac:
+        return ()
+    waits = units.percent(pipeline.python_frac)
+    return (phrase("every stage waits for Python, which works {share} of that time at least", share=waits),)
+
+
 def _headline(pipeline: Pipeline, n: Words, share: str) -> Words:
+    if pipeline.python_frac:
+        return headline("pipeline_python", stages=n, share=units.percent(pipeline.python_frac))
     if pipeline.least_frac is None:
         return headline("pipeline_open", stages=n, share=share)
     least = units.percent(pipeline.least_frac)
@@ -46,6 +57,8 @@ def _headline(pipeline: Pipeline, n: Words, share: str) -> Words:
 
 
 def _action(pipeline: Pipeline) -> Words | str:
+    if pipeline.python_frac:
+        return action("less_python")
     if pipeline.slowest:
         return action("pipeline_stage", stage=pipeline.slowest.stage, rank=pipeline.slowest.rank)
     if pipeline.bubble_frac < SMALL_BUBBLE_FRAC:

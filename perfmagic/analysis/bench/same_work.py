@@ -1,0 +1,150 @@
+"""Whether a benchmark does the work of the one that it is compared with: facts in words, and which refuse a verdict.
+
+Source: docs/same-work.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from perfmagic.base.language import phrase
+from perfmagic.base.units import count, duration_s, significant
+from perfmagic.trace.json_form import JsonForm, one_of
+
+if TYPE_CHECKING:
+    from perfmagic.trace.samples import Condition
+
+OK, NOTED, REFUSED = "ok", "noted", "refused"
+
+
+@dataclass(frozen=True)
+class Check(JsonForm):
+    """One fact about whether two benchmarks do the same work.
+
+    name: what was looked at.
+    outcome: whether it speaks for the same work, is to be known, or refuses a verdict.
+    detail: what was found.
+    """
+
+    name: str
+    outcome: Annotated[str, one_of(OK, NOTED, REFUSED)]
+    detail: str
+
+
+@dataclass(frozen=True)
+class _Row:
+    name: str
+    outcome: str
+    words: str
+
+
+def checks_of(facts: Iterable[Condition], first: str, other: str) -> tuple[Check, ...]:
+    """The facts as rows, those that refuse a verdict first.  first, other: what the two are called."""
+    rows = [_check(fact.kind, fact.values, first, other) for fact in facts]
+    order = (REFUSED, NOTED, OK)
+    return tuple(sorted((row for row in rows if row is not None), key=lambda row: order.index(row.outcome)))
+
+
+def reason_of(checks: Iterable[Check]) -> str | None:
+    """Why two benchmarks are not comparable; None where they are."""
+    return next((check.detail for check in checks if check.outcome == REFUSED), None)
+
+
+def has_fact(checks: Iterable[Check], kind: str) -> bool:
+    """Whether a fact without values is among the checks."""
+    return any(check.detail == ROWS[kind].words for check in checks)
+
+
+def _check(kind: str, values: Mapping[str, Any], first: str, other: str) -> Check | None:
+    row = ROWS.get(kind)
+    if row is None:
+        return None
+    words = {name: _word(name, value) for name, value in values.items()}
+    return Check(row.name, row.outcome, phrase(row.words, **{"a": first, "b": other, **words}))
+
+
+def _word(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return count(value)
+    number = float(value)  # type: ignore[arg-type]
+    if name.endswith("_s"):
+        return duration_s(number)
+    return f"{number:.1g}" if name in ("off", "allowed") else significant(number, 2)
+
+
+# What a fact says.  {a}, {b}: the first of the two and the other; the rest are the fact's values.
+
+ROWS = {
+    # results
+    "results": _Row("results", OK, "the same results {n} times: off by {off} of their size, {allowed} is rounding"),
+    "equal": _Row("results", OK, "equal= found the results the same {n} times"),
+    "random": _Row("results", OK, "mean and deviation are the same: {off} standard errors apart"),
+    "differ": _Row("results", REFUSED, "results differ by {off} of their size, {allowed} is rounding (pass {pass})"),
+    "differ in kind": _Row("results", REFUSED, "results differ: NaN, infinity or text in one only (pass {pass})"),
+    "not equal": _Row("results", REFUSED, "equal= found the results different (pass {pass})"),
+    "random differ": _Row("results", REFUSED, "mean or deviation differ by {off} standard errors"),
+    "other structure": _Row("results", REFUSED, "results of another form: {first} against {other}"),
+    "other shape": _Row("results", REFUSED, "results of another shape: {first} against {other}"),
+    "other device": _Row("results", REFUSED, "results on another device: {first} against {other}"),
+    "only NaN": _Row("results", REFUSED, "all results are NaN: equal ones prove nothing"),
+    "first is random": _Row(
+        "results", REFUSED, "{a} gives other results on the same inputs: seed it, or random=True compares their mean"
+    ),
+    "lazy result": _Row("results", REFUSED, "{b} returned a {type}, whose values may be computed when they are read"),
+    "late result": _Row("results", REFUSED, "the result of {b} changed after it was waited for"),
+    "raised": _Row("results", REFUSED, "{b} raises on other values of the same shapes: {error}"),
+    "lower type": _Row("precision", REFUSED, "{b} returned {other}, {a} {first}: dtype= declares what is good enough"),
+    "narrow": _Row("precision", REFUSED, "{b} computed in {type}, {a} did not: dtype= declares what is good enough"),
+    "narrow declared": _Row("precision", NOTED, "{b} computed in {type}"),
+    "nothing returned": _Row("results", NOTED, "nothing was returned, so no results were compared"),
+    "not compared": _Row("results", NOTED, "results were not compared"),
+    "no values": _Row("results", NOTED, "the device computes no values, so no results were compared"),
+    "first varies": _Row("results", NOTED, "{a} gives other results each time, so results prove nothing"),
+    "unread": _Row("results", NOTED, "a {type} was returned, whose values were not compared: equal= can"),
+    "result type": _Row("result type", NOTED, "{b} returned a {other}, {a} a {first}"),
+    "result dtype": _Row("result type", NOTED, "{b} returned {other}, {a} {first}"),
+    "no graph": _Row("result type", NOTED, "the result of {b} has no gradient, that of {a} has"),
+    # inputs
+    "fresh inputs": _Row("inputs", OK, "every timed call had inputs that no call had seen"),
+    "same inputs": _Row("inputs", NOTED, "measured on the same inputs: a cache would not show; inputs= makes new ones"),
+    "inputs changed": _Row("inputs", REFUSED, "only {by} changed its inputs"),
+    "inputs left otherwise": _Row("inputs", REFUSED, "both changed their inputs, to other values: {off} of their size"),
+    "aliased": _Row("memory", REFUSED, "{b} returned memory of its input, {a} new memory"),
+    "not aliased": _Row("memory", NOTED, "{a} returned memory of its input, {b} new memory"),
+    "reused memory": _Row("memory", NOTED, "{b} returns the same memory each time"),
+    # caches
+    "not kept": _Row("kept results", OK, "as much work on inputs that were seen as on new ones"),
+    "kept": _Row("kept results", REFUSED, "{b} keeps results: {fresh} ops on fresh inputs, {seen} on ones that it saw"),
+    "kept time": _Row("kept results", REFUSED, "{b} keeps results: {times} times as fast on inputs that it saw"),
+    "other work": _Row(
+        "values", REFUSED, "{b} does other work on other values: {other} ops instead of {given}; values= allows that"
+    ),
+    # the clock
+    "replaced": _Row("clocks", REFUSED, "{b} replaced {what}"),
+    "set": _Row("settings", REFUSED, "{b} changed {what} for the other, too"),
+    "replaced by first": _Row("clocks", REFUSED, "{a} replaced {what}"),
+    "set by first": _Row("settings", REFUSED, "{a} changed {what} for the other, too"),
+    "late work": _Row("late work", REFUSED, "{b} queued device work after it had returned and was waited for"),
+    "late thread": _Row("late work", REFUSED, "a thread of {b} went on for {busy_s} of {of_s} after it was waited for"),
+    "unjoined stream": _Row(
+        "late work", REFUSED, "{b} returned before its work on another stream, and nobody waits for that"
+    ),
+    "threads left": _Row("late work", REFUSED, "{b} left a thread running after {n} calls"),
+    "process left": _Row("late work", REFUSED, "{n} processes were left running"),
+    "not quiet": _Row("late work", REFUSED, "other work is being queued: wait until the device is idle"),
+    # work
+    "work": _Row("work", OK, "{n} ops against {first}"),
+    "nothing recorded": _Row("work", NOTED, "no operators were recorded"),
+    "not recorded": _Row("work", NOTED, "no run was recorded: {why}"),
+    "no device work": _Row("work", REFUSED, "{b} ran nothing on the device, {a} {n} ops"),
+    "flop": _Row("work", NOTED, "floating-point operations: {other} against {first}"),
+    "bytes": _Row("work", NOTED, "bytes read and written: {other} against {first}"),
+    "copies": _Row("work", NOTED, "copies between devices: {other} against {first}"),
+    "streams": _Row("work", NOTED, "streams: {other} against {first}"),
+    "state": _Row("state", REFUSED, "{by} changes {names}, {not} does not"),
+    "unchecked": _Row("results", NOTED, "results not compared"),
+}

@@ -1,0 +1,64 @@
+"""Whether anything goes on when a call has returned and was waited for: work on devices, threads, other streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from perfmagic.base.clock import reader, virtual_clock
+from perfmagic.base.imported import sim_loaded, torch_if_imported
+from perfmagic.capture.same_work.process import NOW_NS, SLEEP, more, threads_cpu_ns
+from perfmagic.trace.samples import Condition
+
+SETTLE_S = 0.04  # how long nothing may happen
+QUIET_S, QUIET_CAP_S = 0.02, 1.0  # before the first call
+THREAD_NS = 4_000_000  # CPU time of a thread that goes on working; a kernel's own threads take less than 1 ms
+UNJOINED_NS = 100_000  # waiting for an idle CUDA device takes 5 to 10 µs
+
+
+def becomes_quiet(progress: Callable[[], int | None]) -> bool:
+    """Whether nothing is queued on the devices for a moment; waits up to 1 s for it."""
+    last = progress()
+    if last is None:
+        return True
+    from_ns = NOW_NS()
+    while True:
+        SLEEP(QUIET_S)
+        now = progress()
+        if now == last:
+            return True
+        last = now
+        if NOW_NS() - from_ns > QUIET_CAP_S * 1e9:
+            return False
+
+
+def is_unjoined(synchronize: Callable[[], None]) -> bool:
+    """Whether devices still work when the caller's own stream is done. To be called when a function has returned."""
+    torch: Any = torch_if_imported()
+    if sim_loaded():
+        torch.sim.current_stream().synchronize()
+        if virtual_clock() is None:
+            from perfmagic import sim
+
+            return any(device.in_flight for device in sim.devices_in_use())
+    elif torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized():
+        torch.cuda.current_stream().synchronize()
+    else:
+        return False
+    clock_ns = reader()
+    start_ns = clock_ns()
+    synchronize()
+    return clock_ns() - start_ns > UNJOINED_NS
+
+
+def goes_on(progress: Callable[[], int | None]) -> list[Condition]:
+    """What happens in a moment in which nothing should."""
+    queued, threads = progress(), threads_cpu_ns()
+    SLEEP(SETTLE_S)
+    found = []
+    if (now := progress()) != queued:
+        found.append(Condition("late work", {"n": (now or 0) - (queued or 0)}))
+    busy_ns = more(threads_cpu_ns(), threads)
+    if busy_ns > THREAD_NS:
+        found.append(Condition("late thread", {"busy_s": busy_ns / 1e9, "of_s": SETTLE_S}))
+    return found

@@ -1,0 +1,299 @@
+"""What both functions are called with: the same objects, with values that no call has seen before.
+
+    inputs=make     make(rng) gives a list of arguments; it is called anew for every timed call
+    inputs=[x, w]   these very objects; floating values are drawn anew in place from those that they had
+
+Functions that take no arguments can be given a list, too: they read the same objects from around them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from perfmagic.base.errors import OptionError
+from perfmagic.base.imported import torch_if_imported
+from perfmagic.capture.same_work.values import is_tensor
+
+MOST_SETS = 32  # of arguments that lie ready, one for each call of a sample
+MOST_BYTES = 32_000_000  # of them together
+OF_A_FIRST_CALL = 8  # sets that are always there
+
+
+class Arguments:
+    """Arguments that lie in one place: slots. prepare() chooses values, write() puts them there, as often as needed.
+
+    in_place: the user's own objects are the only slot.
+    """
+
+    in_place = False
+
+    def __init__(self, fixed: Collection[int]) -> None:
+        self.fixed = frozenset(fixed)
+        self.slots: list[list[Any]] = []
+        self._values: list[list[Any]] = []
+
+    def prepare(self, n: int, *, cheaply: bool = False) -> None:
+        """Choose new values for the first n slots.  cheaply: those that there are, times a random number."""
+
+    def write(self) -> None:
+        """Put the chosen values into the slots."""
+        for slot, values in zip(self.slots, self._values, strict=False):
+            for i, value in enumerate(values):
+                if i not in self.fixed:
+                    slot[i] = into(slot[i], value)
+
+    def chosen(self, slot: int = 0) -> list[Any]:
+        """The values that write() puts into a slot."""
+        return self._values[slot]
+
+    def change(self, how: Callable[[Any], Any]) -> None:
+        """Change the chosen values of the first slot, but those that stay."""
+        self._values[0] = [v if i in self.fixed else mapped(v, how) for i, v in enumerate(self._values[0])]
+
+    def most_sets(self) -> int:
+        """How many slots may lie ready."""
+        size = sum(map(size_bytes, self.slots[0])) if self.slots else 0
+        return max(1, min(MOST_SETS, MOST_BYTES // max(1, size)))
+
+    def longest(self) -> int:
+        """Elements of the largest array among them."""
+        return max((size_of(each) for each in self.slots[0]), default=1) if self.slots else 1
+
+    def close(self) -> None:
+        """Give the user's objects the values that they had."""
+
+
+class MadeArguments(Arguments):
+    """Arguments that a function makes from a generator of random numbers."""
+
+    def __init__(self, make: Callable[[Any], Sequence[Any]], fixed: Collection[int]) -> None:
+        super().__init__(fixed)
+        self._make, self._rng = make, _generator()
+        self.prepare(1)
+
+    def prepare(self, n: int, *, cheaply: bool = False) -> None:
+        if cheaply and any(is_floating(v) for i, v in enumerate(self._values[0]) if i not in self.fixed):
+            self._values = [[mapped(v, _scaled) for v in self._values[i % len(self._values)]] for i in range(n)]
+            return
+        self._values = [self._new() for _ in range(n)]
+        while len(self.slots) < n:
+            self.slots.append([self._first(i, v) for i, v in enumerate(self._values[len(self.slots)])])
+
+    def _first(self, i: int, value: Any) -> Any:
+        return self.slots[0][i] if i in self.fixed and self.slots else mapped(value, _copy)
+
+    def _new(self) -> list[Any]:
+        made = self._make(self._rng)
+        if not isinstance(made, (list, tuple)):
+            message = f"inputs: the function gave a {type(made).__name__}, a list of arguments is needed"
+            raise OptionError(message, hint="lambda rng: [torch.randn(64, 64, generator=rng)]")
+        if self.slots and len(made) != len(self.slots[0]):
+            raise OptionError(f"inputs: the function gave {len(made)} arguments, {len(self.slots[0])} at first")
+        return [*made]
+
+
+class GivenArguments(Arguments):
+    """The user's own objects. vary: whether floating values are drawn anew."""
+
+    in_place = True
+
+    def __init__(self, values: Sequence[Any], fixed: Collection[int], *, vary: bool) -> None:
+        super().__init__(fixed)
+        self.slots = [[*values]]
+        self._before = [mapped(v, _copy) for v in values]
+        self._varied = [i for i, v in enumerate(values) if vary and i not in self.fixed and is_floating(v)]
+        self._banks: dict[int, Any] = {}
+        self._values = [[*self._before]]
+
+    @property
+    def varies(self) -> bool:
+        """Whether anything in them can be new."""
+        return bool(self._varied)
+
+    def prepare(self, n: int, *, cheaply: bool = False) -> None:
+        self._values = [[*self._before]]
+        for i in self._varied:
+            self._values[0][i] = self._drawn(i)
+
+    def _drawn(self, i: int) -> Any:
+        """New values for an argument: a stretch of some that were drawn once, which costs one copy."""
+        if i not in self._banks:
+            self._banks[i] = drawn_from(self._before[i], size_of(self._before[i]) * 5 // 4 + 4096)
+        bank, like = self._banks[i], self._before[i]
+        n = size_of(like)
+        at = secrets.randbelow(len(bank) - n + 1)
+        return bank[at : at + n].reshape(like.shape)
+
+    def close(self) -> None:
+        self._values = [self._before]
+        self.write()
+
+
+def arguments_of(inputs: Any, fixed: Collection[int], values: str) -> Arguments | None:
+    """The arguments that inputs= stands for; None for none. Raises OptionError for what stands for none."""
+    if inputs is None:
+        return None
+    if callable(inputs):
+        made: Arguments = MadeArguments(inputs, fixed)
+    elif isinstance(inputs, (list, tuple)):
+        made = GivenArguments(inputs, fixed, vary=values != "given")
+    else:
+        message = f"inputs: a list of arguments, or a function that makes one, not {type(inputs).__name__}"
+        raise OptionError(message, hint="compare(f, g, inputs=[x, w])")
+    if any(not 0 <= i < len(made.slots[0]) for i in fixed):
+        raise OptionError(f"fixed={(*fixed,)}: the arguments are numbered 0 to {len(made.slots[0]) - 1}")
+    return made
+
+
+def takes(body: Callable[..., object], n: int, name: str, *, in_place: bool) -> bool:
+    """Whether a function takes the n arguments; False for one that takes none and reads them from around it.
+
+    Raises OptionError where it takes others.
+    """
+    try:
+        signature = inspect.signature(body)
+    except (TypeError, ValueError):  # of some functions in C nobody knows
+        return True
+    with suppress(TypeError):
+        signature.bind(*[None] * n)
+        return True
+    if in_place and not signature.parameters:
+        return False
+    message = f"{name or 'a function'}{signature} does not take the {n} arguments of inputs"
+    raise OptionError(message, hint="both functions are called with the same arguments")
+
+
+# Values: copied, written into what is there, drawn anew.
+
+
+def mapped(value: Any, how: Callable[[Any], Any]) -> Any:
+    """The same with each array in it changed; lists, tuples and dicts of arrays too."""
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return type(value)(mapped(each, how) for each in value)
+    if type(value) is dict:
+        return {key: mapped(each, how) for key, each in value.items()}
+    return how(value) if is_array(value) else value
+
+
+def into(old: Any, new: Any) -> Any:
+    """The old object with the new values where it can hold them, else the new one."""
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        old[:] = [into(a, b) for a, b in zip(old, new, strict=True)]
+        return old
+    if type(old) is tuple and type(new) is tuple and len(old) == len(new):
+        return tuple(into(a, b) for a, b in zip(old, new, strict=True))
+    if type(old) is dict and type(new) is dict and old.keys() == new.keys():
+        old.update({key: into(old[key], value) for key, value in new.items()})
+        return old
+    if not is_array(old) or type(old) is not type(new) or old.shape != new.shape or old.dtype != new.dtype:
+        return new
+    if is_tensor(old):
+        _write_tensor(old, new)
+    elif old.flags.writeable:
+        np.copyto(old, new)
+    else:
+        return new
+    return old
+
+
+def _write_tensor(old: Any, new: Any) -> None:
+    torch: Any = torch_if_imported()
+    with torch.no_grad():
+        old.copy_(new)
+    if old.grad is not None:
+        old.grad = None
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is a tensor or a numpy array."""
+    return is_tensor(value) or type(value) is np.ndarray
+
+
+def is_floating(value: Any) -> bool:
+    """Whether it is an array of floating-point numbers."""
+    if is_tensor(value):
+        return bool(value.dtype.is_floating_point) and value.layout == torch_if_imported().strided  # type: ignore[union-attr]
+    return type(value) is np.ndarray and value.dtype.kind == "f"
+
+
+def size_of(value: Any) -> int:
+    """Its elements; 1 for what is no array."""
+    return int(value.numel()) if is_tensor(value) else int(value.size) if is_array(value) else 1
+
+
+def size_bytes(value: Any) -> int:
+    """Bytes of the arrays in it."""
+    if isinstance(value, (list, tuple)):
+        return sum(map(size_bytes, value))
+    if isinstance(value, dict):
+        return sum(map(size_bytes, value.values()))
+    if is_tensor(value):
+        return int(value.numel() * value.element_size())
+    return int(value.nbytes) if is_array(value) else 0
+
+
+def _copy(array: Any) -> Any:
+    """A copy of its own memory, in the same layout, that asks for a gradient where the other does."""
+    if not is_tensor(array):
+        return array.copy()
+    return array.detach().clone().requires_grad_(array.requires_grad)
+
+
+def drawn_from(array: Any, n: int) -> Any:
+    """n values drawn from those of an array, which keeps mean, deviation and range; around it where all are one."""
+    if not is_tensor(array):
+        flat = array.reshape(-1)
+        drawn = flat[np.random.default_rng(secrets.randbits(64)).integers(0, max(1, flat.size), n)]
+        return drawn if flat.size and (flat != flat[0]).any() else (drawn + _around(flat, n)).astype(array.dtype)
+    torch: Any = torch_if_imported()
+    flat = array.detach().to("cpu").reshape(-1)
+    rng = _generator()
+    drawn = flat[torch.randint(0, max(1, flat.numel()), (n,), generator=rng)]
+    if flat.numel() > 1 and not bool((flat != flat[0]).any()):
+        drawn = drawn + torch.randn(n, generator=rng).to(drawn.dtype)
+    return drawn.to(array.device)
+
+
+def _around(flat: Any, n: int) -> Any:
+    return np.random.default_rng(secrets.randbits(64)).standard_normal(n) if flat.size > 1 else 0
+
+
+def _scaled(array: Any) -> Any:
+    """The same times a number between 0.5 and 1: symmetric, sorted and positive ones stay so."""
+    if not is_floating(array):
+        return array
+    factor = 0.5 + secrets.randbelow(2**20) / 2**21
+    return array.detach() * factor if is_tensor(array) else (array * factor).astype(array.dtype)
+
+
+def drawn_anew(array: Any) -> Any:
+    """Other values of the same shape; what is no floating-point number stays."""
+    return drawn_from(array, size_of(array)).reshape(array.shape) if is_floating(array) else array
+
+
+def nearby(array: Any) -> Any:
+    """The same values, each moved by at most one rounding."""
+    if not is_floating(array):
+        return array
+    if not is_tensor(array):
+        eps = np.finfo(array.dtype).eps
+        moves = np.random.default_rng(secrets.randbits(64)).uniform(-eps, eps, array.shape)
+        return (array * (1 + moves)).astype(array.dtype)
+    torch: Any = torch_if_imported()
+    host = array.detach().to("cpu", torch.float64)
+    moves = torch.rand(host.shape, generator=_generator(), dtype=torch.float64) * 2 - 1
+    return (host * (1 + moves * torch.finfo(array.dtype).eps)).to(array.dtype).to(array.device)
+
+
+def _generator() -> Any:
+    """Random numbers that no function can have foreseen: torch's where torch is in use, else numpy's."""
+    torch = torch_if_imported()
+    if torch is None or not hasattr(torch, "Generator"):
+        return np.random.default_rng(secrets.randbits(64))
+    return torch.Generator().manual_seed(secrets.randbits(63))

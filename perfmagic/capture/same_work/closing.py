@@ -1,0 +1,246 @@
+"""The calls after the samples, which tell what the samples cannot: one recorded run, the same values again, others.
+
+They are made from the frame that the samples were made from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Protocol, TypeAlias
+
+from perfmagic.base.errors import PerfmagicError
+from perfmagic.capture.same_work.after_call import goes_on, is_unjoined
+from perfmagic.capture.same_work.arguments import drawn_anew, is_array, mapped, nearby
+from perfmagic.capture.same_work.difference import distances, unlike
+from perfmagic.capture.same_work.recorded import work_in
+from perfmagic.capture.same_work.same_work import SameWork, addresses
+from perfmagic.capture.same_work.values import Leaf, is_tensor, leaves
+from perfmagic.trace.model import Trace
+
+Phase: TypeAlias = Generator[Iterable[tuple[Any, ...]], int, None]
+SEEN_SAMPLES = ((0.005, 5), (0.05, 2), (math.inf, 1))  # on values seen before, for calls of up to so many seconds
+MARK = 7.5e4  # what is written to a result, to see it in an input
+
+
+class Recording(Protocol):
+    """perfmagic.capture.recording.recorder.Recorder."""
+
+    def start(self) -> None: ...
+    def stop(self) -> Trace: ...
+    def give_back(self) -> None: ...
+
+
+class Raised:
+    """In place of a result: what a call raised on values that are none of the user's."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class Closing:
+    """Makes the calls.  samplers: of each function (perfmagic.capture.bench.sampling).  forgive: whether what a call
+    raises becomes its result.
+    """
+
+    def __init__(
+        self,
+        same_work: SameWork,
+        samplers: Sequence[Any],
+        record: Callable[[], Recording] | None,
+        forgive: Callable[[bool], None],
+    ) -> None:
+        self._same, self._samplers, self._record, self._forgive = same_work, samplers, record, forgive
+        self._recording: Recording | None = None
+        self._after: dict[int, list[Leaf]] = {}
+        self._states = same_work.states()
+
+    def schedule(self, fresh_s: Sequence[float], calls: int) -> Generator[tuple[int, Phase], None, None]:
+        """All calls.  fresh_s: how long a call of each took on new values.  calls: in a sample."""
+        same, everyone = self._same, range(len(self._samplers))
+        same.checks_now = True
+        same.new_values(same.calls)
+        for which in reversed(everyone):  # the first last: nobody finds its answer in memory
+            yield from self._twice(which, "")
+        self._compare_inputs()
+        for which in everyone:
+            if same.watched[which].does_less(""):  # or other threads did what was recorded: once more
+                same.new_values(same.calls)
+                yield from self._twice(which, " again")
+        if same.fresh:
+            yield from self._timed(fresh_s, calls)
+            if same.asked.values == "fresh" and not same.asked.random:
+                yield from self._on_other_values()
+        same.checks_now = False
+        for which in everyone:
+            same.process.whole(same.watched[which])
+
+    def _twice(self, which: int, again: str) -> Generator[tuple[int, Phase], None, None]:
+        """On new values, and on the same ones: what was written to memory in between is the function's own."""
+        same = self._same
+        yield which, self._recorded(which, "fresh" + again)
+        if same.fresh:
+            same.holds, same.untouched = True, not same.watched[which].changes_inputs
+            yield which, self._recorded(which, "seen" + again)
+            same.holds = same.untouched = False
+
+    def _timed(self, fresh_s: Sequence[float], calls: int) -> Generator[tuple[int, Phase], None, None]:
+        """Samples on values that were used right before."""
+        same = self._same
+        same.checks_now = False
+        for which in range(len(self._samplers)):
+            same.watched[which].times_ns["fresh"] = [round(fresh_s[which] * 1e9)]
+            for _ in range(next(n for most_s, n in SEEN_SAMPLES if fresh_s[which] <= most_s)):
+                yield which, self._seen_sample(which, calls)
+        same.checks_now = True
+
+    def _seen_sample(self, which: int, calls: int) -> Phase:
+        reading = yield from self._samplers[which].sample(calls)
+        self._same.watched[which].times_ns.setdefault("seen", []).append(reading.done_ns // calls)
+
+    def _on_other_values(self) -> Generator[tuple[int, Phase], None, None]:
+        """Values of the same shapes without what those of the user have in common; and the user's, a rounding away."""
+        same = self._same
+        assert same.arguments is not None
+        if not same.arguments.in_place:
+            same.new_values()
+            same.arguments.change(drawn_anew)
+            self._forgive(True)
+            for which in reversed(range(len(self._samplers))):
+                yield which, self._recorded(which, "other")
+            self._forgive(False)
+        if same.results.in_doubt(same.arguments.longest()):
+            same.new_values()
+            yield 0, self._recorded(0, "before")
+            before = same.results.of_first()
+            same.arguments.change(nearby)
+            yield 0, self._nearby(before)
+
+    def _nearby(self, before: Sequence[Leaf]) -> Phase:
+        same, sampler = self._same, self._samplers[0]
+        sampler.before()
+        same.ready(0)
+        yield sampler.watch.repetitions(1)
+        sampler.devices.synchronize()
+        same.results.moved(before, same.result())
+
+    def _recorded(self, which: int, label: str) -> Phase:
+        """One recorded call."""
+        same, sampler = self._same, self._samplers[which]
+        sampler.before()
+        same.ready(which)
+        sampler.devices.synchronize()
+        before = self._states[which].marks()
+        self._start(which, sampler)
+        try:
+            yield sampler.watch.repetitions(1)
+            if label == "fresh":
+                same.watched[which].unjoined = is_unjoined(sampler.devices.synchronize)
+            sampler.devices.synchronize()
+            trace = self._stop(which)
+        finally:
+            self.abandon()
+        if trace is not None:
+            same.watched[which].done[label] = work_in(trace)
+        out = same.result()
+        if isinstance(out, Raised):
+            same.kept[0] = None
+            same.watched[which].facts.pop("raised", None)
+            same.watched[which].fact("raised", error=f"{type(out.error).__name__}: {out.error}"[:200])
+            return
+        if label == "fresh":
+            same.watched[which].changed = self._states[which].changed(before)
+            self._look_after(which, out)
+        same.after(which, 1)
+        if label == "fresh":
+            self._see_alias(which, out)
+
+    def _start(self, which: int, sampler: Any) -> None:
+        if self._record is None:
+            return
+        self._recording = self._record()
+        try:
+            self._recording.start()
+        except PerfmagicError as error:
+            self._recording = None
+            self._same.watched[which].fact("not recorded", why=error.message)
+
+    def _stop(self, which: int) -> Trace | None:
+        if self._recording is None:
+            return None
+        try:
+            return self._recording.stop()
+        except (PerfmagicError, RuntimeError) as error:
+            self._same.watched[which].fact("not recorded", why=str(error))
+            return None
+
+    def abandon(self) -> None:
+        """End a recording whose call was left early; harmless when repeated."""
+        if self._recording is not None:
+            self._recording.give_back()
+            self._recording = None
+
+    # When a call has returned and was waited for.
+
+    def _look_after(self, which: int, out: Any) -> None:
+        """What goes on, and whether the result still changes."""
+        same = self._same
+        gave = leaves(out, 0)
+        found = goes_on(same.progress)
+        same.watched[which].facts.update({fact.kind: fact for fact in found})
+        later = leaves(out, 0)
+        if unlike(gave, later) is None and any(distances(gave, later)):
+            same.watched[which].fact("late result")
+        if same.arguments is not None:
+            chosen, left = leaves(same.arguments.chosen(), 0), leaves(same.arguments.slots[0], 0)
+            same.watched[which].changes_inputs = unlike(chosen, left) is not None or any(distances(chosen, left))
+            self._after[which] = left
+
+    def _compare_inputs(self) -> None:
+        """Whether all left their arguments the same, changed or not."""
+        same = self._same
+        if same.arguments is None:
+            return
+        first = same.watched[0]
+        for which, watched in enumerate(same.watched[1:], 1):
+            if watched.changes_inputs != first.changes_inputs:
+                watched.fact("inputs changed", by=(watched if watched.changes_inputs else first).name)
+            elif watched.changes_inputs:
+                off = max(distances(self._after[0], self._after[which]), default=0.0)
+                if off > same.results.allowed_for(self._after[0], same.arguments.longest()):
+                    watched.fact("inputs left otherwise", off=min(off, 1e9))
+
+    def _see_alias(self, which: int, out: Any) -> None:
+        """Whether a result lies in the memory of an argument."""
+        same = self._same
+        if same.arguments is None or not same.watched[which].takes_arguments:
+            return
+        slot = same.arguments.slots[0]
+        places = {place for value in slot for place in addresses(value)}
+        same.watched[which].aliases = bool(places & {*addresses(out)})
+        if not same.watched[which].aliases and any(is_tensor(v) and v.device.type == "sim" for v in slot):
+            same.watched[which].aliases = seen_when_written(slot, out)
+
+
+def seen_when_written(slot: Sequence[Any], out: Any) -> bool:
+    """Whether what is written to a result is seen in an argument: simulated memory has no address. It is put back."""
+    before = leaves(slot, 0)
+    written: list[tuple[Any, Any]] = []
+
+    def fill(tensor: Any) -> Any:
+        if is_tensor(tensor) and tensor.is_floating_point() and not tensor.requires_grad:
+            written.append((tensor, tensor.clone()))
+            tensor.fill_(MARK)
+        return tensor
+
+    try:
+        fill(out) if is_array(out) else mapped(out, fill)
+        after = leaves(slot, 0)
+    except RuntimeError:  # an expanded view
+        return True
+    finally:
+        for tensor, was in reversed(written):
+            with suppress(RuntimeError):
+                tensor.copy_(was)
+    return unlike(before, after) is not None or any(distances(before, after))

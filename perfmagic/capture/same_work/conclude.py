@@ -1,0 +1,114 @@
+"""From what was seen to facts, a line each; perfmagic.analysis.bench says which refuse a verdict, and words them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from perfmagic.capture.same_work.recorded import Done
+from perfmagic.trace.samples import Condition
+
+if TYPE_CHECKING:
+    from perfmagic.capture.same_work.same_work import SameWork
+    from perfmagic.capture.same_work.watched import Watched
+
+LEFT = 3  # samples that leave a thread: a pool that lives on begins once
+SEEN_TIMES = 1.5  # as fast on values that were seen: caches of the processor are as warm for both
+SEEN_NS = 3_000  # and by so much
+WORK_TIMES = 1.02  # as many floating-point operations or bytes as the first, at most: rounding of shapes
+
+
+def conclude(same: SameWork, which: int) -> Iterator[Condition]:
+    """All facts of one function, compared with the first."""
+    first, it = same.watched[0], same.watched[which]
+    longest = same.arguments.longest() if same.arguments is not None else 1
+    yield from same.results.facts(which, longest, fresh=same.fresh)
+    yield from it.facts.values()
+    if same.arguments is None or not same.fresh:
+        yield Condition("same inputs")
+    else:
+        yield Condition("fresh inputs")
+        yield from _kept(first, it)
+    if it.aliases != first.aliases:
+        yield Condition("aliased" if it.aliases else "not aliased")
+    yield from _process(same, first, it)
+    yield from _work(first, it, declared=bool(same.asked.dtype))
+    yield from _state(same, first, it, which)
+
+
+def _process(same: SameWork, first: Watched, it: Watched) -> Iterator[Condition]:
+    if it.left >= LEFT > first.left:
+        yield Condition("threads left", {"n": it.left})
+    if (n := same.process.processes()) > 0:
+        yield Condition("process left", {"n": n})
+    if it.unjoined and not first.unjoined:
+        yield Condition("unjoined stream")
+    if it.reuses and not first.reuses:
+        yield Condition("reused memory")
+    for kind in ("replaced", "set"):  # by the first: the others are then compared with something else
+        if kind in first.facts:
+            yield Condition(f"{kind} by first", first.facts[kind].values)
+
+
+def _kept(first: Watched, it: Watched) -> Iterator[Condition]:
+    """Whether less is done for values that were seen: both runs had the same ones."""
+    if it.does_less("") and it.does_less(" again") and not (first.does_less("") and first.does_less(" again")):
+        yield Condition("kept", {"fresh": it.done["fresh"].n, "seen": it.done["seen"].n})
+        return
+    times = _times(it)
+    if times is not None and times >= SEEN_TIMES * max(1.0, _times(first) or 1.0):
+        yield Condition("kept time", {"times": times})
+        return
+    yield Condition("not kept")
+
+
+def _times(it: Watched) -> float | None:
+    """How many times as fast a call is on values that it has seen, None where that was not measured."""
+    fresh, seen = it.times_ns.get("fresh"), it.times_ns.get("seen")
+    if not fresh or not seen or fresh[0] - (typical := max(1, *sorted(seen)[: len(seen) // 2 + 1])) < SEEN_NS:
+        return None
+    return fresh[0] / typical
+
+
+def _work(first: Watched, it: Watched, *, declared: bool) -> Iterator[Condition]:
+    """What one recorded call of each did."""
+    own, done = first.done.get("fresh"), it.done.get("fresh")
+    if own is None or done is None:
+        return
+    if not own.n and not done.n:
+        yield Condition("nothing recorded")
+        return
+    if own.device_ops and not done.device_ops:
+        yield Condition("no device work", {"n": own.device_ops})
+    if done.narrow and not own.narrow:
+        yield Condition("narrow declared" if declared else "narrow", {"type": done.narrow})
+    other, own_other = it.done.get("other"), first.done.get("other")
+    if other is not None and own_other is not None and _shape(own_other) == _shape(own) and other.n > done.n:
+        yield Condition("other work", {"given": done.n, "other": other.n})
+    yield Condition("work", {"first": own.n, "n": done.n})
+    for kind in ("flop", "bytes", "copies"):
+        a, b = getattr(own, kind), getattr(done, kind)
+        if max(a, b) > WORK_TIMES * min(a, b):
+            yield Condition(kind, {"first": a, "other": b})
+    if len(done.streams) != len(own.streams):
+        yield Condition("streams", {"first": len(own.streams), "other": len(done.streams)})
+
+
+def _shape(done: Done) -> tuple[int, int]:
+    return done.n, done.flop
+
+
+def _state(same: SameWork, first: Watched, it: Watched, which: int) -> Iterator[Condition]:
+    """Whether both changed what they read from around them."""
+    states = same.last_states
+    if not states:
+        return
+    own, other = states[0], states[which]
+    both = own.found.keys() & other.found.keys()
+    for less, more, by in ((it, first, own), (first, it, other)):
+        missing = (more.changed - less.changed) & both
+        missing |= set() if less.changed else more.changed & by.learned
+        if missing:
+            names = sorted({by.name(key) for key in missing})
+            yield Condition("state", {"by": more.name, "not": less.name, "names": ", ".join(names[:3])})
+            return

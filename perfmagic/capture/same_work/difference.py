@@ -1,0 +1,111 @@
+"""How far two results are from each other, and how far they may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfmagic.capture.same_work.values import Leaf
+from perfmagic.trace.samples import Condition
+
+if TYPE_CHECKING:
+    from perfmagic.trace.samples import Float64
+
+# Rounding, in units of the last place of the coarser type: sums in another order differ by a few in float32. What is
+# stored in 16 bits is rounded once or twice more where operators are not fused, each time by half a unit.
+UNITS = {"wide": 64, "narrow": 12}
+NARROW_EPS = 1e-4
+GROWS_FROM = 4096  # elements: the error of a sum of n grows like the root of the root of n, pairwise less
+NEARBY = 16.0  # times what inputs that differ by one rounding change
+
+
+def unlike(first: Sequence[Leaf], other: Sequence[Leaf]) -> Condition | None:
+    """What differs in the form of two results: number, type, shape, device; None where nothing does."""
+    if len(first) != len(other):
+        return Condition("other structure", {"first": len(first), "other": len(other)})
+    for a, b in zip(first, other, strict=True):
+        if not b.plain and (a.plain or a.kind != b.kind):
+            return Condition("lazy result", {"type": b.kind})
+        if (a.kind == "text") != (b.kind == "text") and a.plain:
+            return Condition("other structure", {"first": a.kind, "other": b.kind})
+        if a.shape != b.shape and a.plain:
+            return Condition("other shape", {"first": str([*a.shape]), "other": str([*b.shape])})
+        if a.device != b.device and a.plain:
+            return Condition("other device", {"first": a.device, "other": b.device})
+    return None
+
+
+def distances(first: Sequence[Leaf], other: Sequence[Leaf]) -> list[float]:
+    """Of each value how far the two are from each other, relative to its size; infinite where NaN is in one only."""
+    return [_distance(a, b) for a, b in zip(first, other, strict=True)]
+
+
+def _distance(a: Leaf, b: Leaf) -> float:
+    if not (a.plain and b.plain):
+        return 0.0
+    if a.kind == "text":
+        return 0.0 if a.values == b.values else math.inf
+    x, y = a.values, b.values
+    if not x.size:
+        return 0.0
+    if not (a.eps or b.eps):
+        return float(np.mean(x != y))
+    x, y = (v.astype(np.float64) if v.dtype.kind in "biu" else v for v in (x, y))
+    finite = np.isfinite(x)
+    if not (finite == np.isfinite(y)).all() or not _alike(x[~finite], y[~finite]):
+        return math.inf
+    if not finite.all():
+        x, y = x[finite], y[finite]
+    return _relative(x, y) if x.size else 0.0
+
+
+def size_of(leaf: Leaf) -> float:
+    """The root mean square of a value, 0 for what has none."""
+    if not leaf.eps or not leaf.values.size:
+        return 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        rms = math.sqrt(float(np.mean(np.square(np.abs(leaf.values), dtype=np.float64))) or 0.0)
+    return rms if math.isfinite(rms) else 0.0
+
+
+def _alike(x: Float64, y: Float64) -> bool:
+    return bool(np.array_equal(x, y, equal_nan=True))
+
+
+def _relative(x: Float64, y: Float64) -> float:
+    """The largest difference, each relative to the root mean square of all and to the value itself."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        size = np.abs(x)
+        rms = math.sqrt(float(np.mean(np.square(size, dtype=np.float64))))
+        off = np.abs(x - y)
+        if not off.any():
+            return 0.0
+        worst = float(np.max(off / (size + rms))) if rms and math.isfinite(rms) else math.inf
+    return math.inf if math.isnan(worst) else worst
+
+
+def rounding(a: Leaf, b: Leaf, declared_eps: float, n: int) -> float:
+    """How far two results may be from each other by rounding.  n: elements of the largest input."""
+    if not (a.eps or b.eps):
+        return 0.0
+    eps = max(a.eps, b.eps, declared_eps)
+    units = UNITS["narrow" if eps > NARROW_EPS else "wide"]
+    return min(0.25, units * eps * max(1.0, math.sqrt(math.sqrt(n / GROWS_FROM))))
+
+
+def moments(first: Sequence[Leaf], other: Sequence[Leaf]) -> float:
+    """How far mean and deviation of random results differ, in standard errors."""
+    worst = 0.0
+    for a, b in zip(first, other, strict=True):
+        if a.kind == "text" or not (a.plain and b.plain) or a.values.size < 2:
+            continue
+        x, y = a.values.astype(np.float64), b.values.astype(np.float64)
+        spread = math.hypot(float(x.std()), float(y.std())) / math.sqrt(x.size)
+        if not math.isfinite(spread):
+            return math.inf
+        off = max(abs(float(x.mean() - y.mean())), abs(float(x.std() - y.std())))
+        worst = max(worst, off / spread if spread else math.inf * bool(off))
+    return 0.0 if math.isnan(worst) else worst

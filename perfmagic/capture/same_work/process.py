@@ -1,0 +1,255 @@
+"""What belongs to the whole process, and so to both functions: clocks, settings, threads, child processes."""
+
+from __future__ import annotations
+
+import _thread
+import builtins
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perfmagic.base.imported import sim_loaded, torch_if_imported
+
+# Our own references, taken before any function that is judged runs.
+NOW_NS, SLEEP, CPU_NS = time.perf_counter_ns, time.sleep, time.process_time_ns
+
+
+# Functions that time, wait or compare: replaced ones would change what is measured.
+
+_CLOCKS = ("perf_counter", "perf_counter_ns", "time", "time_ns", "monotonic", "monotonic_ns", "process_time", "sleep")
+_OF_DEVICES = ("synchronize", "Event", "Stream", "current_stream")
+_OF_TENSORS = ("__matmul__", "__mul__", "__add__", "clone", "cpu", "numpy", "to", "copy_", "item", "__eq__", "__bool__")
+
+
+class Replaced:
+    """Sees functions of modules that have been replaced, and puts them back."""
+
+    def __init__(self) -> None:
+        self._some = [(owner, name, _own(owner, name)) for owner, name in _timing()]
+        self._all = [(owner, {**vars(owner)}) for owner in _owners()]
+
+    def timing(self) -> str:
+        """The first function that times or compares and is another one now; "" for none. It is put back."""
+        found = ""
+        for owner, name, was in self._some:
+            if _own(owner, name) is not was:
+                delattr(owner, name) if was is None else setattr(owner, name, was)
+                found = found or f"{_called(owner)}.{name}"
+        return found
+
+    def anything(self) -> str:
+        """The first attribute of the modules that both functions compute with that is another one now."""
+        for owner, was in self._all:
+            now = vars(owner)
+            for name, value in was.items():
+                if now.get(name) is not value and callable(value) and not name.startswith("_abc_"):
+                    with suppress(AttributeError, TypeError):
+                        setattr(owner, name, value)
+                    return f"{_called(owner)}.{name}"
+        return ""
+
+
+def _own(owner: Any, name: str) -> Any:
+    """What an owner itself has by a name; None where its class has it, or nobody."""
+    return owner.__dict__.get(name)
+
+
+def _called(owner: Any) -> str:
+    return owner.__name__ if not isinstance(owner, type) else f"{owner.__module__}.{owner.__qualname__}"
+
+
+def _timing() -> list[tuple[Any, str]]:
+    torch, pm = torch_if_imported(), sys.modules.get("perfmagic")
+    found: list[tuple[Any, str]] = [(time, name) for name in _CLOCKS]
+    found += [(np, "allclose"), (np, "array_equal"), *((pm, name) for name in ("synchronize",) if pm is not None)]
+    if torch is None or not hasattr(torch, "Tensor"):
+        return found
+    for module in filter(None, (torch.cuda, getattr(torch, "sim", None), getattr(torch, "accelerator", None))):
+        found += [(module, name) for name in _OF_DEVICES]
+        event = getattr(module, "Event", None)
+        found += [(event, name) for name in ("elapsed_time", "record", "synchronize", "query") if event is not None]
+    found += [(torch.Tensor, name) for name in _OF_TENSORS]
+    return [*found, (torch, "equal"), (torch, "allclose"), (torch, "isclose")]
+
+
+def _owners() -> list[Any]:
+    torch = torch_if_imported()
+    owners: list[Any] = [builtins, np, np.linalg, gc]
+    owners += [module for name, module in sys.modules.items() if name.startswith("perfmagic.") and module is not None]
+    if torch is not None and hasattr(torch, "Tensor"):
+        owners += [torch, torch.Tensor, torch.nn.functional, torch.linalg, torch.nn.Module, torch.nn.Linear]
+        owners += [module for name in ("_TensorBase", "_C") if (module := getattr(torch._C, name, None))]
+    return [owner for owner in owners if hasattr(owner, "__dict__")]
+
+
+# Settings: what one function sets holds for the other one, too.
+
+_TORCH = {
+    "set_num_threads": "get_num_threads",
+    "set_float32_matmul_precision": "get_float32_matmul_precision",
+    "set_default_dtype": "get_default_dtype",
+    "set_grad_enabled": "is_grad_enabled",
+    "use_deterministic_algorithms": "are_deterministic_algorithms_enabled",
+}
+_BACKENDS = (
+    ("cudnn", "benchmark"), ("cudnn", "allow_tf32"), ("cudnn", "deterministic"), ("cuda.matmul", "allow_tf32"),
+    ("cuda.matmul", "allow_fp16_reduced_precision_reduction"),
+    ("cuda.matmul", "allow_bf16_reduced_precision_reduction"),
+)  # fmt: skip
+
+
+class Settings:
+    """Sees settings of the process that have changed, and puts them back."""
+
+    def __init__(self) -> None:
+        self._known = {**_plain_settings(), **_torch_settings()}
+        self._was = {name: read() for name, (read, _) in self._known.items()}
+
+    def changed(self) -> str:
+        """The first setting that has changed, "" for none. All are put back."""
+        found = ""
+        for name, (read, write) in self._known.items():
+            if read() != self._was[name]:
+                found = found or name
+                with suppress(Exception):
+                    write(self._was[name])
+        return found
+
+
+_Setting = tuple[Callable[[], Any], Callable[[Any], object]]
+
+
+def _plain_settings() -> dict[str, _Setting]:
+    settings: dict[str, _Setting] = {
+        "sys.setswitchinterval": (sys.getswitchinterval, sys.setswitchinterval),
+        "gc.enable": (gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
+        "sys.settrace": (sys.gettrace, sys.settrace),
+        "sys.setprofile": (sys.getprofile, sys.setprofile),
+    }
+    if hasattr(os, "sched_getaffinity"):
+        settings["os.sched_setaffinity"] = (
+            lambda: os.sched_getaffinity(0),
+            lambda cores: os.sched_setaffinity(0, cores),
+        )
+    if hasattr(os, "getpriority"):
+        settings["os.nice"] = (
+            lambda: os.getpriority(os.PRIO_PROCESS, 0), lambda n: os.setpriority(os.PRIO_PROCESS, 0, n)
+        )  # fmt: skip
+    if hasattr(signal, "getitimer"):
+        settings["signal.setitimer"] = (
+            lambda: signal.getitimer(signal.ITIMER_REAL)[1], lambda s: signal.setitimer(signal.ITIMER_REAL, s, s)
+        )  # fmt: skip
+    return settings
+
+
+def _torch_settings() -> dict[str, _Setting]:
+    torch = torch_if_imported()
+    if torch is None or not hasattr(torch, "get_num_threads"):
+        return {}
+    settings: dict[str, _Setting] = {
+        f"torch.{write}": (getattr(torch, read), getattr(torch, write)) for write, read in _TORCH.items()
+    }
+    for path, name in _BACKENDS:
+        owner: Any = torch.backends
+        for part in path.split("."):
+            owner = getattr(owner, part, None)
+        with suppress(Exception):
+            getattr(owner, name)
+            settings[f"torch.backends.{path}.{name}"] = (partial(getattr, owner, name), partial(setattr, owner, name))
+    if hasattr(torch, "is_autocast_enabled"):
+        settings["torch.autocast"] = (
+            lambda: torch.is_autocast_enabled("cpu"),
+            lambda on: torch.set_autocast_enabled("cpu", on),
+        )
+    if sim_loaded():
+        sim = torch.sim
+        settings["torch.sim.set_stream"] = (sim.current_stream, sim.set_stream)
+    if torch.cuda.is_initialized():
+        settings["torch.cuda.set_stream"] = (torch.cuda.current_stream, torch.cuda.set_stream)
+        settings["torch.cuda.set_device"] = (torch.cuda.current_device, torch.cuda.set_device)
+    return settings
+
+
+# Random numbers: the same for both, and afterwards as if nobody had drawn any.
+
+
+class RandomState:
+    """Sets the generators of torch, numpy and Python before a call, and gives back what they were."""
+
+    def __init__(self) -> None:
+        import random
+
+        torch = torch_if_imported()
+        self._random, self._was, self._numpy = random, random.getstate(), np.random.get_state()  # noqa: NPY002
+        self._torch = torch if torch is not None and hasattr(torch, "manual_seed") else None
+        self._torch_was = None if self._torch is None else self._torch.get_rng_state()
+        self._given_back = False
+
+    def set(self, seed: int) -> None:
+        """Begin anew from a seed."""
+        self._random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002 - what the user's functions draw from
+        if self._torch is not None:
+            self._torch.manual_seed(seed)
+
+    def close(self) -> None:
+        """Give back what there was; harmless when repeated."""
+        if self._given_back:
+            return
+        self._given_back = True
+        self._random.setstate(self._was)
+        np.random.set_state(self._numpy)  # noqa: NPY002
+        if self._torch is not None:
+            self._torch.set_rng_state(self._torch_was)
+
+
+# Threads and processes that go on.
+
+
+def n_threads() -> int:
+    """Threads that Python has started, those without a Thread object too."""
+    return max(_thread._count() + 1, len(threading.enumerate()))
+
+
+def threads_cpu_ns() -> dict[int, int]:
+    """CPU time of each Python thread but this one, in ns, by its number; empty where the system does not tell."""
+    me, taken = threading.get_ident(), {}
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return {}
+    for thread in threading.enumerate():
+        if thread.ident not in (None, me):
+            with suppress(OSError):
+                taken[thread.ident] = time.clock_gettime_ns(time.pthread_getcpuclockid(thread.ident))
+    return taken
+
+
+def children() -> set[str]:
+    """Child processes of this process that run, where the system lists them."""
+    found: set[str] = set()
+    with suppress(OSError):
+        for task in Path("/proc/self/task").iterdir():
+            with suppress(OSError):
+                found.update((task / "children").read_text().split())
+    return {pid for pid in found if not _is_zombie(pid)}
+
+
+def _is_zombie(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:1] == ["Z"]
+    except OSError:
+        return True
+
+
+def more(after: Mapping[int, int], before: Mapping[int, int]) -> int:
+    """The most CPU time that one thread took in between, in ns."""
+    return max((ns - before.get(thread, ns) for thread, ns in after.items()), default=0)

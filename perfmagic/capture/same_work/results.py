@@ -1,0 +1,196 @@
+"""Whether the others gave what the first gave: compared pass by pass, after the clock stopped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from perfmagic.base.clock import virtual_clock
+from perfmagic.base.errors import CaptureError
+from perfmagic.capture.same_work.difference import NEARBY, distances, moments, rounding, size_of, unlike
+from perfmagic.capture.same_work.values import Leaf, leaves
+from perfmagic.trace.samples import Condition
+
+SPREAD = 4.0  # times by which results of the first itself differ on equal inputs (atomics)
+VARIES = 0.1  # of their size: results of the first that differ by more on equal inputs prove nothing
+RANDOM_ERRORS = 6.0  # standard errors: chance is beyond them once in 10⁹ numbers
+
+
+@dataclass
+class _Compared:
+    """What has been found of one function. worst: of each value; failed: the first difference that needs no measure."""
+
+    n: int = 0
+    worst: list[float] = field(default_factory=list)
+    at: int = 0
+    of: Sequence[Leaf] = ()
+    failed: Condition | None = None
+    noted: dict[str, Condition] = field(default_factory=dict)
+
+
+class Results:
+    """Compares what functions gave on the same values.
+
+    equal: the user's own check.  random: compare mean and deviation alone.  eps: of a type that is declared to be good
+    enough, else 0.
+    before: what the first gave last.
+    """
+
+    def __init__(self, n: int, *, equal: Callable[[Any, Any], Any] | None, random: bool, eps: float) -> None:
+        self._equal, self._random, self._eps = equal, random, eps
+        self._of = [_Compared() for _ in range(n)]
+        self._now: dict[int, tuple[list[Leaf], Any]] = {}
+        self.before: list[Leaf] = []
+        self._spread: list[float] = []
+        self._nearby: list[float] = []
+        self._sizes: list[float] = []  # of each value, the largest so far
+        self.seed = 0
+
+    def begin(self, seed: int) -> None:
+        """New values: what was given before is compared with nothing any more."""
+        self._now, self.seed = {}, seed
+
+    def take(self, which: int, out: Any, *, same_values: bool) -> None:
+        """What one gave on the present values.  same_values: those of earlier passes were no others."""
+        found = leaves(out, self.seed)
+        self._now[which] = found, out if self._equal is not None else None
+        if which == 0:
+            if same_values and self.before:
+                self.repeated(found)
+            self.before = found
+            for other in self._now.keys() - {0}:
+                self._compare(other)
+        elif 0 in self._now:
+            self._compare(which)
+
+    def of_first(self) -> list[Leaf]:
+        """What the first gave on the present values."""
+        return self._now[0][0] if 0 in self._now else []
+
+    def repeated(self, found: Sequence[Leaf]) -> None:
+        """What the first gave once more on values on which it gave what `before` holds."""
+        if unlike(self.before, found) is None:
+            self._spread = _larger(self._spread, distances(self.before, found))
+
+    def moved(self, before: Sequence[Leaf], out: Any) -> None:
+        """What the first gives where every input is moved by one rounding.  before: on the inputs themselves."""
+        found = leaves(out, self.seed)
+        if unlike(before, found) is None:
+            self._nearby = _larger(self._nearby, [d if math.isfinite(d) else 0.0 for d in distances(before, found)])
+
+    def _compare(self, which: int) -> None:
+        compared, (first, raw), (other, other_raw) = self._of[which], self._now[0], self._now[which]
+        compared.n += 1
+        if compared.failed is not None:
+            return
+        if self._equal is not None:
+            if not self._user_says(raw, other_raw):
+                compared.failed = Condition("not equal", {"pass": compared.n})
+            return
+        compared.failed = unlike(first, other)
+        if compared.failed is None:
+            self._note(compared, first, other)
+            compared.of = other
+            if self._random:
+                compared.worst = _larger(compared.worst, [moments(first, other)])
+            else:
+                self._measure(compared, self._by_usual_size(first, distances(first, other)))
+
+    def _by_usual_size(self, first: Sequence[Leaf], found: list[float]) -> list[float]:
+        """Distances relative to the usual size of a value: a sum that happens to be near 0 is no less exact."""
+        sizes = [size_of(leaf) for leaf in first]
+        self._sizes = _larger(self._sizes, sizes)
+        return [
+            d * min(1.0, own / usual) if usual else d for d, own, usual in zip(found, sizes, self._sizes, strict=True)
+        ]
+
+    def _measure(self, compared: _Compared, found: list[float]) -> None:
+        larger = _larger(compared.worst, found)
+        if larger != compared.worst:
+            compared.at = compared.n
+        compared.worst = larger
+
+    def _user_says(self, first: Any, other: Any) -> bool:
+        try:
+            return bool(self._equal(first, other)) if self._equal is not None else True
+        except Exception as error:
+            raise CaptureError(f"equal= raised {type(error).__name__}: {error}", hint="it gets both results") from error
+
+    def _note(self, compared: _Compared, first: Sequence[Leaf], other: Sequence[Leaf]) -> None:
+        for a, b in zip(first, other, strict=True):
+            if not a.plain:
+                compared.noted["unread"] = Condition("unread", {"type": a.kind})
+            elif a.kind != b.kind:
+                compared.noted["result type"] = Condition("result type", {"first": a.kind, "other": b.kind})
+            elif a.eps and b.eps > max(a.eps, self._eps):
+                compared.failed = Condition("lower type", {"first": a.dtype, "other": b.dtype})
+            elif a.dtype != b.dtype and a.kind == "tensor":
+                compared.noted["result dtype"] = Condition("result dtype", {"first": a.dtype, "other": b.dtype})
+            if a.gradient and not b.gradient:
+                compared.noted["no graph"] = Condition("no graph")
+
+    def facts(self, which: int, longest: int, *, fresh: bool) -> list[Condition]:
+        """What is to be said of one function.  longest: elements of the largest input.  fresh: whether inputs vary."""
+        compared, noted = self._of[which], [*self._of[which].noted.values()]
+        if compared.failed is not None:
+            return [compared.failed, *noted]
+        if not compared.n:
+            return [Condition("not compared")]
+        if self._equal is not None:
+            return [Condition("equal", {"n": compared.n})]
+        if self._random:
+            off = max(compared.worst, default=0.0)
+            kind = "random differ" if off > RANDOM_ERRORS else "random"
+            return [Condition(kind, {"off": min(off, 1e9), "n": compared.n}), *noted]
+        return [self._verdict(compared, longest, fresh=fresh), *noted]
+
+    def _verdict(self, compared: _Compared, longest: int, *, fresh: bool) -> Condition:
+        first, n = self.before or compared.of, compared.n
+        plain = [leaf for leaf in compared.of if leaf.plain]
+        if not any(leaf.values is not None for leaf in plain):
+            return Condition("nothing returned")
+        numbers = [leaf for leaf in plain if leaf.kind != "text" and leaf.values.size]
+        if numbers and all(_all_nan(leaf) for leaf in numbers):
+            return Condition("only NaN" if virtual_clock() is None else "no values")
+        allowed = [self._allowed(i, a, b, longest) for i, (a, b) in enumerate(zip(first, compared.of, strict=False))]
+        if max(self._spread, default=0.0) > VARIES:
+            return Condition("first is random" if fresh else "first varies")
+        for off, most in zip(compared.worst, allowed, strict=False):
+            if not math.isfinite(off):
+                return Condition("differ in kind", {"pass": compared.at})
+            if off > most:
+                return Condition("differ", {"off": off, "allowed": most, "pass": compared.at})
+        return Condition(
+            "results", {"n": n, "off": max(compared.worst, default=0.0), "allowed": max(allowed, default=0.0)}
+        )
+
+    def in_doubt(self, longest: int) -> bool:
+        """Whether any differ by more than rounding alone explains, and how exact the first is decides."""
+        return any(
+            off > self._allowed(i, a, a, longest)
+            for compared in self._of
+            if compared.failed is None and not self._random
+            for i, (off, a) in enumerate(zip(compared.worst, self.before, strict=False))
+            if math.isfinite(off)
+        )
+
+    def allowed_for(self, found: Sequence[Leaf], longest: int) -> float:
+        """How far other values, such as arguments that both changed, may be from each other."""
+        return max((rounding(leaf, leaf, self._eps, longest) for leaf in found), default=0.0)
+
+    def _allowed(self, i: int, a: Leaf, b: Leaf, longest: int) -> float:
+        spread = SPREAD * self._spread[i] if i < len(self._spread) else 0.0
+        near = NEARBY * self._nearby[i] if i < len(self._nearby) else 0.0
+        return max(rounding(a, b, self._eps, longest), spread, min(0.1, near))
+
+
+def _larger(worst: Sequence[float], found: Sequence[float]) -> list[float]:
+    if len(worst) != len(found):
+        return [*found]
+    return [max(pair) for pair in zip(worst, found, strict=True)]
+
+
+def _all_nan(leaf: Leaf) -> bool:
+    return leaf.eps > 0 and bool((leaf.values != leaf.values).all())

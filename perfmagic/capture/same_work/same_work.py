@@ -1,0 +1,235 @@
+"""Whether several functions do the same work, found out from the very calls that are timed.
+
+A function cannot tell a judged call from a timed one: all are made from one frame, with the same objects, and which
+result is looked at is chosen when the call has returned. Later calls, on values that are new, seen before or of another
+kind, are made from that frame, too.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perfmagic.base.imported import torch_if_imported
+from perfmagic.capture.same_work.after_call import becomes_quiet
+from perfmagic.capture.same_work.arguments import Arguments, GivenArguments, is_array, mapped
+from perfmagic.capture.same_work.process import NOW_NS, RandomState
+from perfmagic.capture.same_work.results import Results
+from perfmagic.capture.same_work.state import State
+from perfmagic.capture.same_work.values import address, is_tensor, leaves
+from perfmagic.capture.same_work.watched import ProcessWatch, Watched
+
+CHECKING_FRAC = 0.08  # of the time so far, that results may be compared for
+MAKING_FRAC = 0.08  # that inputs= may make arguments for; else those that there are get other values
+ALWAYS_CHECKED = 3  # passes
+PREPARED_NS = 2_000_000  # to make the arguments of one sample
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user says of the functions.
+
+    dtype: the precision that is good enough, as torch names it.  random: results are random.  equal: the user's own
+    check of two results.  values: "fresh", or "given" where functions may depend on the values given.
+    """
+
+    dtype: str = ""
+    random: bool = False
+    equal: Callable[[Any, Any], Any] | None = None
+    values: str = "fresh"
+
+
+class SameWork:
+    """Watches every sample of some functions that are compared, the first of them the reference.
+
+    arguments: what they are called with, None for functions without any.  takes: which of them take arguments.
+    reads: of each what it reads from around it.
+    kept: where the calls of a sample leave their results.  Whoever runs the functions puts them there.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        asked: Asked,
+        arguments: Arguments | None,
+        takes: Sequence[bool],
+        reads: Sequence[Callable[[], Mapping[str, object]] | None],
+    ) -> None:
+        self.asked, self.arguments = asked, arguments
+        self.kept: list[Any] = [None]
+        self.watched = [Watched(name, takes_arguments) for name, takes_arguments in zip(names, takes, strict=True)]
+        self.results = Results(len(names), equal=asked.equal, random=asked.random, eps=_eps(asked.dtype))
+        self._process: ProcessWatch | None = None
+        self.progress: Callable[[], int | None] = lambda: None
+        self.calls = 1  # in a sample, as many arguments as lie ready
+        self.holds = False  # the same values again
+        self.untouched = False  # and in the same memory, which nobody wrote to since: some caches ask for a version
+        self.checks_now = False
+        self.last_states: list[State] = []
+        self.take: Callable[[], Any] | None = None  # what gives the results of code that returns none
+        self._reads = reads
+        self._random, self._seed = RandomState(), secrets.randbits(31)
+        self._in_pass: bool | None = False  # None: to be decided when the first call of the pass has returned
+        self._passes = 0
+        self._begun_ns = NOW_NS()
+        self._spent_ns = {"checking": 0, "making": 0}
+        self._queued: int | None = None
+        self._stray = 0
+
+    @property
+    def process(self) -> ProcessWatch:
+        """Begins to watch when the first function is about to run: what a benchmark itself sets is not theirs."""
+        if self._process is None:
+            self._process = ProcessWatch()
+        return self._process
+
+    # What a body is called with, and where its results go.
+
+    @property
+    def fresh(self) -> bool:
+        """Whether calls get values that none has seen."""
+        if isinstance(self.arguments, GivenArguments):
+            return self.arguments.varies
+        return self.arguments is not None
+
+    def items(self, which: int, k: int) -> list[tuple[tuple[Any, ...], int]]:
+        """For each of k calls its arguments, and the place in kept for what it gives."""
+        slots = self.arguments.slots if self.arguments is not None and self.watched[which].takes_arguments else [[]]
+        n, places = len(slots), max(2, len(slots))
+        self.kept += [None] * (places - len(self.kept))
+        return [((*slots[i % n],), i % places) for i in range(k)]
+
+    def plan(self, calls: int) -> int:
+        """How many calls a sample may have, of those that the clock asks for; their arguments lie ready now."""
+        if self.arguments is None:
+            return calls
+        self.calls = 1
+        if not self.arguments.in_place and not any(watched.reuses for watched in self.watched):
+            from_ns = NOW_NS()
+            self.arguments.prepare(1)  # how long that takes
+            self.calls = max(1, min(calls, PREPARED_NS // max(1, NOW_NS() - from_ns), self.arguments.most_sets()))
+        self.arguments.prepare(self.calls)
+        self.arguments.write()
+        return self.calls
+
+    # Around each sample.
+
+    def begin(self, progress: Callable[[], int | None]) -> None:
+        """Look at the devices before anything runs."""
+        self.progress = progress
+        if not becomes_quiet(progress):
+            for watched in self.watched[1:]:
+                watched.fact("not quiet")
+        self._queued = progress()
+
+    def begin_pass(self) -> None:
+        """The next sample of each function is made on the same new values."""
+        self._in_pass, self._passes = None, self._passes + 1
+        cheaply = self._passes > ALWAYS_CHECKED and not self._affordable("making", MAKING_FRAC)
+        self.new_values(self.calls, cheaply=cheaply)
+
+    def end_pass(self) -> None:
+        """What follows is compared with nothing."""
+        self._in_pass = False
+
+    def new_values(self, n: int = 1, *, cheaply: bool = False) -> None:
+        """Choose values for n calls."""
+        if self.fresh:
+            self._seed = secrets.randbits(31)
+        self.results.begin(self._seed)
+        if self.arguments is not None:
+            from_ns = NOW_NS()
+            self.arguments.prepare(n, cheaply=cheaply)
+            self._spent_ns["making"] += NOW_NS() - from_ns
+
+    def before(self, which: int) -> None:
+        """A sample is about to be prepared: nothing may have been queued since the last one."""
+        now = self.progress()
+        self._stray += None not in (now, self._queued) and now != self._queued
+        self.process.before()
+
+    def ready(self, which: int) -> None:
+        """The clock is about to start: the chosen values come to where the arguments lie."""
+        if self.arguments is not None and not self.untouched:
+            self.arguments.write()
+        self._random.set(self._seed)
+
+    def after(self, which: int, calls: int) -> None:
+        """The clock has stopped."""
+        self.process.after(self.watched[which])
+        if self._in_pass is None:
+            self._in_pass = self._passes <= ALWAYS_CHECKED or self._affordable("checking", CHECKING_FRAC)
+        if self._in_pass or self.checks_now:
+            from_ns = NOW_NS()
+            at = 0 if self.arguments is None or not self.watched[which].takes_arguments else self._one_of(calls)
+            self._check(which, at)
+            self._spent_ns["checking"] += NOW_NS() - from_ns
+        elif calls > 1 and self.arguments is not None:
+            self._see_reuse(which, calls)
+        self.kept[:] = [None] * len(self.kept)
+        self._queued = self.progress()
+
+    def _one_of(self, calls: int) -> int:
+        """Which call of a sample is looked at: the same one of all functions, known to nobody before."""
+        return self._seed % max(1, min(calls, self.calls))
+
+    def result(self, at: int = 0) -> Any:
+        """What a call of the last sample gave."""
+        return self.kept[at] if self.take is None else self.take()
+
+    def _check(self, which: int, at: int) -> None:
+        self.results.take(which, self.result(at), same_values=self.holds or not self.fresh)
+
+    def _see_reuse(self, which: int, calls: int) -> None:
+        """Results that lie in one place hold those of the last call alone: a sample then has one call."""
+        places = [addresses(each) for each in self.kept[: min(calls, len(self.kept))] if each is not None]
+        seen = [place for one in places for place in one]
+        self.watched[which].reuses = self.watched[which].reuses or len(set(seen)) < len(seen)
+
+    def _affordable(self, what: str, frac: float) -> bool:
+        """Whether there is time for something; at random, so that nobody knows when."""
+        return self._spent_ns[what] < frac * (NOW_NS() - self._begun_ns) * (0.5 + secrets.randbelow(1000) / 1000)
+
+    # At the end.
+
+    def on_host(self) -> bool:
+        """Whether arguments and results are all on the host."""
+        given = leaves(self.arguments.slots[0]) if self.arguments is not None else []
+        return all(leaf.device == "cpu" for leaf in (*given, *self.results.of_first(), *self.results.before))
+
+    def states(self) -> list[State]:
+        """What each function reaches from around it."""
+        self.last_states = [State(read() if read is not None else {}) for read in self._reads]
+        return self.last_states
+
+    def close(self) -> None:
+        """Give back random numbers and the user's objects; harmless when repeated."""
+        self._random.close()
+        if self.arguments is not None:
+            self.arguments.close()
+
+
+def addresses(value: Any) -> list[int]:
+    """Where the arrays in a result lie; those without an address by their identity."""
+    found = []
+
+    def note(array: Any) -> Any:
+        place = address(array) if is_tensor(array) else array.__array_interface__["data"][0]
+        found.append(place or id(array))
+        return array
+
+    if is_array(value):
+        note(value)
+    else:
+        mapped(value, note)
+    return found
+
+
+def _eps(dtype: str) -> float:
+    torch = torch_if_imported()
+    if not dtype or torch is None:
+        return 0.0
+    kind = getattr(torch, dtype, None)
+    return float(torch.finfo(kind).eps) if kind is not None else 0.0

@@ -1,0 +1,79 @@
+"""What functions read from around them, and whether a call changes it: parameters, gradients, buffers."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from perfmagic.base.imported import torch_if_imported
+from perfmagic.capture.same_work.values import is_tensor, vars_of
+
+DEEPEST, MOST = 3, 2000  # containers in containers, and objects looked at
+MOST_BYTES = 65_536  # of a numpy array, at its begin and its end
+
+
+class State:
+    """Tensors and arrays that one function reaches by its names.
+
+    learned: parameters, buffers and what asks for gradients: the work of a training step, while others are scratch.
+    """
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        self.found: dict[int, tuple[str, Any]] = {}
+        self.learned: set[int] = set()
+        for name, value in values.items():
+            self._note(name, value, 0)
+
+    def marks(self) -> dict[int, tuple[Any, ...]]:
+        """What tells a changed one from an unchanged one."""
+        return {key: _mark(value) for key, (_, value) in self.found.items()}
+
+    def changed(self, before: Mapping[int, tuple[Any, ...]]) -> set[int]:
+        """Those that are not as they were."""
+        return {key for key, mark in self.marks().items() if before.get(key) != mark}
+
+    def name(self, key: int) -> str:
+        """What the function calls one."""
+        return self.found[key][0]
+
+    def _note(self, name: str, value: Any, depth: int) -> None:
+        if len(self.found) >= MOST:
+            return
+        if is_tensor(value) or type(value) is np.ndarray:
+            self.found.setdefault(id(value), (name, value))
+            if is_tensor(value) and value.requires_grad and value.is_leaf:
+                self.learned.add(id(value))
+            return
+        torch = torch_if_imported()
+        if torch is not None and hasattr(torch, "nn") and isinstance(value, torch.nn.Module):
+            for part in (*value.parameters(), *value.buffers()):
+                self.found.setdefault(id(part), (name, part))
+                self.learned.add(id(part))
+        elif depth < DEEPEST:
+            for each in _within(value):
+                self._note(name, each, depth + 1)
+
+
+def _within(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from [*dict.values(value)][:MOST]
+    elif isinstance(value, (list, tuple)):
+        yield from [*value][:MOST]
+    elif not isinstance(value, type) and type(value).__module__ != "builtins":
+        yield from [*vars_of(value).values()][:MOST]
+
+
+def _mark(value: Any) -> tuple[Any, ...]:
+    if is_tensor(value):
+        try:
+            grad = value.grad if value.is_leaf else None
+            return (value._version, None if grad is None else (id(grad), grad._version))
+        except RuntimeError:  # of inference mode, which counts nothing
+            return ()
+    if value.dtype.kind not in "biufcmM":
+        return ()
+    flat = value.reshape(-1).view(np.uint8) if value.flags.c_contiguous else value.reshape(-1)[:1000]
+    return zlib.crc32(flat[:MOST_BYTES].tobytes()), zlib.crc32(flat[-MOST_BYTES:].tobytes())

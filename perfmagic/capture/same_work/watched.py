@@ -1,0 +1,83 @@
+"""One function under watch: what each of its calls changes in the process, and what is found out about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from perfmagic.capture.same_work.process import Replaced, Settings, children, n_threads
+from perfmagic.capture.same_work.recorded import Done
+from perfmagic.trace.samples import Condition
+
+
+class Observer(Protocol):
+    """Watches the samples of one judged body."""
+
+    def before(self) -> None:
+        """A sample is about to be prepared."""
+
+    def ready(self) -> None:
+        """The clock is about to start."""
+
+    def after(self, calls: int) -> None:
+        """The clock has stopped."""
+
+
+@dataclass
+class Watched:
+    """What is known of one function.
+
+    left: samples after which a thread was there that their calls had started.  times_ns: of samples on values that were
+    new ("fresh"), and on the same ones again ("seen").  done: recorded work, by what the values were.
+    """
+
+    name: str
+    takes_arguments: bool = True
+    facts: dict[str, Condition] = field(default_factory=dict)
+    left: int = 0
+    reuses: bool = False
+    changes_inputs: bool = False
+    aliases: bool = False
+    unjoined: bool = False
+    times_ns: dict[str, list[int]] = field(default_factory=dict)
+    done: dict[str, Done] = field(default_factory=dict)
+    changed: set[int] = field(default_factory=set)
+
+    def fact(self, kind: str, **values: str | float) -> None:
+        """Note a fact, each kind once: the first is the clearest."""
+        self.facts.setdefault(kind, Condition(kind, values))
+
+    def does_less(self, again: str) -> bool:
+        """Whether less was recorded on values that it had seen than on new ones.  again: of the second time."""
+        fresh, seen = self.done.get("fresh" + again), self.done.get("seen" + again)
+        return fresh is not None and seen is not None and (seen.n < fresh.n or seen.flop < fresh.flop)
+
+
+class ProcessWatch:
+    """Looks at the process before and after each sample, and tells whose calls changed it."""
+
+    def __init__(self) -> None:
+        self._replaced, self._settings = Replaced(), Settings()
+        self._threads, self._children = n_threads(), children()
+
+    def before(self) -> None:
+        """A sample is about to begin."""
+        self._threads = n_threads()
+
+    def after(self, watched: Watched) -> None:
+        """A sample has ended, and its clock stopped."""
+        if what := self._replaced.timing():
+            watched.fact("replaced", what=what)
+        if what := self._settings.changed():
+            watched.fact("set", what=what)
+        watched.left += n_threads() > self._threads
+
+    def whole(self, watched: Watched) -> None:
+        """The same for all that takes longer to look at."""
+        self.after(watched)
+        if what := self._replaced.anything():
+            watched.fact("replaced", what=what)
+
+    def processes(self) -> int:
+        """How many child processes there are more than at first."""
+        return len(children() - self._children)

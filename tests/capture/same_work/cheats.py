@@ -1,0 +1,364 @@
+"""Thirty ways to fool a timer: each makes a reference and a function that claims to be faster.
+
+Sources: [W] wafer.ai, a field guide to reward hacking in kernel generation; [K] KernelBench, pull request 82;
+[P] gpu-mode/pygpubench, pull request 7; [R] gpu-mode/kernelbot, pull request 501; [E] gpu-mode/reference-kernels,
+issue 162; [T] tensara, pull request 238; the rest is of this repository. docs/same-work.md lists them.
+"""
+
+import gc
+import hashlib
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+Made = tuple[Callable[..., Any], Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class Cheat:
+    """make: gives the pair, for a device.  devices: where it can be tried.  row: of the checks, which refuses it."""
+
+    make: Callable[[str], Made]
+    devices: Sequence[str]
+    rows: Sequence[str]
+    inputs: Callable[[str], Callable[[Any], list[Any]]]
+
+
+CHEATS: dict[str, Cheat] = {}
+POOLS: list[ThreadPoolExecutor] = []  # whose backlog ends with the test
+BOTH, SIM, CPU = ("sim", "cpu"), ("sim",), ("cpu",)
+
+
+def matrices(device: str, n: int = 48, count: int = 2) -> Callable[[Any], list[Any]]:
+    """Square matrices whose products keep their size."""
+    return lambda rng: [(torch.randn(n, n, generator=rng) / n**0.5).to(device) for _ in range(count)]
+
+
+def product(x: Any, w: Any) -> Any:
+    """Three products in a row."""
+    return ((x @ w) @ w) @ w
+
+
+def cheat(*rows: str, on: Sequence[str] = BOTH, inputs: Any = matrices) -> Callable[[Any], Any]:
+    """List a maker of pairs."""
+
+    def listed(make: Callable[[str], Made]) -> Callable[[str], Made]:
+        CHEATS[make.__name__] = Cheat(make, on, rows, inputs)
+        return make
+
+    return listed
+
+
+# Work outside of the measured window.
+
+
+@cheat("late work", on=SIM)
+def other_stream(_device: str) -> Made:  # [W] [K]
+    stream = torch.sim.Stream()
+
+    def faster(x, w):
+        with torch.sim.stream(stream):
+            return product(x, w)
+
+    return product, faster
+
+
+@cheat("late work", "results")
+def thread_after_the_clock(_device: str) -> Made:  # [W]
+    def faster(x, w):
+        out = torch.zeros_like(x)
+        threading.Timer(0.02, lambda: out.copy_(product(x, w))).start()
+        return out
+
+    return product, faster
+
+
+@cheat("late work", "results")
+def pool_after_the_clock(_device: str) -> Made:  # [W]
+    pool = ThreadPoolExecutor(1)
+    POOLS.append(pool)
+
+    def later(out, x, w):
+        time.sleep(0.01)
+        out.copy_(product(x, w))
+
+    def faster(x, w):
+        out = torch.zeros_like(x)
+        pool.submit(later, out, x, w)
+        return out
+
+    return product, faster
+
+
+@cheat("results")
+def lazy_object(_device: str) -> Made:  # [W] [E]
+    class Later:
+        def __init__(self, *given):
+            self.given = given
+
+        def __array__(self, dtype=None, copy=None):
+            return product(*self.given).cpu().numpy()
+
+    return product, Later
+
+
+@cheat("results", on=CPU)
+def lazy_tensor(_device: str) -> Made:  # [W] [E]
+    class Later(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, called, types, args=(), kwargs=None):
+            read = [getattr(each, "todo", lambda each=each: each)() for each in args]
+            return called(*read, **kwargs or {})
+
+    def faster(x, w):
+        out = torch.Tensor._make_subclass(Later, torch.empty_like(x))
+        out.todo = lambda: product(x, w)
+        return out
+
+    return product, faster
+
+
+@cheat("late work", on=CPU)
+def process_behind(_device: str) -> Made:
+    def faster(x, w):
+        subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(4)"])
+        return product(x, w)
+
+    return product, faster
+
+
+# Another clock.
+
+
+@cheat("clocks")
+def slower_clock(_device: str) -> Made:  # [W] [E]
+    plain = time.perf_counter_ns
+
+    def faster(x, w):
+        time.perf_counter_ns = lambda: plain() // 50
+        return product(x, w)
+
+    return product, faster
+
+
+@cheat("clocks", on=SIM)
+def no_wait(_device: str) -> Made:  # [W]
+    def faster(x, w):
+        torch.sim.synchronize = lambda *_: None
+        return product(x, w)
+
+    return product, faster
+
+
+@cheat("settings")
+def slows_the_other(_device: str) -> Made:
+    def faster(x, w):
+        torch.set_num_threads(torch.get_num_threads() % 2 + 1)
+        return product(x, w)
+
+    return product, faster
+
+
+@cheat("settings")
+def precision_for_all(_device: str) -> Made:
+    def faster(x, w):
+        torch.set_float32_matmul_precision("medium")
+        return product(x, w)
+
+    return product, faster
+
+
+# Results from before.
+
+
+def kept_by(key: Callable[[Any, Any], Any], *, clone: bool = False) -> Made:
+    """A function that keeps its results by something of the arguments."""
+    kept: dict[Any, Any] = {}
+
+    def faster(x, w):
+        at = key(x, w)
+        if at not in kept:
+            kept[at] = product(x, w)
+        return kept[at].clone() if clone else kept[at]
+
+    return product, faster
+
+
+@cheat("results")
+def kept_by_identity(_device: str) -> Made:  # [R] [T]
+    return kept_by(lambda x, _w: id(x))
+
+
+@cheat("results", on=CPU)
+def kept_by_address(_device: str) -> Made:  # [R]
+    return kept_by(lambda x, _w: x.data_ptr())
+
+
+@cheat("kept results")
+def kept_by_value(_device: str) -> Made:
+    return kept_by(lambda x, w: x.cpu().numpy().tobytes() + w.cpu().numpy().tobytes())
+
+
+@cheat("kept results")
+def kept_by_version(_device: str) -> Made:
+    return kept_by(lambda x, _w: (id(x), x._version, float(x[0, 0])), clone=True)
+
+
+@cheat("kept results", on=CPU)
+def kept_in_a_file(_device: str) -> Made:
+    kept: dict[str, bytes] = {}
+
+    def faster(x, w):
+        at = hashlib.sha1(x.numpy().tobytes()).hexdigest()
+        if at not in kept:
+            kept[at] = product(x, w).numpy().tobytes()
+        return torch.from_numpy(np.frombuffer(kept[at], np.float32).reshape(x.shape).copy())
+
+    return product, faster
+
+
+@cheat("kept results", on=CPU)
+def kept_unless_profiled(_device: str) -> Made:
+    kept: dict[float, Any] = {}
+
+    def faster(x, w):
+        at = float(x[0, 0])
+        if torch.autograd._profiler_enabled() or at not in kept:
+            kept[at] = product(x, w)
+        return kept[at]
+
+    return product, faster
+
+
+@cheat("results")
+def worked_out_before(device: str) -> Made:
+    ready = product(*matrices(device)(torch.Generator().manual_seed(0)))
+    return product, lambda _x, _w: ready
+
+
+@cheat("results")
+def honest_at_first(_device: str) -> Made:  # [P]
+    last: list[Any] = []
+
+    def faster(x, w):
+        if len(last) < 10:
+            last.append(product(x, w))
+        return last[-1]
+
+    return product, faster
+
+
+@cheat("results", on=CPU)
+def takes_the_answer(_device: str) -> Made:  # [P]
+    def faster(x, w):
+        for found in gc.get_objects():
+            if type(found) is torch.Tensor and found.shape == x.shape and found is not x and found is not w:
+                return found
+        return torch.empty_like(x)
+
+    return product, faster
+
+
+# Less work.
+
+
+@cheat("results")
+def returns_its_input(_device: str) -> Made:  # [W]
+    return product, lambda x, _w: x
+
+
+@cheat("memory", on=BOTH, inputs=lambda device: matrices(device, count=1))
+def view_of_its_input(_device: str) -> Made:
+    return lambda x: x * 1.0, lambda x: x
+
+
+@cheat("inputs", "results")
+def clears_its_input(_device: str) -> Made:  # [K]
+    def faster(x, _w):
+        x.zero_()
+        return torch.zeros_like(x)
+
+    return product, faster
+
+
+@cheat("inputs")
+def writes_into_its_input(_device: str) -> Made:
+    def faster(x, w):
+        x.copy_(product(x, w))
+        return x.clone()
+
+    return product, faster
+
+
+@cheat("results")
+def half_of_the_rows(_device: str) -> Made:
+    def faster(x, w):
+        out = torch.zeros_like(x)
+        out[: len(x) // 2] = product(x[: len(x) // 2], w)
+        return out
+
+    return product, faster
+
+
+@cheat("results")
+def in_half_precision(_device: str) -> Made:  # [W]
+    return product, lambda x, w: product(x.half(), w.half()).float()
+
+
+@cheat("results")
+def last_product_in_bfloat16(_device: str) -> Made:  # [W]
+    return product, lambda x, w: (((x @ w) @ w).bfloat16() @ w.bfloat16()).float()
+
+
+@cheat("results")
+def memory_never_written(_device: str) -> Made:
+    return product, lambda x, _w: torch.empty_like(x)
+
+
+@cheat("results")
+def swallowed_error(_device: str) -> Made:
+    def faster(x, w):
+        try:
+            return product(x, w[:, :2])
+        except (RuntimeError, ValueError):
+            return torch.zeros_like(x)
+
+    return product, faster
+
+
+@cheat("results")
+def only_nan(_device: str) -> Made:  # [P]
+    return product, lambda x, _w: torch.full_like(x, float("nan"))
+
+
+@cheat("values", inputs=lambda device: lambda rng: [torch.zeros(48, 48).to(device), *matrices(device, count=1)(rng)])
+def knows_the_zeros(_device: str) -> Made:
+    return product, lambda x, w: product(x, w) if bool(x.any()) else torch.zeros_like(x)
+
+
+def of_rank_one(device: str) -> Callable[[Any], list[Any]]:
+    """Matrices that one column says all of."""
+
+    def make(rng):
+        column = torch.randn(48, 1, generator=rng) / 7
+        return [(column @ column.T).to(device) for _ in range(2)]
+
+    return make
+
+
+@cheat("values", on=CPU, inputs=of_rank_one)
+def knows_the_rank(_device: str) -> Made:
+    def faster(x, w):
+        if torch.allclose(x, x.T, atol=1e-6):
+            return x * torch.trace(w) ** 3
+        return product(x, w)
+
+    return product, faster

@@ -1,0 +1,192 @@
+"""Pairs that do the same work in different ways: a judge that refuses them is of no use."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from .cheats import Made, matrices, product
+
+
+@dataclass(frozen=True)
+class Honest:
+    """make: gives the pair, for a device.  count: of matrices.  said: what compare() is told besides."""
+
+    make: Callable[[str], Made]
+    devices: tuple[str, ...]
+    count: int
+    said: dict[str, Any] = field(default_factory=dict)
+
+
+HONEST: dict[str, Honest] = {}
+
+
+def honest(*devices: str, count: int = 2, **said: Any) -> Callable[[Any], Any]:
+    """List a maker of pairs."""
+
+    def listed(make: Callable[[str], Made]) -> Callable[[str], Made]:
+        HONEST[make.__name__] = Honest(make, devices or ("cpu", "sim"), count, said)
+        return make
+
+    return listed
+
+
+@honest()
+def fused(_device: str) -> Made:
+    return lambda x, w: x * w + x, lambda x, w: torch.addcmul(x, x, w)
+
+
+@honest()
+def in_place(_device: str) -> Made:
+    def other(x, w):
+        out = x * w
+        out += x
+        return out.relu_()
+
+    return lambda x, w: (x * w + x).relu(), other
+
+
+@honest()
+def into_a_workspace(device: str) -> Made:
+    out = torch.empty(48, 48).to(device)
+    return lambda x, w: x @ w, lambda x, w: torch.mm(x, w, out=out)
+
+
+@honest("cpu", count=4)
+def all_in_one_call(_device: str) -> Made:
+    return lambda *given: [each * 2 for each in given], lambda *given: torch._foreach_mul([*given], 2)
+
+
+@honest()
+def other_layout(_device: str) -> Made:
+    return lambda x, w: x @ w, lambda x, w: (w.t().contiguous() @ x.t().contiguous()).t()
+
+
+@honest(count=4)
+def batched(_device: str) -> Made:
+    return lambda *g: torch.stack([each @ each for each in g]), lambda *g: torch.bmm(torch.stack(g), torch.stack(g))
+
+
+@honest("cpu")
+def compiled(_device: str) -> Made:
+    inputs = matrices("cpu")(torch.Generator())
+    return product, torch.jit.trace(product, inputs)
+
+
+@honest(count=3)
+def product_and_sum(_device: str) -> Made:
+    return lambda b, x, w: x @ w + b, torch.addmm
+
+
+@honest()
+def by_another_name(_device: str) -> Made:
+    return lambda x, w: torch.einsum("ij,jk->ik", x, w), lambda x, w: x @ w
+
+
+@honest(count=1)
+def other_order_of_a_sum(_device: str) -> Made:
+    return lambda x: x.sum(0).sum(), lambda x: x.t().contiguous().sum()
+
+
+@honest("cpu")
+def numpy_and_torch(_device: str) -> Made:
+    return lambda x, w: x.numpy() @ w.numpy(), lambda x, w: x @ w
+
+
+@honest("cpu", dtype="float32")
+def declared_precision(_device: str) -> Made:
+    return lambda x, w: x.double() @ w.double(), lambda x, w: x @ w
+
+
+@honest()
+def the_same(_device: str) -> Made:
+    return product, lambda x, w: product(x, w) + 0
+
+
+@honest()
+def other_brackets(_device: str) -> Made:
+    return lambda x, w: (x @ w) @ w[:, :1], lambda x, w: x @ (w @ w[:, :1])
+
+
+@honest("sim")
+def two_streams_joined(_device: str) -> Made:
+    stream = torch.sim.Stream()
+
+    def other(x, w):
+        stream.wait_stream(torch.sim.current_stream())
+        with torch.sim.stream(stream):
+            right = w @ w
+        left = x @ x
+        torch.sim.current_stream().wait_stream(stream)
+        return left + right
+
+    return lambda x, w: x @ x + w @ w, other
+
+
+@honest("cpu")
+def until_it_converges(_device: str) -> Made:
+    def shrink(x, w):
+        for _ in range(9):
+            if float(x.abs().max()) < 0.05:
+                break
+            x = x @ w * 0.5
+        return x
+
+    return shrink, lambda x, w: shrink(x, w.clone())
+
+
+@honest()
+def training_step(_device: str) -> Made:
+    def step(x, w):
+        w -= 0.1 * (x.t() @ (x @ w))
+        return w.sum()
+
+    def other(x, w):
+        w.sub_(torch.mm(x.t(), torch.mm(x, w)), alpha=0.1)
+        return w.sum()
+
+    return step, other
+
+
+@honest()
+def random_of_one_seed(_device: str) -> Made:
+    return lambda x, _w: torch.dropout(x, 0.5, True), lambda x, _w: functional.dropout(x, 0.5)
+
+
+# More than the eighteen: what a judge refused at first.
+
+
+@honest("cpu")
+def threads_of_a_pool(_device: str) -> Made:
+    pool = ThreadPoolExecutor(2)
+    return lambda x, w: [x @ w, w @ x], lambda x, w: [*pool.map(lambda g: g[0] @ g[1], [(x, w), (w, x)])]
+
+
+@honest(fixed=(1,))
+def folded_weights(_device: str) -> Made:
+    kept: dict[int, Any] = {}
+
+    def other(x, w):
+        if id(w) not in kept:
+            kept[id(w)] = w @ w
+        return x @ kept[id(w)]
+
+    return lambda x, w: x @ w @ w, other
+
+
+@honest("cpu", values="given")
+def skips_what_is_zero(_device: str) -> Made:
+    return lambda x, w: x.tril() @ w, lambda x, w: x.tril() @ w if bool(x.any()) else torch.zeros_like(x)
+
+
+@honest()
+def softmax_by_hand(_device: str) -> Made:
+    return lambda x, _w: torch.softmax(x, 1), lambda x, _w: x.exp() / x.exp().sum(1, keepdim=True)
+
+
+@honest("cpu", random=True)
+def unlike_random_numbers(_device: str) -> Made:
+    return lambda x, _w: torch.randn_like(x), lambda x, _w: torch.empty_like(x).normal_()
