@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from perfmagic.analysis.bench.same_work import Check
 from perfmagic.base.errors import OptionError
 from perfmagic.base.terminal import printable
 from perfmagic.trace.json_form import JsonForm, one_of
@@ -71,22 +72,6 @@ class BriefFinding(_Sparse):
 
 
 @dataclass(frozen=True)
-class BriefCheck(_Sparse):
-    """Whether both sides of a comparison did the same work, in one respect.
-
-    name: what was checked.
-    outcome: ok, noted or refused.
-    detail: what was found.
-    """
-
-    optional: ClassVar[tuple[str, ...]] = ("detail",)
-
-    name: str
-    outcome: str
-    detail: str = ""
-
-
-@dataclass(frozen=True)
 class Brief(_Sparse):
     """A result for programs: `result.brief()`, `--brief`, and application/vnd.perfmagic.v1+json of a notebook's output.
 
@@ -124,7 +109,7 @@ class Brief(_Sparse):
     findings: tuple[BriefFinding, ...] = ()
     numbers: Mapping[str, float] | None = None
     rows: Mapping[str, tuple[Row, ...]] | None = None
-    checks: tuple[BriefCheck, ...] = ()
+    checks: tuple[Check, ...] = ()
     warnings: tuple[str, ...] = ()
     omitted: Mapping[str, int] | None = None
 
