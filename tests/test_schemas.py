@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from perfmagic.results.briefs.form import Brief, BriefCheck, BriefFinding
+from perfmagic.results.briefs.form import Brief, BriefFinding
 from tests.schema_checks import objects
 from tests.schemas import DOCS, RESULTS, schema_of, schema_text
 
 # in reports on several files only; in briefs what says nothing
 OPTIONAL = {
     "report": {"rank_findings", "rank_table", "rank_answers", "rank_collectives", "rank_pipelines"},
-    "brief": {*Brief.optional, *BriefFinding.optional, *BriefCheck.optional},
+    "brief": {*Brief.optional, *BriefFinding.optional},
 }
 # numbers without a unit: places and counts by another name, and JSON's own
 UNITLESS = {

@@ -21,6 +21,7 @@ nb_execution_mode = "off"
 html_theme = "furo"
 include_patterns = ["*.ipynb"]
 root_doc = "page"
+suppress_warnings = ["mystnb.unknown_mime_type"]  # of briefs for programs
 """
 
 

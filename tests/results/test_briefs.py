@@ -170,3 +170,13 @@ def test_nbval_compares_no_briefs() -> None:
     pytest_collectstart(collector)
     pytest_collectstart(object())
     assert collector.skip_compare == ("metadata", MIME)
+
+
+def test_a_comparison_of_other_work_has_its_reason_and_checks_and_no_ratio() -> None:
+    numbers = [1.0, 2.0]
+    brief = perfmagic.compare(lambda: sum(numbers), lambda: max(numbers), samples=6, warmup=0).brief()
+    assert brief["verdict"] == "not comparable"
+    assert "results differ" in brief["reason"]
+    assert brief["checks"][0]["outcome"] == "refused"
+    assert not [name for name in brief["numbers"] if name.startswith("ratio")]
+    assert problems(schema_of("brief"), brief) == []

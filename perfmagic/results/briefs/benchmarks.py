@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from perfmagic.analysis.bench.compare import CompareSummary, Comparison
 from perfmagic.analysis.bench.result import BenchSummary, describe_times
+from perfmagic.analysis.bench.same_work import NOTED, OK, REFUSED
 from perfmagic.analysis.bench.sweep import SweepSummary
 from perfmagic.analysis.diff.diff import TraceDiff
-from perfmagic.results.briefs.form import Brief, BriefCheck, microseconds, rounded, table
+from perfmagic.results.briefs.form import Brief, microseconds, rounded, table
 from perfmagic.results.briefs.runs import numbered, of_answer
 
 _CHANGED = ("name", "kind", "a_ns", "b_ns", "diff_ns")
 _OF_RANK = ("rank", "a_ns", "b_ns", "diff_ns", "compute_diff_ns", "exposed_waiting_diff_ns", "idle_diff_ns")
-_WEIGHT = ("refused", "noted", "ok")  # of a check: what matters most is dropped last
+_WEIGHT = (REFUSED, NOTED, OK)  # what matters most is dropped last
 _NOT_COMPARABLE = "not comparable"
 
 
@@ -43,7 +43,6 @@ def bench_brief(bench: BenchSummary) -> Brief:
 def compare_brief(result: CompareSummary) -> Brief:
     """Which of some benchmarks is faster, by how much, and whether they did the same work."""
     first = result.comparisons[0]
-    reason = getattr(result, "not_comparable", None) or ""
     more = result.comparisons[1:]
     return Brief(
         kind="comparison",
@@ -52,10 +51,10 @@ def compare_brief(result: CompareSummary) -> Brief:
         title=f"{first.name} against {first.baseline}",
         devices=_labels(result.results),
         verdict=result.verdict,
-        reason=reason or (first.why if first.verdict == "unclear" else ""),
-        numbers=_ratio(first) if not reason else _times_of(first),
+        reason=result.not_comparable or (first.why if first.verdict == "unclear" else ""),
+        numbers=_ratio(first),
         rows={"more": tuple({"name": c.name, "verdict": c.verdict, **_ratio(c)} for c in more)} if more else None,
-        checks=checks_of(result),
+        checks=tuple(sorted(result.checks, key=lambda check: _WEIGHT.index(check.outcome))),
         warnings=tuple(filter(None, (first.note,))),
     )
 
@@ -99,18 +98,13 @@ def trace_diff_brief(diff: TraceDiff) -> Brief:
         reason=diff.no_verdict,
         numbers=numbers,
         rows={name: some for name, some in rows.items() if some},
-        checks=checks_of(diff),
         warnings=diff.notes,
     )
 
 
-def checks_of(result: Any) -> tuple[BriefCheck, ...]:
-    """Whether both sides did the same work, what refuses the comparison first."""
-    rows = [BriefCheck(row.name, row.outcome, str(row.detail)) for row in getattr(result, "checks", ())]
-    return tuple(sorted(rows, key=lambda row: _WEIGHT.index(row.outcome)))
-
-
 def _ratio(comparison: Comparison) -> dict[str, float | int]:
+    if comparison.not_comparable is not None:
+        return _times_of(comparison)
     rough = comparison.predicted != "none"
     ends = {
         "ratio": comparison.ratio,

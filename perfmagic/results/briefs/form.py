@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from perfmagic.analysis.bench.same_work import Check
 from perfmagic.base.errors import OptionError
 from perfmagic.base.terminal import printable
 from perfmagic.trace.json_form import JsonForm, one_of
@@ -43,7 +44,8 @@ class BriefFinding(_Sparse):
     change: what `t.what_if()` and `--change` take: "no_item(line=5)"; without a line it is made in all of the run,
     which may gain more.
     cost_us: what it costs in the recorded run, in microseconds.
-    gain_us: the least and the most that `do` would gain, predicted, in microseconds.
+    gain_us: the least and the most that `do` would gain, predicted, in microseconds; where `do` is to look at some
+    time, what the run would gain without it.
     gain_bytes: by how much it would lower the peak of memory, predicted, in bytes.
     at_most: whether the gain is a bound.
     window_us: the start and the end of what to look at, from the beginning of the record, in microseconds.
@@ -67,22 +69,6 @@ class BriefFinding(_Sparse):
     at_most: bool = False
     window_us: tuple[float, float] | None = None
     ranks: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class BriefCheck(_Sparse):
-    """Whether both sides of a comparison did the same work, in one respect.
-
-    name: what was checked.
-    outcome: ok, noted or refused.
-    detail: what was found.
-    """
-
-    optional: ClassVar[tuple[str, ...]] = ("detail",)
-
-    name: str
-    outcome: str
-    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,7 +109,7 @@ class Brief(_Sparse):
     findings: tuple[BriefFinding, ...] = ()
     numbers: Mapping[str, float] | None = None
     rows: Mapping[str, tuple[Row, ...]] | None = None
-    checks: tuple[BriefCheck, ...] = ()
+    checks: tuple[Check, ...] = ()
     warnings: tuple[str, ...] = ()
     omitted: Mapping[str, int] | None = None
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from perfmagic.analysis.findings.answer import Answer, Conclusion, Proposal
 from perfmagic.analysis.findings.answers import every_answer, find_answers
 from perfmagic.analysis.findings.catalogue import OPEN, action_key, decider_key, headline_key
-from perfmagic.analysis.findings.find import Explanation, Explanations, findings
+from perfmagic.analysis.findings.find import Explanation, Explanations, findings, known
+from perfmagic.analysis.findings.gains import change_of, written
 from perfmagic.analysis.findings.verdict import verdict
 from perfmagic.analysis.timeline.kernels import kernels
 from perfmagic.analysis.timeline.trust import Trust
@@ -44,8 +45,7 @@ def timeline_brief(trace: Trace, comm_names: str | None, title: str, trust: Trus
     answers, judged = find_answers(trace, comm_names), verdict(trace)
     rough = trace.predicted
     found = [
-        _in_window(trace, answer, of_answer(answer, _frames(trace, comm_names, answer), rough=rough))
-        for answer in every_answer(trace, comm_names)
+        _in_window(trace, answer, _looked_at(trace, comm_names, answer)) for answer in every_answer(trace, comm_names)
     ]
     longest = sorted(
         (row for d in trace.device_ids for row in kernels(trace, d, comm_names)), key=lambda r: -r.total_ns
@@ -67,6 +67,23 @@ def timeline_brief(trace: Trace, comm_names: str | None, title: str, trust: Trus
         rows={"kernels": shown} if shown else None,
         warnings=tuple(dict.fromkeys((*answers.warnings, *trust.sentences))),
         omitted={"kernels": len(longest) - len(shown)} if len(longest) > len(shown) else None,
+    )
+
+
+def _looked_at(trace: Trace, comm_names: str | None, answer: Answer) -> BriefFinding:
+    """An answer. One that only says where to look has the gain of a run without what is there."""
+    made = of_answer(answer, _frames(trace, comm_names, answer), rough=trace.predicted)
+    found = (f for f in findings(trace, comm_names) if f.rule in answer.rules and f.gain_ns and not f.action)
+    replayed = next(found, None) if answer.after_ns is None else None
+    if replayed is None or replayed.gain_ns is None:
+        return made
+    low, high = (microseconds(ns, rough=trace.predicted) for ns in replayed.gain_ns)
+    change = change_of(known(trace, comm_names)[0].facts, replayed)
+    return replace(
+        made,
+        gain_us=(low, high),
+        at_most=replayed.at_most,
+        change=written([change] if change is not None else [], replayed.lines),
     )
 
 

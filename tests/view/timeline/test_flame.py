@@ -103,7 +103,7 @@ def test_names_of_files_cannot_break_out_of_the_picture() -> None:
 def test_what_a_notebook_stores_is_small(name: str) -> None:
     flame = TimelineResult(real_trace(name)).flame(by_thread=True)
     assert len(flame.html()) < MAX_OUTPUT_BYTES
-    assert flame._repr_mimebundle_() == {"text/plain": flame.text(), "text/html": flame.html()}
+    assert flame._repr_mimebundle_() == {"text/plain": flame.text(), "text/html": flame.html(), **flame.for_programs()}
 
 
 def deep(n: int) -> Builder:
