@@ -10,7 +10,7 @@ import perfmagic
 from perfmagic.magics.running.runtime import CELL_MAGICS, LINE_MAGICS, SENT_MAGICS, cell_magic, line_magic, sent_magic
 
 ROOT = Path(__file__).resolve().parents[1]
-MOST_DOCS_WORDS = 20_000  # as `wc -w` counts, marks of tables included
+MOST_DOCS_WORDS = 20_000  # as `wc -w` counts, marks of tables included, directives of the reference not
 MOST_README_WORDS = 720  # pictures and tables included
 PAGES = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"), ROOT / "perfmagic" / "README.md"]
@@ -56,7 +56,8 @@ def test_the_readme_is_short() -> None:
 
 
 def test_the_documents_are_short() -> None:
-    assert sum(len(page.read_text().split()) for page in PAGES) <= MOST_DOCS_WORDS
+    lines = [line for page in PAGES for line in page.read_text().splitlines()]
+    assert sum(len(line.split()) for line in lines if not line.startswith((".. auto", "   :"))) <= MOST_DOCS_WORDS
 
 
 def test_every_document_that_the_source_cites_is_there() -> None:
