@@ -136,6 +136,7 @@ ROWS = {
     "threads left": _Row("late work", REFUSED, "{b} left a thread running after {n} calls"),
     "process left": _Row("late work", REFUSED, "{n} processes were left running"),
     "not quiet": _Row("late work", REFUSED, "other work is being queued: wait until the device is idle"),
+    "threads busy": _Row("late work", REFUSED, "other threads of this process work all the time: end them first"),
     # work
     "work": _Row("work", OK, "{n} ops against {first}"),
     "nothing recorded": _Row("work", NOTED, "no operators were recorded"),

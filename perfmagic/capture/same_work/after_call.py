@@ -16,20 +16,20 @@ THREAD_NS = 4_000_000  # CPU time of a thread that goes on working; a kernel's o
 UNJOINED_NS = 100_000  # waiting for an idle CUDA device takes 5 to 10 µs
 
 
-def becomes_quiet(progress: Callable[[], int | None]) -> bool:
-    """Whether nothing is queued on the devices for a moment; waits up to 1 s for it."""
-    last = progress()
-    if last is None:
-        return True
+def not_quiet(progress: Callable[[], int | None]) -> str | None:
+    """What goes on before the first call: device work, or threads that nobody can charge to a function later.
+
+    Waits up to 1 s for a moment without either.
+    """
     from_ns = NOW_NS()
     while True:
+        queued, threads = progress(), threads_cpu_ns()
         SLEEP(QUIET_S)
-        now = progress()
-        if now == last:
-            return True
-        last = now
+        late = progress() != queued
+        if not late and more(threads_cpu_ns(), threads) <= THREAD_NS * QUIET_S / SETTLE_S:
+            return None
         if NOW_NS() - from_ns > QUIET_CAP_S * 1e9:
-            return False
+            return "not quiet" if late else "threads busy"
 
 
 def is_unjoined(synchronize: Callable[[], None]) -> bool:

@@ -194,8 +194,10 @@ class Closing:
         """What goes on, and whether the result still changes."""
         same = self._same
         gave = leaves(out, 0)
-        found = goes_on(same.progress)
-        same.watched[which].facts.update({fact.kind: fact for fact in found})
+        found = {fact.kind: fact for fact in goes_on(same.progress)}
+        if "threads busy" in same.watched[which].facts:
+            found.pop("late thread", None)  # they worked before any call
+        same.watched[which].facts.update(found)
         later = leaves(out, 0)
         if unlike(gave, later) is None and any(distances(gave, later)):
             same.watched[which].fact("late result")

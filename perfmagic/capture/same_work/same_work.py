@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfmagic.base.imported import torch_if_imported
-from perfmagic.capture.same_work.after_call import becomes_quiet
+from perfmagic.capture.same_work.after_call import not_quiet
 from perfmagic.capture.same_work.arguments import Arguments, GivenArguments, is_array, mapped
 from perfmagic.capture.same_work.process import NOW_NS, RandomState
 from perfmagic.capture.same_work.results import Results
@@ -119,9 +119,9 @@ class SameWork:
     def begin(self, progress: Callable[[], int | None]) -> None:
         """Look at the devices before anything runs."""
         self.progress = progress
-        if not becomes_quiet(progress):
+        if going_on := not_quiet(progress):
             for watched in self.watched[1:]:
-                watched.fact("not quiet")
+                watched.fact(going_on)
         self._queued = progress()
 
     def begin_pass(self) -> None:

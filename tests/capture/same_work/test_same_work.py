@@ -191,3 +191,20 @@ def test_what_is_not_checked_says_so() -> None:
     found = perfmagic.compare(lambda: 1, lambda: 2, names=NAMES, check=False, **FEW)
     assert "(results not compared)" in found.comparisons[0].headline
     assert [check.outcome for check in found.checks] == ["noted"]
+
+
+def test_threads_that_work_before_any_call_are_charged_to_no_function() -> None:
+    ends = threading.Event()
+
+    def work() -> None:
+        while not ends.is_set():
+            sum(range(1000))
+
+    busy = threading.Thread(target=work)
+    busy.start()
+    try:
+        result = perfmagic.compare(lambda x, w: x @ w, lambda x, w: x.mm(w), inputs=matrices("cpu"), samples=8)
+    finally:
+        ends.set()
+        busy.join()
+    assert result.not_comparable == "other threads of this process work all the time: end them first"
