@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ from perfmagic.base.terminal import Progress
 from perfmagic.results import TimelineResult
 from perfmagic.trace.formats.sources import FileRead, read_each, read_one, without_dumps
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
+from perfmagic.trace.kineto.reader import Collector
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import check_matches, checked_pattern
 
@@ -102,13 +104,16 @@ def open_dumps(paths: Sequence[Path]) -> tuple[FlightResult | None, list[TraceEr
     """What dumps of torch's flight recorder say, None where none can be read; and why others cannot."""
     errors: list[TraceError] = []
     read: list[Dump] = []
-    for path in paths:
-        from perfmagic.trace.formats.flight import Dump, read_dump
+    collector = Collector()
+    with collector, collector:  # twice: an interrupt may strike before the first line of one __exit__
+        gc.disable()
+        for path in paths:
+            from perfmagic.trace.formats.flight import Dump, read_dump
 
-        try:
-            read.append(read_dump(path))
-        except TraceError as error:
-            errors.append(error)
+            try:
+                read.append(read_dump(path))
+            except TraceError as error:
+                errors.append(error)
     if not read:
         return None, errors
     from perfmagic.results import FlightResult

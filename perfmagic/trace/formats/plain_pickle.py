@@ -85,9 +85,10 @@ class _Nested(_Loop):  # type: ignore[misc]
 
 
 _SHORT = b"|".join(re.escape(b"X%c\0\0\0" % n) + b".{%d}" % n for n in range(48))  # most texts
+_LONG = b"|".join(re.escape(b"\x8a%c" % n) + b".{%d}" % n for n in (8, 7, 6, 5))  # instants
 _PLAIN_RUN = re.compile(
-    rb"(?:[()\]}ldaesut\x85\x86\x87\x94N\x88\x89]|[qhK\x80].|M..|[Jj].{4}|r..[\x00-\x3f]\x00|[G\x95].{8}|%b){1,500}"
-    % _SHORT,
+    rb"(?:[()\]}ldaesut\x85\x86\x87\x94N\x88\x89]|[qhK\x80].|M..|[Jj].{4}|r..[\x00-\x3f]\x00|[G\x95].{8}|%b|%b){1,500}"
+    % (_SHORT, _LONG),
     re.DOTALL,
 )
 _TUPLES = b"\x85", b"\x86", b"\x87", b"t"
@@ -101,7 +102,7 @@ def nested_pickle(data: bytes) -> Any:
     """
     if _is_shallow(data):
         with suppress(Exception):  # the loop below says what is wrong
-            return _Plain(io.BytesIO(data)).load()
+            return _Plain(io.BufferedReader(io.BytesIO(data), len(data))).load()
     source = io.BytesIO(data)
     try:
         return _Nested(source).load()

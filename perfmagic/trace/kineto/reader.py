@@ -213,7 +213,7 @@ def read_trace(
     """
     content = Path(source) if isinstance(source, (str, os.PathLike)) else source
     name = printable(origin or ("trace" if isinstance(content, bytes) else content.name))
-    collector = _Collector()
+    collector = Collector()
     with collector, collector:  # twice: an interrupt may strike before the first line of one __exit__
         gc.disable()
         tables, header, repairs = _read(content, name, max_unpacked_bytes, helper=helper, links=links)
@@ -387,7 +387,7 @@ def _window(ops: Columns, calls: Columns, host_ops: Columns, frames: Columns) ->
     return min(int(s.min()) for s, _ in parts if len(s)), max(int(e.max()) for _, e in parts if len(e))
 
 
-class _Collector:
+class Collector:
     """Puts the cycle collector back as it was: it would walk every new row again and again and find nothing."""
 
     def __init__(self) -> None:
