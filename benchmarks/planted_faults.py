@@ -1,11 +1,11 @@
-"""Programs with a planted fault, mended by a script that reads nothing but the first finding of their briefs.
+"""Programs with a planted fault, fixed by a script that reads nothing but the first finding of their briefs.
 
     python benchmarks/planted_faults.py [--out FILE] [PART OF A NAME ...]
 
 Each fault is a cell with code before it. The script records the cell, takes the first finding of `brief()` that has a
 remedy, and applies the edit of that remedy: one table of edits serves all faults. It records the edited cell. Only then
-does it look at the right mend, which is written beside the fault: a fault counts as mended where the edited cell gained
-80 % of what the right mend gains, or more. Half of the faults are those of the findings' own tests; the others were
+does it look at the right fix, which is written beside the fault: a fault counts as fixed where the edited cell gained
+80 % of what the right fix gains, or more. Half of the faults are those of the findings' own tests; the others were
 written for this. Times are of a virtual clock, or of a simulated device with real waits; bytes are the CPU's.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
-ENOUGH = 0.8  # of what the right mend gains
+ENOUGH = 0.8  # of what the right fix gains
 H100 = 'device = perfmagic.device("H100", clock="virtual", item=0.5)'
 PACED = 'device = perfmagic.device("sim", clock="virtual", pace="matmul=2ms, kernels=20us, copies=0.5GB/s")'
 REAL = 'device = perfmagic.device("sim", clock="real", pace="matmul=2ms, kernels=20us")'
@@ -311,11 +311,11 @@ ABOUT = """A script edits each program by the first remedy of its brief, or by i
 One table of edits serves all programs. Times in ms are of a simulated device, or of a model of an H100; gains of edits
 are by the same clock. Bytes are those of the CPU. No GPU measured any of this.
 
-At the first run 11 of 20 were mended. Six programs had no fault, as their right mends gained nothing, or not each time,
+At the first run 11 of 20 were fixed. Six programs had no fault, as their right fixes gained nothing, or not each time,
 and were changed; two edits lacked a part of what `do` says; and briefs got the gain of a time to look at. So the number
 below is of programs and edits that were seen before, not of new ones."""
 HEAD = (
-    "| fault | | times | finding, remedy | before | predicted gain | gain of the edit | of the right mend | mended |",
+    "| fault | | times | finding, remedy | before | predicted gain | gain of the edit | of the right fix | fixed |",
     "|---" * 9 + "|",
 )
 
@@ -356,14 +356,14 @@ def cost(brief: dict[str, Any]) -> float:
 
 
 def row_of(shell: InteractiveShell, fault: Fault) -> tuple[bool, str]:
-    """Whether a fault was mended, and its row of the table."""
+    """Whether a fault was fixed, and its row of the table."""
     planted = Program(fault.before, fault.cell)
     brief = recorded(shell, fault, planted)
     finding, edited = followed(planted, brief)
     before = cost(brief)
     after = cost(recorded(shell, fault, edited)) if edited is not None else before
     right = cost(recorded(shell, fault, Program(fault.right_before or fault.before, fault.right)))
-    mended = before - after >= ENOUGH * (before - right) > 0
+    fixed = before - after >= ENOUGH * (before - right) > 0
     unit, scale = ("MB", 1e6) if "peak_bytes" in brief["numbers"] else ("ms", 1e3)
     predicted = gains(finding, scale)
     cells = [
@@ -375,9 +375,9 @@ def row_of(shell: InteractiveShell, fault: Fault) -> tuple[bool, str]:
         predicted,
         f"{(before - after) / scale:.2f}" if edited is not None else "no edit",
         f"{(before - right) / scale:.2f}",
-        "yes" if mended else "no",
+        "yes" if fixed else "no",
     ]
-    return mended, f"| {' | '.join(cells)} |"
+    return fixed, f"| {' | '.join(cells)} |"
 
 
 def gains(finding: dict[str, Any], scale: float) -> str:
@@ -403,19 +403,19 @@ def main() -> None:
     for fault in chosen:
         found.append(row_of(shell, fault))
         print(found[-1][1], flush=True)
-    mended = sum(ok for ok, _ in found)
-    print(f"\n{mended} of {len(found)} mended")
+    fixed = sum(ok for ok, _ in found)
+    print(f"\n{fixed} of {len(found)} fixed")
     if given.out:
-        given.out.write_text(report([row for _, row in found], mended), encoding="utf-8")
+        given.out.write_text(report([row for _, row in found], fixed), encoding="utf-8")
 
 
-def report(rows: list[str], mended: int) -> str:
+def report(rows: list[str], fixed: int) -> str:
     """The result as Markdown."""
     import torch
 
     return "\n".join(
         [
-            "# Planted faults, mended by a program that reads briefs",
+            "# Planted faults, fixed by a program that reads briefs",
             "",
             f"torch {torch.__version__}, no GPU; `python benchmarks/planted_faults.py`",
             "",
@@ -424,7 +424,7 @@ def report(rows: list[str], mended: int) -> str:
             *HEAD,
             *rows,
             "",
-            f"{mended} of {len(rows)} mended",
+            f"{fixed} of {len(rows)} fixed",
             "",
         ]
     )

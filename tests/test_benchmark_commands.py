@@ -35,7 +35,7 @@ def test_a_command_measures_and_writes_its_rows_with_versions(
     assert "nan" not in out.read_text("utf-8").lower()
 
 
-def test_a_planted_fault_is_mended_by_what_its_brief_says(tmp_path: Path) -> None:
+def test_a_planted_fault_is_fixed_by_what_its_brief_says(tmp_path: Path) -> None:
     out = tmp_path / "out.md"
     command = [sys.executable, BENCHMARKS / "planted_faults.py", "pageable batches", "branch on a value", "--out", out]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -44,4 +44,4 @@ def test_a_planted_fault_is_mended_by_what_its_brief_says(tmp_path: Path) -> Non
     assert "`exposed_copy@cell:3` pin" in pageable
     assert pageable.endswith("yes |")
     assert "| no edit |" in branch  # a branch needs its value: nothing mechanical takes the wait away
-    assert out.read_text("utf-8").endswith("1 of 2 mended\n")
+    assert out.read_text("utf-8").endswith("1 of 2 fixed\n")

@@ -1,12 +1,14 @@
 """`python -m perfmagic compare A B --fail-if-slower 5%`: the exit status, and the line that comes first."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from perfmagic.cli import main
 from perfmagic.results import TimelineResult
+from perfmagic.trace.samples import Condition
 from tests.analysis.bench.test_compare import result, series
 from tests.analysis.test_gate import on_gpu
 from tests.trace.recorded import FOLDER
@@ -21,6 +23,9 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, kernel_us in (("fast", 100), ("slow", 120)):
         TimelineResult(on_gpu(kernel_us)).save(tmp_path / f"{name}.npz")
         result(series(kernel_us * 1e-6), name).save(tmp_path / f"{name}.json")
+    for name, checks in (("fast", ()), ("cheat", (Condition("replaced", {"what": "time.sleep"}),))):
+        measured = replace(result(series(100e-6), name), round_id="together", checks=checks)
+        measured.save(tmp_path / f"{name}.json")
     TimelineResult(on_gpu(100, name="Other GPU")).save(tmp_path / "other.npz")
     (tmp_path / "damaged.npz").write_bytes(b"PK\x03\x04 and no more")
     (tmp_path / "damaged.json").write_text((tmp_path / "fast.json").read_text()[:300])
@@ -38,6 +43,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (STEP, STEP, 0, "unclear, which passes: the recording takes"),
         ("fast.json", "slow.json", 1, "slower: a call takes"),
         ("fast.json", "fast.json", 0, "not slower: a call takes"),
+        ("fast.json", "cheat.json", 2, "not comparable: cheat replaced time.sleep"),
     ],
 )
 def test_the_status_is_the_verdict_and_the_first_line_says_it(

@@ -68,7 +68,7 @@ def gate_steps(diff: TraceDiff, limit: float) -> Gate:
 def gate_benchmarks(comparison: CompareSummary, limit: float) -> Gate:
     """Whether the second of two benchmarks takes longer by more than the limit, a fraction."""
     (found,), (baseline, other) = comparison.comparisons, comparison.results
-    if why := other_machine(baseline, other):
+    if why := found.not_comparable or other_machine(baseline, other):
         return _refused(why)
     times = {"now": duration(found.name_s * 1e9), "before": duration(found.baseline_s * 1e9)}
     names = {"a": found.baseline, "b": found.name, "quantity": phrase(found.quantity)}

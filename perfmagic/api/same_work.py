@@ -1,4 +1,4 @@
-"""What a comparison is told of the functions, so that it can find out whether they do the same work."""
+"""The options by which a comparison finds out whether functions do the same work."""
 
 from __future__ import annotations
 

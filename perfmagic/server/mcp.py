@@ -9,6 +9,7 @@ import itertools
 import json
 import threading
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import TimeoutError as TookTooLong  # TimeoutError itself from Python 3.11 on
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
@@ -41,8 +42,8 @@ class Process:
         with self._lock:
             try:
                 return self._pool.submit(tools.answer, tool, arguments).result(self._most_s)
-            except (TimeoutError, BrokenProcessPool) as error:
-                took = isinstance(error, TimeoutError)
+            except (TookTooLong, BrokenProcessPool) as error:
+                took = isinstance(error, TookTooLong)
                 self.end()
                 self._pool = self._started()
         why = f"{tool} took longer than {self._most_s:g} s" if took else f"the process that ran {tool} died"

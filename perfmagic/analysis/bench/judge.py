@@ -100,7 +100,7 @@ def unlike(baseline: BenchSummary, other: BenchSummary) -> str:
 
 
 def incomparable(baseline: BenchSummary, other: BenchSummary) -> str:
-    """The first that no further sample mends: another device, another machine, caches cold in one alone."""
+    """The first that no further sample cures: another device, another machine, caches cold in one alone."""
     return _devices(baseline, other) or _machines(baseline, other) or _caches(baseline, other)
 
 
@@ -287,6 +287,8 @@ def _of_times(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Jud
         return Judgement(verdict, why, ratio(ends[1], ends[0], interleaved=False), interval, BAND, interleaved, note)
     if interleaved:
         return _of_interleaved(baseline, other, quantity)
+    if reason := incomparable(baseline, other):
+        return Judgement("not comparable", reason, 0.0, None, BAND_SEPARATE, False)
     first, second = baseline.quantities[quantity], other.quantities[quantity]
     runs = separate_runs(baseline, other, quantity)
     interval = None if runs is None else (runs.low, runs.high)

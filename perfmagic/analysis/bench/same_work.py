@@ -81,6 +81,7 @@ def _word(name: str, value: object) -> str:
 ROWS = {
     # results
     "results": _Row("results", OK, "the same results {n} times: off by {off} of their size, {allowed} is rounding"),
+    "identical": _Row("results", OK, "identical results, {n} times"),
     "equal": _Row("results", OK, "equal= found the results the same {n} times"),
     "random": _Row("results", OK, "mean and deviation are the same: {off} standard errors apart"),
     "differ": _Row("results", REFUSED, "results differ by {off} of their size, {allowed} is rounding (pass {pass})"),
@@ -110,7 +111,9 @@ ROWS = {
     "no graph": _Row("result type", NOTED, "the result of {b} has no gradient, that of {a} has"),
     # inputs
     "fresh inputs": _Row("inputs", OK, "every timed call had inputs that no call had seen"),
-    "same inputs": _Row("inputs", NOTED, "measured on the same inputs: a cache would not show; inputs= makes new ones"),
+    "same inputs": _Row(
+        "inputs", NOTED, "measured on the same inputs: a cache would not show; inputs= or --inputs gives new ones"
+    ),
     "inputs changed": _Row("inputs", REFUSED, "only {by} changed its inputs"),
     "inputs left otherwise": _Row("inputs", REFUSED, "both changed their inputs, to other values: {off} of their size"),
     "aliased": _Row("memory", REFUSED, "{b} returned memory of its input, {a} new memory"),

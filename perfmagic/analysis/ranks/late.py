@@ -41,7 +41,7 @@ def name_ranks(ranks: Sequence[int]) -> Words:
 
 
 def name_place(doing: Doing, room: int) -> Words:
-    """Where some work stands, or what it is, in so many columns: "train.py line 31"."""
+    """The place of some work, or its name, in `room` columns: "train.py line 31"."""
     if not doing.line:
         name = phrase("waiting for a core") if doing.name == CORE else short_name(doing.name)
         return phrase("{name}", name=cut_to_columns(name, room))

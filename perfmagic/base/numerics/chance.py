@@ -21,7 +21,7 @@ Int64: TypeAlias = npt.NDArray[np.int64]
 
 CHANCE = 0.004  # that a job without a cause stands out in one of the ways
 LEAST_FRAC = 0.01  # of all work: what is shorter is no place to stand out
-MOST_POOLED = 3  # kinds of work of which one's scatter is told by the others', too
+MOST_POOLED = 3  # kinds of work whose scatter is pooled
 FEW_RANKS = 16  # of more one hardly moves the median of all
 SIGMA = 1.4826  # of normal values, per median distance from their median
 MAD_EFFICIENCY = 0.2  # of a median distance: 0.37 of normal values tell as much as it does, of few values fewer
@@ -40,13 +40,13 @@ def beyond_chance(rank: Int64, kind: Int64, rounds: Int64, ns: Int64, excess_ns:
     parts = np.split(by_kind, np.cumsum(np.bincount(of_kind))[:-1])
     tables = [_table(cell[rows], excess_ns[rows], n_ranks, n_rounds) for rows in parts]
     share = np.array([ns[rows].sum() for rows in parts]) / max(1, int(ns.sum()))
-    told = np.flatnonzero(share >= LEAST_FRAC)
+    counted = np.flatnonzero(share >= LEAST_FRAC)
     scatter = np.array([_within(table) for table in tables]) / np.maximum(share, LEAST_FRAC)
     out: Bool = _stands_out(_table(cell, excess_ns, n_ranks, n_rounds), 0.0, 1, 1)[cell]
     for i, (rows, table) in enumerate(zip(parts, tables, strict=True)):
-        others = np.sort(scatter[told[told != i]])  # a few rounds may by chance scatter less than theirs
+        others = np.sort(scatter[counted[counted != i]])  # a few rounds may by chance scatter less than theirs
         least = float(share[i] * others[(len(others) - 1) // 2]) if len(others) else 0.0
-        out[rows] |= _stands_out(table, least, len(told), min(1 + len(others), MOST_POOLED))[cell[rows]]
+        out[rows] |= _stands_out(table, least, len(counted), min(1 + len(others), MOST_POOLED))[cell[rows]]
     return out
 
 
@@ -75,7 +75,7 @@ def _stands_out(excess: Float64, least: float, n_kinds: int, pooled: int) -> Boo
     return out.ravel()
 
 
-# By how far work scatters, and how many values told it.
+# By how far work scatters, and how many values that rests on.
 
 
 def _within(excess: Float64) -> float:
@@ -104,9 +104,9 @@ def _median_scatter(excess: Float64) -> Float64:
 
 
 def _surprise(excess: Float64, scatter: Float64, df: float) -> Float64:
-    """As many sigma of a normal value, by Wallace's transform of Student's t (Ann. Math. Stat. 30, 1959).
+    """The excess in standard deviations of a normal distribution; infinite where the scatter is unknown or zero.
 
-    Where nothing tells a scatter, or there is none, any excess is beyond it.
+    Source: Wallace's transform of Student's t, Ann. Math. Stat. 30 (1959).
     """
     known = np.broadcast_to(scatter, excess.shape) if df > 0 else np.zeros(excess.shape)
     beyond = np.where(excess > 0, np.inf, 0.0)
@@ -115,5 +115,5 @@ def _surprise(excess: Float64, scatter: Float64, df: float) -> Float64:
 
 
 def _least(n_tests: int) -> float:
-    """What the largest of so many normal values rarely exceeds."""
+    """What the largest of n_tests normal values rarely exceeds."""
     return NormalDist().inv_cdf(1 - CHANCE / n_tests)

@@ -20,7 +20,7 @@ from perfmagic.capture.same_work.values import Leaf, is_tensor, leaves
 from perfmagic.trace.model import Trace
 
 Phase: TypeAlias = Generator[Iterable[tuple[Any, ...]], int, None]
-SEEN_SAMPLES = ((0.005, 5), (0.05, 2), (math.inf, 1))  # on values seen before, for calls of up to so many seconds
+SEEN_SAMPLES = ((0.005, 5), (0.05, 2), (math.inf, 1))  # (longest call in s, samples on values seen before)
 PAIRS, LONG_PAIRS, LONG_S = 7, 3, 0.05  # for calls of that length fewer: none of them differs by noise
 MARK = 7.5e4  # what is written to a result, to see it in an input
 

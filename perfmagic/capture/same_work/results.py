@@ -165,7 +165,9 @@ class Results:
                 return Condition("differ in kind", {"pass": compared.at})
             if off > most:
                 return Condition("differ", {"off": off, "allowed": most, "pass": compared.at})
-        return Condition("results", {"n": n, "off": max(worst, default=0.0), "allowed": max(allowed, default=0.0)})
+        if not any(worst):
+            return Condition("identical", {"n": n})
+        return Condition("results", {"n": n, "off": max(worst), "allowed": max(allowed, default=0.0)})
 
     def in_doubt(self, longest: int) -> bool:
         """Whether any differ by more than rounding alone explains, and how exact the first is decides."""

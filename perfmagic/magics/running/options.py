@@ -59,7 +59,7 @@ class Parser(argparse.ArgumentParser):
         self.set_defaults(**dict.fromkeys(_SAMPLING))
 
     def add_checks(self) -> None:
-        """Accept what a comparison is told of the functions. None where not given."""
+        """Accept the options of the check that functions do the same work. None where not given."""
         self.add_keywords(CheckOptions, *_CHECKS, inputs=str, fixed=numbers)
         self.set_defaults(**dict.fromkeys(_CHECKS))
 

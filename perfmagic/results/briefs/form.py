@@ -131,7 +131,7 @@ _NAMES = frozenset({"id", "rule", "remedy", "title", "at", "rows", "devices", "c
 
 
 def within(brief: Brief, max_bytes: int, *, in_cell: bool = False) -> dict[str, Any]:
-    """The brief in at most so many bytes of JSON.  in_cell: as a stored notebook indents it."""
+    """The brief in at most max_bytes of JSON.  in_cell: as a stored notebook indents it."""
     data: dict[str, Any] = _clean(brief.to_dict())
     for key, kept in _DROPPED:
         while size_bytes(data, in_cell=in_cell) > max_bytes and _drop_one(data, key, kept):
@@ -183,7 +183,7 @@ def _clean(value: Any, key: str = "") -> Any:
 
 
 def short(text: str, max_bytes: int) -> str:
-    """A text on one line in at most so many bytes of JSON; the end is cut, "…" says so."""
+    """A text on one line in at most max_bytes of JSON; the end is cut, "…" says so."""
     plain = printable(text).replace("\u00a0", " ")
     if _json_bytes(plain) <= max_bytes:
         return plain

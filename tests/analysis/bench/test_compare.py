@@ -369,15 +369,16 @@ def test_nothing_is_said_of_differences_below_a_look_at_the_clock() -> None:
 def test_cold_and_warm_caches_are_not_compared() -> None:
     cold = replace(result(series(1e-3), "cold"), cold_bytes=1 << 20)
     found = perfmagic.compare(cold, result(series(0.5e-3, seed=1), "warm")).comparisons[0]
-    assert found.verdict == "unclear"
+    assert found.verdict == "not comparable"
     assert "take both with cold=True, or both without" in found.why
+    assert found.ratio_text == "–"
 
 
 def test_results_of_different_machines_are_not_compared() -> None:
     here = replace(result(series(1e-3), "a"), environment={"system": "Linux", "machine": "x86_64", "cores": 2})
     there = replace(result(series(0.5e-3), "b"), environment={"system": "Linux", "machine": "aarch64", "cores": 8})
     found = perfmagic.compare(here, there).comparisons[0]
-    assert found.verdict == "unclear"
+    assert found.verdict == "not comparable"
     assert found.why.startswith("measured on different machines, Linux x86_64 2 cores and Linux aarch64 8 cores")
 
 

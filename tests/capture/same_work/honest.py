@@ -13,7 +13,7 @@ from .cheats import Made, matrices, product
 
 @dataclass(frozen=True)
 class Honest:
-    """make: gives the pair, for a device.  count: of matrices.  said: what compare() is told besides."""
+    """make: gives the pair, for a device.  count: of matrices.  said: further options of compare()."""
 
     make: Callable[[str], Made]
     devices: tuple[str, ...]
