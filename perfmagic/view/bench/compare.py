@@ -74,7 +74,8 @@ class Columns:
 def draw_compare(canvas: Canvas, result: CompareSummary) -> float:
     """The picture of a comparison, as wide as the canvas; returns its height."""
     columns = Columns.of(canvas.width_px)
-    reasons = [_reason_lines(comparison, columns.axis_px) for comparison in result.comparisons]
+    alone = len(result.comparisons) == 1
+    reasons = [_reason_lines(comparison, columns.axis_px, alone=alone) for comparison in result.comparisons]
     floor = 22.0 + sum(ROW_PX + WHY_PX * len(lines) for lines in reasons)
     floor = floor if columns.stacked else max(LEAST_HEIGHT_PX, floor)
     _draw_ratios(canvas, result.comparisons, reasons, floor, columns.axis_px)
@@ -87,10 +88,12 @@ def draw_compare(canvas: Canvas, result: CompareSummary) -> float:
     return bottom + 20
 
 
-def _reason_lines(comparison: Comparison, max_px: int) -> list[str]:
-    """Why there is no verdict, in lines as wide as the axis; none for a clear one."""
+def _reason_lines(comparison: Comparison, max_px: int, *, alone: bool) -> list[str]:
+    """Why there is no verdict, in lines as wide as the axis; none for a clear one.  alone: the headline has it."""
     if comparison.verdict not in ("unclear", "not comparable"):
         return []
+    if alone and comparison.not_comparable is not None:
+        return [fitted(phrase("not comparable"), max_px, 10)]
     lines = in_lines(say("{verdict}: {why}", verdict=phrase(comparison.verdict), why=comparison.why), max_px, 10)
     if len(lines) > WHY_LINES:
         lines = [*lines[: WHY_LINES - 1], " ".join(lines[WHY_LINES - 1 :])]
@@ -100,6 +103,9 @@ def _reason_lines(comparison: Comparison, max_px: int) -> list[str]:
 def _draw_ratios(
     canvas: Canvas, comparisons: Sequence[Comparison], reasons: Sequence[Sequence[str]], height: float, axis_px: int
 ) -> None:
+    if all(c.not_comparable is not None for c in comparisons):
+        _draw_rows(canvas, comparisons, reasons, height, lambda _: 0.0, axis_px)
+        return
     known = [v for c in comparisons for v in (c.ratio, c.ratio_low, c.ratio_high) if v is not None and v > 0]
     ends = [abs(math.log(v)) for v in known]
     reach = max([LEAST_RANGE, *ends]) * 1.15
@@ -117,23 +123,38 @@ def _draw_ratios(
             taken.append(x(ratio))
             canvas.boxes([(x(ratio), 14, 0.75, height - 14)], "grid")
             canvas.text(x(ratio), 10, f"× {ratio:g}", "ink2", anchor="middle")
-    free = height - 18 - WHY_PX * sum(map(len, reasons))
-    y, step = 18.0, free / len(comparisons)
-    for comparison, lines in zip(comparisons, reasons, strict=True):
-        _draw_ratio(canvas, comparison, y + step / 2, x, axis_px)
-        for line in lines:
-            y += WHY_PX
-            canvas.text(0, y + step / 2 + 10, line, "ink2")
-        y += step
+    _draw_rows(canvas, comparisons, reasons, height, x, axis_px)
     canvas.text(0, height + 12, say("← slower"), "ink2")
     canvas.text(x(1), height + 12, say("same"), "ink2", anchor="middle")
     canvas.text(axis_px, height + 12, say("faster →"), "ink2", anchor="end")
 
 
+def _draw_rows(
+    canvas: Canvas,
+    comparisons: Sequence[Comparison],
+    reasons: Sequence[Sequence[str]],
+    height: float,
+    at: Callable[[float], float],
+    axis_px: int,
+) -> None:
+    """A row for each comparison.  at: where a ratio lies."""
+    free = height - 18 - WHY_PX * sum(map(len, reasons))
+    y, step = 18.0, free / len(comparisons)
+    for comparison, lines in zip(comparisons, reasons, strict=True):
+        _draw_ratio(canvas, comparison, y + step / 2, at, axis_px)
+        for line in lines:
+            y += WHY_PX
+            canvas.text(0, y + step / 2 + 10, line, "ink2")
+        y += step
+
+
 def _draw_ratio(
     canvas: Canvas, comparison: Comparison, middle: float, at: Callable[[float], float], axis_px: int
 ) -> None:
-    ratio = f": {comparison.ratio_text}" if comparison.not_comparable is None else ""
+    if comparison.not_comparable is not None:  # on no place of the axis, which would be a verdict
+        canvas.text(0, middle, fitted(comparison.name, axis_px, 10, bold=True), bold=True)
+        return
+    ratio = f": {comparison.ratio_text}"
     words = fitted(comparison.name, axis_px - width_px(ratio, 10, bold=True), 10, bold=True) + ratio
     if comparison.ratio <= 0:
         canvas.text(axis_px / 2, middle, words, "ink2", anchor="middle")
@@ -321,7 +342,7 @@ def _details(result: CompareSummary) -> list[str]:
         say("{a}: {b}", a=c.name, b=c.why) for c in result.comparisons if c.verdict not in ("unclear", "not comparable")
     )
     ok = dict.fromkeys(
-        say("{a}: {b}", a=c.name, b=check.detail)
+        _about(c, check.detail)
         for c in result.comparisons
         for check in c.checks
         if check.outcome == OK or (check.outcome == NOTED and check.name == "work")
@@ -329,11 +350,17 @@ def _details(result: CompareSummary) -> list[str]:
     return [say("× is {how}, in brackets its 95 % confidence interval", how=how), *clear, *ok]
 
 
+def _about(comparison: Comparison, detail: str) -> str:
+    """What was found of the work of a comparison, with its name where the words have none."""
+    words = translated(detail)
+    return words if comparison.name in words else say("{a}: {b}", a=comparison.name, b=detail)
+
+
 def _below(result: CompareSummary) -> list[str]:
     """What ended it early, and each warning once with whom it is about."""
     failures = dict.fromkeys(run.failed for run in result.results if run.failed)
     work = dict.fromkeys(
-        f"{'! ' if check.outcome == REFUSED else ''}{say('{a}: {b}', a=c.name, b=check.detail)}"
+        f"{'! ' if check.outcome == REFUSED else ''}{_about(c, check.detail)}"
         for c in result.comparisons
         for check in c.checks
         if check.outcome == REFUSED or (check.outcome == NOTED and check.name not in ("work", "inputs"))
