@@ -58,9 +58,9 @@ def count_sleeps(*, really: bool = True, forks: bool = False) -> None:
         plain.pid = plain.pid or os.getpid()
         return
     sleep = vars(time)["sleep"] = Sleep(really=really, pid=0 if forks else os.getpid())
-    modules: dict[str, Any] = dict(sys.modules)  # some hold what is no module
-    for name, module in modules.items():
-        names = object.__getattribute__(module, "__dict__") if isinstance(module, ModuleType) else {}  # loads none
+    for name, module in tuple(sys.modules.items()):
+        is_module = issubclass(type(module), ModuleType)  # isinstance() is also true of what only says so, as cffi's
+        names = object.__getattribute__(module, "__dict__") if is_module else {}  # loads none
         if name == "__main__" or _is_users(name, str(names.get("__file__"))):
             names.update({name: sleep for name, value in tuple(names.items()) if value is plain})
 

@@ -36,15 +36,17 @@ def main(source: Path, target: Path, memory_bytes: int, file_bytes: int) -> int:
         _write(_opened(source, message_file), target)
     except PerfmagicError as error:
         write_message(message_file, message=error.message, hint=error.hint or "")
-    except MemoryError:
-        text = f"{source.name} needs more than {units.size(memory_bytes)} of memory to be read"
-        write_message(message_file, message=text, hint=limit_hint("memory_bytes"))
-    except OSError as error:
-        if error.errno == errno.EFBIG:
+    except (MemoryError, OSError) as error:
+        number = errno.ENOMEM if isinstance(error, MemoryError) else error.errno
+        if number == errno.ENOMEM:
+            text = f"{source.name} needs more than {units.size(memory_bytes)} of memory to be read"
+            write_message(message_file, message=text, hint=limit_hint("memory_bytes"))
+        elif number == errno.EFBIG:
             text = f"the timeline of {source.name} is larger than {units.size(file_bytes)}"
             write_message(message_file, message=text, hint=limit_hint("kept_bytes"))
         else:
-            write_message(message_file, message=f"{source.name} cannot be read: {error.strerror or error}", hint="")
+            text = f"{source.name} cannot be read: {getattr(error, 'strerror', None) or error}"
+            write_message(message_file, message=text, hint="")
     else:
         return 0
     return UNREADABLE

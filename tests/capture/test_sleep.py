@@ -46,6 +46,16 @@ def test_the_users_sleep_takes_virtual_time(slept: list[float], really: bool) ->
     assert slept[1:] == [0.5]
 
 
+def test_what_only_claims_to_be_a_module_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Library:  # of cffi
+        __slots__ = ()
+        __class__ = ModuleType  # type: ignore[assignment]
+
+    monkeypatch.setitem(sys.modules, "somebodys.library", Library())  # type: ignore[arg-type]
+    count_sleeps(really=False)
+    assert passed_ns(lambda: time.sleep(0.25)) == 250 * MS
+
+
 def test_time_that_passes_meanwhile_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda _seconds: HOST.advance(200 * MS))  # another thread, or a measured host
     count_sleeps()

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from perfmagic.results.briefs.form import MIME
+
 from .session import Session, run_notebook
 
 
@@ -101,7 +103,9 @@ def test_a_pipeline_that_wants_only_pictures_gets_small_outputs_and_no_widget(py
     assert error == ""
     assert "widgets" not in notebook.metadata
     faces, value = (output.data for output in notebook.cells[2].outputs)
+    brief = faces.pop(MIME)
     assert (sorted(faces), list(value)) == (["text/html", "text/plain"], ["text/plain"])
+    assert brief["kind"] == "timeline"
     assert "3002 device ops" in faces["text/html"].replace(",", "")
     assert all(len(text.encode()) <= 80_000 for text in faces.values())
 

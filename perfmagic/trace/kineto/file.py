@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,6 +101,8 @@ def _file_blocks(source: Path, limit_bytes: int) -> Iterator[bytes]:
     except FileNotFoundError:
         raise TraceError(f"there is no file {os.fspath(source)}", hint="check the name and the folder") from None
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise MemoryError(error.strerror) from None
         raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from None
 
 

@@ -19,7 +19,7 @@ model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 def step(i):
     loss = model(torch.ones(4, 8)).sum()
-    if i == 4 and dist.get_rank() == 1: time.sleep(0.2)
+    if i == 4 and dist.get_rank() == 1: time.sleep(0.6)
     loss.backward()
     optimizer.step()
 """
@@ -32,7 +32,7 @@ def straggler(found: RanksResult) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def test_a_joined_script_is_judged_from_its_first_full_step_on(tmp_path: Path) -> None:
-    """Rank 0 begins 600 ms late; rank 1 sleeps for 200 ms in step 4."""
+    """Rank 0 begins 600 ms late; rank 1 sleeps for 600 ms in step 4."""
     body = (
         "time.sleep(0.6 * (dist.get_rank() == 0))" + STEPS + "for i in range(8): step(i)\ndist.destroy_process_group()"
     )
