@@ -37,6 +37,7 @@ _UNITS: tuple[tuple[str, Callable[[float], str]], ...] = (
 )
 _FONT = "font-family:Arial,Helvetica,sans-serif;font-size:13px;line-height:1.4"
 _CELL = "padding:1px 12px 1px 0;vertical-align:top"
+NUMBER_STYLE = f"{_CELL};text-align:right"  # of most cells; a page says it once
 LEAST_NAME = 28  # columns that the first column of a table keeps; where it cannot, each row takes several lines
 GAP = 2
 
