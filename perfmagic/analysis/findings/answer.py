@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -96,8 +97,12 @@ class Answers(JsonForm):
     def text(self, about: str = "") -> str:
         """Who decides, then two lines for each answer, one for all together, and the rest; as wide as the terminal.
 
-        about: what was recorded, a line of its own.
+        about: what was recorded, a line of its own. Times of a predicted run have two digits.
         """
+        with units.rough_times() if self.low_ns is not None else nullcontext():
+            return self._text(about)
+
+    def _text(self, about: str) -> str:
         shown = translated(self)
         lines = wrapped(f"{shown.total:<{GUTTER}}{shown.decides}", indent=GUTTER)
         lines += wrapped(" " * GUTTER + about, indent=GUTTER) if about else []
