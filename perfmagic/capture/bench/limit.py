@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 from perfmagic.base.units import duration_s
+from perfmagic.capture.same_work.process import own_threads
 
 LIMIT_S = 600.0  # of one call: compiling with autotuning takes minutes
 LOOK_S = 1.0  # how often; four times within a shorter limit
@@ -36,6 +37,13 @@ class Limit:
             self._ended.set()
 
     def _watch(self) -> None:
+        own_threads[0] += 1
+        try:
+            self._look()
+        finally:
+            own_threads[0] -= 1
+
+    def _look(self) -> None:
         while not self._ended.wait(min(LOOK_S, self.limit_s / 4)):
             with self._deciding:
                 if not self._ended.is_set() and self._running_s() > self.limit_s:

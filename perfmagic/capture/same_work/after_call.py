@@ -7,7 +7,7 @@ from typing import Any
 
 from perfmagic.base.clock import reader, virtual_clock
 from perfmagic.base.imported import sim_loaded, torch_if_imported
-from perfmagic.capture.same_work.process import NOW_NS, SLEEP, more, threads_cpu_ns
+from perfmagic.capture.same_work.process import NOW_NS, SLEEP, children, more, n_threads, own_threads, threads_cpu_ns
 from perfmagic.trace.samples import Condition
 
 SETTLE_S = 0.04  # how long nothing may happen
@@ -54,6 +54,8 @@ def is_unjoined(synchronize: Callable[[], None]) -> bool:
 def goes_on(progress: Callable[[], int | None]) -> list[Condition]:
     """What happens in a moment in which nothing should."""
     queued, threads = progress(), threads_cpu_ns()
+    if queued is None and n_threads() - own_threads[0] == 1 and not children():  # nobody is there who could
+        return []
     SLEEP(SETTLE_S)
     found = []
     if (now := progress()) != queued:

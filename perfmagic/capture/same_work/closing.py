@@ -61,13 +61,14 @@ class Closing:
         """All calls.  fresh_s: how long a call of each took on new values.  calls: in a sample."""
         same, everyone = self._same, range(len(self._samplers))
         same.checks_now = True
-        same.new_values(same.calls)
+        same.new_values(same.calls, cheaply=True)
         for which in reversed(everyone):  # the first last: nobody finds its answer in memory
-            yield from self._twice(which, "")
+            less = any(each.does_less("") for each in same.watched)
+            yield from self._twice(which, "", records_seen=which > 0 or less)
         self._compare_inputs()
         for which in everyone:
             if same.watched[which].does_less(""):  # or other threads did what was recorded: once more
-                same.new_values(same.calls)
+                same.new_values(same.calls, cheaply=True)
                 yield from self._twice(which, " again")
         if same.fresh:
             yield from self._timed(fresh_s, calls)
@@ -77,13 +78,13 @@ class Closing:
         for which in everyone:
             same.process.whole(same.watched[which])
 
-    def _twice(self, which: int, again: str) -> Generator[tuple[int, Phase], None, None]:
+    def _twice(self, which: int, again: str, *, records_seen: bool = True) -> Generator[tuple[int, Phase], None, None]:
         """On new values, and on the same ones: what was written to memory in between is the function's own."""
         same = self._same
         yield which, self._recorded(which, "fresh" + again)
         if same.fresh:
             same.holds, same.untouched = True, not same.watched[which].changes_inputs
-            yield which, self._recorded(which, "seen" + again)
+            yield which, self._recorded(which, "seen" + again, records=records_seen)
             same.holds = same.untouched = False
 
     def _timed(self, fresh_s: Sequence[float], calls: int) -> Generator[tuple[int, Phase], None, None]:
@@ -97,7 +98,7 @@ class Closing:
             if not it.is_quicker("fresh", "seen"):
                 continue
             for _ in range(PAIRS if fresh_s[which] < LONG_S else LONG_PAIRS):
-                same.new_values(same.calls)
+                same.new_values(same.calls, cheaply=True)
                 yield which, self._sample(which, calls, "new")
                 yield which, self._sample(which, calls, "again")
         same.checks_now = True
@@ -111,14 +112,16 @@ class Closing:
         same = self._same
         assert same.arguments is not None
         if not same.arguments.in_place:
-            same.new_values()
+            same.new_values(cheaply=True)
             same.arguments.change(drawn_anew)
             self._forgive(True)
+            more = [len(same.watched) == 1]  # whether any does more: only then it counts what the first does
             for which in reversed(range(len(self._samplers))):
-                yield which, self._recorded(which, "other")
+                yield which, self._recorded(which, "other", records=which > 0 or any(more))
+                more.append(same.watched[which].does_more_on_others())
             self._forgive(False)
         if same.results.in_doubt(same.arguments.longest()):
-            same.new_values()
+            same.new_values(cheaply=True)
             yield 0, self._recorded(0, "before")
             before = same.results.of_first()
             same.arguments.change(nearby)
@@ -132,14 +135,15 @@ class Closing:
         sampler.devices.synchronize()
         same.results.moved(before, same.result())
 
-    def _recorded(self, which: int, label: str) -> Phase:
-        """One recorded call."""
+    def _recorded(self, which: int, label: str, *, records: bool = True) -> Phase:
+        """One call, recorded."""
         same, sampler = self._same, self._samplers[which]
         sampler.before()
         same.ready(which)
         sampler.devices.synchronize()
         before = self._states[which].marks()
-        self._start(which, sampler)
+        if records:
+            self._start(which)
         try:
             yield sampler.watch.repetitions(1)
             if label == "fresh":
@@ -163,7 +167,7 @@ class Closing:
         if label == "fresh":
             self._see_alias(which, out)
 
-    def _start(self, which: int, sampler: Any) -> None:
+    def _start(self, which: int) -> None:
         if self._record is None:
             return
         self._recording = self._record()

@@ -74,7 +74,7 @@ def _work(first: Watched, it: Watched, *, declared: bool) -> Iterator[Condition]
     if done.narrow and not own.narrow:
         yield Condition("narrow declared" if declared else "narrow", {"type": done.narrow})
     other, own_other = it.done.get("other"), first.done.get("other")
-    if other is not None and own_other is not None and _shape(own_other) == _shape(own) and other.n > done.n:
+    if other and own_other and _shape(own_other) == _shape(own) and it.does_more_on_others():
         yield Condition("other work", {"given": done.n, "other": other.n})
     yield Condition("work", {"first": own.n, "n": done.n})
     for kind in ("flop", "bytes", "copies"):

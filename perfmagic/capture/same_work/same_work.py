@@ -15,14 +15,15 @@ from typing import Any
 from perfmagic.base.imported import torch_if_imported
 from perfmagic.capture.same_work.after_call import not_quiet
 from perfmagic.capture.same_work.arguments import Arguments, GivenArguments, is_array, mapped
+from perfmagic.capture.same_work.difference import distances, unlike
 from perfmagic.capture.same_work.process import NOW_NS, RandomState
 from perfmagic.capture.same_work.results import Results
 from perfmagic.capture.same_work.state import State
 from perfmagic.capture.same_work.values import address, is_tensor, leaves
 from perfmagic.capture.same_work.watched import ProcessWatch, Watched
 
-CHECKING_FRAC = 0.08  # of the time so far, that results may be compared for
-MAKING_FRAC = 0.08  # that inputs= may make arguments for; else those that there are get other values
+CHECKING_FRAC = 0.06  # of the time so far, that results may be compared for
+MAKING_FRAC = 0.06  # that arguments may be made and written for; else those that there are get other values
 ALWAYS_CHECKED = 3  # passes
 PREPARED_NS = 2_000_000  # to make the arguments of one sample
 
@@ -77,6 +78,7 @@ class SameWork:
         self._spent_ns = {"checking": 0, "making": 0}
         self._queued: int | None = None
         self._stray = 0
+        self._inputs_change = False
 
     @property
     def process(self) -> ProcessWatch:
@@ -107,11 +109,11 @@ class SameWork:
             return calls
         self.calls = 1
         if not self.arguments.in_place and not any(watched.reuses for watched in self.watched):
-            from_ns = NOW_NS()
-            self.arguments.prepare(1)  # how long that takes
-            self.calls = max(1, min(calls, PREPARED_NS // max(1, NOW_NS() - from_ns), self.arguments.most_sets()))
-        self.arguments.prepare(self.calls)
-        self.arguments.write()
+            made_ns = getattr(self.arguments, "made_ns", 0)
+            self.calls = max(1, min(calls, PREPARED_NS // max(1, made_ns), self.arguments.most_sets()))
+        if self.calls > 1:
+            self.arguments.prepare(self.calls)
+        self._write()
         return self.calls
 
     # Around each sample.
@@ -127,8 +129,7 @@ class SameWork:
     def begin_pass(self) -> None:
         """The next sample of each function is made on the same new values."""
         self._in_pass, self._passes = None, self._passes + 1
-        cheaply = self._passes > ALWAYS_CHECKED and not self._affordable("making", MAKING_FRAC)
-        self.new_values(self.calls, cheaply=cheaply)
+        self.new_values(self.calls, cheaply=self._passes > 1 and not self._affordable("making", MAKING_FRAC))
 
     def end_pass(self) -> None:
         """What follows is compared with nothing."""
@@ -153,11 +154,22 @@ class SameWork:
     def ready(self, which: int) -> None:
         """The clock is about to start: the chosen values come to where the arguments lie."""
         if self.arguments is not None and not self.untouched:
-            self.arguments.write()
+            self._write()
         self._random.set(self._seed)
+
+    def _write(self) -> None:
+        """Put the values where the functions read them; all anew where results are compared."""
+        assert self.arguments is not None
+        judged = self._in_pass or self.checks_now or self._inputs_change
+        from_ns = NOW_NS()
+        self.arguments.write(only_new=not judged)
+        self._spent_ns["making"] += NOW_NS() - from_ns
 
     def after(self, which: int, calls: int) -> None:
         """The clock has stopped."""
+        if not self._passes and self.arguments is not None and not self._inputs_change:
+            chosen, left = leaves(self.arguments.chosen()), leaves(self.arguments.slots[0])
+            self._inputs_change = unlike(chosen, left) is not None or any(distances(chosen, left))
         self.process.after(self.watched[which])
         if self._in_pass is None:
             self._in_pass = self._passes <= ALWAYS_CHECKED or self._affordable("checking", CHECKING_FRAC)

@@ -68,6 +68,11 @@ class Watched:
         fresh, seen = self.done.get("fresh" + again), self.done.get("seen" + again)
         return fresh is not None and seen is not None and (seen.n < fresh.n or seen.flop < fresh.flop)
 
+    def does_more_on_others(self) -> bool:
+        """Whether more was recorded on values without what those of the user have in common."""
+        fresh, other = self.done.get("fresh"), self.done.get("other")
+        return fresh is not None and other is not None and other.n > fresh.n
+
 
 def _beyond(fresh_ns: float, seen_ns: float) -> bool:
     return fresh_ns > SEEN_TIMES * seen_ns and fresh_ns - seen_ns > SEEN_NS
