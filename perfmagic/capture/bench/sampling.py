@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import operator
 import statistics
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -43,6 +44,9 @@ Repetition: TypeAlias = tuple[Any, ...]  # empty, as `for () in` binds no name; 
 ResultT = TypeVar("ResultT")
 Phase: TypeAlias = Generator[Iterable[Repetition], int, ResultT]  # resumed with the clock's reading, in ns
 Schedule: TypeAlias = Generator[tuple[int, Phase[None]], None, None]  # a body's number, and a phase of measuring it
+
+
+GETPROFILE, GETTRACE, SETPROFILE, SETTRACE = sys.getprofile, sys.gettrace, sys.setprofile, sys.settrace
 
 
 class BodyLoop:
@@ -118,6 +122,7 @@ class Kept:
     places: list[Any]
     with_arguments: bool = False
     forgives: Callable[[Exception], Any] | None = None
+    hooked: set[int] = field(default_factory=set)  # bodies that left a trace or profile hook
 
 
 def run(
@@ -159,6 +164,11 @@ def _run_judged(loop: BodyLoop, bodies: Sequence[Callable[..., object]], where: 
                 else:
                     for () in loop.repetitions(which):
                         places[0] = body()
+                # before the clock is read: what a hook does then is the body's work
+                if (GETPROFILE() or GETTRACE()) is not None:
+                    kept.hooked.add(which)
+                SETPROFILE(None)
+                SETTRACE(None)
             except Exception as error:
                 if kept.forgives is None:
                     raise

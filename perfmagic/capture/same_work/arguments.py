@@ -137,7 +137,7 @@ class MadeArguments(Arguments):
             self.slots.append([self._first(i, v) for i, v in enumerate(values[len(self.slots)])])
 
     def _first(self, i: int, value: Any) -> Any:
-        return self.slots[0][i] if i in self.fixed and self.slots else mapped(value, _copy)
+        return self.slots[0][i] if i in self.fixed and self.slots else mapped(value, copied)
 
     def _new(self) -> list[Any]:
         made = self._make(self._rng)
@@ -157,7 +157,7 @@ class GivenArguments(Arguments):
     def __init__(self, values: Sequence[Any], fixed: Collection[int], *, vary: bool) -> None:
         super().__init__(fixed)
         self.slots = [[*values]]
-        self._before = [mapped(v, _copy) for v in values]
+        self._before = [mapped(v, copied) for v in values]
         self._varied = [i for i, v in enumerate(values) if vary and i not in self.fixed and is_floating(v)]
         self._banks: dict[int, Any] = {}
         self._values, self._factors = [[*self._before]], [[1.0] * len(values)]
@@ -262,6 +262,17 @@ def into(old: Any, new: Any, factor: float = 1.0) -> Any:
     return old
 
 
+def write_back(old: Any, was: Any) -> None:
+    """Write values that an array had; of a parameter, too, whose gradient stays. A numpy array may forbid it."""
+    if not is_tensor(old):
+        if old.flags.writeable:
+            np.copyto(old, was)
+        return
+    torch: Any = torch_if_imported()
+    with torch.inference_mode(old.is_inference()), torch.no_grad():
+        old.copy_(was)
+
+
 def count_up(value: Any) -> None:
     """Let the versions of tensors in a value say that somebody wrote to them."""
 
@@ -280,7 +291,7 @@ def _write_tensor(old: Any, new: Any, factor: float) -> None:
             old.copy_(new)
         else:
             torch.mul(new, factor, out=old)
-    if old.grad is not None:
+    if old.is_leaf and old.grad is not None:
         old.grad = None
 
 
@@ -319,7 +330,7 @@ def size_bytes(value: Any) -> int:
     return int(value.nbytes) if is_array(value) else 0
 
 
-def _copy(array: Any) -> Any:
+def copied(array: Any) -> Any:
     """A copy of its own memory, in the same layout, that asks for a gradient where the other does."""
     if not is_tensor(array):
         return array.copy()

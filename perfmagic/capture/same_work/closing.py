@@ -16,7 +16,7 @@ from perfmagic.capture.same_work.arguments import drawn_anew, is_array, mapped, 
 from perfmagic.capture.same_work.difference import distances, unlike
 from perfmagic.capture.same_work.recorded import work_in
 from perfmagic.capture.same_work.same_work import SameWork, addresses
-from perfmagic.capture.same_work.values import Leaf, is_tensor, leaves
+from perfmagic.capture.same_work.values import Leaf, containers, is_tensor, leaves, shared
 from perfmagic.trace.model import Trace
 
 Phase: TypeAlias = Generator[Iterable[tuple[Any, ...]], int, None]
@@ -55,6 +55,7 @@ class Closing:
         self._same, self._samplers, self._record, self._forgive = same_work, samplers, record, forgive
         self._recording: Recording | None = None
         self._after: dict[int, list[Leaf]] = {}
+        self._gave: dict[int, Any] = {}
         self._states = same_work.states()
 
     def schedule(self, fresh_s: Sequence[float], calls: int) -> Generator[tuple[int, Phase], None, None]:
@@ -82,9 +83,9 @@ class Closing:
         """On new values, and on the same ones: what was written to memory in between is the function's own."""
         same = self._same
         yield which, self._recorded(which, "fresh" + again)
-        if same.fresh:
+        if same.arguments is not None:
             same.holds, same.untouched = True, not same.watched[which].changes_inputs
-            yield which, self._recorded(which, "seen" + again, records=records_seen)
+            yield which, self._recorded(which, "seen" + again, records=records_seen and same.fresh)
             same.holds = same.untouched = False
 
     def _timed(self, fresh_s: Sequence[float], calls: int) -> Generator[tuple[int, Phase], None, None]:
@@ -160,12 +161,22 @@ class Closing:
             same.watched[which].facts.pop("raised", None)
             same.watched[which].fact("raised", error=f"{type(out.error).__name__}: {out.error}"[:200])
             return
+        self._note_kept(which, label, out)
         if label == "fresh":
+            same.watched[which].shares = shared(out)
             same.watched[which].changed = self._states[which].changed(before)
             self._look_after(which, out)
         same.after(which, 1)
         if label == "fresh":
             self._see_alias(which, out)
+
+    def _note_kept(self, which: int, label: str, out: Any) -> None:
+        """Whether the same values give the very same object once more, of a kind that is made anew."""
+        if label == "fresh":
+            self._gave[which] = out
+        elif label == "seen" and out is self._gave.pop(which, None):
+            small = isinstance(out, (int, str, bytes)) and not (isinstance(out, int) and abs(out) > 256)
+            self._same.watched[which].keeps_object = not (out is None or small or is_array(out))
 
     def _start(self, which: int) -> None:
         if self._record is None:
@@ -231,7 +242,7 @@ class Closing:
             return
         slot = same.arguments.slots[0]
         places = {place for value in slot for place in addresses(value)}
-        same.watched[which].aliases = bool(places & {*addresses(out)})
+        same.watched[which].aliases = bool(places & {*addresses(out)} or containers(slot) & containers(out))
         if not same.watched[which].aliases and any(is_tensor(v) and v.device.type == "sim" for v in slot):
             same.watched[which].aliases = seen_when_written(slot, out)
 

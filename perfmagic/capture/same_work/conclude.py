@@ -28,6 +28,10 @@ def conclude(same: SameWork, which: int) -> Iterator[Condition]:
     else:
         yield Condition("fresh inputs")
         yield from _kept(first, it)
+    if it.keeps_object and not first.keeps_object:
+        yield Condition("kept object")
+    if it.shares > first.shares:
+        yield Condition("shared parts")
     if it.aliases != first.aliases:
         yield Condition("aliased" if it.aliases else "not aliased")
     yield from _process(same, first, it)

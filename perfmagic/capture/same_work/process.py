@@ -174,6 +174,10 @@ def _torch_settings() -> dict[str, _Setting]:
             lambda: torch.is_autocast_enabled("cpu"),
             lambda on: torch.set_autocast_enabled("cpu", on),
         )
+    from perfmagic.capture.devices import torch_private as private
+
+    settings["torch's function modes"] = private.modes_entered, private.leave_modes
+    settings["operators by torch.library"] = private.own_operators, lambda _: None
     if sim_loaded():
         sim = torch.sim
         settings["torch.sim.set_stream"] = (sim.current_stream, sim.set_stream)

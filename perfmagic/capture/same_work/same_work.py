@@ -79,6 +79,8 @@ class SameWork:
         self._queued: int | None = None
         self._stray = 0
         self._inputs_change = False
+        self._begun: dict[int, tuple[State, dict[int, tuple[Any, ...]]]] = {}  # before the first call of each
+        self._own: dict[int, State] = {}  # what its first call changed of it
 
     @property
     def process(self) -> ProcessWatch:
@@ -155,7 +157,21 @@ class SameWork:
         """The clock is about to start: the chosen values come to where the arguments lie."""
         if self.arguments is not None and not self.untouched:
             self._write()
+        self._keep_or_restore(which)
         self._random.set(self._seed)
+
+    def _keep_or_restore(self, which: int) -> None:
+        """Training goes on with each call: every one that is judged begins where the first call ended."""
+        if which in self._begun:
+            if which not in self._own:
+                read = self._reads[which]
+                self._own[which] = State(read() if read is not None else {})
+                self._own[which].keep(*self._begun[which])
+            self._own[which].restore()
+            return
+        read = self._reads[which]
+        state = State(read() if read is not None else {})
+        self._begun[which] = state, state.marks()
 
     def _write(self) -> None:
         """Put the values where the functions read them; all anew where results are compared."""

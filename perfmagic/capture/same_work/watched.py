@@ -43,6 +43,8 @@ class Watched:
     changes_inputs: bool = False
     aliases: bool = False
     unjoined: bool = False
+    shares: int = 0
+    keeps_object: bool = False
     times_ns: dict[str, list[int]] = field(default_factory=dict)
     done: dict[str, Done] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
