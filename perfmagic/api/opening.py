@@ -135,7 +135,7 @@ def open_each(
     for read in read_each(sources, max_unpacked_bytes=limit_bytes, storage_options=options.get("storage_options")):
         if read.trace is not None:
             opened += [read.trace] if comm_names is not None else []
-            yield read, TimelineResult(read.trace, comm_names=comm_names, title=read.path.name)
+            yield read, TimelineResult(read.trace, comm_names=comm_names, title=read.title)
         elif read.problem is not None:
             yield read, read.problem
     check_matches(comm_names, opened)
