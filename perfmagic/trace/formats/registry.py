@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias, cast
 
+from perfmagic.base.errors import TraceError
 from perfmagic.base.files import open_regular
 from perfmagic.trace.kineto.file import Blocks
 from perfmagic.trace.model import Trace
@@ -56,9 +57,11 @@ class Format(NamedTuple):
 # the first one that fits; Kineto's takes, and repairs, what no other claims
 FORMATS = (
     Format("perfmagic", (".npz",), (b"PK\x03\x04",), "perfmagic.trace.formats.npz"),
+    Format("Nsight Systems", (".sqlite",), (b"SQLite format 3\0",), "perfmagic.trace.formats.nsight.reader"),
     Format("torch.profiler", (".json", ".json.gz"), (b"",), "perfmagic.trace.kineto.reader", streams=True),
 )
 ENDINGS = tuple(ending for form in reversed(FORMATS) for ending in form.endings)
+_REPORTS = (".nsys-rep", ".qdrep")  # by name: only nsys knows how they begin
 _NAME = re.compile(rf"(?:{'|'.join(map(re.escape, ENDINGS))})$")
 
 
@@ -79,6 +82,12 @@ def format_of(head: bytes) -> Format:
 
 def read_path(path: Path, max_unpacked_bytes: int, *, helper: bool) -> list[Trace]:
     """The traces of a file here, one a rank. Raises TraceError."""
+    if path.name.endswith(_REPORTS) and path.is_file():
+        exported = path.with_suffix(".sqlite").name
+        message = f"{path.name} is a report that only Nsight Systems reads"
+        raise TraceError(
+            message, hint=f"nsys export --type sqlite --output {exported} {path.name}; then open {exported}"
+        )
     try:
         with open_regular(path) as file:
             head = file.read(HEAD_BYTES)
