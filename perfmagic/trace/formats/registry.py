@@ -56,6 +56,7 @@ class Format(NamedTuple):
 # the first one that fits; Kineto's takes, and repairs, what no other claims
 FORMATS = (
     Format("perfmagic", (".npz",), (b"PK\x03\x04",), "perfmagic.trace.formats.npz"),
+    Format("Nsight Systems", (".sqlite",), (b"SQLite format 3\0",), "perfmagic.trace.formats.nsight.reader"),
     Format("torch.profiler", (".json", ".json.gz"), (b"",), "perfmagic.trace.kineto.reader", streams=True),
 )
 ENDINGS = tuple(ending for form in reversed(FORMATS) for ending in form.endings)
