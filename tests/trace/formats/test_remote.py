@@ -21,6 +21,7 @@ from perfmagic.trace.formats import remote
 from perfmagic.trace.formats.registry import is_trace_name
 from perfmagic.trace.formats.remote import RemoteFile, remote_files
 from perfmagic.trace.formats.sources import read_traces
+from tests.trace.formats.nsight_made import h100
 from tests.trace.recorded import real
 
 pytestmark = pytest.mark.slow
@@ -111,6 +112,12 @@ def test_an_npz_is_fetched_whole(memory: Any, kept: RanksResult, tmp_path: Path)
     assert again.names == kept.rank(2).trace.names
     with pytest.raises(TraceError, match=r"two\.npz holds more than the limit"):
         read_traces("memory://runs/two.npz", max_unpacked_bytes=1000)
+
+
+def test_an_export_of_nsys_is_fetched_whole_and_its_ranks_open(memory: Any) -> None:
+    memory.pipe_file("/runs/two.sqlite", h100().read_bytes())
+    found = perfmagic.open_ranks("memory://runs/two.sqlite")
+    assert (found.ranks.ranks, found.rank(1).title) == ([0, 1], "two.sqlite, rank 1")
 
 
 def test_large_files_come_in_blocks_and_the_limit_holds(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,12 +35,13 @@ class Database:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.name = path.name
         self._connection = connection
-        connection.text_factory = lambda text: text.decode("utf-8", "replace")
+        connection.text_factory = bytes  # most texts come many times, and each is decoded once
         made = "select name from sqlite_master where type = 'table' and sql not like 'create virtual%'"
-        self.tables: dict[str, set[str]] = {table: self._names(table) for (table,) in self.ask(made)}
+        names = [text_of(name) for (name,) in self.ask(made)]
+        self.tables: dict[str, set[str]] = {name: self._names(name) for name in names}
 
     def _names(self, table: str) -> set[str]:
-        return {str(row[1]) for row in self.ask(f"pragma table_info({_quoted(table)})")}
+        return {text_of(row[1]) for row in self.ask(f"pragma table_info({_quoted(table)})")}
 
     def ask(self, question: str, values: Iterable[Any] = ()) -> sqlite3.Cursor:
         """The rows that answer a question, one by one."""
@@ -81,7 +82,7 @@ class Database:
             marks = ", ".join("?" * len(some))
             question = f"select id, substr(value, 1, {MOST_CHARACTERS}) from StringIds where id in ({marks})"
             found.update(self.ask(question, some))
-        return {number: str(text) for number, text in found.items()}
+        return {number: text_of(text) for number, text in found.items()}
 
     def rows(self, tables: Iterable[str]) -> int:
         """How many rows some tables have at most."""
@@ -93,6 +94,11 @@ class Database:
         except sqlite3.OperationalError:  # a table without row numbers
             (most,) = self.ask(f"select count(*) from {_quoted(table)}").fetchone()
         return int(most or 0)
+
+
+def text_of(value: Any) -> str:
+    """A value of a database as a text, bytes that are none replaced."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perfmagic.trace.columns import NONE, Int32, Int64, OpKind
-from perfmagic.trace.formats.nsight.database import Columns, Database
+from perfmagic.trace.formats.nsight.database import Columns, Database, text_of
 from perfmagic.trace.model import DeviceInfo, LaunchShape
 
 # CUpti_ActivityMemcpyKind and CUpti_ActivityMemoryKind as nsys numbers them (ENUM_CUDA_MEMCPY_OPER, ENUM_CUDA_MEM_KIND)
@@ -111,7 +111,7 @@ def device_infos(database: Database, pid: int, used: Sequence[int]) -> tuple[Dev
         return tuple(DeviceInfo(index, "cuda", f"device {index}") for index in used)
     sizes = ("totalMemory", "smCount", "computeMajor")
     known = database.columns("TARGET_INFO_GPU", "id", "cuDevice", *sizes)
-    labels = [str(name) for (name,) in database.ask("select ifnull(name, '') from TARGET_INFO_GPU")]
+    labels = [text_of(name) for (name,) in database.ask("select ifnull(name, '') from TARGET_INFO_GPU")]
     places = known["cuDevice"] if (known["cuDevice"] >= 0).any() else known["id"]
     row_of = dict(zip(places.tolist(), range(len(labels)), strict=True))
     row_of |= _visible(database, pid, dict(zip(known["id"].tolist(), range(len(labels)), strict=True)))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic.trace.columns import NONE, HostKind, Int64
-from perfmagic.trace.formats.nsight.database import MOST_CHARACTERS, Columns, Database
+from perfmagic.trace.formats.nsight.database import MOST_CHARACTERS, Columns, Database, text_of
 from perfmagic.trace.formats.nsight.device import Names
 from perfmagic.trace.formats.nsight.host import ANY_THREAD
 
@@ -42,7 +42,7 @@ def ranges_of(database: Database, names: Names) -> tuple[Columns, Int64]:
 
     def said(row: int) -> str:
         text = texts[found["text"][row]]
-        return registered.get(int(found["textId"][row]), "") if text is None else str(text)
+        return registered.get(int(found["textId"][row]), "") if text is None else text
 
     def known(kind: int, *of: str) -> dict[tuple[int, ...], str]:
         rows = np.flatnonzero(found["eventType"] == kind).tolist()
@@ -69,7 +69,7 @@ def ranges_of(database: Database, names: Names) -> tuple[Columns, Int64]:
     return columns, found["pid"][shown]
 
 
-def _nvtx(database: Database) -> tuple[Columns, list[Any]]:
+def _nvtx(database: Database) -> tuple[Columns, list[str | None]]:
     """The rows of NVTX, texts and payloads as their rows of a list, and that list, which begins with None."""
     have = database.tables[NVTX]
     picked = [f"ifnull({name}, {none})" if name in have else str(none) for name, none in _NUMBERS.items()]
@@ -85,7 +85,8 @@ def _nvtx(database: Database) -> tuple[Columns, list[Any]]:
         coded = [[book.setdefault(value, len(book)) for value in column] for column in columns[-2:]]
         parts.append(database.numbers(NVTX, [*columns[:-2], *coded]))
     found = dict(zip(names, np.concatenate(parts, 1), strict=True))
-    return {**found, "pid": found["globalTid"] & ~ANY_THREAD}, list(book)
+    found["pid"] = found["globalTid"] & ~ANY_THREAD
+    return found, [text if text is None else text_of(text) for text in book]
 
 
 def _text() -> list[str]:
@@ -105,7 +106,7 @@ def _alike(found: Columns, rows: Int64) -> Int64:
     return code
 
 
-def _name(words: str, domain: str | None, category: str | None, payload: Any) -> str:
+def _name(words: str, domain: str | None, category: str | None, payload: str | None) -> str:
     text = f"{domain}: {words}" if domain else words
     text = f"{text} [{category}]" if category else text
     return text if payload is None else f"{text} ({payload})"

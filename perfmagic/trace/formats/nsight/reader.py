@@ -17,7 +17,7 @@ from perfmagic.base.language import counted, phrase
 from perfmagic.base.units import count, size
 from perfmagic.trace.columns import NONE, HostKind, Int64, Remark
 from perfmagic.trace.formats.nsight import device, host, nvtx
-from perfmagic.trace.formats.nsight.database import MAGIC, ROW_BYTES, Columns, Database, opened
+from perfmagic.trace.formats.nsight.database import MAGIC, ROW_BYTES, Columns, Database, opened, text_of
 from perfmagic.trace.formats.nsight.host import ANY_THREAD
 from perfmagic.trace.json_form import FAR_NS, printable
 from perfmagic.trace.model import LaunchShape, Trace, TraceMeta, make_trace
@@ -180,7 +180,7 @@ def _environment(database: Database, pattern: re.Pattern[str]) -> int | None:
     if not {"name", "value"} <= database.tables.get("META_DATA_CAPTURE", set()):
         return None
     asked = "select value from META_DATA_CAPTURE where name like '%ENVIRONMENT_VARIABLE'"
-    found = (pattern.match(str(value)) for (value,) in database.ask(asked))
+    found = (pattern.match(text_of(value)) for (value,) in database.ask(asked))
     return next((int(match[1]) for match in found if match), None)
 
 
@@ -254,7 +254,7 @@ def _diagnostics(database: Database) -> list[Remark]:
     """What nsys itself says it lost."""
     if "text" not in database.tables.get("DIAGNOSTIC_EVENT", set()):
         return []
-    said = {str(text) for (text,) in database.ask("select substr(text, 1, 400) from DIAGNOSTIC_EVENT")}
+    said = {text_of(text) for (text,) in database.ask("select substr(text, 1, 400) from DIAGNOSTIC_EVENT")}
     texts = sorted(text for text in said if _LOST.search(text))
     words = [phrase("Nsight Systems says: {text}", text=printable(text[:_MOST_WORDS])) for text in texts[:_MOST_TEXTS]]
     return [Remark("nsys_lost", text) for text in words]
