@@ -61,7 +61,7 @@ def small(path: Path, **more: list[Row]) -> Path:
 
 @cache
 def h100() -> Path:
-    """0.2 s of two H100 and two processes, see tests/data/traces/PROVENANCE.md."""
+    """67 ms of two H100 and two processes, see tests/data/traces/PROVENANCE.md."""
     stored = FOLDER / "nsight" / "h100_2gpu.sqlite.xz"
     target = UNPACKED / "h100_2gpu.sqlite"
     UNPACKED.mkdir(parents=True, exist_ok=True)

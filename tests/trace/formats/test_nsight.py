@@ -43,7 +43,7 @@ def test_numbers_of_a_recorded_export_are_those_of_sql_alone() -> None:
             assert (found["n_ops"], found["extent_ns"], found["busy_ns"], sizes) == expected
             launched = int((ops.launch[ops.kind == OpKind.KERNEL] != NONE).sum())
             assert (launched,) == database.execute(LAUNCHED, {"device": device}).fetchone()
-            assert launched > 200
+            assert launched > 100
         for table, of in (("CUPTI_ACTIVITY_KIND_RUNTIME", "calls"), ("NVTX_EVENTS", "host_ops")):
             (n,) = database.execute(f"select count(*) from {table}").fetchone()
             assert sum(len(getattr(job.rank(rank).trace, of)) for rank in (0, 1)) == n
@@ -55,7 +55,7 @@ def test_a_recorded_export_gives_its_verdict_and_says_what_it_lacks() -> None:
     assert second.verdict.kind == "copy-bound"
     assert "aten::copy_" in first.trace.names
     (incomplete,) = [finding for finding in first.findings if finding.rule == "incomplete"]
-    assert "160 of 446 launches have no device record. The record ends before they ran" in incomplete.sentence
+    assert "160 of 338 launches have no device record. The record ends before they ran" in incomplete.sentence
     assert any("numbered by device and process" in note for note in first.trust.sentences)
     with pytest.raises(TraceError, match="holds 2 processes: ranks 0, 1") as caught:
         perfmagic.open_trace(h100())
