@@ -32,8 +32,9 @@ def open_trace(source: str | os.PathLike[str] | Any, **options: Unpack[ReadOptio
 
     source: a file (Kineto's Chrome JSON, gzipped or not, an export of Nsight Systems, or .npz), a folder that holds
     one, a URL of either that fsspec opens (s3, gs, abfs, hf, http, …), or a finished torch.profiler.profile.
-    Raises TraceError where a file is no trace, has several processes, or is damaged beyond repair; CaptureError for a profiler without result;
-    OptionError for a URL without fsspec, and with the nearest names where comm_names match no kernel.
+    Raises TraceError where a file is no trace, has several processes, or is damaged beyond repair; CaptureError for a
+    profiler without result; OptionError for a URL without fsspec, and with the nearest names where comm_names match no
+    kernel.
 
     >>> t = perfmagic.open_trace("step.json.gz")
     >>> t.verdict.kind

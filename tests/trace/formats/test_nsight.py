@@ -83,6 +83,12 @@ def test_ops_belong_to_launches_of_their_own_process(tmp_path: Path) -> None:
     assert first.meta.boot == second.meta.boot
 
 
+def test_a_process_that_ran_nothing_on_a_device_is_no_rank(tmp_path: Path) -> None:
+    launcher = call(90, 95, 1, tid=(PID - (1 << 24)) | 9)
+    (trace,) = read_traces(small(tmp_path / "l.sqlite", CUPTI_ACTIVITY_KIND_RUNTIME=[launcher, call(100, 105, 1)]))
+    assert (trace.meta.rank, trace.meta.boot, len(trace.ops), len(trace.calls)) == (None, "", 2, 1)
+
+
 def test_ranks_are_those_of_mpi_where_the_export_has_them(tmp_path: Path) -> None:
     other = PID + (1 << 24)
     path = small(

@@ -136,17 +136,17 @@ def _possible(table: _Table, repairs: list[Remark]) -> _Table:
 
 def _traces(database: Database, name: str) -> list[Trace]:
     export = _export(database)
-    used = np.unique(np.concatenate([export.ops.pid, export.calls.pid])).tolist()
-    pids: list[int] = used or np.unique(export.ranges.pid).tolist()
+    processes = (np.unique(table.pid).tolist() for table in (export.ops, export.calls, export.ranges))
+    pids: list[int] = next(filter(None, processes), [])  # a launcher calls CUDA, too, and runs nothing on a device
     if not pids:
         message = f"{name} is an export of Nsight Systems without kernels, calls or ranges"
         raise TraceError(message, hint="record with nsys profile --trace=cuda,nvtx")
     ranks, world_size, guessed = _ranks(database, export, pids)
     zero_ns = min(int(t.columns["start_ns"].min()) for t in _spans(export) if len(t.pid))
-    made = []
+    made, base_ns = [], _base_unix_ns(database, zero_ns)
     for pid in sorted(pids, key=lambda pid: ranks.get(pid, 0)):
         title = name if len(pids) == 1 else f"{name}, rank {ranks[pid]}"
-        about = _About(title, ranks.get(pid), world_size, guessed, _base_unix_ns(database, zero_ns), zero_ns)
+        about = _About(title, ranks.get(pid), world_size, guessed, len(pids) > 1, base_ns, zero_ns)
         made.append(_trace(database, export, pid, about))
     return made
 
@@ -199,6 +199,7 @@ class _About:
     rank: int | None
     world_size: int | None
     guessed: bool
+    of_several: bool
     base_unix_ns: int
     zero_ns: int
 
@@ -220,9 +221,9 @@ def _trace(database: Database, export: _Export, pid: int, about: _About) -> Trac
         world_size=about.world_size,
         repairs=tuple(export.repairs),
         notes=tuple(_notes(database, ops, calls, ranges, about)),
-        # of one recording: its processes share a clock
-        boot=f"{about.base_unix_ns - zero}" if about.guessed or about.world_size else "",
-        monotonic_base_ns=zero if about.guessed or about.world_size else None,
+        # the processes of one recording share a clock
+        boot=f"{database.name} {about.base_unix_ns} {zero}" if about.of_several else "",
+        monotonic_base_ns=zero if about.of_several else None,
     )
     return make_trace(
         export.names,
