@@ -7,15 +7,17 @@ turns. A process runs the cell twice and counts the second, so imports and cache
 seconds of the whole process, the least of all rounds, and the growth of its resident memory at the peak.
 
     bare               the loop alone
-    torch.profiler     profile(record_shapes=False), stopped; its events are not read
-    torch.profiler +   the same, and its events are read (key_averages)
-    timeline           %%timeline, the result's text and picture included; memory, graph: %%memory, %%graph
-    pyinstrument       Profiler().start() to stop(); viztracer: VizTracer().start() to parse()
+    torch.profiler         profile(), saved by export_chrome_trace(): what a timeline needs of torch
+    torch.profiler memory  the same with profile_memory=True: what %%memory needs
+    torch.profiler table   profile(), and its events are read by key_averages()
+    timeline               %%timeline, the result's text and picture included; memory and graph: %%memory and %%graph
+    pyinstrument           Profiler(), its session not rendered; viztracer: VizTracer(), parsed and not written
 """
 
 import argparse
 import contextlib
 import gc
+import importlib
 import importlib.metadata
 import importlib.util
 import io
@@ -23,16 +25,20 @@ import json
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from rows import parser_of, printed, table, write
 
 MARKS: list[float] = []  # CPU seconds at the body's begin and end
+PEERS = ("torch", "pyinstrument", "viztracer")
 
 
 def body(additions: int) -> None:
+    """The loop, which notes when it begins and ends."""
     import torch
 
     x = torch.ones(4)
@@ -48,7 +54,7 @@ def magic(name: str) -> Callable[[int], None]:
     def cell(additions: int) -> None:
         from IPython.core.interactiveshell import InteractiveShell
 
-        shell = InteractiveShell.instance()
+        shell: Any = InteractiveShell.instance()
         if "body" not in shell.user_ns:
             shell.user_ns["body"] = body
             shell.run_line_magic("load_ext", "perfmagic")
@@ -59,29 +65,32 @@ def magic(name: str) -> Callable[[int], None]:
     return cell
 
 
-def torch_profiler(read: bool) -> Callable[[int], None]:
+def torch_profiler(*, memory: bool = False, table: bool = False) -> Callable[[int], None]:
+    """The loop under torch's own profiler."""
+
     def cell(additions: int) -> None:
         from torch.profiler import ProfilerActivity, profile
 
-        with profile(activities=[ProfilerActivity.CPU]) as recording:
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=memory) as recording:
             body(additions)
-        if read:
+        if table:
             recording.key_averages()
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            recording.export_chrome_trace(str(Path(folder, "trace.json")))
 
     return cell
 
 
 def pyinstrument(additions: int) -> None:
-    from pyinstrument import Profiler
-
-    with Profiler():
+    """The loop sampled every ms."""
+    with importlib.import_module("pyinstrument").Profiler():
         body(additions)
 
 
 def viztracer(additions: int) -> None:
-    from viztracer import VizTracer
-
-    tracer = VizTracer(tracer_entries=2_000_000, verbose=0)
+    """The loop with every call of Python and C."""
+    tracer = importlib.import_module("viztracer").VizTracer(tracer_entries=2_000_000, verbose=0)
     tracer.start()
     body(additions)
     tracer.stop()
@@ -90,8 +99,9 @@ def viztracer(additions: int) -> None:
 
 TOOLS: dict[str, Callable[[int], None]] = {
     "bare": body,
-    "torch.profiler": torch_profiler(read=False),
-    "torch.profiler +": torch_profiler(read=True),
+    "torch.profiler": torch_profiler(),
+    "torch.profiler memory": torch_profiler(memory=True),
+    "torch.profiler table": torch_profiler(table=True),
     "timeline": magic("timeline"),
     "memory": magic("memory"),
     "graph": magic("graph"),
@@ -116,37 +126,32 @@ def measure(tool: str, additions: int) -> dict[str, float]:
 
 
 def in_a_process(tool: str, additions: int) -> dict[str, float]:
+    """The same in a new process."""
     command = [sys.executable, __file__, "--one", tool, "--ops", str(additions)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
     return found
 
 
-def version(tool: str) -> str:
-    package = tool.split(".")[0] if tool.split(".")[0] in ("torch", "pyinstrument", "viztracer") else "perfmagic"
-    return importlib.metadata.version(package)
-
-
-def installed(tool: str) -> bool:
-    return tool not in ("pyinstrument", "viztracer") or importlib.util.find_spec(tool) is not None
-
-
 def rows_of(additions: int, tools: list[str], rounds: int) -> list[dict[str, Any]]:
-    runs = {tool: [] for tool in tools}  # type: dict[str, list[dict[str, float]]]
+    """A row for each tool; body: its time as a multiple of the bare one."""
+    runs: dict[str, list[dict[str, float]]] = {tool: [] for tool in tools}
     for _ in range(rounds):
         for tool in tools:
             runs[tool].append(in_a_process(tool, additions))
     bare_s = min(run["body_s"] for run in runs["bare"])
     rows = []
     for tool in tools:
+        package = next((name for name in PEERS if tool.startswith(name)), "perfmagic")
+        row: dict[str, Any] = {"operators": additions, "tool": tool, "version": importlib.metadata.version(package)}
         least = {key: min(run[key] for run in runs[tool]) for key in runs[tool][0]}
-        row = {"operators": additions, "tool": tool, "version": version(tool), "body": least["body_s"] / bare_s, **least}
-        rows.append(printed(row))
+        rows.append(printed({**row, "body": least["body_s"] / bare_s, **least}))
     return rows
 
 
 def main() -> None:
-    parser: argparse.ArgumentParser = parser_of(__doc__ or "")
+    """Run all tools in turns and print the table."""
+    parser = parser_of(__doc__ or "")
     parser.add_argument("--ops", type=int, nargs="*", default=[1_000, 10_000, 100_000, 1_000_000])
     parser.add_argument("--tools", nargs="*", default=list(TOOLS), choices=TOOLS)
     parser.add_argument("--rounds", type=int, default=3)
@@ -155,7 +160,8 @@ def main() -> None:
     if options.one:
         print(json.dumps(measure(options.one, options.ops[0])))
         return
-    tools = [tool for tool in dict.fromkeys(("bare", *options.tools)) if installed(tool)]
+    there = [tool for tool in options.tools if tool not in PEERS or importlib.util.find_spec(tool)]
+    tools = list(dict.fromkeys(("bare", *there)))
     rows = [row for additions in options.ops for row in rows_of(additions, tools, options.rounds)]
     print(table(rows))
     write(options.out, rows)

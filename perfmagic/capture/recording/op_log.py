@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -281,9 +282,16 @@ def _uses(plan: _Plan, used: list[_Piece], made: list[_Piece], numbers: dict[flo
 
 
 def _use(piece: _Piece, numbers: dict[float, int], *, reads: bool, writes: bool) -> Use:
-    _, storage, (item, offset, size, stride) = piece
-    low = int(offset) * item
-    high = low
-    if 0 not in size:
-        high += item * (1 + sum((int(n) - 1) * int(s) for n, s in zip(size, stride, strict=True)))
+    _, storage, layout = piece
+    low, high = _span(layout)
     return Use(numbers.setdefault(storage, len(numbers)), low, high, reads, writes)
+
+
+@lru_cache(4096)
+def _span(layout: _Layout) -> tuple[int, int]:
+    """The first byte in the storage, and the one behind the last."""
+    item, offset, size, stride = layout
+    low = int(offset) * item
+    if 0 in size:
+        return low, low
+    return low, low + item * (1 + sum((int(n) - 1) * int(s) for n, s in zip(size, stride, strict=True)))
