@@ -37,7 +37,7 @@ SOURCES = f"() => {CURRENT}.content.model.sharedModel.cells.map((cell) => cell.s
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a trace, a damaged one, plain JSON, .npz, two of nsys, one of JAX, a notebook, and a job of four ranks."""
+    """A folder with traces of each kind, a damaged one, plain JSON, a notebook, and a job of four ranks."""
     root = tmp_path_factory.mktemp("traces")
     step = real("v100_4streams_nccl_step")
     shutil.copy(step, root / STEP)

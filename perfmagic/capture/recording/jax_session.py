@@ -46,7 +46,7 @@ class JaxSession:
         options = {}
         if hasattr(profiler, "ProfileOptions"):
             quiet = profiler.ProfileOptions()
-            quiet.python_tracer_level = 0  # lines are followed at a tenth of its cost, where they are wanted
+            quiet.python_tracer_level = 0  # lines are followed by perfmagic itself, where they are wanted
             quiet.enable_hlo_proto = False
             options = {"profiler_options": quiet}
         try:
