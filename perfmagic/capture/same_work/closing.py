@@ -12,10 +12,10 @@ from typing import Any, Protocol, TypeAlias
 
 from perfmagic.base.errors import PerfmagicError
 from perfmagic.capture.same_work.after_call import goes_on, is_unjoined
-from perfmagic.capture.same_work.arguments import drawn_anew, is_array, mapped, nearby
 from perfmagic.capture.same_work.difference import distances, unlike
+from perfmagic.capture.same_work.drawn import addresses, drawn_anew, is_array, mapped, nearby
 from perfmagic.capture.same_work.recorded import work_in
-from perfmagic.capture.same_work.same_work import SameWork, addresses
+from perfmagic.capture.same_work.same_work import SameWork
 from perfmagic.capture.same_work.values import Leaf, containers, is_tensor, leaves, shared
 from perfmagic.trace.model import Trace
 
@@ -209,7 +209,7 @@ class Closing:
         """What goes on, and whether the result still changes."""
         same = self._same
         gave = leaves(out, 0)
-        found = {fact.kind: fact for fact in goes_on(same.progress)}
+        found = {fact.kind: fact for fact in goes_on(same.progress, same.threads_before)}
         if "threads busy" in same.watched[which].facts:
             found.pop("late thread", None)  # they worked before any call
         same.watched[which].facts.update(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from perfmagic.trace.samples import Condition
 
 if TYPE_CHECKING:
     from perfmagic.capture.same_work.same_work import SameWork
+    from perfmagic.capture.same_work.state import State
     from perfmagic.capture.same_work.watched import Watched
 
 LEFT = 3  # samples that leave a thread: a pool that lives on begins once
@@ -22,7 +24,8 @@ def conclude(same: SameWork, which: int) -> Iterator[Condition]:
     first, it = same.watched[0], same.watched[which]
     longest = same.arguments.longest() if same.arguments is not None else 1
     yield from same.results.facts(which, longest, fresh=same.fresh)
-    yield from it.facts.values()
+    # where the first raises on other values, too, they were none that it is made for
+    yield from (fact for kind, fact in it.facts.items() if kind != "raised" or kind not in first.facts)
     if same.arguments is None or not same.fresh:
         yield Condition("same inputs")
     else:
@@ -103,7 +106,18 @@ def _state(same: SameWork, first: Watched, it: Watched, which: int) -> Iterator[
     for less, more, by in ((it, first, own), (first, it, other)):
         missing = (more.changed - less.changed) & both
         missing |= set() if less.changed else more.changed & by.learned
-        if missing:
+        if missing and not _has_own(
+            more.changed - less.changed, by, less.changed - more.changed, own if by is other else other
+        ):
             names = sorted({by.name(key) for key in missing})
             yield Condition("state", {"by": more.name, "not": less.name, "names": ", ".join(names[:3])})
             return
+
+
+def _has_own(changed: set[int], of: State, instead: set[int], of_other: State) -> bool:
+    """Whether the other one changes as many of the same shapes of its own: a model that was copied."""
+    shapes = [
+        Counter(tuple(state.found[key][1].shape) for key in keys)
+        for keys, state in ((changed, of), (instead, of_other))
+    ]
+    return not shapes[0] - shapes[1]

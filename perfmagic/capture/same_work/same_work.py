@@ -14,12 +14,13 @@ from typing import Any
 
 from perfmagic.base.imported import torch_if_imported
 from perfmagic.capture.same_work.after_call import not_quiet
-from perfmagic.capture.same_work.arguments import Arguments, GivenArguments, is_array, mapped
+from perfmagic.capture.same_work.arguments import Arguments, GivenArguments
 from perfmagic.capture.same_work.difference import distances, unlike
-from perfmagic.capture.same_work.process import NOW_NS, RandomState
+from perfmagic.capture.same_work.drawn import addresses
+from perfmagic.capture.same_work.process import NOW_NS, RandomState, threads_cpu_ns
 from perfmagic.capture.same_work.results import Results
 from perfmagic.capture.same_work.state import State
-from perfmagic.capture.same_work.values import address, is_tensor, leaves
+from perfmagic.capture.same_work.values import leaves
 from perfmagic.capture.same_work.watched import ProcessWatch, Watched
 
 CHECKING_FRAC = 0.06  # of the time so far, that results may be compared for
@@ -64,6 +65,7 @@ class SameWork:
         self.results = Results(len(names), equal=asked.equal, random=asked.random, eps=_eps(asked.dtype))
         self._process: ProcessWatch | None = None
         self.progress: Callable[[], int | None] = lambda: None
+        self.threads_before: set[int] = set()  # those of others
         self.calls = 1  # in a sample, as many arguments as lie ready
         self.holds = False  # the same values again
         self.untouched = False  # and in the same memory, which nobody wrote to since: some caches ask for a version
@@ -122,7 +124,7 @@ class SameWork:
 
     def begin(self, progress: Callable[[], int | None]) -> None:
         """Look at the devices before anything runs."""
-        self.progress = progress
+        self.progress, self.threads_before = progress, {*threads_cpu_ns()}
         if going_on := not_quiet(progress):
             for watched in self.watched[1:]:
                 watched.fact(going_on)
@@ -162,16 +164,19 @@ class SameWork:
 
     def _keep_or_restore(self, which: int) -> None:
         """Training goes on with each call: every one that is judged begins where the first call ended."""
-        if which in self._begun:
-            if which not in self._own:
-                read = self._reads[which]
-                self._own[which] = State(read() if read is not None else {})
-                self._own[which].keep(*self._begun[which])
-            self._own[which].restore()
+        if which not in self._begun:
+            self._begun[which] = (state := self._state(which)), state.marks()
             return
+        if not self._own:  # of all at one time: they may share it
+            given = self.arguments.slots if self.arguments is not None else []
+            for each, before in self._begun.items():
+                self._own[each] = self._state(each)
+                self._own[each].keep(*before, without=given)
+        self._own[which].restore()
+
+    def _state(self, which: int) -> State:
         read = self._reads[which]
-        state = State(read() if read is not None else {})
-        self._begun[which] = state, state.marks()
+        return State(read() if read is not None else {})
 
     def _write(self) -> None:
         """Put the values where the functions read them; all anew where results are compared."""
@@ -229,7 +234,7 @@ class SameWork:
 
     def states(self) -> list[State]:
         """What each function reaches from around it."""
-        self.last_states = [State(read() if read is not None else {}) for read in self._reads]
+        self.last_states = [*map(self._state, range(len(self._reads)))]
         return self.last_states
 
     def close(self) -> None:
@@ -237,22 +242,6 @@ class SameWork:
         self._random.close()
         if self.arguments is not None:
             self.arguments.close()
-
-
-def addresses(value: Any) -> list[int]:
-    """Where the arrays in a result lie; those without an address by their identity."""
-    found = []
-
-    def note(array: Any) -> Any:
-        place = address(array) if is_tensor(array) else array.__array_interface__["data"][0]
-        found.append(place or id(array))
-        return array
-
-    if is_array(value):
-        note(value)
-    else:
-        mapped(value, note)
-    return found
 
 
 def _eps(dtype: str) -> float:
