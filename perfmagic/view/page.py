@@ -87,6 +87,12 @@ def script() -> str:
 
 
 @lru_cache(maxsize=1)
+def loader_script() -> str:
+    """What runs that module in a notebook, as it is built and committed. Raises OSError where the file is absent."""
+    return (STATIC / "loader.js").read_text(encoding="utf-8").strip()
+
+
+@lru_cache(maxsize=1)
 def frame_script() -> str:
     """What tells frames the notebook's theme, as it is built and committed. Raises OSError where the file is absent."""
     return (STATIC / "frame.js").read_text(encoding="utf-8").strip()
