@@ -70,7 +70,7 @@ class TimelineWidget(anywidget.AnyWidget):
         return self._origin_ns + round(offsets[0]), self._origin_ns + round(offsets[1])
 
 
-class Module(ipywidgets.Widget):
+class Module(ipywidgets.Widget):  # type: ignore[misc]  # has no types
     """The script that draws, as a model without a view: a notebook stores it once, not with each timeline.
 
     packed: its zlib data as base64, since JupyterLab loses the bytes of such a model when it saves the notebook.
