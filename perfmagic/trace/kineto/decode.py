@@ -219,17 +219,20 @@ class _ExactEvent(msgspec.Struct, gc=False):
 class Chunk:
     """Some events of a file, in its order.
 
-    inputs: some may say the shapes of their inputs.  links: autograd's numbers are wanted, and some may have one.
-    text: their JSON, where it is sound.  ts_us, dur_us: times as
-    exactly as the file gives them, where the events are not.
+    text: their JSON, where it is sound.  links: autograd's numbers are wanted, and some may have one.
+    ts_us, dur_us: times as exactly as the file gives them, where the events are not.
     """
 
     events: list[Event]
-    inputs: bool
     text: bytes = b""
     links: bool = False
     ts_us: list[float | Decimal] | None = None
     dur_us: list[float | Decimal] | None = None
+
+    @property
+    def may_say_inputs(self) -> bool:
+        """Whether some events may say the shapes of their inputs."""
+        return not self.text or b'"Input Dims"' in self.text
 
     def exact_ts_us(self) -> list[float | Decimal]:
         """The starts digit by digit."""
@@ -309,7 +312,7 @@ def _header(text: bytes) -> Header:
 def decoded(text: bytes, *, links: bool = False) -> Chunk:
     """The events of a list in JSON.  links: with autograd's numbers. Raises one of UNSOUND, as SoundFile does."""
     linked = links and b'"Sequence number"' in text
-    return Chunk(_EVENT_LIST.decode(text), b'"Input Dims"' in text, text, linked)
+    return Chunk(_EVENT_LIST.decode(text), text, linked)
 
 
 def _last_event_end(buffer: bytes) -> int:
