@@ -6,12 +6,13 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from perfmagic.base.errors import TraceError
 from perfmagic.base.files import file_path, open_regular
+from perfmagic.base.frozen import dataclass
 from perfmagic.base.units import plural, size
 from perfmagic.trace.formats.npz import NPZ_MAGIC, is_npz, read_npz
 from perfmagic.trace.formats.remote import RemoteFile, remote_files, remote_name
