@@ -9,7 +9,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass
+    from dataclasses import dataclass as dataclass  # noqa: PLC0414 - so that others may import it from here
 else:
 
     def dataclass(cls: Any = None, /, *, frozen: bool = False, eq: bool = True, **more: Any) -> Any:
