@@ -533,11 +533,13 @@ class TimelineResult(Result):
 
         details: the findings, a table of the streams, lines of functions, and what the record cannot tell, as well.
         """
+        from perfmagic.view.timeline.doc import timeline_summary
         from perfmagic.view.timeline.text import answers_text, lines_below, timeline_text
 
         below = lines_below(self._followed())
         if not details:
-            return answers_text(self.doc, self.answers, ".text(details=True)", below)
+            head = timeline_summary(self.trace, self.findings, comm_names=self.comm_names)
+            return answers_text(head, self.answers, ".text(details=True)", below)
         return timeline_text(self.doc, below, answers=self.answers.text(self.doc.header.about))
 
     @in_its_digits

@@ -37,6 +37,7 @@ from perfmagic.trace.columns import (
 from perfmagic.trace.hoststack import HostStack, host_stack, nested
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import op_classes
+from perfmagic.trace.once import once_per_trace
 from perfmagic.view.timeline.lanes import (
     PARTITION_WORDS,
     CellLane,
@@ -281,6 +282,7 @@ class _Source(NamedTuple):
         return busy_ns / self.whole_ns if self.whole_ns else 0.0
 
 
+@once_per_trace
 def device_group(trace: Trace, device: int, start_ns: int, end_ns: int, comm_names: str | None = None) -> DeviceGroup:
     """The lanes of one device inside a window, the busiest stream first."""
     seen = windowed(trace, start_ns, end_ns)
