@@ -352,11 +352,13 @@ class HelperLostError(Exception):
 class Helper:
     """Decodes chunks beside this process, once so much was read that it pays. As a context it never outlives the block.
 
-    wanted: False for one that takes nothing. Raises OptionError where the environment's switch is neither 0 nor 1.
+    wanted: False for one that takes nothing.  text_bytes: about how long the file's text is. Raises OptionError where
+    the environment's switch is neither 0 nor 1.
     """
 
-    def __init__(self, *, wanted: bool = True) -> None:
-        self._wanted = _allowed() and wanted and _has_cores() and _interpreter() is not None
+    def __init__(self, *, wanted: bool = True, text_bytes: float = math.inf) -> None:
+        pays = text_bytes >= 3 * ALONE_BYTES  # its start costs as much as a third, and it saves half of the rest
+        self._wanted = _allowed() and wanted and pays and _has_cores() and _interpreter() is not None
         self._read_bytes = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._ready: queue.Queue[tuple[int, bytes] | None] = queue.Queue(_WAITING)
@@ -479,5 +481,8 @@ def _interpreter() -> str | None:
 
 
 def _has_cores() -> bool:
+    """Whether there is a second core, and others leave it free: a helper that waits for one makes reading slower."""
     usable: Any = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
-    return (len(usable(0)) if usable else os.cpu_count() or 1) > 1
+    n_cores = os.cpu_count() or 1
+    load: Any = getattr(os, "getloadavg", lambda: (0.0,))  # not on Windows
+    return (len(usable(0)) if usable else n_cores) > 1 and load()[0] <= n_cores - 1
