@@ -221,6 +221,16 @@ def read_trace(
         return _build(tables, header, name, repairs)
 
 
+def sniff(_head: bytes) -> bool:
+    """Whether a file may be Kineto's: any, as what is damaged is repaired or refused here."""
+    return True
+
+
+def read(file: Path | Blocks, max_unpacked_bytes: int, *, helper: bool) -> list[Trace]:
+    """The trace of a file, as perfmagic.trace.formats.registry.Reader has it."""
+    return [read_trace(file, max_unpacked_bytes=max_unpacked_bytes, helper=helper)]
+
+
 def _read(
     content: Source, name: str, max_unpacked_bytes: int, *, helper: bool, links: bool
 ) -> tuple[Tables, Header, list[Remark]]:
