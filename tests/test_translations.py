@@ -31,7 +31,7 @@ NAMES = {
     *("bfloat16", "torch", "memset", "softmax", "MoE", "token", "prefill", "decode", "HtoD", "DtoH", "DtoD", "PtoP"),
     *("FLOP", "TFLOP", "ABBA", "NaN", "ping", "t1", "t2", "t3", "n", "k", "s", "NUMA", "PCIe", "cuDNN", "inductor"),
     *("GPipe", "F1B", "F2", "NVTX", "Nsight", "Systems"),
-    *("JSON", "pickle", "dmesg"),
+    *("JSON", "pickle", "dmesg", "JAX", "XLA"),
     *(
         "DistributedDataParallel",
         "PyTorch",

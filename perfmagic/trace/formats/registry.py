@@ -57,6 +57,7 @@ class Format(NamedTuple):
 # the first one that fits; Kineto's takes, and repairs, what no other claims
 FORMATS = (
     Format("perfmagic", (".npz",), (b"PK\x03\x04",), "perfmagic.trace.formats.npz"),
+    Format("jax.profiler", (".xplane.pb",), (b"\n",), "perfmagic.trace.formats.xplane", streams=True),
     Format("Nsight Systems", (".sqlite",), (b"SQLite format 3\0",), "perfmagic.trace.formats.nsight.reader"),
     Format("torch.profiler", (".json", ".json.gz"), (b"",), "perfmagic.trace.kineto.reader", streams=True),
 )

@@ -20,6 +20,7 @@ from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.model import Trace
 
 _NAMED = 5  # files that an error names
+_OF_JAX = ".xplane.pb"
 _LONGEST_NAME = 200  # of a file system
 _DIGITS = re.compile(r"(\d+)")
 # dumps of torch's flight recorder: pickles by its names or keys, JSON by keys that no trace begins with
@@ -83,7 +84,8 @@ def trace_files(path: str | os.PathLike[str]) -> list[Path]:
     """The trace files a path names: itself, or those of a folder, by name with numbers in their order.
 
     Files of a folder are found by their ending, pipes and broken links too: reading one says what is wrong with it.
-    Raises TraceError for a folder without any.
+    A folder that JAX recorded into has them in plugins/profile/DATE. Raises TraceError for a folder without any, and
+    for one with several recordings of JAX.
     """
     source = file_path(path)
     if not source.is_dir():
@@ -92,6 +94,7 @@ def trace_files(path: str | os.PathLike[str]) -> list[Path]:
         files = [entry for entry in source.iterdir() if is_trace_name(entry.name) and not entry.is_dir()]
     except OSError as error:
         raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from None
+    files = files or _recorded_by_jax(source)
     if not files:
         words = f"{source.name} is a folder without {endings_words()} files"
         saved = any(source.glob("*.perfmagic"))
@@ -99,7 +102,25 @@ def trace_files(path: str | os.PathLike[str]) -> list[Path]:
         raise TraceError(
             words, hint="perfmagic.open_traces(folder).flight reads its dumps" if _dumps_in(source) else hint
         )
-    return sorted(files, key=lambda entry: by_numbers(entry.name))
+    return sorted(_once_each(files), key=lambda entry: by_numbers(entry.name))
+
+
+def _recorded_by_jax(folder: Path) -> list[Path]:
+    """The files of the only recording in a folder that jax.profiler was given. Raises TraceError for several."""
+    files = list(folder.glob(f"plugins/profile/*/*{_OF_JAX}"))
+    dates = sorted({file.parent for file in files})
+    if len(dates) > 1:
+        names = ", ".join(date.name for date in dates[-_NAMED:]) + (", …" if len(dates) > _NAMED else "")
+        message = f"{folder.name} holds {plural(len(dates), 'recording')} of JAX: {names}"
+        raise TraceError(message, hint=f"name one, as the last: {dates[-1]}")
+    return files
+
+
+def _once_each(files: list[Path]) -> list[Path]:
+    """The files without those that JAX writes beside its own, of the same recording: they hold a part of it."""
+    hosts = [file.name.removesuffix(_OF_JAX) for file in files if file.name.endswith(_OF_JAX)]
+    beside = {"perfetto_trace.json.gz"} if hosts else set()
+    return [file for file in files if file.name not in beside.union(f"{host}.trace.json.gz" for host in hosts)]
 
 
 def without_dumps(
