@@ -5,9 +5,8 @@ from __future__ import annotations
 import enum
 import math
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
-
-from perfmagic.base.frozen import dataclass
 
 VIRTUAL_CLOCK = "virtual clock"  # how the pace of a device begins whose times are computed
 HOST_MEASURED = "host measured here"  # what comes next in it where Python took its own time
