@@ -1,5 +1,6 @@
 """Rules for every test: what is absent is skipped by name, and under CI=true nothing may be absent."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -54,6 +55,13 @@ def _group(item: pytest.Item) -> str:
         callspec = getattr(item, "callspec", None)
         return f"kernel {callspec.params.get('python', '') if callspec else ''}"
     return "browser" if folder == "browser" else str(item.path)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_heap() -> None:
+    """A measurement collects garbage first, which takes a second for all that the test run holds: that is left out."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
