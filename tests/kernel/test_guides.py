@@ -11,6 +11,7 @@ import nbformat
 import pytest
 
 from tests.conftest import WITHOUT
+from tests.trace.recorded import eight_ranks
 
 from .session import run_notebook
 
@@ -43,7 +44,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(TRACES / "v100_4streams_nccl_step.json.gz", tmp_path / "run.pt.trace.json.gz")
     for name in ("before", "after"):
         shutil.copy(TRACES / "v100_4streams_nccl_step.json.gz", tmp_path / f"{name}.json.gz")
-    shutil.copytree(TRACES / "real" / "dlrm_8ranks", tmp_path / "runs")
+    shutil.copytree(eight_ranks(), tmp_path / "runs")
     lesson = nbformat.v4.new_notebook(
         cells=[
             nbformat.v4.new_code_cell("n = 64", metadata={"tags": ["parameters"]}),

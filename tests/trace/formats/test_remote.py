@@ -20,12 +20,12 @@ from perfmagic.results import RanksResult
 from perfmagic.trace.formats import remote
 from perfmagic.trace.formats.remote import RemoteFile, remote_files
 from perfmagic.trace.formats.sources import is_trace_name, read_remote
-from tests.trace.recorded import real
+from tests.trace.recorded import eight_ranks
 
 pytestmark = pytest.mark.slow
 
 fsspec = pytest.importorskip("fsspec", reason="the extra [remote] is not installed")
-FOLDER = real("dlrm_8ranks/worker0_step_12").parent
+FOLDER = eight_ranks()
 
 
 @pytest.fixture(scope="module")
