@@ -164,8 +164,13 @@ def _comparing(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_compare)
 
 
+def _one_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a trace file, or a folder with one; of several ranks with --rank")
+    parser.add_argument("--rank", type=int, metavar="N", help="one of the ranks in a file or a folder")
+
+
 def _explaining(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a trace file, or a folder with one")
+    _one_file(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--rule", metavar="NAME", help="one rule alone, by its name in docs/findings.md")
     what.add_argument("--change", metavar="CODE", help="predict the run with changes, such as 'no_item(line=4), pin()'")
@@ -179,7 +184,7 @@ def _explaining(parser: argparse.ArgumentParser) -> None:
 
 
 def _print_flame(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a trace file, or a folder with one")
+    _one_file(parser)
     parser.add_argument("--out", metavar="FILE", help="what to write: .svg, .html, .json or .folded (default: text)")
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--step", type=int, metavar="N", help="one training step alone")
@@ -358,7 +363,6 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     from perfmagic.analysis.findings.find import check_rule
-    from perfmagic.api.opening import open_trace
     from perfmagic.api.reports import as_json
     from perfmagic.api.timelines import explain
     from perfmagic.changes import written_changes
@@ -368,7 +372,7 @@ def _explain(options: argparse.Namespace) -> int:
     if options.rule is not None:
         check_rule(options.rule)  # before a large file is read
     changes = written_changes(options.change) if options.change is not None else ()
-    timeline = open_trace(options.file, comm_names=options.comm_names, max_unpacked_bytes=_limit_bytes(options))
+    timeline = _timeline(options)
     said = timeline.what_if(*changes) if changes else explain(timeline, options.rule)
     forms: dict[str | None, Callable[[], str]] = {
         None: said.text,
@@ -379,10 +383,19 @@ def _explain(options: argparse.Namespace) -> int:
     return 0
 
 
-def _flame(options: argparse.Namespace) -> int:
+def _timeline(options: argparse.Namespace) -> TimelineResult:
+    """The timeline of one file, or of one of the ranks in it."""
     from perfmagic.api.opening import open_trace
+    from perfmagic.api.ranks.files import open_ranks
 
-    timeline = open_trace(options.file, comm_names=options.comm_names, max_unpacked_bytes=_limit_bytes(options))
+    reading = {"comm_names": options.comm_names, "max_unpacked_bytes": _limit_bytes(options)}
+    if options.rank is None:
+        return open_trace(options.file, **reading)
+    return open_ranks(options.file, **reading).rank(options.rank)
+
+
+def _flame(options: argparse.Namespace) -> int:
+    timeline = _timeline(options)
     weight = "idle" if options.idle else "time"
     flame = timeline.flame(step=options.step, answer=options.answer, by_thread=options.by_thread, weight=weight)
     if options.out:

@@ -13,6 +13,7 @@ from perfmagic.analysis.findings.find import RULES
 from perfmagic.cli import main
 from perfmagic.results import TimelineResult
 from tests.analysis.ranks.test_ranks import rank as rank_of
+from tests.trace.formats.nsight_made import h100
 from tests.trace.recorded import FOLDER, as_bytes, event, launch_and_kernel, real
 
 pytestmark = pytest.mark.slow
@@ -38,6 +39,18 @@ def test_explain_prints_one_rule_or_every_rule(capsys: pytest.CaptureFixture[str
     assert json.loads(capsys.readouterr().out)["rule"] == "longest_gap"
     assert main(["explain", SMALL]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(RULES)
+
+
+def test_one_rank_of_a_file_is_explained_and_a_file_of_several_says_how(capsys: pytest.CaptureFixture[str]) -> None:
+    export = str(h100())
+    assert main(["explain", export]) == 1
+    assert "or --rank N is one of them" in capsys.readouterr().err
+    assert main(["explain", export, "--rule", "verdict", "--rank", "1"]) == 0
+    assert "copy-bound" in capsys.readouterr().out
+    assert main(["flame", export, "--rank", "0"]) == 0
+    assert "aten::" in capsys.readouterr().out
+    assert main(["flame", export, "--rank", "7"]) == 1
+    assert "rank 7 is not here" in capsys.readouterr().err
 
 
 def test_flame_prints_a_tree_or_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

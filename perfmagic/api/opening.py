@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 def open_trace(source: str | os.PathLike[str] | Any, **options: Unpack[ReadOptions]) -> TimelineResult:
     """The timeline of a saved trace, or of a finished profiler. Files are read without torch.
 
-    source: a file (Kineto's Chrome JSON, gzipped or not, or .npz), a folder that holds one, a URL of either that fsspec
-    opens (s3, gs, abfs, hf, http, …), or a finished torch.profiler.profile.
-    Raises TraceError where a file is no trace, or is damaged beyond repair; CaptureError for a profiler without result;
-    OptionError for a URL without fsspec, and with the nearest names where comm_names match no kernel.
+    source: a file (Kineto's Chrome JSON, gzipped or not, an export of Nsight Systems, or .npz), a folder that holds
+    one, a URL of either that fsspec opens (s3, gs, abfs, hf, http, …), or a finished torch.profiler.profile.
+    Raises TraceError where a file is no trace, has several processes, or is damaged beyond repair; CaptureError for a
+    profiler without result; OptionError for a URL without fsspec, and with the nearest names where comm_names match no
+    kernel.
 
     >>> t = perfmagic.open_trace("step.json.gz")
     >>> t.verdict.kind
@@ -135,7 +136,7 @@ def open_each(
     for read in read_each(sources, max_unpacked_bytes=limit_bytes, storage_options=options.get("storage_options")):
         if read.trace is not None:
             opened += [read.trace] if comm_names is not None else []
-            yield read, TimelineResult(read.trace, comm_names=comm_names, title=read.path.name)
+            yield read, TimelineResult(read.trace, comm_names=comm_names, title=read.title)
         elif read.problem is not None:
             yield read, read.problem
     check_matches(comm_names, opened)

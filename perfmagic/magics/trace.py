@@ -20,7 +20,7 @@ def parser() -> Parser:
     """The options of %trace."""
     made = Parser(
         "%trace",
-        "The timelines of traces that torch.profiler saved (Chrome JSON, gzipped or not).",
+        "The timelines of saved traces: of torch.profiler, Nsight Systems and others.",
         form="FILE|FOLDER…",
     )
     made.add_name("the result, or a list of results,")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from perfmagic.base.errors import CaptureError, TraceError
 from perfmagic.base.language import chained, counted, phrase, translated
 from perfmagic.results.result import Result
 from perfmagic.trace.columns import SeenOps
+from perfmagic.trace.kineto.reader import Collector
 from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import Rows
@@ -22,6 +24,7 @@ from perfmagic.trace.rows import Rows
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perfmagic.analysis.graph.groups import Drawn
     from perfmagic.results.briefs.form import Brief
     from perfmagic.view.graph.doc import GraphDoc
 
@@ -47,7 +50,10 @@ class GraphResult(Result):
 
     @cached_property
     def _found(self) -> Graph:
-        return graph_of(self.trace, self.seen.ops)
+        collector = Collector()
+        with collector, collector:  # twice: an interrupt may strike before the first line of one __exit__
+            gc.disable()
+            return graph_of(self.trace, self.seen.ops)
 
     @property
     def _graph(self) -> Graph:
@@ -239,8 +245,13 @@ class GraphResult(Result):
             lacks.append(f"{n} came from no operator that was seen (another thread, a graph), and are left out")
         return lacks
 
-    def _doc(self) -> GraphDoc:
+    @cached_property
+    def _drawn(self) -> Drawn:
         from perfmagic.analysis.graph.groups import drawn
+
+        return drawn(self._graph)
+
+    def _doc(self) -> GraphDoc:
         from perfmagic.view.graph.doc import GraphDoc
 
         graph = self._graph
@@ -252,7 +263,7 @@ class GraphResult(Result):
             conclusion=self.conclusion,
             about=self._about,
             graph=graph,
-            drawn=drawn(graph),
+            drawn=self._drawn,
             late=self.late(),
             notes=tuple(self._remarks()),
         )

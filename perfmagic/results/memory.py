@@ -10,7 +10,7 @@ from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.memory.ledger import Ledger, ledger
 from perfmagic.analysis.memory.peak import Growth, HeldBytes, MemoryBlock, blocks, growth, held
 from perfmagic.analysis.memory.reasons import Descriptions, reasons
-from perfmagic.analysis.memory.stack import stack
+from perfmagic.analysis.memory.stack import Stack, stack
 from perfmagic.analysis.memory.whatif import WhatIf, what_if
 from perfmagic.analysis.timeline.activity import RESERVED
 from perfmagic.base.errors import OptionError, TraceError
@@ -176,6 +176,10 @@ class MemoryResult(Result):
             raise TraceError(NOTHING)
         return memory_svg(self._doc())
 
+    @cached_property
+    def _stack(self) -> Stack:
+        return stack(self.ledger, self._words.why)
+
     def _doc(self) -> MemoryDoc:
         from perfmagic.view.memory.doc import MemoryDoc
 
@@ -192,7 +196,7 @@ class MemoryResult(Result):
             growth=self.growth(),
             n_rounds=max(0, len(self.rounds_ns) - 1),
             notes=tuple(remark.words for remark in self.trace.meta.notes),
-            stack=stack(self.ledger, self._words.why),
+            stack=self._stack,
             reserved_bytes=self._reserved_bytes,
         )
 

@@ -54,20 +54,22 @@ def main(source: Path, target: Path, memory_bytes: int, file_bytes: int) -> int:
 
 def _opened(source: Path, message_file: Path) -> TimelineResult | RanksResult:
     """The result whose live view is shown. Raises PerfmagicError."""
-    from perfmagic.results import TimelineResult
-    from perfmagic.trace.formats.sources import read_file, trace_files
+    from perfmagic.results import TimelineResult, Traces
+    from perfmagic.trace.formats.registry import endings_words
+    from perfmagic.trace.formats.sources import read_traces, title_of, trace_files
 
     files = trace_files(source)
     if source.is_dir():
         files = [file for file in files if not file.name.startswith(".")]  # as the file browser shows them
         if not files:
-            raise TraceError(f"{source.name} is a folder without .json, .json.gz or .npz files")
+            raise TraceError(f"{source.name} is a folder without {endings_words()} files")
     if len(files) > 1:
         from perfmagic.api.ranks.files import open_ranks
 
         return open_ranks(files, executor=_ReportingExecutor(message_file, len(files)), progress=False)
     write_message(message_file, files=0, of=1)
-    return TimelineResult(read_file(files[0]), title=files[0].name)
+    timelines = [TimelineResult(trace, title=title_of(files[0].name, trace)) for trace in read_traces(files[0])]
+    return timelines[0] if len(timelines) == 1 else Traces(timelines).ranks
 
 
 def _write(result: TimelineResult | RanksResult, target: Path) -> None:

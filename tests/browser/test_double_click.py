@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from perfmagic.results import TimelineResult
+from tests.trace.formats.nsight_made import h100, small
+from tests.trace.formats.test_xplane import gpu, host
+from tests.trace.formats.xspaces import space
 from tests.trace.recorded import real
 from tests.view.ranks.build import ranks
 
@@ -34,7 +37,7 @@ SOURCES = f"() => {CURRENT}.content.model.sharedModel.cells.map((cell) => cell.s
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a trace, a damaged one, plain JSON, .npz, a notebook, and a job of four ranks."""
+    """A folder with traces of each kind, a damaged one, plain JSON, a notebook, and a job of four ranks."""
     root = tmp_path_factory.mktemp("traces")
     step = real("v100_4streams_nccl_step")
     shutil.copy(step, root / STEP)
@@ -47,6 +50,9 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, trace in ranks(4).traces.items():
         TimelineResult(trace).save(root / "run" / f"rank{number}.npz")
     shutil.copy(root / "run" / "rank0.npz", root / "one.npz")
+    shutil.copy(h100(), root / "two.sqlite")
+    small(root / "alone.sqlite")
+    (root / "vm.xplane.pb").write_bytes(space(gpu(), host()))
     return root
 
 
@@ -76,7 +82,7 @@ def double_click(tab: Any, name: str) -> None:
     tab.wait_for_function(f"(name) => {CURRENT}?.context?.path === name", arg=name, timeout=60_000)
 
 
-@pytest.mark.parametrize("name", [STEP, "plain.json.gz", "one.npz"])
+@pytest.mark.parametrize("name", [STEP, "plain.json.gz", "one.npz", "alone.sqlite", "two.sqlite", "vm.xplane.pb"])
 def test_a_double_click_paints_the_timeline(desk: Any, name: str) -> None:
     double_click(desk, name)
     desk.wait_for_function(PAINTED, timeout=60_000)

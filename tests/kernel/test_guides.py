@@ -11,6 +11,7 @@ import nbformat
 import pytest
 
 from tests.conftest import WITHOUT
+from tests.trace.formats.nsight_made import h100
 from tests.trace.recorded import eight_ranks
 
 from .session import run_notebook
@@ -44,6 +45,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(TRACES / "v100_4streams_nccl_step.json.gz", tmp_path / "run.pt.trace.json.gz")
     for name in ("before", "after"):
         shutil.copy(TRACES / "v100_4streams_nccl_step.json.gz", tmp_path / f"{name}.json.gz")
+    for name in ("run", "before", "after"):
+        shutil.copy(h100(), tmp_path / f"{name}.sqlite")
     shutil.copytree(eight_ranks(), tmp_path / "runs")
     lesson = nbformat.v4.new_notebook(
         cells=[

@@ -9,6 +9,7 @@ import pytest
 
 from perfmagic.api.opening import open_trace
 from perfmagic.base import units
+from tests.trace.formats.nsight_made import h100
 
 from .conftest import Server, Start
 
@@ -33,6 +34,15 @@ def test_names_in_any_language_and_with_url_characters_open(server: Server) -> N
 
 def test_a_folder_of_ranks_is_one_timeline_without_hidden_files(server: Server) -> None:
     assert [rank["rank"] for rank in server.timeline("run").header["ranks"]] == [0, 1, 2, 3]
+
+
+def test_an_export_of_two_processes_is_one_timeline_of_ranks_and_a_report_says_how_to_export_it(
+    server: Server, root: Path
+) -> None:
+    shutil.copy(h100(), root / "two.sqlite")
+    (root / "two.nsys-rep").write_bytes(b"\x00")
+    assert [rank["rank"] for rank in server.timeline("two.sqlite").header["ranks"]] == [0, 1]
+    assert "nsys export --type sqlite --output two.sqlite two.nsys-rep" in str(server.timeline("two.nsys-rep").said)
 
 
 @pytest.mark.parametrize("token", ["", "another"])

@@ -184,6 +184,7 @@ ACTIONS = {
     "overlap": "Overlap it with compute, or move fewer bytes",
     "other_work": "Look for other work on the device: another process, or unrecorded ops",
     "record_device": "Record the device, too: ProfilerActivity.CUDA in the profiler's activities",
+    "jax_device": "Run it where jax.devices() lists a GPU",
     "use_device": "Create the tensors on a device, such as perfmagic.device()",
     "fewer_for_both": "Queue fewer ops: that saves time of Python and of the device",
     "record_step": "Record a whole step, or several runs of this op",

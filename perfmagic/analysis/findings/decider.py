@@ -202,6 +202,8 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
         launched = not facts.trace.simulated and bool((facts.trace.calls.kind == CallKind.LAUNCH).any())
         of_cell = facts.trace.meta.returned_ns is not None and not launched
         fact, remedy = ("cpu_alone", "use_device") if of_cell else ("host_alone", "record_device")
+        if any(note.kind == "no_device_plane" for note in facts.trace.meta.notes):
+            fact, remedy = "cpu_alone", "jax_device"
         return replace(verdict, headline=headline(fact), action=action(remedy))
     kind = _refine_kind(facts, kind)
     if kind in (kinds.DEVICE_BOUND, kinds.OPEN):

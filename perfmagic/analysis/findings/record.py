@@ -21,7 +21,7 @@ from perfmagic.analysis.findings.finding import (
 )
 from perfmagic.analysis.timeline.host_time import main_thread
 from perfmagic.analysis.timeline.steps import StepOut, begins_in_step, outstanding
-from perfmagic.analysis.timeline.trust import trust
+from perfmagic.analysis.timeline.trust import ends_early, trust
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, clip, intersect, total_ns, union
@@ -182,7 +182,9 @@ def incomplete(facts: Facts) -> Outcome:
         return Silent(phrase("every launch has its device record"))
     if missing < NOTABLE_FRAC * launches:
         return too_few(without_record, missing, NOTABLE_FRAC * launches)
-    detail = phrase(": {detail}", detail=sentences(without_record, phrase("the busy times are too low")))
+    too_low, early = phrase("the busy times are too low"), phrase("the record ends before they ran")
+    why = early if ends_early(trace) else too_low
+    detail = phrase(": {detail}", detail=sentences(without_record, why))
     return [facts.finding(rule="incomplete", cause=phrase("the record is incomplete"), detail=detail)]
 
 

@@ -6,7 +6,7 @@ import heapq
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from perfmagic.analysis.graph.nodes import DISPLAY_NAMES, GraphNode, Placed, place_of, placed_nodes
@@ -308,9 +308,7 @@ def graph_of(trace: Trace, seen: Sequence[SeenOp]) -> Graph:
         planned, possible = [start_ns - min(start) for start_ns in start], elapsed
     earlier = earlier_by(needs, start, end, lane)
     on_chain = set(chain)
-    nodes = [
-        replace(_node(trace, i, node), earlier_ns=earlier[i], longest=i in on_chain) for i, node in enumerate(placed)
-    ]
+    nodes = [_node(trace, i, node, earlier[i], longest=i in on_chain) for i, node in enumerate(placed)]
     return Graph(
         nodes=tuple(nodes),
         needs=needs,
@@ -327,7 +325,7 @@ def graph_of(trace: Trace, seen: Sequence[SeenOp]) -> Graph:
     )
 
 
-def _node(trace: Trace, number: int, node: Placed) -> GraphNode:
+def _node(trace: Trace, number: int, node: Placed, earlier_ns: int, *, longest: bool) -> GraphNode:
     op = node.op
     line, function = place_of(trace, node)
     return GraphNode(
@@ -343,6 +341,8 @@ def _node(trace: Trace, number: int, node: Placed) -> GraphNode:
         shape=op.shape,
         line=line,
         function=function,
+        earlier_ns=earlier_ns,
+        longest=longest,
     )
 
 

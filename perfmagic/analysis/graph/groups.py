@@ -152,13 +152,17 @@ def _by_lane(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
     """
     groups: list[list[int]] = []
     where: dict[int, int] = {}
-    visit, of_lane = -1, dict[int, int]()
+    visit, first, of_lane = -1, 0, dict[int, int]()
     below = dict[int, set[int]]()  # of the groups of this visit: which of them each needs, directly or not
     for node, number in enumerate(visits):
         if number != visit:
-            visit, of_lane, below = number, {}, {}
-        needed = {where[before] for before in graph.needs[node]} & below.keys()
+            visit, first, of_lane, below = number, node, {}, {}
+        needed = {where[before] for before in graph.needs[node] if before >= first}
         group = of_lane.get(graph.lane[node])
+        if group is not None and needed <= {group}:  # nothing new, as for most nodes
+            groups[group].append(node)
+            where[node] = group
+            continue
         if group is None or any(group in below[other] for other in needed - {group}):
             if len(groups) > most:
                 break

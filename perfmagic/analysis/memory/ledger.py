@@ -35,11 +35,11 @@ class Ledger:
     peak_bytes: int
     peak_order: int
 
-    @property
+    @cached_property
     def paths(self) -> Paths:
         return paths_of(self.trace)
 
-    @property
+    @cached_property
     def visits(self) -> Visits:
         return visits(self.trace)
 

@@ -25,7 +25,7 @@ from perfmagic.analysis.memory.ledger import Ledger
 from perfmagic.analysis.memory.visits import NOT_VISITED
 from perfmagic.analysis.timeline.paths import forward_paths
 from perfmagic.base.language import chained, phrase
-from perfmagic.trace.columns import NONE, BlockRole
+from perfmagic.trace.columns import NONE, BlockRole, Bool
 from perfmagic.trace.model import SNAPSHOT
 from perfmagic.trace.paths import NOWHERE, UserFunction
 
@@ -72,8 +72,17 @@ class Reason:
 
 def reasons(ledger: Ledger) -> list[Reason]:
     """The reason of each block; in the order of the ledger's blocks."""
-    rules = _Reasons(ledger)
-    return rules.with_graphs([rules.of_block(row) for row in range(len(ledger.blocks))])
+    rules, temporary = _Reasons(ledger), Reason(Why.TEMPORARY)
+    is_temporary = _is_temporary(ledger).tolist()  # most are
+    return rules.with_graphs([temporary if plain else rules.of_block(row) for row, plain in enumerate(is_temporary)])
+
+
+def _is_temporary(ledger: Ledger) -> Bool:
+    """Which blocks were freed while the visit of their line lasted: none that is held, or of a backward node."""
+    blocks, visit = ledger.blocks, ledger.visit
+    alone = (blocks.role == BlockRole.UNKNOWN) & (blocks.node == NONE) & (blocks.free_node == NONE)
+    freed = (blocks.free_order != NONE) & (blocks.free_ns < ledger.visits.end_ns[visit])
+    return np.asarray(alone & freed & (visit != NOT_VISITED))
 
 
 class ForwardLines:
@@ -108,10 +117,10 @@ def _made_nodes(ledger: Ledger) -> frozenset[int]:
     blocks = ledger.blocks
     newest: dict[int, int] = {}
     rows = []
-    for row in np.argsort(ledger.order, kind="stable").tolist():
-        thread, number = int(blocks.thread[row]), int(blocks.newest_sequence[row])
-        if number == NONE or ledger.before[row]:
-            continue
+    recorded = np.flatnonzero((blocks.newest_sequence != NONE) & ~ledger.before)
+    by = recorded[np.argsort(ledger.order[recorded], kind="stable")]
+    columns = (by, blocks.thread[by], blocks.newest_sequence[by])
+    for row, thread, number in zip(*(column.tolist() for column in columns), strict=True):
         if number > newest.setdefault(thread, number):
             newest[thread] = number
             rows.append(row)
@@ -183,8 +192,6 @@ class _Reasons:
         if self._blocks.free_order[row] == NONE:
             return Reason(Why.ALIVE)
         visit = int(ledger.visit[row])
-        if visit != NOT_VISITED and self._blocks.free_ns[row] < ledger.visits.end_ns[visit]:
-            return Reason(Why.TEMPORARY)
         freed = int(ledger.free_visit[row])
         outlived = visit != NOT_VISITED and row in self._makers and self._has_returned(row, visit)
         if freed == NOT_VISITED:

@@ -120,8 +120,9 @@ class _Visiting:
         """The visits of one thread, and from when on it was in which."""
         stack: list[int] = []  # visits, the outermost first
         inner = []
+        chains = {path: self.paths.chain(path)[::-1] for path in np.unique(marks.path).tolist()}
         for at_ns, path in zip(marks.at_ns.tolist(), marks.path.tolist(), strict=True):
-            chain = self.paths.chain(path)[::-1]
+            chain = chains[path]
             same = 0
             while same < min(len(stack), len(chain)) and self.path[stack[same]] == chain[same]:
                 same += 1

@@ -184,13 +184,14 @@ class _Replay:
 
     def _last_of_visits(self) -> dict[int, int]:
         """The last block of each visit, callees included: what a name is bound to, or a function returns."""
+        ledger, caller = self._ledger, self._visits.caller.tolist()
+        made = np.flatnonzero(~ledger.before & (ledger.blocks.node == NONE) & (ledger.visit != NOT_VISITED))
+        by = made[np.argsort(ledger.order[made], kind="stable")]
         last: dict[int, int] = {}
-        for row in np.argsort(self._ledger.order, kind="stable").tolist():
-            visit = int(self._ledger.visit[row])
-            if not self._ledger.before[row] and self._ledger.blocks.node[row] == NONE and visit != NOT_VISITED:
+        for row, visit in zip(by.tolist(), ledger.visit[by].tolist(), strict=True):
+            while visit != NOT_VISITED:
                 last[visit] = row
-                while (visit := int(self._visits.caller[visit])) != NOT_VISITED:
-                    last[visit] = row
+                visit = caller[visit]  # noqa: PLW2901 - and in all that called it
         return last
 
     def _freed_ns(self, row: int) -> int:

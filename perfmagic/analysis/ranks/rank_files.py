@@ -14,8 +14,7 @@ from perfmagic.base.errors import TraceError, without_secrets
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, merge, union
 from perfmagic.base.numerics.packed import Columns
 from perfmagic.trace.columns import HostKind
-from perfmagic.trace.formats.remote import is_url
-from perfmagic.trace.formats.sources import read_file, read_remote
+from perfmagic.trace.formats.sources import read_traces, title_of
 from perfmagic.trace.model import Trace
 
 # When a rank did what: whole where its trace is at hand, else as shares of some columns.
@@ -74,6 +73,7 @@ class FileOfRank:
     """One file to read.  source: a path, or a URL for fsspec with its options.  columns: of the bands of a picture.
 
     comm_names, max_unpacked_bytes: as in perfmagic.open_trace().  most_kept: instants of a trace that is kept.
+    part: which of the file's traces is this rank's.
     """
 
     source: str = field(repr=False)
@@ -84,36 +84,47 @@ class FileOfRank:
     most_kept: int = 0
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
-    def read(self, *, helper: bool = True) -> Trace:
-        """Its trace. Raises TraceError.  helper: whether a second process may decode a part of a large file."""
-        most = self.max_unpacked_bytes
-        if is_url(self.source):
-            return read_remote(self.source, self.options, max_unpacked_bytes=most, helper=helper)
-        return read_file(self.source, max_unpacked_bytes=most, helper=helper)
+    part: int = 0
+
+    def read(self) -> Trace:
+        """The trace of its rank. Raises TraceError."""
+        return self.traces()[self.part]
+
+    def traces(self, *, helper: bool = True) -> list[Trace]:
+        """All traces of the file. Raises TraceError.  helper: whether a second process may decode a large file."""
+        return read_traces(self.source, self.options, max_unpacked_bytes=self.max_unpacked_bytes, helper=helper)
 
 
 @dataclass(frozen=True)
 class ReadFile:
-    """The result of reading a file: the summary of its rank, or why there is none.  trace: of a small one."""
+    """The result of reading a rank's file: the summary, or why there is none.  trace: of a small one."""
 
+    file: FileOfRank
     summary: RankSummary | None = None
     trace: Trace | None = None
     problem: str = ""
 
 
-def summarize_file(file: FileOfRank) -> ReadFile:
-    """The summary of one file, or what is wrong with it. No error of one file ends the others.
+def summarize_file(file: FileOfRank) -> list[ReadFile]:
+    """The summary of each rank in a file, or what is wrong with it. No error of one file ends the others.
 
     Runs in a worker, which is one of several on its host: no process is started beside it.
     """
     try:
-        trace = file.read(helper=False)
-        summary = rank_summary(trace, file.comm_names)
-        edges = (summary.first_ns, summary.last_ns, file.columns)
-        bands = {name: in_columns(spans, *edges) for name, spans in own_bands(trace, file.comm_names).items()}
+        return [
+            _summarized(replace(file, name=title_of(file.name, trace), part=part), trace)
+            for part, trace in enumerate(file.traces(helper=False))
+        ]
     except TraceError as error:
-        return ReadFile(problem=error.message)
+        return [ReadFile(file, problem=error.message)]
     except Exception as error:  # noqa: BLE001 - see above
         words = without_secrets(str(error), file.source, file.options)
-        return ReadFile(problem=f"{file.name} cannot be read: {type(error).__name__}: {words}")
-    return ReadFile(replace(summary, bands=bands), trace if summary.n_instants <= file.most_kept else None)
+        return [ReadFile(file, problem=f"{file.name} cannot be read: {type(error).__name__}: {words}")]
+
+
+def _summarized(file: FileOfRank, trace: Trace) -> ReadFile:
+    summary = rank_summary(trace, file.comm_names)
+    edges = (summary.first_ns, summary.last_ns, file.columns)
+    bands = {name: in_columns(spans, *edges) for name, spans in own_bands(trace, file.comm_names).items()}
+    kept = trace if summary.n_instants <= file.most_kept else None
+    return ReadFile(file, replace(summary, bands=bands), kept)

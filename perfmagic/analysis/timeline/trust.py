@@ -133,7 +133,7 @@ def trust(trace: Trace) -> Trust:
     without = ops.launch == NONE
     return Trust(
         n_device_ops=len(ops),
-        n_launches_without_op=int(_lost_launches(trace).sum()),
+        n_launches_without_op=int(lost_launches(trace).sum()),
         n_orphans=int(early.sum()),
         n_without_launch=int((without & ~early).sum()),
         n_before_launch=int((ops.start_ns < trace.launch_start_ns()).sum()),
@@ -146,10 +146,18 @@ def trust(trace: Trace) -> Trust:
     )
 
 
-def _lost_launches(trace: Trace) -> Bool:
+def lost_launches(trace: Trace) -> Bool:
+    """Calls whose op has no device record; shape of trace.calls."""
     calls = trace.calls
     lost: Bool = (calls.kind == CallKind.LAUNCH) & ~np.isin(calls.correlation, trace.ops.correlation)
     return lost & ~_calls_with(trace, "memset") & ~_in_capture(trace)
+
+
+def ends_early(trace: Trace) -> bool:
+    """Whether the launches without a device record are the last ones: the record ends before their ops ran."""
+    calls = trace.calls
+    lost, has = lost_launches(trace), np.isin(calls.correlation, trace.ops.correlation)
+    return bool(lost.any() and has.any() and calls.start_ns[lost].min() > calls.start_ns[has].max())
 
 
 def _in_capture(trace: Trace) -> Bool:

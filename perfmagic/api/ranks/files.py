@@ -17,8 +17,9 @@ from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.terminal import Progress
 from perfmagic.results.ranks import RanksResult
 from perfmagic.results.timeline import TimelineResult
+from perfmagic.trace.formats.registry import is_trace_name
 from perfmagic.trace.formats.remote import is_url, remote_files, remote_name
-from perfmagic.trace.formats.sources import by_numbers, is_trace_name, trace_files, without_dumps
+from perfmagic.trace.formats.sources import by_numbers, trace_files, without_dumps
 from perfmagic.trace.names import checked_pattern
 
 if TYPE_CHECKING:
@@ -67,10 +68,11 @@ def open_ranks(
     files = [FileOfRank(url, name, comm_names, limit_bytes, columns, kept, storage) for url, name in names]
     answers: list[ReadFile] = []
     with Progress("read", len(files), "file", shown=progress) as shown:
-        for answer in map(summarize_file, files) if executor is None else executor.map(summarize_file, files):
-            answers.append(answer)
-            shown.at(len(answers))
-    return _one_job(files, answers, comm_names)
+        read = map(summarize_file, files) if executor is None else executor.map(summarize_file, files)
+        for n, of_file in enumerate(read, 1):
+            answers += of_file
+            shown.at(n)
+    return _one_job(answers, comm_names, len(files))
 
 
 def n_files(sources: Sources) -> int:
@@ -92,12 +94,12 @@ def _listed(sources: Sources, storage_options: Mapping[str, Any]) -> Iterator[tu
             yield from ((str(path.absolute()), path.name) for path in trace_files(source))
 
 
-def _one_job(files: Sequence[FileOfRank], answers: Sequence[ReadFile], comm_names: str | None) -> RanksResult:
+def _one_job(answers: Sequence[ReadFile], comm_names: str | None, n_files: int) -> RanksResult:
     """The ranks of one job, with findings on files that are missing or cannot be read."""
     problems = [answer.problem for answer in answers if answer.summary is None]
-    read = [(file, answer.summary) for file, answer in zip(files, answers, strict=True) if answer.summary is not None]
+    read = [(answer.file, answer.summary) for answer in answers if answer.summary is not None]
     if not read:
-        raise TraceError(problems[0], hint=f"none of {units.plural(len(files), 'file')} can be read")
+        raise TraceError(problems[0], hint=f"none of {units.plural(n_files, 'file')} can be read")
     summaries = [summary for _, summary in read]
     of_job = jobs(summaries)
     with_ops = [i for i in of_job[0].members if summaries[i].n_ops and summaries[i].meta.rank is not None]
@@ -112,7 +114,7 @@ def _one_job(files: Sequence[FileOfRank], answers: Sequence[ReadFile], comm_name
     if without_match(comm_names, {rank: len(summary.comm["row"]) for rank, summary in given.items()}):
         message = f"comm names {comm_names!r} match no kernel of {units.plural(len(given), 'rank')}"
         raise OptionError(message, hint="open_trace() of one file says which names are nearest")
-    of_files = (*unread(problems, len(files)), *mixed)
+    of_files = (*unread(problems, n_files), *mixed)
     traces = [answer.trace for answer in answers if answer.summary is not None]
     of_ranks = {rank: read[by_rank[rank]][0] for rank in given}
     kept = [trace for rank in given if (trace := traces[by_rank[rank]])]

@@ -261,20 +261,25 @@ def leave_dispatch_mode(mode: Any) -> None:
         modes._push_mode(other)
 
 
-# The number that all views of one storage share; it is given again when the storage has gone: see number_holder. Asked
+# The number that all views of one storage share; it is given again when the storage has gone: see hold_number. Asked
 # for each tensor of each operator, so no function of Python. Uses torch.UntypedStorage._cdata (read in 2.13.0), no
 # fallback.
 storage_number: Callable[[Any], int] = attrgetter("_cdata")
 
 
-def number_holder() -> Callable[[Any], object]:
-    """What makes, of a storage, an object that keeps its number from being given again, and none of its memory.
+def hold_number(storage: Any) -> int:
+    """Keep the number of a storage from being given again, and none of its memory, until release_number().
 
-    Uses torch.multiprocessing.reductions.StorageWeakRef (read in 2.13.0). No fallback.
+    Uses torch.UntypedStorage._weak_ref, as torch.multiprocessing.reductions.StorageWeakRef does (read in 2.13.0). No
+    fallback.
     """
-    from torch.multiprocessing.reductions import StorageWeakRef
+    number: int = storage._weak_ref()
+    return number
 
-    return StorageWeakRef
+
+def release_number(number: int) -> None:
+    """Let a number go that hold_number() gave. Uses torch.Storage._free_weak_ref (read in 2.13.0). No fallback."""
+    torch.Storage._free_weak_ref(number)
 
 
 def inner_tensors(t: Any) -> list[Any]:

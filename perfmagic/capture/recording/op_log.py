@@ -1,14 +1,17 @@
 """Which memory every operator of a cell reads and writes, noted beside the recording.
 
-While the cell runs, an operator costs a tuple of numbers for each of its tensors: no tensor is kept, and no memory.
+While the cell runs, an operator costs three values for each of its tensors: no tensor is kept, and no memory.
 What the numbers mean is worked out when the cell has ended. Allocations and views are left out: they touch no data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -17,33 +20,38 @@ from perfmagic.base.clock import reader, thread_reader
 from perfmagic.capture.devices import torch_private
 from perfmagic.trace.columns import SeenOp, SeenOps, Use
 
-LIMIT_OPS = 100_000  # each takes 1 kB until the cell has ended
+LIMIT_OPS = 100_000  # each takes up to 1 kB until the cell has ended
 
-# (argument's place, storage, bytes of an element, offset, size, stride); offset and stride in elements
-_Piece = tuple[Any, float, int, int, Any, Any]
-_Note = Callable[[Iterable[tuple[Any, Any]], list[_Piece]], None]
-_Row = tuple[Any, list[_Piece], list[_Piece], int, int, int]
+# Bytes of an element, offset, size, stride; offset and stride in elements. Equal ones are one object.
+_Layout = tuple[int, int, Any, Any]
+_Piece = tuple[Any, float, _Layout]  # argument's place, storage, layout
+_Note = Callable[[Iterable[tuple[Any, Any]], list[Any]], None]
+_HEAD = 6  # of a row: operator, start_ns, end_ns, thread, where what it made begins, where the row ends; then pieces
 
 
 @dataclass
-class _Lost:
-    """Operators of which nothing is known.
+class _Count:
+    """Operators that were noted, and those of which nothing is known.
 
     beyond: the limit.  unread: whose tensors do not say which memory they have.
     """
 
+    noted: int = 0
     beyond: int = 0
     unread: int = 0
 
 
 class OpLog:
-    """A resource that records each operator between acquire() and give_back(), in order of its end."""
+    """A resource that records each operator between acquire() and give_back(), in order of its end.
+
+    The rows are values in one list: a tuple for each would make Python's garbage collector run every 80 operators.
+    """
 
     def __init__(self) -> None:
-        self._rows: list[_Row] = []
-        self._devices: dict[float, tuple[str, object]] = {}  # of each storage, and what keeps its number
-        self._lost = _Lost()
-        self._mode = _noting(self._rows, _reader(self._devices), self._lost)
+        self._values: list[Any] = []
+        self._storages = _Storages()
+        self._count = _Count()
+        self._mode = _noting(self._values, _reader(self._storages), self._count)
 
     def acquire(self) -> None:
         self._mode.__enter__()
@@ -56,7 +64,7 @@ class OpLog:
         numbers: dict[float, int] = {}
         plans: dict[Any, _Plan] = {}
         ops = []
-        for func, used, made, start_ns, end_ns, thread in sorted(self._rows, key=lambda row: row[3]):
+        for func, start_ns, end_ns, thread, used, made in sorted(self._noted(), key=itemgetter(1)):
             plan = plans.get(func)
             if plan is None:
                 plan = plans[func] = _plan(func)
@@ -65,24 +73,37 @@ class OpLog:
             uses = tuple(_uses(plan, used, made, numbers))
             wrote = [piece for piece in used if piece[0] in plan.writes] + made
             touched = [*wrote, *used]
-            device = self._devices[touched[0][1]][0] if touched else "cpu"
+            device = self._storages.device[touched[0][1]] if touched else "cpu"
             source = self._source(used, device) if plan.copies else ""
-            shape = tuple(int(n) for n in wrote[0][4]) if wrote else ()
+            shape = tuple(int(n) for n in wrote[0][2][2]) if wrote else ()
             begin_ns, stop_ns = start_ns + shift_ns, end_ns + shift_ns
             ops.append(
                 SeenOp(plan.name, begin_ns, stop_ns, thread, uses, device, source, shape, has_result=bool(wrote))
             )
-        self._rows.clear()
-        self._devices.clear()
-        return SeenOps(tuple(ops), self._lost.beyond, self._lost.unread)
+        self._values.clear()
+        self._storages.release()
+        return SeenOps(tuple(ops), self._count.beyond, self._count.unread)
+
+    def _noted(self) -> Iterator[tuple[Any, int, int, int, list[_Piece], list[_Piece]]]:
+        """The rows: operator, start_ns, end_ns, thread, pieces used, pieces made."""
+        values, at = self._values, 0
+        while at < len(values):
+            func, start_ns, end_ns, thread, n_used, n_values = values[at : at + _HEAD]
+            pieces = [_pieces(values, at + _HEAD, at + n_used), _pieces(values, at + n_used, at + n_values)]
+            yield func, start_ns, end_ns, thread, *pieces
+            at += n_values
 
     def _source(self, used: list[_Piece], device: str) -> str:
         """Where a copy came from; "" within one device."""
-        sources = [self._devices[piece[1]][0] for piece in used]
+        sources = [self._storages.device[piece[1]] for piece in used]
         return next((item for item in reversed(sources) if item != device), "")
 
 
-def _noting(rows: list[_Row], pieces: _Note, lost: _Lost) -> Any:
+def _pieces(values: list[Any], start: int, end: int) -> list[_Piece]:
+    return list(zip(*(values[start + i : end : 3] for i in range(3)), strict=True))
+
+
+def _noting(values: list[Any], pieces: _Note, count: _Count) -> Any:
     """The mode that writes a row for each operator."""
     now_ns, this_thread, limit = reader(), thread_reader(), LIMIT_OPS
 
@@ -92,62 +113,84 @@ def _noting(rows: list[_Row], pieces: _Note, lost: _Lost) -> Any:
             start_ns = now_ns()
             out = func(*args, **kwargs) if kwargs else func(*args)
             end_ns = now_ns()
-            if len(rows) >= limit:
-                lost.beyond += 1
+            if count.noted >= limit:
+                count.beyond += 1
                 return out
-            used: list[_Piece] = []
-            made: list[_Piece] = []
+            row = [func, start_ns, end_ns, this_thread(), 0, 0]
             try:
-                pieces(enumerate(args), used)
+                pieces(enumerate(args), row)
                 if kwargs:
-                    pieces(kwargs.items(), used)
-                pieces(((None, out),), made)
+                    pieces(kwargs.items(), row)
+                row[4] = len(row)
+                pieces(((None, out),), row)
             except Exception:  # noqa: BLE001 - what a foreign kind of tensor does not tell is no fault of the cell
-                lost.unread += 1
+                count.unread += 1
                 return out
-            rows.append((func, used, made, start_ns, end_ns, this_thread()))
+            row[5] = len(row)
+            values.extend(row)
+            count.noted += 1
             return out
 
     return Noting()
 
 
-def _reader(devices: dict[float, tuple[str, object]]) -> _Note:
-    """What adds the pieces of memory of all tensors among some values, each after its place, also in lists.
+class _Storages:
+    """The storages that were seen: where each lies, with its number kept from being given again; and their layouts."""
 
-    devices: of each storage, which it fills.
-    """
+    def __init__(self) -> None:
+        self.device: dict[float, str] = {}
+        self.layouts: dict[_Layout, _Layout] = {}
+        self._held: list[int] = []
+        self._names: dict[Any, str] = {}
+        self.release = weakref.finalize(self, _release, self._held)
+
+    def see(self, storage: Any, device: Any) -> None:
+        """Keep the number of a storage that is new."""
+        name = self._names.get(device)
+        if name is None:
+            name = self._names[device] = str(device)
+        self._held.append(torch_private.hold_number(storage))
+        self.device[torch_private.storage_number(storage)] = name
+
+
+def _release(held: list[int]) -> None:
+    for number in held:
+        torch_private.release_number(number)
+
+
+def _reader(storages: _Storages) -> _Note:
+    """What adds the pieces of memory of all tensors among some values, each after its place, also in lists."""
     tensor, plain, strided = torch.Tensor, frozenset({torch.Tensor, torch.nn.Parameter}), torch.strided
-    number_of, hold = torch_private.storage_number, torch_private.number_holder()
+    number_of, known, same = torch_private.storage_number, storages.device, storages.layouts.setdefault
 
-    def pieces(values: Iterable[tuple[Any, Any]], into: list[_Piece]) -> None:
+    def pieces(values: Iterable[tuple[Any, Any]], into: list[Any]) -> None:
         for place, value in values:
             kind = type(value)
             if kind in plain and value.layout is strided and not value.is_nested:
                 storage = value.untyped_storage()
                 number = number_of(storage)
-                if number not in devices:
-                    devices[number] = (str(value.device), hold(storage))
-                into.append((place, number, value.dtype.itemsize, value.storage_offset(), value.shape, value.stride()))
+                if number not in known:
+                    storages.see(storage, value.device)
+                layout = value.dtype.itemsize, value.storage_offset(), value.shape, value.stride()
+                into += place, number, same(layout, layout)
             elif kind is list or kind is tuple:
                 pieces([(place, item) for item in value], into)
             elif isinstance(value, tensor):
-                _other(devices, pieces, (place, value), into)
+                _other(storages, pieces, (place, value), into)
 
     return pieces
 
 
-def _other(
-    devices: dict[float, tuple[str, object]], pieces: _Note, placed: tuple[Any, Any], into: list[_Piece]
-) -> None:
+def _other(storages: _Storages, pieces: _Note, placed: tuple[Any, Any], into: list[Any]) -> None:
     """The same for a tensor on the simulated device, or a tensor that wraps others."""
     place, t = placed
     ref = getattr(t, "_ref", None)
     if ref is not None:
         held, spec = t._held, ref.spec
-        number = -float(held) if held is not None else -0.5
-        if number not in devices:
-            devices[number] = (str(t.device), None)  # a number that is given once
-        into.append((place, number, spec.dtype.itemsize, spec.offset, spec.size, spec.stride))
+        number = -float(held) if held is not None else -0.5  # a number that is given once
+        storages.device.setdefault(number, str(t.device))
+        layout = spec.dtype.itemsize, spec.offset, spec.size, spec.stride
+        into += place, number, storages.layouts.setdefault(layout, layout)
         return
     parts = torch_private.inner_tensors(t)
     if len(parts) != 1 or parts[0] is not t:
@@ -156,11 +199,12 @@ def _other(
     with suppress(RuntimeError, NotImplementedError):  # of an opaque library: what it needs is not known
         storage = t.untyped_storage()
         number = torch_private.storage_number(storage)
-        devices.setdefault(number, (str(t.device), torch_private.number_holder()(storage)))
+        if number not in storages.device:
+            storages.see(storage, t.device)
         if t.is_nested:  # it has no shape: all of its memory
-            into.append((place, number, 1, 0, (storage.nbytes(),), (1,)))
+            into += place, number, (1, 0, (storage.nbytes(),), (1,))
         else:
-            into.append((place, number, t.dtype.itemsize, t.storage_offset(), t.shape, t.stride()))
+            into += place, number, (t.dtype.itemsize, t.storage_offset(), t.shape, t.stride())
 
 
 @dataclass(frozen=True)
@@ -238,9 +282,16 @@ def _uses(plan: _Plan, used: list[_Piece], made: list[_Piece], numbers: dict[flo
 
 
 def _use(piece: _Piece, numbers: dict[float, int], *, reads: bool, writes: bool) -> Use:
-    _, storage, item, offset, size, stride = piece
-    low = int(offset) * item
-    high = low
-    if 0 not in size:
-        high += item * (1 + sum((int(n) - 1) * int(s) for n, s in zip(size, stride, strict=True)))
+    _, storage, layout = piece
+    low, high = _span(layout)
     return Use(numbers.setdefault(storage, len(numbers)), low, high, reads, writes)
+
+
+@lru_cache(4096)
+def _span(layout: _Layout) -> tuple[int, int]:
+    """The first byte in the storage, and the one behind the last."""
+    item, offset, size, stride = layout
+    low = int(offset) * item
+    if 0 in size:
+        return low, low
+    return low, low + item * (1 + sum((int(n) - 1) * int(s) for n, s in zip(size, stride, strict=True)))

@@ -9,6 +9,7 @@ a launch).
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -21,7 +22,7 @@ import numpy as np
 from perfmagic.base import units
 from perfmagic.base.clock import is_repeatable, reader, unix_offset_ns, virtual_clock
 from perfmagic.base.errors import CaptureError, DeviceError, OptionError
-from perfmagic.base.imported import sim_loaded, torch_if_imported
+from perfmagic.base.imported import jax_if_imported, sim_loaded, torch_if_imported
 from perfmagic.base.kinds import UNKNOWN_TIME
 from perfmagic.base.language import phrase
 from perfmagic.capture.cell import INNER_MARKS_LIMIT, MarkLog
@@ -33,10 +34,12 @@ from perfmagic.capture.recording.host import thread_waits, waited_for_core_ns
 from perfmagic.capture.watch.watch import LineWatch, by_default
 from perfmagic.trace.columns import NONE, Int64, PathMarks, Remark, SeenOps
 from perfmagic.trace.host_limits import describe_virtual_clock
+from perfmagic.trace.kineto.reader import Collector
 from perfmagic.trace.model import Cell, Trace, make_trace
 from perfmagic.trace.paths import Paths
 
 if TYPE_CHECKING:
+    from perfmagic.capture.recording.jax_session import JaxSession
     from perfmagic.capture.recording.op_log import OpLog
     from perfmagic.capture.recording.session import Session
     from perfmagic.sim import BesideRecords, SimRecording, SimRecords, groups
@@ -84,6 +87,7 @@ class Recorder:
     _stopped: KeyboardInterrupt | None = None
     _owner: Owner = field(default_factory=Owner)
     _session: Session | None = None
+    _jax: JaxSession | None = None
     _sim: SimRecording | None = None
     _host_log: groups.HostLog | None = None
     _watch: LineWatch | None = None
@@ -115,6 +119,8 @@ class Recorder:
                 self._open_session(torch)
                 if not use_sim:  # else its log has them
                     self._open_host_log()
+            if torch is None and (jax := jax_if_imported()) is not None:
+                self._open_jax(jax)
             if use_sim:
                 self._open_sim_log(torch)
             if self.memory and (use_sim or self._session is not None):
@@ -170,7 +176,7 @@ class Recorder:
         if self._watch is not None:
             self._watch.give_back()  # what waits and reads below is not the user's code
         try:
-            for backend in active_backends():
+            for backend in (*active_backends(), *filter(None, [self._jax])):
                 notes += self._synchronize(backend) if self._stopped is None else []
             end_ns = self.now_ns()
             if self._stopped is not None:
@@ -187,6 +193,11 @@ class Recorder:
         finally:
             self.give_back()
         kineto = self._session.read() if self._session is not None else None
+        if self._jax is not None:
+            kineto = self._jax.read()
+            notes += self._jax.remarks(kineto)
+        elif jax_if_imported() is not None and kineto is None and records is None:
+            notes.append(Remark("jax_not_recorded", _JAX_LATE if torch_if_imported() is None else _JAX_BESIDE))
         trace = assemble(
             Recorded(
                 start_ns=self._start_ns,
@@ -226,7 +237,10 @@ class Recorder:
     def seen(self) -> SeenOps:
         """What every operator read and wrote, in the time of the trace; after stop(). Without torch there are none."""
         if self._op_log is not None:
-            self._seen, self._op_log = self._op_log.read(self._offset_ns - self._start_ns), None
+            collector = Collector()
+            with collector, collector:  # twice: an interrupt may strike before the first line of one __exit__
+                gc.disable()
+                self._seen, self._op_log = self._op_log.read(self._offset_ns - self._start_ns), None
         return self._seen
 
     def _open_session(self, torch: Any) -> None:
@@ -239,6 +253,12 @@ class Recorder:
             f"a recording ends after {statements} statements inside loops; measure fewer rounds"
         )
         session.open(self._owner)
+
+    def _open_jax(self, jax: Any) -> None:
+        from perfmagic.capture.recording.jax_session import JaxSession
+
+        self._jax = JaxSession(jax)
+        self._jax.open(self._owner)
 
     def _open_host_log(self) -> None:
         """Where this process has a process group of ours."""
@@ -333,6 +353,8 @@ class Recorder:
         return min(limits, key=lambda limit: limit.at_ns, default=None)
 
 
+_JAX_LATE = phrase("JAX was imported inside the cell and not recorded: run the cell again")
+_JAX_BESIDE = phrase("JAX was not recorded: torch is imported, too, and was recorded instead")
 _SIM_LATE = phrase("the simulated device was loaded inside the cell and not recorded: run the cell again")
 
 

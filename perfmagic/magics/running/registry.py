@@ -27,7 +27,6 @@ from perfmagic.base.errors import PerfmagicError, RanksError
 from perfmagic.base.imported import torch_if_imported
 from perfmagic.base.language import language
 from perfmagic.capture.cell import RUNTIME, Head, below_head, call_instead, head_of, printed_once, replace_head, wrap
-from perfmagic.capture.devices.backends import active_backends, cuda_available
 from perfmagic.capture.other_clocks import note_once
 from perfmagic.magics.running.runtime import (
     CELL_MAGICS,
@@ -82,7 +81,11 @@ class Hints:
     def _device_hints(self, source: str) -> list[str]:
         """Hints for a measured cell that used torch on a machine without CUDA."""
         magic = source.lstrip().split(maxsplit=1)[:1]
-        if not magic or magic[0] not in _MEASURED or torch_if_imported() is None or cuda_available():
+        if not magic or magic[0] not in _MEASURED or torch_if_imported() is None:
+            return []
+        from perfmagic.capture.devices.backends import active_backends, cuda_available  # loaded by the measured cell
+
+        if cuda_available():
             return []
         if " --on" in source.lstrip().split("\n", 1)[0]:  # "cuda" is a GPU there
             return []

@@ -13,10 +13,9 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -50,7 +49,7 @@ from perfmagic.trace.paths import Paths, UserFunction
 # says; 5 lines of functions, and the forward of a backward
 SCHEMA = 7
 READ = (3, 4, 5, 6, 7)
-NPZ_MAGIC = b"PK\x03\x04"
+_LENGTH_AT, _NAME_AT = 26, 30  # of the first name in a zip archive
 
 _TABLES: dict[str, type[Table]] = {
     "ops": DeviceOps,
@@ -116,36 +115,25 @@ def write_npz(trace: Trace, path: str | os.PathLike[str], *, compressed: bool = 
     return target
 
 
-def is_npz(path: Path) -> bool:
-    """Whether a file is a zip archive with an `about` part, as write_npz makes it."""
-    try:
-        with open_regular(path) as file:
-            if file.read(len(NPZ_MAGIC)) != NPZ_MAGIC:
-                return False
-            with zipfile.ZipFile(file) as archive:
-                return f"{_ABOUT}.npy" in archive.namelist()
-    except _DAMAGE:
-        return False
+def sniff(head: bytes) -> bool:
+    """Whether a zip archive begins with a column, as write_npz makes it."""
+    name = head[_NAME_AT : _NAME_AT + int.from_bytes(head[_LENGTH_AT : _LENGTH_AT + 2], "little")]
+    return name.endswith(b".npy")
 
 
-class NamedFile(Protocol):
-    """An open file with a name, as zipfile takes it."""
-
-    @property
-    def name(self) -> str: ...
+def read(file: Path, max_unpacked_bytes: int, *, helper: bool) -> list[Trace]:  # noqa: ARG001 - no process is needed
+    """The trace of a file, as perfmagic.trace.formats.registry.Reader has it."""
+    return [read_npz(file, max_unpacked_bytes)]
 
 
-def read_npz(path: str | os.PathLike[str] | NamedFile, max_unpacked_bytes: int) -> Trace:
-    """The trace that write_npz saved, equal in every column.  path: or an open file.
+def read_npz(path: str | os.PathLike[str], max_unpacked_bytes: int) -> Trace:
+    """The trace that write_npz saved, equal in every column.
 
     Raises TraceError if the file is damaged, larger than the limit, or of another version of this format.
     """
-    source: Any = Path(path) if isinstance(path, (str, os.PathLike)) else path
+    source = Path(path)
     try:
-        with (
-            open_regular(source) if isinstance(source, Path) else nullcontext(source) as file,
-            zipfile.ZipFile(file) as archive,
-        ):
+        with open_regular(source) as file, zipfile.ZipFile(file) as archive:
             unpacked = sum(part.file_size for part in archive.infolist())
             if unpacked > max_unpacked_bytes:
                 raise TraceError(

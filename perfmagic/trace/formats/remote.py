@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from perfmagic.base.errors import OptionError, PerfmagicError, TraceError, links, path_of, shown_url, without_secrets
 from perfmagic.base.files import open_regular
+from perfmagic.trace.formats.registry import endings_words
 from perfmagic.trace.kineto.file import BLOCK_BYTES
 
 T = TypeVar("T")
@@ -60,7 +61,7 @@ def remote_files(source: str | os.PathLike[str], named: Named, options: Mapping[
 
     urls = _tried(url, options, listed)
     if not urls:
-        message = f"{shown_url(url)} has no .json, .json.gz or .npz files"
+        message = f"{shown_url(url)} has no {endings_words()} files"
         raise TraceError(message, hint="name another folder or pattern")
     return urls
 

@@ -1,11 +1,11 @@
-"""Where traces come from: files of either format, and folders of them."""
+"""Where traces come from: files of any format of the registry, and folders of them."""
 
 from __future__ import annotations
 
-import io
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,62 +13,78 @@ from typing import Any
 from perfmagic.base.errors import TraceError
 from perfmagic.base.files import file_path, open_regular
 from perfmagic.base.units import plural, size
-from perfmagic.trace.formats.npz import NPZ_MAGIC, is_npz, read_npz
+from perfmagic.trace.formats.registry import HEAD_BYTES, endings_words, format_of, is_trace_name, read_path
 from perfmagic.trace.formats.remote import RemoteFile, remote_files, remote_name
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
-from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 
-_TRACE_NAME = re.compile(r"\.(?:json|json\.gz|npz)$")
 _NAMED = 5  # files that an error names
+_OF_JAX = ".xplane.pb"
+_LONGEST_NAME = 200  # of a file system
 _DIGITS = re.compile(r"(\d+)")
 # dumps of torch's flight recorder: pickles by its names or keys, JSON by keys that no trace begins with
 _DUMP_NAME = re.compile(r"trace_rank_\d+$")
 _DUMP_KEYS = re.compile(rb"pg_config|pg_status|collective_seq_id|comm_lib_version")
 _DUMP_JSON = re.compile(rb'\s*\{\s*"(?:comm_lib_version|nccl_\w+|entries|pg_config|pg_status|version)"\s*:')
-_HEAD_BYTES = 4096
 
 
 def read_file(
     path: str | os.PathLike[str], *, max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES, helper: bool = True
 ) -> Trace:
-    """A saved trace: Kineto's Chrome JSON, or perfmagic's own .npz. Raises TraceError as `read_trace` does.
-
-    helper: whether a second process may decode a part of a large file.
-    """
+    """The only trace of a file, see read_traces. Raises TraceError for a file of several."""
     source = file_path(path)
-    if is_npz(source):
-        return read_npz(source, max_unpacked_bytes)
-    return read_trace(source, max_unpacked_bytes=max_unpacked_bytes, helper=helper)
+    return only(read_path(source, max_unpacked_bytes, helper=helper), source.name)
 
 
-class _Fetched(io.BytesIO):
-    """A file that was fetched whole."""
+def read_traces(
+    source: str | os.PathLike[str],
+    options: Mapping[str, Any] | None = None,
+    *,
+    max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
+    helper: bool = True,
+) -> list[Trace]:
+    """The traces of a file or a URL, one a rank: some programs write all processes into one file.
 
-    name = ""
+    options: of a URL, as fsspec takes them.  helper: whether a second process may decode a part of a large file.
+    Raises TraceError.
+    """
+    if isinstance(source, str) and "://" in source:
+        return _read_remote(RemoteFile(source, options or {}), max_unpacked_bytes, helper=helper)
+    return read_path(file_path(source), max_unpacked_bytes, helper=helper)
 
 
-def read_remote(url: str, options: Mapping[str, Any], *, max_unpacked_bytes: int, helper: bool = True) -> Trace:
-    """The trace that a URL names: streamed, or fetched whole where it is an .npz. Raises TraceError."""
-    file = RemoteFile(url, options)
+def only(traces: Sequence[Trace], name: str) -> Trace:
+    """The trace of a file that has one. Raises TraceError for several."""
+    if len(traces) > 1:
+        ranks = ", ".join(str(trace.meta.rank) for trace in traces[:_NAMED]) + (", …" if len(traces) > _NAMED else "")
+        message = f"{name} holds {plural(len(traces), 'process', 'processes')}: ranks {ranks}"
+        raise TraceError(message, hint="perfmagic.open_ranks(file) opens them all, .rank(N) or --rank N is one of them")
+    return traces[0]
+
+
+def _read_remote(file: RemoteFile, max_unpacked_bytes: int, *, helper: bool) -> list[Trace]:
+    """The traces of a file elsewhere: streamed, or fetched whole where its reader needs a file here."""
     blocks = file.blocks()
-    if not next(blocks, b"").startswith(NPZ_MAGIC):
-        blocks.close()  # type: ignore[attr-defined]  # a generator
-        return read_trace(file, max_unpacked_bytes=max_unpacked_bytes, helper=helper)
-    fetched = _Fetched()
-    fetched.name = file.name
-    for block in file.blocks():
-        fetched.write(block)
-        if fetched.tell() > max_unpacked_bytes:
-            raise TraceError(f"{file.name} holds more than the limit of {size(max_unpacked_bytes)}")
-    return read_npz(fetched, max_unpacked_bytes)
+    form = format_of(next(blocks, b"")[:HEAD_BYTES])
+    blocks.close()  # type: ignore[attr-defined]  # a generator
+    if form.streams:
+        return form.reader.read(file, max_unpacked_bytes, helper=helper)
+    with tempfile.TemporaryDirectory() as folder:
+        fetched = Path(folder, file.name.replace("/", "_")[-_LONGEST_NAME:])
+        with fetched.open("wb") as target:
+            for block in file.blocks():
+                target.write(block)
+                if target.tell() > max_unpacked_bytes:
+                    raise TraceError(f"{file.name} holds more than the limit of {size(max_unpacked_bytes)}")
+        return form.reader.read(fetched, max_unpacked_bytes, helper=helper)
 
 
 def trace_files(path: str | os.PathLike[str]) -> list[Path]:
     """The trace files a path names: itself, or those of a folder, by name with numbers in their order.
 
-    Files of a folder are found by their ending (.json, .json.gz, .npz), pipes and broken links too: reading one says
-    what is wrong with it. Raises TraceError for a folder without any.
+    Files of a folder are found by their ending, pipes and broken links too: reading one says what is wrong with it.
+    A folder that JAX recorded into has them in plugins/profile/DATE. Raises TraceError for a folder without any, and
+    for one with several recordings of JAX.
     """
     source = file_path(path)
     if not source.is_dir():
@@ -77,19 +93,33 @@ def trace_files(path: str | os.PathLike[str]) -> list[Path]:
         files = [entry for entry in source.iterdir() if is_trace_name(entry.name) and not entry.is_dir()]
     except OSError as error:
         raise TraceError(f"{source.name} cannot be read: {error.strerror or error}") from None
+    files = files or _recorded_by_jax(source)
     if not files:
-        words = f"{source.name} is a folder without .json, .json.gz or .npz files"
+        words = f"{source.name} is a folder without {endings_words()} files"
         saved = any(source.glob("*.perfmagic"))
         hint = "perfmagic.load(folder) opens it" if saved else "name another folder"
         raise TraceError(
             words, hint="perfmagic.open_traces(folder).flight reads its dumps" if _dumps_in(source) else hint
         )
-    return sorted(files, key=lambda entry: by_numbers(entry.name))
+    return sorted(_once_each(files), key=lambda entry: by_numbers(entry.name))
 
 
-def is_trace_name(name: str) -> bool:
-    """Whether a file of a folder is taken for a trace, by its ending."""
-    return _TRACE_NAME.search(name) is not None
+def _recorded_by_jax(folder: Path) -> list[Path]:
+    """The files of the only recording in a folder that jax.profiler was given. Raises TraceError for several."""
+    files = list(folder.glob(f"plugins/profile/*/*{_OF_JAX}"))
+    dates = sorted({file.parent for file in files})
+    if len(dates) > 1:
+        names = ", ".join(date.name for date in dates[-_NAMED:]) + (", …" if len(dates) > _NAMED else "")
+        message = f"{folder.name} holds {plural(len(dates), 'recording')} of JAX: {names}"
+        raise TraceError(message, hint=f"name one, as the last: {dates[-1]}")
+    return files
+
+
+def _once_each(files: list[Path]) -> list[Path]:
+    """The files without those that JAX writes beside its own, of the same recording: they hold a part of it."""
+    hosts = [file.name.removesuffix(_OF_JAX) for file in files if file.name.endswith(_OF_JAX)]
+    beside = {"perfetto_trace.json.gz"} if hosts else set()
+    return [file for file in files if file.name not in beside.union(f"{host}.trace.json.gz" for host in hosts)]
 
 
 def without_dumps(
@@ -126,7 +156,7 @@ def _is_dump(path: Path) -> bool:
         return path.is_file()
     try:
         with open_regular(path) as file:
-            head = file.read(_HEAD_BYTES)
+            head = file.read(HEAD_BYTES)
     except OSError:
         return False
     return (head[:1] == b"\x80" or _DUMP_JSON.match(head) is not None) and _DUMP_KEYS.search(head) is not None
@@ -134,10 +164,10 @@ def _is_dump(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class FileRead:
-    """One of several files: its trace, or why it cannot be read.
+    """One trace of several files, or why a file cannot be read.
 
     path: of a URL its last part.  in_folder: it was found in a folder, not named.  n_files: how many files are
-    read in all.
+    read in all, each trace of a file counted.
     """
 
     path: Path
@@ -146,6 +176,16 @@ class FileRead:
     trace: Trace | None = None
     problem: TraceError | None = None
 
+    @property
+    def title(self) -> str:
+        """The file's name, with the rank where the file has several."""
+        return title_of(self.path.name, self.trace)
+
+
+def title_of(name: str, trace: Trace | None) -> str:
+    """What a trace of a file is called: as the file, with the rank where the reader found several in it."""
+    return trace.meta.origin if trace is not None and trace.meta.origin.startswith(f"{name}, ") else name
+
 
 def read_each(
     sources: Iterable[str | os.PathLike[str]],
@@ -153,7 +193,7 @@ def read_each(
     max_unpacked_bytes: int = DEFAULT_LIMIT_BYTES,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Iterator[FileRead]:
-    """Every trace file that some paths name, read one by one: one bad file must not cost the others.
+    """Every trace of the files that some paths name, read one by one: one bad file must not cost the others.
 
     sources: files, and folders with all trace files in them, here or behind URLs.  A folder that holds none counts as a
     file of its own.  storage_options: of URLs, as fsspec takes them. Raises OptionError for a URL without fsspec.
@@ -167,11 +207,13 @@ def read_each(
         for file in files:
             file_read = FileRead(_path(file), file != source, n_files)
             try:
-                trace = _read(file, max_unpacked_bytes, options)
+                traces = read_traces(file, options, max_unpacked_bytes=max_unpacked_bytes)
             except TraceError as error:
                 yield replace(file_read, problem=error)
-            else:
-                yield replace(file_read, trace=trace)
+                continue
+            n_files += len(traces) - 1
+            for trace in traces:
+                yield replace(file_read, n_files=n_files, trace=trace)
 
 
 def read_one(
@@ -188,7 +230,8 @@ def read_one(
         names = ", ".join(_path(file).name for file in files[:_NAMED]) + (", …" if len(files) > _NAMED else "")
         message = f"{_path(at).name} is a folder with {plural(len(files), 'trace file')}: {names}"
         raise TraceError(message, hint="name one of them, or take all with perfmagic.open_traces(folder)")
-    return _read(files[0], max_unpacked_bytes, storage_options), _path(files[0]).name
+    name = _path(files[0]).name
+    return only(read_traces(files[0], storage_options, max_unpacked_bytes=max_unpacked_bytes), name), name
 
 
 def _listed(
@@ -205,12 +248,6 @@ def _listed(
         return path, [*trace_files(path)], None
     except TraceError as error:
         return path, [], error
-
-
-def _read(source: Path | str, max_unpacked_bytes: int, storage_options: Mapping[str, Any]) -> Trace:
-    if isinstance(source, Path):
-        return read_file(source, max_unpacked_bytes=max_unpacked_bytes)
-    return read_remote(source, storage_options, max_unpacked_bytes=max_unpacked_bytes)
 
 
 def _path(source: Path | str) -> Path:

@@ -44,13 +44,13 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _FOREIGN = (
     (b"PK\x03\x04", "a zip archive", "unpack it and open the trace inside"),
-    (b"SQLite format 3", "an SQLite database", "export the profile as Chrome JSON and open that"),
+    (b"SQLite format 3", "a packed SQLite database", "unpack it with gunzip and open that file"),
     (
         b"\x80",
         "a Python pickle",
         "open_snapshot(file) opens one of CUDA's memory, open_traces(folder) those of a flight recorder",
     ),
-    (b"NVSQ", "an Nsight Systems report", "open it in Nsight Systems; perfmagic reads Kineto traces"),
+    (b"NVSQ", "an Nsight Systems report", "nsys export --type sqlite NAME.nsys-rep writes a file that opens"),
 )
 _LONGEST_MAGIC = max(len(magic) for magic, _, _ in _FOREIGN)
 

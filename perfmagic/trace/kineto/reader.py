@@ -217,7 +217,17 @@ def read_trace(
     with collector, collector:  # twice: an interrupt may strike before the first line of one __exit__
         gc.disable()
         tables, header, repairs = _read(content, name, max_unpacked_bytes, helper=helper, links=links)
-        return _build(tables, header, name, repairs)
+        return build(tables, header, name, repairs)
+
+
+def sniff(_head: bytes) -> bool:
+    """Whether a file may be Kineto's: any, as what is damaged is repaired or refused here."""
+    return True
+
+
+def read(file: Path | Blocks, max_unpacked_bytes: int, *, helper: bool) -> list[Trace]:
+    """The trace of a file, as perfmagic.trace.formats.registry.Reader has it."""
+    return [read_trace(file, max_unpacked_bytes=max_unpacked_bytes, helper=helper)]
 
 
 def _read(
@@ -259,7 +269,8 @@ def _sound(blocks: Iterator[bytes], helper: Helper, *, links: bool) -> tuple[Tab
     return tables, header
 
 
-def _build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -> Trace:
+def build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) -> Trace:
+    """The trace of what was gathered. Raises TraceError where that is nothing."""
     if tables.empty:
         raise _no_records(tables, origin)
     whole = finished(tables.gathered, repairs)

@@ -13,6 +13,7 @@ import numpy as np
 from perfmagic.trace.columns import Int64
 from perfmagic.trace.kineto import gathered
 from perfmagic.trace.kineto.decode import Begin, Chunk, End, Event, Other, Span
+from perfmagic.trace.kineto.dialects import CATEGORIES, in_kineto_words
 from perfmagic.trace.kineto.event_columns import HOST_KINDS, OP_KINDS, EventColumns, time_columns
 from perfmagic.trace.model import Collective, LaunchShape
 
@@ -96,6 +97,10 @@ class Tables:
         if self.empty:
             self.gathered.seen.update(map(_kind, events))
         category, table = self._classified(events)
+        others = [code for name, code in self._categories.items() if name in CATEGORIES]
+        if others and (rows := np.flatnonzero(np.isin(category, others)).tolist()):
+            in_kineto_words(events, rows)
+            category, table = self._classified(events)
         times_us = (cast("Span", events[row]).dur for row in self._make.rows_of(_OVERHEAD, category))
         took_us = [time_us for time_us in times_us if 0 <= time_us * 1000 < gathered.DAY_NS]  # false for NaN
         self.gathered.overheads += len(took_us)

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
+import numpy as np
+
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase, say, translate_term, translated
 from perfmagic.base.tables import html_table, markdown_table, text_lines
 from perfmagic.base.terminal import wrapped
+from perfmagic.trace.columns import Int64
 from perfmagic.trace.names import OpClass
 from perfmagic.view.graph.doc import EXECUTED, PLANNED, GraphDoc
 from perfmagic.view.html import RED, closed, conclusion_html, conclusion_markdown, framed, image, paragraphs, short
@@ -142,15 +145,16 @@ def draw_schedules(canvas: Canvas, doc: GraphDoc, y: float, x: int, width_px: in
     graph = doc.graph
     scale = Scale(0, max(1, graph.elapsed_ns), width_px)
     first_ns = graph.start_ns
-    executed = [(node.start_ns - first_ns, node.end_ns - first_ns) for node in graph.nodes]
-    planned = [(at, at + node.duration_ns) for at, node in zip(graph.planned_ns, graph.nodes, strict=True)]
+    executed = np.array([(node.start_ns - first_ns, node.end_ns - first_ns) for node in graph.nodes], np.int64)
+    durations_ns = np.array([node.duration_ns for node in graph.nodes], np.int64)
+    planned = np.array(graph.planned_ns, np.int64)[:, None] + np.stack((0 * durations_ns, durations_ns), 1)
     for title, times, elapsed_ns in ((EXECUTED, executed, graph.elapsed_ns), (PLANNED, planned, graph.possible_ns)):
         words = say("{a}: {b}", a=phrase(title), b=units.duration(elapsed_ns))
         for line in in_lines(words, canvas.width_px - x, 10, bold=True):
             canvas.text(x, y + 12, line, bold=True)
             y += TITLE_PX
         for lane in range(len(graph.lanes)):
-            _lane(canvas, doc, scale, lane, times, x, y)
+            _lane(canvas, doc, scale, lane, times.reshape(-1, 2), x, y)
             y += ROW_PX
         y += 4
     for tick in ticks(scale.end_ns, width_px):
@@ -160,24 +164,31 @@ def draw_schedules(canvas: Canvas, doc: GraphDoc, y: float, x: int, width_px: in
     return y + AXIS_PX
 
 
-def _lane(
-    canvas: Canvas, doc: GraphDoc, scale: Scale, lane: int, times: Sequence[tuple[int, int]], x: int, y: float
-) -> None:
-    """A bar for each node of a lane; those too narrow to be distinguished are drawn as one."""
+def _lane(canvas: Canvas, doc: GraphDoc, scale: Scale, lane: int, times: Int64, x: int, y: float) -> None:
+    """A bar for each node of a lane; those too narrow to be distinguished are drawn as one.
+
+    times: start and end of every node, shape (nodes, 2).
+    """
     graph = doc.graph
     canvas.boxes([(x, y + 1, scale.width_px, ROW_PX - 2)], "grid")
     canvas.text(x - 6, y + 11.5, fitted(translate_term(graph.lanes[lane]), x - 8, 10), "ink2", anchor="end")
     bars: list[tuple[float, float, str]] = []  # left, right, colour
     named: list[tuple[float, str, str]] = []
-    for start, end, node in sorted((*times[i], i) for i, on in enumerate(graph.lane) if on == lane):
-        left = scale.x_of(start)
-        right = max(scale.x_of(end), left + _LEAST_PX)
+    nodes = np.flatnonzero(np.array(graph.lane) == lane)
+    nodes = nodes[np.lexsort((times[nodes, 1], times[nodes, 0]))]
+    lefts, ends = (scale.x(times[nodes, side]).tolist() for side in (0, 1))
+    last_right, last_tone = -9.0, ""
+    for node, left, end in zip(nodes.tolist(), lefts, ends, strict=True):
+        right = max(end, left + _LEAST_PX)
         colour = graph.placed[node].colour
-        last = bars[-1] if bars else (-9.0, -9.0, "")
-        if right - left < _NARROW_PX and left < last[1] + _LEAST_PX and last[2] == tone_of(colour):
-            bars[-1] = (last[0], max(last[1], right), last[2])
-        elif right > last[1]:
-            bars.append((max(left, last[1]), right, tone_of(colour)))
+        tone = tone_of(colour)
+        if right - left < _NARROW_PX and left < last_right + _LEAST_PX and last_tone == tone:
+            if right > last_right:
+                bars[-1] = (bars[-1][0], right, tone)
+                last_right = right
+        elif right > last_right:
+            bars.append((max(left, last_right), right, tone))
+            last_right, last_tone = right, tone
         words = fitted(graph.nodes[node].name, right - left - 3, 10) if right - left >= _NAMED_PX else ""
         if words:
             named.append((round(x + (left + right) / 2, 1), words, ink_on(colour)))

@@ -18,8 +18,10 @@ import perfmagic
 from perfmagic.base.errors import TraceError
 from perfmagic.results import RanksResult
 from perfmagic.trace.formats import remote
+from perfmagic.trace.formats.registry import is_trace_name
 from perfmagic.trace.formats.remote import RemoteFile, remote_files
-from perfmagic.trace.formats.sources import is_trace_name, read_remote
+from perfmagic.trace.formats.sources import read_traces
+from tests.trace.formats.nsight_made import h100
 from tests.trace.recorded import eight_ranks
 
 pytestmark = pytest.mark.slow
@@ -106,10 +108,16 @@ def test_a_file_that_is_not_there_costs_itself(server: tuple[str, list[str]]) ->
 def test_an_npz_is_fetched_whole(memory: Any, kept: RanksResult, tmp_path: Path) -> None:
     kept.rank(2).save(tmp_path / "two.npz")
     memory.pipe_file("/runs/two.npz", (tmp_path / "two.npz").read_bytes())
-    again = read_remote("memory://runs/two.npz", {}, max_unpacked_bytes=1 << 30)
+    (again,) = read_traces("memory://runs/two.npz")
     assert again.names == kept.rank(2).trace.names
     with pytest.raises(TraceError, match=r"two\.npz holds more than the limit"):
-        read_remote("memory://runs/two.npz", {}, max_unpacked_bytes=1000)
+        read_traces("memory://runs/two.npz", max_unpacked_bytes=1000)
+
+
+def test_an_export_of_nsys_is_fetched_whole_and_its_ranks_open(memory: Any) -> None:
+    memory.pipe_file("/runs/two.sqlite", h100().read_bytes())
+    found = perfmagic.open_ranks("memory://runs/two.sqlite")
+    assert (found.ranks.ranks, found.rank(1).title) == ([0, 1], "two.sqlite, rank 1")
 
 
 def test_large_files_come_in_blocks_and_the_limit_holds(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +127,7 @@ def test_large_files_come_in_blocks_and_the_limit_holds(memory: Any, monkeypatch
     assert blocks[:-1] == [10_000] * (len(blocks) - 1)
     assert sum(blocks) == (FOLDER / name).stat().st_size
     with pytest.raises(TraceError, match="more than the limit of 20"):
-        read_remote(f"memory://runs/{name}", {}, max_unpacked_bytes=20_000)
+        read_traces(f"memory://runs/{name}", max_unpacked_bytes=20_000)
 
 
 def test_a_folder_without_traces_and_a_protocol_that_is_not_there_are_errors(memory: Any) -> None:

@@ -202,7 +202,7 @@ def test_files_beyond_the_limit_are_left_out_like_other_bad_ones(tmp_path: Path)
 
 
 def test_an_empty_folder_says_what_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match=r"a folder without \.json, \.json\.gz or \.npz files"):
+    with pytest.raises(TraceError, match=r"a folder without \.json, \.json\.gz, \.sqlite, \.xplane\.pb or \.npz files"):
         perfmagic.open_trace(tmp_path)
 
 

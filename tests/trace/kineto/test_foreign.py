@@ -1,5 +1,6 @@
 """Files that are no trace, or traces that nobody expects: one error that says what they are, or a picture in time."""
 
+import gzip
 import json
 import pickle
 from pathlib import Path
@@ -34,7 +35,8 @@ def test_a_notebook_is_told_from_a_trace(tmp_path: Path) -> None:
     ("content", "words"),
     [
         (b"NVSQ\x00\x01" + bytes(100), "an Nsight Systems report"),
-        (b"SQLite format 3\x00" + bytes(100), "an SQLite database"),
+        (b"SQLite format 3\x00" + bytes(100), r"run\.json is damaged: file is not a database"),
+        (gzip.compress(b"SQLite format 3\x00" + bytes(100)), "a packed SQLite database"),
         (pickle.dumps({"segments": [], "device_traces": []}), "a Python pickle"),
         (b"\x7fELF" + bytes(100), "not JSON"),
         (b"<!DOCTYPE html><html></html>", "not JSON"),

@@ -4,8 +4,18 @@ import type { App, Context, DocRegistry, DocumentWidget, LuminoWidget, Lumino } 
 export const FACTORY = "Timeline";
 const MODEL = "perfmagic-nothing";
 const TYPE = "perfmagic-trace";
-// .json.gz and .npz too: JupyterLab itself can only say that they are not UTF-8
-const ENDINGS = [".pt.trace.json", ".pt.trace.json.gz", ".trace.json", ".trace.json.gz", ".json.gz", ".npz"];
+// those of trace/formats/registry.py but plain .json: JupyterLab itself can only say that they are not UTF-8
+const ENDINGS = [
+  ".pt.trace.json",
+  ".pt.trace.json.gz",
+  ".trace.json",
+  ".trace.json.gz",
+  ".json.gz",
+  ".npz",
+  ".sqlite",
+  ".nsys-rep",
+  ".xplane.pb",
+];
 
 /** Registers the file type. fill: puts the timeline into a widget, and its button into the toolbar. */
 export function addDocuments(
