@@ -15,10 +15,12 @@ def _text_report(results: list[TimelineResult]) -> str:
     from perfmagic.results.ranks import grouped
     from perfmagic.view.ranks.text import ranks_answers_text
     from perfmagic.view.report.writers import describe_mix
+    from perfmagic.view.timeline.doc import timeline_summary
     from perfmagic.view.timeline.text import answers_text
 
     jobs, alone = grouped(results)
-    texts = [answers_text(result.doc, result.answers, "--details") for result in alone]
+    heads = [timeline_summary(result.trace, result.findings, comm_names=result.comm_names) for result in alone]
+    texts = [answers_text(head, result.answers, "--details") for head, result in zip(heads, alone, strict=True)]
     if not jobs:
         return _of_files(results, texts)
     words = describe_mix(results)

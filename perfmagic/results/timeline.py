@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
 from numbers import Integral, Real
 from pathlib import Path
@@ -40,6 +40,7 @@ from perfmagic.analysis.verdict import Verdict
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.files import write_text
+from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import translated
 from perfmagic.base.terminal import escaped
 from perfmagic.predict.gpus import Peaks
@@ -532,11 +533,13 @@ class TimelineResult(Result):
 
         details: the findings, a table of the streams, lines of functions, and what the record cannot tell, as well.
         """
+        from perfmagic.view.timeline.doc import timeline_summary
         from perfmagic.view.timeline.text import answers_text, lines_below, timeline_text
 
         below = lines_below(self._followed())
         if not details:
-            return answers_text(self.doc, self.answers, ".text(details=True)", below)
+            head = timeline_summary(self.trace, self.findings, comm_names=self.comm_names)
+            return answers_text(head, self.answers, ".text(details=True)", below)
         return timeline_text(self.doc, below, answers=self.answers.text(self.doc.header.about))
 
     @in_its_digits

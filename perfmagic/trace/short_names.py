@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from perfmagic.base.terminal import columns, printable, squeezed
+from perfmagic.trace.once import once_per_name
 from perfmagic.trace.signatures import Kind, Term, is_signature, signature
 
 WIDTH = 48  # columns of a short name in a table of usual width, in a finding and on a card
@@ -31,6 +32,9 @@ class _Facet:
     text: str
     rank: tuple[int, ...]  # the most telling first
     usual: bool  # is said where there is room, also if it tells nothing apart
+
+
+_tree = once_per_name(signature)  # ranks of one job have the same names
 
 
 @dataclass
@@ -88,7 +92,7 @@ def short_name(name: str, width: int = WIDTH) -> str:
 def _parsed(full: str, max_columns: int, *, kernels: bool) -> _Name:
     text = printable(full)
     if kernels and is_signature(text):
-        tree = signature(text)
+        tree = _tree(text)
         name = _Name(full, tree.head, tree)
         _facets_of(tree, (), Kind.FUNCTION, name)
         if name.facets or columns(tree.head) <= max_columns:

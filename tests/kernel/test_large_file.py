@@ -54,10 +54,10 @@ def _made(path: Path, rounds: int) -> int:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recording repeated until it is twice as large as what is read alone."""
+    """A recording repeated until it is three times as large as what is read alone."""
     path = tmp_path_factory.mktemp("large") / "large.json"
-    _made(path, 2 * ALONE_BYTES // _made(path, rounds=1) + 1)
-    assert path.stat().st_size > 2 * ALONE_BYTES
+    _made(path, 3 * ALONE_BYTES // _made(path, rounds=1) + 1)
+    assert path.stat().st_size > 3 * ALONE_BYTES
     return path
 
 

@@ -219,17 +219,20 @@ class _ExactEvent(msgspec.Struct, gc=False):
 class Chunk:
     """Some events of a file, in its order.
 
-    inputs: some may say the shapes of their inputs.  links: autograd's numbers are wanted, and some may have one.
-    text: their JSON, where it is sound.  ts_us, dur_us: times as
-    exactly as the file gives them, where the events are not.
+    text: their JSON, where it is sound.  links: autograd's numbers are wanted, and some may have one.
+    ts_us, dur_us: times as exactly as the file gives them, where the events are not.
     """
 
     events: list[Event]
-    inputs: bool
     text: bytes = b""
     links: bool = False
     ts_us: list[float | Decimal] | None = None
     dur_us: list[float | Decimal] | None = None
+
+    @property
+    def may_say_inputs(self) -> bool:
+        """Whether some events may say the shapes of their inputs."""
+        return not self.text or b'"Input Dims"' in self.text
 
     def exact_ts_us(self) -> list[float | Decimal]:
         """The starts digit by digit."""
@@ -309,7 +312,7 @@ def _header(text: bytes) -> Header:
 def decoded(text: bytes, *, links: bool = False) -> Chunk:
     """The events of a list in JSON.  links: with autograd's numbers. Raises one of UNSOUND, as SoundFile does."""
     linked = links and b'"Sequence number"' in text
-    return Chunk(_EVENT_LIST.decode(text), b'"Input Dims"' in text, text, linked)
+    return Chunk(_EVENT_LIST.decode(text), text, linked)
 
 
 def _last_event_end(buffer: bytes) -> int:
@@ -349,11 +352,13 @@ class HelperLostError(Exception):
 class Helper:
     """Decodes chunks beside this process, once so much was read that it pays. As a context it never outlives the block.
 
-    wanted: False for one that takes nothing. Raises OptionError where the environment's switch is neither 0 nor 1.
+    wanted: False for one that takes nothing.  text_bytes: about how long the file's text is. Raises OptionError where
+    the environment's switch is neither 0 nor 1.
     """
 
-    def __init__(self, *, wanted: bool = True) -> None:
-        self._wanted = _allowed() and wanted and _has_cores() and _interpreter() is not None
+    def __init__(self, *, wanted: bool = True, text_bytes: float = math.inf) -> None:
+        pays = text_bytes >= 3 * ALONE_BYTES  # its start costs as much as a third, and it saves half of the rest
+        self._wanted = _allowed() and wanted and pays and _has_cores() and _interpreter() is not None
         self._read_bytes = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._ready: queue.Queue[tuple[int, bytes] | None] = queue.Queue(_WAITING)
@@ -476,5 +481,8 @@ def _interpreter() -> str | None:
 
 
 def _has_cores() -> bool:
+    """Whether there is a second core, and others leave it free: a helper that waits for one makes reading slower."""
     usable: Any = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
-    return (len(usable(0)) if usable else os.cpu_count() or 1) > 1
+    n_cores = os.cpu_count() or 1
+    load: Any = getattr(os, "getloadavg", lambda: (0.0,))  # not on Windows
+    return (len(usable(0)) if usable else n_cores) > 1 and load()[0] <= n_cores - 1

@@ -221,14 +221,14 @@ class EventColumns:
         return {
             "kind": kind,
             "name": self._interned(events),
-            "thread": whole([event.tid for event in events]),
+            "thread": _threads(events),
             "correlation": np.array([a.correlation for a in args], np.int64),
         }
 
     def host_ops(self, events: list[Span], category: Int64, chunk: Chunk) -> Columns:
         """Operators and annotations."""
         shape, dtype, value = np.full((3, len(events)), NONE, np.int32)
-        if chunk.inputs:
+        if chunk.may_say_inputs:
             inputs, dtypes, values = (self._gathered.books[book] for book in (INPUTS, DTYPES, VALUES))
             args_of = host_args(events)
             dims = [bytes(args.dims) for args in args_of]
@@ -246,7 +246,7 @@ class EventColumns:
         return {
             "kind": np.array([HOST_KINDS.get(name, 0) for name in self._categories], np.int8)[category],
             "name": self._interned(events),
-            "thread": whole([event.tid for event in events]),
+            "thread": _threads(events),
             "shape": shape,
             "dtype": dtype,
             "value": value,
@@ -255,7 +255,7 @@ class EventColumns:
 
     def frames(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
         """Python frames."""
-        return {"name": self._interned(events), "thread": whole([event.tid for event in events])}
+        return {"name": self._interned(events), "thread": _threads(events)}
 
     def waits(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
         """Streams that wait for an event."""
@@ -287,8 +287,8 @@ class EventColumns:
 
     def counters(self, events: list[Event], category: Int64, chunk: Chunk, part: Part) -> None:
         """A row for each value of a counter, and for the totals memory events carry (those of 2021 carry none)."""
-        instants = [(row, cast("Instant", events[row])) for row in self.rows_of(INSTANT, category)]
-        memory = [(row, event) for row, event in instants if event.name == _MEMORY_NAME]
+        instants: Any = [(row, events[row]) for row in self.rows_of(INSTANT, category)]
+        memory = [pair for pair in instants if pair[1].name == _MEMORY_NAME]
         rows = [row for row, _ in memory] + self.rows_of(COUNTER, category)
         if not rows:
             return
@@ -330,7 +330,7 @@ class EventColumns:
         on_host = whole([a.device_type for a in args]) == _HOST_TYPE
         part.columns[MEMORY] = time_columns(events, rows, chunk) | {
             "device": np.where(on_host, HOST_DEVICE, whole([a.device_id for a in args], events, _PID)),
-            "thread": whole([event.tid for event in events]),
+            "thread": _threads(events),
             "address": address,
             "size_bytes": whole([a.bytes for a in args]),
             "allocated": whole([a.allocated for a in args]),
@@ -342,7 +342,7 @@ class EventColumns:
 
     def _interned(self, events: list[Span]) -> Any:
         names = self._gathered.books[NAMES]
-        return np.fromiter([names[event.name] for event in events], np.int32, len(events))
+        return np.array([names[event.name] for event in events], np.int32)
 
     def _new_shape(self, key: tuple[bytes, bytes, Loose, Loose]) -> int:
         """The number of a kernel's launch shape; NONE where the record has none (copies, and traces of 2021)."""
@@ -363,10 +363,17 @@ class EventColumns:
         return self._gathered.books[COLLECTIVES][(_with_peer(args), *sizes, *words, ranks_of(args.ranks))]
 
 
+def _threads(events: Sequence[Any]) -> Int64:
+    """The thread of each event, which in most chunks is one."""
+    found = [event.tid for event in events]
+    one = type(found[0]) is int and found.count(found[0]) == len(found)
+    return np.full(len(found), found[0], np.int64) if one and abs(found[0]) < 2**63 else whole(found)
+
+
 def time_columns(events: Sequence[Any], rows: list[int], chunk: Chunk) -> Columns:
     """When some events of a chunk began and how long they took, where the file says so."""
-    ts_us = np.fromiter([event.ts for event in events], np.float64, len(events))
-    dur_us = np.fromiter([event.dur for event in events], np.float64, len(events))
+    ts_us = np.array([event.ts for event in events], np.float64)
+    dur_us = np.array([event.dur for event in events], np.float64)
     if chunk.ts_us is not None or digits_matter(ts_us):
         exact = chunk.exact_ts_us()
         start_ns, has_start = to_ns([exact[row] for row in rows])

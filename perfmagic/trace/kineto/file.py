@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,6 +78,15 @@ def text_blocks(source: Source, origin: str, limit_bytes: int, repairs: list[Rem
         return
     yield first.removeprefix(_UTF8_MARK)
     yield from raw
+
+
+def text_bytes(source: Source) -> float:
+    """About how long the text is, before it is read: gzip shrinks traces to a tenth or less. Unknown: infinity."""
+    try:
+        n_bytes = len(source) if isinstance(source, bytes) else source.stat().st_size  # type: ignore[union-attr]
+    except (AttributeError, OSError):  # a file elsewhere; one that cannot be read
+        return math.inf
+    return n_bytes * (10 if isinstance(source, Path) and source.suffix == ".gz" else 1)
 
 
 def _raw_blocks(source: Source, origin: str, limit_bytes: int) -> Iterator[bytes]:

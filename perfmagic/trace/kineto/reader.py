@@ -10,7 +10,7 @@ import gc
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count as count_up
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,14 @@ import msgspec
 import numpy as np
 
 from perfmagic.base.errors import TraceError
+from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.units import count, duration
 from perfmagic.trace.columns import NONE, HostKind, Remark, forward_rows
 from perfmagic.trace.json_form import EXACT, FAR_NS, Line, Ns, printable, typed
 from perfmagic.trace.kineto.blocks import blocks_of
 from perfmagic.trace.kineto.decode import UNSOUND, Header, Helper, HelperLostError, SoundFile, decoded
-from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES, Blocks, Source, text_blocks
+from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES, Blocks, Source, text_blocks, text_bytes
 from perfmagic.trace.kineto.gathered import (
     CALLS,
     COUNTERS,
@@ -237,7 +238,8 @@ def _read(
     for helped in (True, False):
         repairs: list[Remark] = []
         try:
-            with Helper(wanted=helped and helper and not links) as beside:  # the helper knows nothing of links
+            wanted = helped and helper and not links  # the helper knows nothing of links
+            with Helper(wanted=wanted, text_bytes=text_bytes(content)) as beside:
                 tables, header = _sound(text_blocks(content, name, max_unpacked_bytes, repairs), beside, links=links)
             break
         except HelperLostError:

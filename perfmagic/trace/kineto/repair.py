@@ -130,7 +130,7 @@ def repair(data: bytes, origin: str, repairs: list[Remark]) -> tuple[Chunk, Head
         raise TraceError(f"{origin} nests too deep to be a trace") from None
     ts_us = [_number(row.get("ts"), done) for row in rows]
     dur_us = [_number(row.get("dur"), done) for row in rows]
-    chunk = Chunk([_event(row, done) for row in rows], True, ts_us=ts_us, dur_us=dur_us)
+    chunk = Chunk([_event(row, done) for row in rows], ts_us=ts_us, dur_us=dur_us)
     repairs.extend(done.remarks())
     return chunk, header
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import Any, cast
 
 import msgspec
@@ -27,7 +26,6 @@ _TABLE_OF = {
 _OVERHEAD = "overhead"
 _WAIT_NAME = "Stream Wait Event"
 _HOST_WAIT_NAMES = ("Stream Sync", "Event Sync", "Context Sync")
-_CAT = attrgetter("cat")
 
 
 class Tables:
@@ -126,7 +124,7 @@ class Tables:
     def _classified(self, events: list[Event]) -> tuple[Int64, Any]:
         """Of each event the number of its category, and which table its span goes to, 0 for none."""
         categories = self._categories
-        category = np.fromiter(map(categories.__getitem__, map(_CAT, events)), np.int64, len(events))
+        category = np.array([categories[event.cat] for event in events], np.int64)
         table = np.array([_TABLE_OF.get(name, 0) for name in categories], np.int8)[category]
         for row in np.flatnonzero(table == gathered.WAITS).tolist():
             name = cast("Span", events[row]).name

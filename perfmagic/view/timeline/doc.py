@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.verdict import NO_VERDICT, STALLED
 from perfmagic.base import units
+from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import counted, phrase, say, translate_term, translated
 from perfmagic.base.terminal import ALARM
 from perfmagic.trace.columns import NONE, HostKind
@@ -161,29 +162,37 @@ class Header:
 
 
 @dataclass(frozen=True, eq=False)
-class TimelineDoc:
-    """What was queued and what was executed, ready to be drawn.
+class TimelineSummary:
+    """What a few lines of text say about a timeline.
 
-    start_ns, end_ns: the window.  names: as people read them, by their number in the trace.  cell: None without line
-    marks.  threads: operators in flame order.  groups: one per device.  trust: how far the record can be trusted, in
-    sentences, with notes of the capture.  failure: "" or how the cell ended.
-    returned_ns: when the cell's last line returned, None for files.  path: what the critical path of the whole run
-    consists of, empty if the record has no path.  path_lane: the path over time, or None.
-    answers: what decides and what to do, None if nobody asked.
+    start_ns, end_ns: the window.  groups: one per device.  trust: how far the record can be trusted, in sentences, with
+    notes of the capture.  failure: "" or how the cell ended.
     """
 
     start_ns: int
     end_ns: int
     header: Header
     findings: tuple[Finding, ...]
+    groups: tuple[DeviceGroup, ...]
+    trust: tuple[str, ...]
+    failure: str
+
+
+@dataclass(frozen=True, eq=False)
+class TimelineDoc(TimelineSummary):
+    """What was queued and what was executed, ready to be drawn.
+
+    names: as people read them, by their number in the trace.  cell: None without line marks.  threads: operators in
+    flame order.  returned_ns: when the cell's last line returned, None for files.  path: what the critical path of the
+    whole run consists of, empty if the record has no path.  path_lane: the path over time, or None.
+    answers: what decides and what to do, None if nobody asked.
+    """
+
     names: tuple[str, ...]
     cell: CellLane | None
     threads: tuple[HostOpsLane, ...]
     launches: LaunchLane | None
-    groups: tuple[DeviceGroup, ...]
     flags: tuple[Flag, ...]
-    trust: tuple[str, ...]
-    failure: str
     returned_ns: int | None
     origin: str
     path: tuple[Share, ...] = ()
@@ -221,28 +230,45 @@ def timeline_doc(
     start_ns, end_ns: the window; the trace's own by default, widened to hold every device op.
     comm_names: a regular expression that says which kernels are communication, None for the default rule.
     """
-    start, end = _choose_window(trace, start_ns, end_ns)
-    whole = (start_ns, end_ns) == (None, None)
-    devices = [d for d in trace.device_ids if device is None or d == device]
-    groups = tuple(device_group(trace, d, start, end, comm_names) for d in devices)
+    head = timeline_summary(trace, findings, device=device, start_ns=start_ns, end_ns=end_ns, comm_names=comm_names)
+    start, end, whole = head.start_ns, head.end_ns, (start_ns, end_ns) == (None, None)
     return TimelineDoc(
-        start_ns=start,
-        end_ns=end,
-        header=_with_interval(_build_header(trace, groups, start, end), trace, groups, comm_names, whole=whole),
-        findings=tuple(f for f in findings if device is None or f.device in (None, NONE, device)),
+        **{name: getattr(head, name) for name in TimelineSummary.__match_args__},
         names=shown_names(trace),
         cell=cell_lane(trace, start, end),
         threads=host_ops_lanes(trace, start, end),
         launches=launch_lane(trace, syncs(trace), start, end),
-        groups=groups,
-        flags=_find_flags(trace, groups),
-        trust=full_trust(trace, comm_names).sentences,
-        failure=_describe_failure(trace),
+        flags=_find_flags(trace, head.groups),
         returned_ns=trace.meta.returned_ns,
         origin=trace.meta.origin,
         path=critical_path_shares(trace, comm_names) if whole else (),
         path_lane=path_lane(trace, comm_names) if whole else None,
         answers=answers,
+    )
+
+
+def timeline_summary(
+    trace: Trace,
+    findings: Sequence[Finding],
+    *,
+    device: int | None = None,
+    start_ns: int | None = None,
+    end_ns: int | None = None,
+    comm_names: str | None = None,
+) -> TimelineSummary:
+    """The part of timeline_doc that a text without details shows."""
+    start, end = _choose_window(trace, start_ns, end_ns)
+    whole = (start_ns, end_ns) == (None, None)
+    devices = [d for d in trace.device_ids if device is None or d == device]
+    groups = tuple(device_group(trace, d, start, end, comm_names) for d in devices)
+    return TimelineSummary(
+        start_ns=start,
+        end_ns=end,
+        header=_with_interval(_build_header(trace, groups, start, end), trace, groups, comm_names, whole=whole),
+        findings=tuple(f for f in findings if device is None or f.device in (None, NONE, device)),
+        groups=groups,
+        trust=full_trust(trace, comm_names).sentences,
+        failure=_describe_failure(trace),
     )
 
 

@@ -15,6 +15,7 @@ from perfmagic.base.terminal import columns, cut_to_columns, prose_width, wrappe
 from perfmagic.view.html import image
 from perfmagic.view.timeline.doc import (
     TimelineDoc,
+    TimelineSummary,
     describe_cost,
     describe_path,
     describe_rest,
@@ -31,7 +32,7 @@ PART = "└ "  # before a part of the finding above
 _NUMBERS = (("busy", 7), ("time", 9), ("ops", 9), ("queue ≤", 9), ("mean", 8))
 
 
-def answers_text(doc: TimelineDoc, answers: Answers, details: str, below: Sequence[str] = ()) -> str:
+def answers_text(doc: TimelineSummary, answers: Answers, details: str, below: Sequence[str] = ()) -> str:
     """Who decides, what was recorded, what to do, and where the rest is.
 
     details: how to see all.  below: lines of functions that were asked for.

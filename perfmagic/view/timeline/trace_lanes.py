@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from perfmagic.analysis.timeline.origin import frames, modules, origins
 from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
 from perfmagic.analysis.timeline.queueing import CountOverTime, count_over_time
 from perfmagic.base import units
+from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import say
 from perfmagic.base.numerics.intervals import coded, subtract
 from perfmagic.base.work import Inputs, describe_dtype, describe_shape
@@ -36,6 +37,7 @@ from perfmagic.trace.columns import (
 from perfmagic.trace.hoststack import HostStack, host_stack, nested
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import op_classes
+from perfmagic.trace.once import once_per_trace
 from perfmagic.view.timeline.lanes import (
     PARTITION_WORDS,
     CellLane,
@@ -280,6 +282,7 @@ class _Source(NamedTuple):
         return busy_ns / self.whole_ns if self.whole_ns else 0.0
 
 
+@once_per_trace
 def device_group(trace: Trace, device: int, start_ns: int, end_ns: int, comm_names: str | None = None) -> DeviceGroup:
     """The lanes of one device inside a window, the busiest stream first."""
     seen = windowed(trace, start_ns, end_ns)
