@@ -52,7 +52,7 @@ class CheckOptions(TypedDict, total=False):
     check: Annotated[bool | None, Option("check that they do the same work", unset="on")]
     limit: Annotated[
         float | None,
-        Option("the longest that one call may take; then it is stopped", unset="600", unit="seconds", metavar="S"),
+        Option("stop a call after this", unset="600 s", unit="seconds", metavar="S"),
     ]
 
 
