@@ -7,12 +7,11 @@ Source of the definitions: docs/words.md; checked against a bitset in the tests.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-
-from perfmagic.base.frozen import dataclass
 
 Int64: TypeAlias = npt.NDArray[np.int64]
 Intervals: TypeAlias = npt.NDArray[np.int64]
