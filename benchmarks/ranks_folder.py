@@ -21,6 +21,7 @@ import argparse
 import contextlib
 import gzip
 import json
+import lzma
 import os
 import random
 import resource
@@ -42,7 +43,7 @@ POLL_S = 0.05
 def make(folder: Path, n_ranks: int) -> None:
     """Write a file for each rank."""
     folder.mkdir(parents=True, exist_ok=True)
-    texts = [gzip.decompress(path.read_bytes()) for path in sorted(SOURCES.glob("*.gz"))]
+    texts = [lzma.decompress(path.read_bytes()) for path in sorted(SOURCES.glob("*.xz"))]
     for rank in range(n_ranks):
         path = folder / f"rank{rank}.pt.trace.json.gz"
         if not path.exists():

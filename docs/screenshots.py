@@ -26,10 +26,11 @@ from tests.browser.chromium import FLAGS, FRESH, HAS_FONTS, executable, fonts  #
 from tests.browser.notebook import open_notebook, run_all, write_notebook  # noqa: E402
 from tests.browser.pictures import with_palette  # noqa: E402
 from tests.browser.server import jupyter_server  # noqa: E402
+from tests.trace.recorded import eight_ranks  # noqa: E402
 
 DOCS = ROOT / "docs"
 STEP = ROOT / "tests" / "data" / "traces" / "v100_4streams_nccl_step.json.gz"
-RANKS = STEP.parent / "real" / "dlrm_8ranks"
+RANKS = eight_ranks()
 EDGE_PX = 12
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 SETUP = """%load_ext perfmagic

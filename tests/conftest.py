@@ -1,6 +1,8 @@
 """Rules for every test: what is absent is skipped by name, and under CI=true nothing may be absent."""
 
+import gc
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,6 +14,7 @@ import pytest
 os.environ["COLUMNS"] = "100"  # texts are as wide as the terminal, for the processes that tests start too
 HERE = Path(__file__).resolve().parent
 CI = os.environ.get("CI") == "true"
+KERNEL = re.compile(r"\[(newest|floor)\b")  # of the fixture that all kernels' tests with one kernel share
 # for this process and those that it starts
 WITHOUT = str(HERE / "without")
 sys.path.insert(0, WITHOUT)
@@ -26,12 +29,22 @@ with suppress(ImportError):  # the oldest environment has none
     settings.load_profile("untimed")
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
+@pytest.hookimpl(optionalhook=True)  # the oldest environment has no xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Spread groups, not tests. xdist's own marker adds the group to a test's name, which pytest 9.2 ignores."""
+    if config.option.dist != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class GroupScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
+
+    return GroupScheduling(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Say what stays together, and leave GPU tests out of a CI that has no GPU; elsewhere they are skipped by name."""
-    if config.pluginmanager.hasplugin("xdist"):  # the oldest environment has none
-        for item in items:
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
+    """Leave GPU tests out of a CI that has no GPU; elsewhere they are skipped by name."""
     if "stress" not in (config.option.markexpr or ""):
         items[:] = [item for item in items if not item.get_closest_marker("stress")]
     wanting = [item for item in items if item.get_closest_marker("gpu")]
@@ -44,16 +57,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(pytest.mark.skip(reason="no CUDA or ROCm device here"))
 
 
-def _group(item: pytest.Item) -> str:
+def _group(nodeid: str) -> str:
     """What one process runs, where several share the suite: a file; all that uses one kernel; all that uses a browser.
 
     Each of these has fixtures that are dear to make, and notebooks are one story from top to bottom.
     """
-    folder = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
-    if folder == "kernel":
-        callspec = getattr(item, "callspec", None)
-        return f"kernel {callspec.params.get('python', '') if callspec else ''}"
-    return "browser" if folder == "browser" else str(item.path)
+    path, _, test = nodeid.partition("::")
+    if path.startswith("tests/kernel/") and (environment := KERNEL.search(test)):
+        return environment[1]
+    if path.endswith("test_guides.py"):
+        return nodeid  # each has a kernel of its own for up to half a minute: what is small comes last, and fills up
+    return "browser" if path.startswith("tests/browser/") else path
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_heap() -> None:
+    """A measurement collects garbage first, which takes a second for all that the test run holds: that is left out."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

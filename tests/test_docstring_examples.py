@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import perfmagic
+from tests.trace.recorded import eight_ranks
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +46,7 @@ def test_what_people_call_first_has_an_example() -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_example_does_what_it_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(TRACES / "v100_4streams_nccl_step.json.gz", tmp_path / "step.json.gz")
-    shutil.copytree(TRACES / "real" / "dlrm_8ranks", tmp_path / "runs")
+    shutil.copytree(eight_ranks(), tmp_path / "runs")
     monkeypatch.chdir(tmp_path)
     test = EXAMPLES[name]
     if name in NEED_TORCH:

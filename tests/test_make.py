@@ -1,8 +1,10 @@
 """`make test` runs all its parts, and says at the end which of them failed."""
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,3 +59,12 @@ def test_parts_that_need_one_core_run_two_at_a_time_before_the_others(tmp_path: 
     assert done.stdout.split() == ["word", "three"]
     assert done.returncode != 0
     assert done.stderr.splitlines()[-2] == "make test: failed in first"
+
+
+@pytest.mark.slow
+def test_the_tests_of_a_file_run_in_one_process_as_they_share_fixtures() -> None:
+    files = ["tests/base/test_terminal.py", "tests/base/test_units.py"]
+    command = [sys.executable, "-m", "pytest", "-v", "-n2", "--dist=loadgroup", "-p", "no:cacheprovider", *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    ran = set(re.findall(r"^\[(gw\d)\] .*?(tests/\w+/\w+\.py)::", done.stdout, re.MULTILINE))
+    assert sorted(file for _, file in ran) == files, done.stdout

@@ -1,5 +1,6 @@
-// Bundles the modules of ../static: the live timeline, what tells its frames the theme, what sorts tables. With --check nothing is
-// written: the exit status says whether the committed bundles are what the source builds.
+// Bundles the modules of ../static: the live timeline, what loads it in a notebook, what tells its frames the theme,
+// what sorts tables. With --check nothing is written: the exit status says whether the committed bundles are what the
+// source builds.
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
@@ -8,6 +9,7 @@ import { OPTIONS } from "./options.mjs";
 
 const MODULES = [
   { entry: "src/main.ts", to: "timeline.js", format: "esm" },
+  { entry: "src/loader.ts", to: "loader.js", format: "esm" },
   { entry: "src/frame.ts", to: "frame.js", format: "iife" },
   { entry: "src/tables.ts", to: "tables.js", format: "iife" },
 ];

@@ -30,13 +30,15 @@ def page(title: str, bodies: Sequence[str], *, script: str = "") -> str:
     """A page that holds the given pieces of HTML one below the other.
 
     title: plain text.  bodies: HTML from this package, its foreign text already escaped.  script: a module of this
-    package; the policy names its hash, so that no other can run. If left out, a page with tables gets the one that
-    sorts them.
+    package, if one draws. A page with tables gets the one that sorts them. The policy names their hashes, so that no
+    other can run.
     """
-    if not script and any(SORTABLE in body for body in bodies):
-        script = sort_script()
-    policy = POLICY + (f"; script-src '{script_hash(script)}'" if script else "")
-    module = f'<script type="module">{script}</script>\n' if script else ""
+    scripts = [script] if script else []
+    if any(SORTABLE in body for body in bodies):
+        scripts.append(sort_script())
+    hashes = "".join(f" '{script_hash(each)}'" for each in scripts)
+    policy = POLICY + (f"; script-src{hashes}" if scripts else "")
+    modules = "".join(f'<script type="module">{each}</script>\n' for each in scripts)
     # a fourth of the page of a thousand ranks was this attribute; quotes in foreign text are escaped
     sections = "\n".join(f"<section>{body}</section>" for body in bodies).replace(f' style="{NUMBER_STYLE}"', "")
     return (
@@ -45,7 +47,7 @@ def page(title: str, bodies: Sequence[str], *, script: str = "") -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{escaped(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
-        f"<body>\n<main>\n<h1>{escaped(title)}</h1>\n{sections}\n</main>\n{module}</body>\n</html>\n"
+        f"<body>\n<main>\n<h1>{escaped(title)}</h1>\n{sections}\n</main>\n{modules}</body>\n</html>\n"
     )
 
 
@@ -87,6 +89,12 @@ def script() -> str:
 
 
 @lru_cache(maxsize=1)
+def loader_script() -> str:
+    """What runs that module in a notebook, as it is built and committed. Raises OSError where the file is absent."""
+    return (STATIC / "loader.js").read_text(encoding="utf-8").strip()
+
+
+@lru_cache(maxsize=1)
 def frame_script() -> str:
     """What tells frames the notebook's theme, as it is built and committed. Raises OSError where the file is absent."""
     return (STATIC / "frame.js").read_text(encoding="utf-8").strip()
@@ -114,7 +122,7 @@ def data_section(picture: str, live_data: LiveData) -> str:
 
 
 def live_page(title: str, sections: list[str]) -> str:
-    """A page of live timelines: nothing is fetched, and no script runs but the one whose hash the policy names."""
+    """A page of live timelines: nothing is fetched, and no script runs but those whose hashes the policy names."""
     return page(title, sections, script=script())
 
 

@@ -6,20 +6,23 @@ Messages may arrive on another thread than the one that runs cells: handlers tou
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Callable
 from typing import Any
 
 import anywidget
+import ipywidgets
 import traitlets
 
-from perfmagic.view.page import script
+from perfmagic.view.page import loader_script, script
 from perfmagic.view.timeline.doc import Seen, ViewState, Window
 from perfmagic.view.timeline.live_data import Wire
 from perfmagic.view.timeline.writers import LiveView
 
 
 class TimelineWidget(anywidget.AnyWidget):
-    """One live view of a timeline.
+    """One live view of a timeline, complete in itself: some hosts have no way from one widget to another.
 
     header, payload: the data, sent once.  asked_ns: the window Python wants shown, [] for none.  view_ns, selected_ns:
     what the view shows, [] for none; all in ns since the header's origin.  marked: {"name": …} or {"line": …}.
@@ -33,11 +36,11 @@ class TimelineWidget(anywidget.AnyWidget):
     selected_ns = traitlets.List(traitlets.Float()).tag(sync=True)
     marked = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, wire: Wire, state: ViewState) -> None:
+    def __init__(self, wire: Wire, state: ViewState, **more: Any) -> None:
         self._origin_ns = int(wire.header["origin_ns"])
         self._state = state
         self._stop: Callable[[], None] = lambda: None
-        super().__init__(header=wire.header_json, payload=wire.payload, **self._traits_of(state.seen))
+        super().__init__(header=wire.header_json, payload=wire.payload, **self._traits_of(state.seen), **more)
         self._stop = state.listen(self._follow)
         self.observe(self._report, names=["view_ns", "selected_ns"])
 
@@ -67,8 +70,34 @@ class TimelineWidget(anywidget.AnyWidget):
         return self._origin_ns + round(offsets[0]), self._origin_ns + round(offsets[1])
 
 
+class Module(ipywidgets.Widget):  # type: ignore[misc]  # has no types
+    """The script that draws, as a model without a view: a notebook stores it once, not with each timeline.
+
+    packed: its zlib data as base64, since JupyterLab loses the bytes of such a model when it saves the notebook.
+    """
+
+    packed = traitlets.Unicode().tag(sync=True)
+
+
+class CellTimeline(TimelineWidget):
+    """The same where outputs of one notebook share models.  module: where its script is."""
+
+    _esm = loader_script()
+    module = traitlets.Instance(Module).tag(sync=True, **ipywidgets.widget_serialization)
+
+
+_modules: list[Module] = []
+
+
+def _module() -> Module:
+    """The one of this kernel; a new one where a cell closed all widgets."""
+    if not _modules or _modules[0].comm is None:
+        _modules[:] = [Module(packed=base64.b64encode(zlib.compress(script().encode(), 9)).decode())]
+    return _modules[0]
+
+
 def timeline_widget(live: LiveView) -> TimelineWidget:
-    """The widget of a live view."""
+    """The widget of a live view, to be placed by hand."""
     return TimelineWidget(live.wire(), live.state)
 
 
@@ -86,7 +115,7 @@ def live_view(live: LiveView, cell: str, run: int) -> tuple[dict[str, Any], dict
     if last_run != run:
         close(views)
         views = []
-    made = timeline_widget(live)
+    made = CellTimeline(live.wire(), live.state, module=_module())
     _open[cell] = (run, [*views, made])
     while len(_open) > MOST_OPEN:
         close(_open.pop(next(iter(_open)))[1])

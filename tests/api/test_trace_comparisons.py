@@ -12,7 +12,7 @@ from perfmagic.cli import main
 from perfmagic.results import TimelineResult, TraceComparison
 from perfmagic.trace.formats.chrome import write_chrome
 from tests.analysis.diff.pairs import eager, fused
-from tests.trace.recorded import FOLDER, real
+from tests.trace.recorded import FOLDER, eight_ranks
 
 pytestmark = pytest.mark.slow
 
@@ -112,7 +112,7 @@ def _without_ranks(folder: Path) -> Path:
 
 
 def test_recorded_ranks_compared_with_themselves_do_not_differ() -> None:
-    folder = real("dlrm_8ranks/worker0_step_12.1694128201545").parent
+    folder = eight_ranks()
     comparison = perfmagic.compare(folder, folder)
     assert len(comparison.ranks) == 8
     assert {row.diff_ns for row in comparison.ranks} == {0}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from perfmagic.results import TimelineResult
-from perfmagic.view.page import script
+from perfmagic.view.page import loader_script, script
 from tests.view.timeline.build import queue_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(200)]
@@ -20,7 +20,8 @@ RENDER = """async ([source, header, payload]) => {
   const { default: widget } = await import(URL.createObjectURL(new Blob([source], { type: 'text/javascript' })));
   const bytes = Uint8Array.from(atob(payload), (one) => one.charCodeAt(0));
   const given = { header, payload: new DataView(bytes.buffer), asked_ns: [], marked: {} };
-  const model = { get: (name) => given[name], set() {}, save_changes() {}, on() {}, off() {} };
+  const manager = { get_model: async () => { throw new Error('model not found'); } };
+  const model = { get: (name) => given[name], set() {}, save_changes() {}, on() {}, off() {}, widget_manager: manager };
   window.ends = [...document.querySelectorAll('.here')].map((el) => widget.render({ model, el }));
 }"""
 SEEN = "() => [...document.querySelectorAll('.perfmagic-static')].map((one) => one.offsetParent !== null)"
@@ -60,6 +61,14 @@ def test_each_cell_shows_one_face_and_the_picture_comes_back(tab: Any, host: tup
     assert all(tab.get_by_text("printed").nth(i).is_visible() for i in range(2))
     tab.evaluate("() => window.ends[0]()")
     assert tab.evaluate(SEEN) == [True, False]
+
+
+def test_the_picture_stays_where_the_module_that_draws_is_lost(tab: Any) -> None:
+    tab.set_content(f"<body>{cell_of(LAB)}</body>")
+    with tab.expect_console_message(lambda said: "model not found" in said.text):
+        tab.evaluate(RENDER, [loader_script(), "{}", ""])
+    assert tab.evaluate(SEEN) == [True]
+    assert tab.locator(".here").inner_html() == ""
 
 
 def test_a_view_placed_by_hand_hides_no_picture_of_others(tab: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 import perfmagic
 from perfmagic.cli import main
 from perfmagic.trace.formats.chrome import write_chrome
+from tests.trace.recorded import eight_ranks
 from tests.view.ranks.build import ranks, result
 
 from .conftest import SCREENS, Saved
@@ -18,7 +19,7 @@ from .test_live_page import opened
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(200)]
 
-EIGHT = Path(__file__).parents[1] / "data" / "traces" / "real" / "dlrm_8ranks"
+EIGHT = eight_ranks()
 ROW_PX, GAP_PX, AXIS_PX = 36, 8, 17  # layout.ts
 
 

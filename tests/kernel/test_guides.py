@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import WITHOUT
 from tests.trace.formats.nsight_made import h100
+from tests.trace.recorded import eight_ranks
 
 from .session import run_notebook
 
@@ -46,7 +47,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         shutil.copy(TRACES / "v100_4streams_nccl_step.json.gz", tmp_path / f"{name}.json.gz")
     for name in ("run", "before", "after"):
         shutil.copy(h100(), tmp_path / f"{name}.sqlite")
-    shutil.copytree(TRACES / "real" / "dlrm_8ranks", tmp_path / "runs")
+    shutil.copytree(eight_ranks(), tmp_path / "runs")
     lesson = nbformat.v4.new_notebook(
         cells=[
             nbformat.v4.new_code_cell("n = 64", metadata={"tags": ["parameters"]}),

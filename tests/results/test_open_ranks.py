@@ -22,11 +22,11 @@ from perfmagic.trace.kineto.decode import Helper
 from tests.analysis.build import US
 from tests.analysis.ranks.raw import events
 from tests.analysis.ranks.test_ranks import rank
-from tests.trace.recorded import real
+from tests.trace.recorded import eight_ranks
 
 pytestmark = pytest.mark.slow
 
-FOLDER = real("dlrm_8ranks/worker0_step_12").parent
+FOLDER = eight_ranks()
 
 
 @pytest.fixture

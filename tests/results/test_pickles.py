@@ -16,13 +16,13 @@ from perfmagic.trace.formats.flight import Dump
 from tests.analysis.graph.made import two_devices
 from tests.api.test_rank_comparisons import job
 from tests.results.test_flame_result import timeline as steps_of_python
-from tests.trace.recorded import real
+from tests.trace.recorded import eight_ranks, real
 from tests.view.timeline.build import queue_of
 from tests.view.timeline.golden import roofline_of
 
 pytestmark = pytest.mark.slow
 FEW: dict[str, Any] = {"samples": 6, "warmup": 0}
-TWO = sorted(real("dlrm_8ranks/worker0_step_12").parent.iterdir())[:2]  # each copy works everything out again
+TWO = sorted(eight_ranks().iterdir())[:2]  # each copy works everything out again
 
 
 def bench() -> Any:

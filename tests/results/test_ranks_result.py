@@ -19,11 +19,11 @@ from perfmagic.view.ranks.doc import HEAD, rank_table
 from tests.analysis.build import US, Builder
 from tests.analysis.ranks.raw import collectives, durations
 from tests.analysis.ranks.test_ranks import rank
-from tests.trace.recorded import real
+from tests.trace.recorded import eight_ranks
 
 pytestmark = pytest.mark.slow
 
-FOLDER = real("dlrm_8ranks/worker0_step_12").parent
+FOLDER = eight_ranks()
 
 
 def result_of(*traces: Trace) -> RanksResult:

@@ -50,28 +50,30 @@ class Interrupter:
         self._visits, self._visited = visits, Counter[tuple[object, int]]()
 
     def __call__(self, frame: FrameType, event: str, _arg: Any) -> Callable[..., Any] | None:
-        if not frame.f_code.co_filename.startswith(OURS) or _is_after_cell(frame):
-            return None
-        if event != "line":
-            return self
-        here = f"{frame.f_code.co_filename.removeprefix(OURS)}:{frame.f_lineno}"
+        if event == "call":
+            ours = frame.f_code.co_filename.startswith(OURS) and not _is_after_cell(frame)
+            return self if ours else None
+        if event == "line":
+            self._reach(frame)
+        return self
+
+    def _reach(self, frame: FrameType) -> None:
         if self.where:
             self._since += 1
             if self._since == self._second:
-                self.where += f" and {here}"
+                self.where += f" and {_place(frame)}"
                 signal.raise_signal(signal.SIGINT)
         elif self._counts(frame):
             self.lines += 1
             if self.lines == self.n:
-                self.where = here
+                self.where = _place(frame)
                 if self._second:
-                    # no function is called behind it: the interrupt strikes in our code, and this function stays
+                    # no function is called behind it: the interrupt strikes in our code, and these functions stay
                     None in map(c_raise, [signal.SIGINT])  # noqa: B015
                 elif self._signals:
                     signal.raise_signal(signal.SIGINT)
                 else:
                     raise KeyboardInterrupt
-        return self
 
     def _counts(self, frame: FrameType) -> bool:
         if frame.f_code.co_filename.startswith(self._beside):
@@ -79,6 +81,10 @@ class Interrupter:
         line = frame.f_code, frame.f_lineno
         self._visited[line] += 1
         return self._visited[line] <= self._visits
+
+
+def _place(frame: FrameType) -> str:
+    return f"{frame.f_code.co_filename.removeprefix(OURS)}:{frame.f_lineno}"
 
 
 def _is_after_cell(frame: FrameType | None) -> bool:
@@ -177,10 +183,8 @@ def sweep(
     most: how many interrupts, evenly spread.  visits, signals: as of Interrupter.  first: where to begin.
     """
     swept = Swept()
-    with own_temporary_files(), _cheap_collections(), _unseen():
-        for _ in range(2):  # the first run imports and warms up
-            counted = Interrupter(0, visits)
-            assert run(notebook, cell, counted) is None
+    with own_temporary_files(), _unseen():
+        counted = _uninterrupted(notebook, cell, visits)
         swept.lines = counted.lines
         before = state(notebook)
         n, stride = first, max(1, counted.lines // most)
@@ -193,13 +197,21 @@ def sweep(
             n += stride
 
 
+def _uninterrupted(notebook: Notebook, cell: str, visits: int, **options: Any) -> Interrupter:
+    """Counts the lines of a cell that has run before, and looks through its garbage for those that follow."""
+    for _ in range(2):  # the first run imports and warms up
+        counted = Interrupter(0, visits, **options)
+        assert run(notebook, cell, counted) is None
+    gc.collect()
+    gc.freeze()
+    return counted
+
+
 def sweep_twice(notebook: Notebook, cell: str, *, most: int, seconds: Iterable[int]) -> Swept:
     """sweep() with two signals, the second a number of lines of our own code after the first."""
     swept = Swept()
-    with own_temporary_files(), _cheap_collections(), _unseen():
-        for _ in range(2):
-            counted = Interrupter(0, 1, beside=PURE)
-            assert run(notebook, cell, counted) is None
+    with own_temporary_files(), _unseen():
+        counted = _uninterrupted(notebook, cell, 1, beside=PURE)
         swept.lines = counted.lines
         before = state(notebook)
         for n in range(1, counted.lines, max(1, counted.lines // most)):
@@ -223,15 +235,6 @@ def own_temporary_files() -> Iterator[None]:
 def _unseen() -> Iterator[None]:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         yield
-
-
-@contextlib.contextmanager
-def _cheap_collections() -> Iterator[None]:
-    """A benchmark collects garbage before it begins, which takes 0.1 s with torch loaded."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def _interrupted(notebook: Notebook, cell: str, interrupter: Interrupter) -> object:

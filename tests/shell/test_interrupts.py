@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("torch", reason="there is no recording of devices without torch")
 
 from .conftest import Notebook
-from .interrupts import c_raise, faults_after, state, sweep, sweep_twice
+from .interrupts import c_raise, faults_after, own_temporary_files, state, sweep, sweep_twice
 
 pytestmark = pytest.mark.interrupts
 WANTED = os.environ.get("PERFMAGIC_INTERRUPTS", "20")
@@ -84,13 +84,14 @@ def test_an_interrupt_of_a_cell_in_ranks_leaves_nothing_behind(notebook: Noteboo
 def test_an_interrupt_during_the_last_operator_of_a_block_leaves_nothing_behind(ready: Notebook) -> None:
     cell = CELLS["timeline of a block"]
     assert ready.run(cell).error is None
-    before = state(ready)
-    # no function of Python's is called, so that Python sees the signal where `__exit__` begins
-    ready.names.update(c_raise=c_raise, SIGINT=signal.SIGINT)
-    ran = ready.run(f"{cell}\n    None in map(c_raise, [SIGINT])\nwent_on = True")
-    assert isinstance(ran.error, KeyboardInterrupt)
-    assert "went_on" not in ready.names
-    assert list(faults_after(ready, cell, before, "the last operator")) == []
+    with own_temporary_files():
+        before = state(ready)
+        # no function of Python's is called, so that Python sees the signal where `__exit__` begins
+        ready.names.update(c_raise=c_raise, SIGINT=signal.SIGINT)
+        ran = ready.run(f"{cell}\n    None in map(c_raise, [SIGINT])\nwent_on = True")
+        assert isinstance(ran.error, KeyboardInterrupt)
+        assert "went_on" not in ready.names
+        assert list(faults_after(ready, cell, before, "the last operator")) == []
 
 
 @pytest.mark.slow

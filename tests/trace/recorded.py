@@ -50,14 +50,21 @@ def real_trace(name: str) -> Trace:
     return read_trace(real(name))
 
 
+@cache
+def eight_ranks() -> Path:
+    """The folder with the traces of the eight ranks of one job, gzipped."""
+    (folder,) = {unpacked(path).parent for path in (FOLDER / "real" / "dlrm_8ranks").glob("*.xz")}
+    return folder
+
+
 def unpacked(path: Path) -> Path:
     """The gzipped copy of a trace that is stored as .xz, because xz takes half the bytes; other paths as they are."""
     if path.suffix != ".xz":
         return path
-    copy = UNPACKED / path.with_suffix(".gz").name
+    copy = UNPACKED / path.parent.name / path.with_suffix(".gz").name
     if not copy.is_file() or copy.stat().st_mtime_ns < path.stat().st_mtime_ns:
         gzipped = gzip.compress(lzma.decompress(path.read_bytes()), 1, mtime=0)
-        UNPACKED.mkdir(parents=True, exist_ok=True)
+        copy.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=UNPACKED, delete=False) as file:  # other processes never see half a copy
             file.write(gzipped)
         Path(file.name).replace(copy)

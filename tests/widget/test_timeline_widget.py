@@ -1,17 +1,21 @@
 """The live timeline's Python half: what it sends, what it hears, and when it ends."""
 
+import base64
 import json
 import threading
+import zlib
 from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
+from ipywidgets import Widget
 from ipywidgets.widgets.widget import _instances
 
 from perfmagic.api.show import _live_bundle
 from perfmagic.base.display import choose, display_mode
 from perfmagic.base.errors import OptionError
 from perfmagic.results import TimelineResult
+from perfmagic.view.page import loader_script, script
 from perfmagic.view.timeline.doc import ViewState
 from perfmagic.widget import timeline as shown
 from perfmagic.widget.timeline import TimelineWidget, timeline_widget
@@ -41,6 +45,23 @@ def test_it_sends_the_data_once_and_the_module_with_it(result: TimelineResult) -
     assert len(widget.payload) > 10_000
     assert "_esm" in widget.keys
     widget.close()
+
+
+@pytest.mark.usefixtures("_no_views")
+def test_a_notebook_s_views_share_the_module(result: TimelineResult) -> None:
+    def seen(cell: str) -> tuple[str, str, str]:
+        shown.live_view(result.live(), cell, 1)
+        state = shown._open[cell][1][-1].get_state()
+        number = state["module"].removeprefix("IPY_MODEL_")
+        packed = _instances[number].get_state()["packed"]
+        return number, state["_esm"], zlib.decompress(base64.b64decode(packed)).decode()
+
+    first, second = seen("a"), seen("b")
+    assert first == second
+    assert (first[1], first[2]) == (loader_script(), script())
+    assert len(first[1]) < 1_000
+    Widget.close_all()
+    assert seen("c")[2] == script()
 
 
 def test_what_the_browser_selects_is_a_window_of_the_trace(result: TimelineResult) -> None:

@@ -279,7 +279,7 @@ def hold_number(storage: Any) -> int:
 
 def release_number(number: int) -> None:
     """Let a number go that hold_number() gave. Uses torch.Storage._free_weak_ref (read in 2.13.0). No fallback."""
-    torch.Storage._free_weak_ref(number)
+    torch.Storage._free_weak_ref(number)  # type: ignore[attr-defined]
 
 
 def inner_tensors(t: Any) -> list[Any]:

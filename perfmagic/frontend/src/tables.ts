@@ -1,4 +1,4 @@
-// The script of a table that stands alone in a notebook's output.
+// The script of tables, in a page or in a notebook's output.
 import { sortTables } from "./host/sort.ts";
 
 sortTables(document);

@@ -5,10 +5,10 @@ import json
 from functools import cache
 from typing import Any
 
-from tests.trace.recorded import FOLDER
+from tests.trace.recorded import eight_ranks
 
 Event = dict[str, Any]
-PATHS = sorted(FOLDER.glob("real/dlrm_8ranks/*.json.gz"))
+PATHS = sorted(eight_ranks().glob("*.json.gz"))
 
 
 @cache

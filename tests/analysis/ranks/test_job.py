@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,13 +18,14 @@ from perfmagic.trace.model import Trace
 from perfmagic.view.timeline.picture.timeline import timeline_svg
 from tests.analysis.build import US, Builder
 from tests.analysis.ranks.test_clocks_of_ranks import on_host
+from tests.trace.recorded import eight_ranks
 
 pytestmark = pytest.mark.slow
 
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 SEND_RECV = "ncclDevKernel_SendRecv"
 MOVES_US = 100
-DLRM = sorted((Path(__file__).parents[2] / "data/traces/real/dlrm_8ranks").glob("*.gz"))
+DLRM = sorted(eight_ranks().glob("*.gz"))
 
 
 def took_us(python_us: Sequence[float], compute_us: Sequence[float], rounds: int) -> float:

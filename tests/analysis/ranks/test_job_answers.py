@@ -21,10 +21,10 @@ from tests.analysis.build import US, Builder
 from tests.analysis.findings.build import plain
 from tests.analysis.ranks.test_job import steps
 from tests.analysis.ranks.test_ranks import REDUCE, rank
-from tests.trace.recorded import real
+from tests.trace.recorded import eight_ranks, real
 
 MOST_LINES = 14
-EIGHT = real("dlrm_8ranks/worker0_step_12").parent
+EIGHT = eight_ranks()
 
 
 def answered(traces: Sequence[Trace]) -> Answers:

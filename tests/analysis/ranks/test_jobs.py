@@ -9,7 +9,7 @@ from perfmagic.analysis.ranks.jobs import difference, jobs
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Collective, DeviceInfo, Trace
 from tests.analysis.build import Builder
-from tests.trace.recorded import real, real_trace
+from tests.trace.recorded import eight_ranks, real_trace
 
 NOON = 1_700_000_000_000_000_000
 
@@ -71,5 +71,5 @@ def test_mixed_files_are_reported_first_and_never_compared() -> None:
 def test_recorded_files_of_different_jobs_are_distinguished() -> None:
     traces = [real_trace(name) for name in ("a100_nccl_rank0of2", "v100_4streams_nccl_graphs")]
     assert [job.members for job in jobs(traces)] == [(0,), (1,)]
-    eight = [read_trace(path) for path in sorted(real("dlrm_8ranks/worker0_step_12").parent.glob("*.gz"))]
+    eight = [read_trace(path) for path in sorted(eight_ranks().glob("*.gz"))]
     assert [len(job.members) for job in jobs([*eight, *traces])] == [8, 1, 1]

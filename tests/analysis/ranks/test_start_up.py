@@ -16,7 +16,6 @@ from tests.analysis.findings.build import plain
 from tests.analysis.ranks.test_ranks import REDUCE
 
 MS = 1000.0
-STEP_US = 100 * MS
 MARKS = ("ProfilerStep#{}", "Optimizer.step#SGD.step", "")
 
 

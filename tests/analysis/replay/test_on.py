@@ -15,7 +15,7 @@ from perfmagic.predict.kernels import SPREAD, SPREAD_UNSEEN
 from perfmagic.results import TimelineResult
 from perfmagic.trace.model import DeviceInfo, Trace
 from tests.analysis.shaped import BF16, FLOAT, Shaped
-from tests.trace.recorded import real, real_trace, recorded
+from tests.trace.recorded import eight_ranks, real_trace, recorded
 
 NOT_IN_TABLE = "no whole GPU of that name is in the table"
 DOUBLE, FP8 = ["double", "double"], ["c10::Float8_e4m3fn", "c10::Float8_e4m3fn"]
@@ -268,7 +268,7 @@ def test_the_prediction_can_be_pickled() -> None:
 
 
 def test_a_job_is_taken_to_another_gpu_as_a_whole_or_not_at_all() -> None:
-    ranks = perfmagic.open_traces(real("dlrm_8ranks/worker0_step_12").parent).ranks
+    ranks = perfmagic.open_traces(eight_ranks()).ranks
     assert ranks is not None
     assert "of the kernels' time is of operators with a model" in ranks.what_if(on("H100")).refused
 

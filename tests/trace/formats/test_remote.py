@@ -22,12 +22,12 @@ from perfmagic.trace.formats.registry import is_trace_name
 from perfmagic.trace.formats.remote import RemoteFile, remote_files
 from perfmagic.trace.formats.sources import read_traces
 from tests.trace.formats.nsight_made import h100
-from tests.trace.recorded import real
+from tests.trace.recorded import eight_ranks
 
 pytestmark = pytest.mark.slow
 
 fsspec = pytest.importorskip("fsspec", reason="the extra [remote] is not installed")
-FOLDER = real("dlrm_8ranks/worker0_step_12").parent
+FOLDER = eight_ranks()
 
 
 @pytest.fixture(scope="module")

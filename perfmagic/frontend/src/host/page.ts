@@ -2,13 +2,11 @@
 import { mount } from "./mount.ts";
 import { notebookTheme } from "./theme.ts";
 import type { Host } from "../interact/host.ts";
-import { sortTables } from "./sort.ts";
 
 const SLOT = "[data-perfmagic-timeline]";
 
-/** Sorts tables on demand and draws every timeline of the page; the static picture in its slot is replaced when it is painted. */
+/** Draws every timeline of the page; the static picture in its slot is replaced when it is painted. */
 export function startPage(): void {
-  sortTables(document);
   followTheme();
   for (const slot of document.querySelectorAll<HTMLElement>(SLOT)) {
     const header = slot.querySelector<HTMLScriptElement>("script[type='application/json']");

@@ -4,7 +4,7 @@ import { tabBar } from "./tabs.ts";
 import type { Window } from "../model/scale.ts";
 import { type Action, ALL_OF_PATH, isWhole, type State } from "../model/state.ts";
 import type { Model } from "../model/store.ts";
-import { totalsOf } from "../model/totals.ts";
+import { busyFrac } from "../model/totals.ts";
 import { count, duration, durationLike, percent } from "../model/units.ts";
 import type { ShareWire } from "../model/wire.ts";
 import { say } from "../model/words.ts";
@@ -48,7 +48,7 @@ function shownOf(model: Model, [from, to]: Window): string {
   const parts = [say("of {time}, {range}", { time: duration(model.span), range }), model.header.device_label];
   if (model.streams.length) {
     const queue = Math.max(...model.streams.map((s) => s.pile.maxDepth(from, to)));
-    const busy = busyOf(model, totalsOf(model, [from, to]).busyFrac);
+    const busy = busyOf(model, busyFrac(model, [from, to]));
     parts.push(say("{busy} of what is shown", { busy }), say("queue ≤ {n}", { n: count(queue) }));
   }
   return parts.join(" · ");

@@ -38,10 +38,14 @@ export interface Totals {
   lines: LineTotal[];
 }
 
+/** The share of a window in which the busiest device ran something; cheap enough for every frame. */
+export function busyFrac(model: Model, [from, to]: Window): number {
+  const length = Math.max(1, to - from);
+  return Math.max(0, ...model.groups.map((g) => g.busy.covered(from, to) / length));
+}
+
 export function totalsOf(model: Model, window: Window, off = 0): Totals {
   const [from, to] = window;
-  const length = Math.max(1, to - from);
-  const busy = model.groups.map((g) => g.busy.covered(from, to) / length);
   let launched = 0;
   let started = 0;
   for (const stream of model.streams) {
@@ -51,7 +55,7 @@ export function totalsOf(model: Model, window: Window, off = 0): Totals {
   const { names, runAhead } = namesOf(model, window, off);
   return {
     ...{ window, launched, started, names, runAhead },
-    busyFrac: Math.max(0, ...busy),
+    busyFrac: busyFrac(model, window),
     parts: partsOf(model, window),
     lines: linesOf(model, window),
   };
