@@ -12,9 +12,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-from perfmagic.base.frozen import dataclass
 
 # The inputs of one call of an operator, as the record writes them, and what the call does with them.
 

@@ -366,8 +366,10 @@ class EventColumns:
 def _threads(events: Sequence[Any]) -> Int64:
     """The thread of each event, which in most chunks is one."""
     found = [event.tid for event in events]
-    one = type(found[0]) is int and found.count(found[0]) == len(found)
-    return np.full(len(found), found[0], np.int64) if one and abs(found[0]) < 2**63 else whole(found)
+    one = found[0]
+    if type(one) is int and found[-1] == one and found.count(one) == len(found) and abs(one) < 2**63:
+        return np.full(len(found), one, np.int64)
+    return whole(found)
 
 
 def time_columns(events: Sequence[Any], rows: list[int], chunk: Chunk) -> Columns:
