@@ -139,7 +139,7 @@ def test_a_function_that_raises_in_the_samples_is_named_and_what_it_raised() -> 
         return x * 2
 
     with pytest.raises(ValueError, match="of mine"):
-        perfmagic.compare(doubled, breaks, inputs=MAKE, names=NAMES, samples=10_000)
+        perfmagic.compare(doubled, breaks, inputs=MAKE, names=NAMES, samples=10_000, warmup=2)
     assert "ValueError: of mine (in other)" in perfmagic.last().text()
 
 
