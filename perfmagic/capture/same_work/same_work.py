@@ -202,6 +202,7 @@ class SameWork:
         elif calls > 1 and self.arguments is not None:
             self._see_reuse(which, calls)
         self.kept[:] = [None] * len(self.kept)
+        self.process.threads(self.watched[which])
         self._queued = self.progress()
 
     def _one_of(self, calls: int) -> int:

@@ -6,11 +6,12 @@ import statistics
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from perfmagic.capture.same_work.process import Replaced, Settings, children, n_threads
+from perfmagic.capture.same_work.process import SLEEP, Replaced, Settings, children, n_threads
 from perfmagic.capture.same_work.recorded import Done
 from perfmagic.trace.samples import Condition
 
 SEEN_TIMES = 1.5  # as fast on values that were seen: the processor's caches are as warm for both
+ENDING_TRIES, ENDING_S = 10, 0.001  # for threads of a pool that has been shut down
 SEEN_NS = 2_000  # and by so much
 
 
@@ -97,7 +98,14 @@ class ProcessWatch:
             watched.fact("replaced", what=what)
         if what := self._settings.changed():
             watched.fact("set", what=what)
-        watched.left += n_threads() > self._threads
+
+    def threads(self, watched: Watched) -> None:
+        """Whether a thread is there that the sample has started; what has no work left gets time to end."""
+        for _ in range(ENDING_TRIES):
+            if n_threads() <= self._threads:
+                return
+            SLEEP(ENDING_S)
+        watched.left += 1
 
     def whole(self, watched: Watched) -> None:
         """The same for all that takes longer to look at."""
