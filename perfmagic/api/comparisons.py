@@ -26,7 +26,7 @@ from perfmagic.api.benchmarks import (
 )
 from perfmagic.api.opening import open_traces
 from perfmagic.api.options import ReadOptions
-from perfmagic.api.same_work import CheckOptions, recordings, same_work_of, split
+from perfmagic.api.same_work import CheckOptions, limit_of, recordings, same_work_of, split
 from perfmagic.api.show import remember
 from perfmagic.base.errors import OptionError
 from perfmagic.base.files import file_path, open_regular
@@ -447,8 +447,9 @@ def _measured_in_turns(
     decide_s = 0.0 if asked else DECIDE_S
     same_work = same_work_of(bodies, specs, checks or {})
     records = measure_interleaved(
-        bodies, specs, decide_s=decide_s, kept=_keep_partial, same_work=same_work, record=recordings()
-    )
+        bodies, specs, decide_s=decide_s, kept=_keep_partial, same_work=same_work, record=recordings(),
+        limit_s=limit_of(checks or {}),
+    )  # fmt: skip
     if same_work is None:
         records = [records[0], *(replace(record, checks=(Condition("unchecked"),)) for record in records[1:])]
     return [BenchResult.of(summarise(record)) for record in records]

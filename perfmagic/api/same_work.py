@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
@@ -49,6 +50,10 @@ class CheckOptions(TypedDict, total=False):
         Option("tells whether two results are the same, in place of the tolerances", unset="by tolerances"),
     ]
     check: Annotated[bool | None, Option("check that they do the same work", unset="on")]
+    limit: Annotated[
+        float | None,
+        Option("stop a call after this", unset="600 s", unit="seconds", metavar="S"),
+    ]
 
 
 def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -88,6 +93,14 @@ def same_work_of_cell(
     same = SameWork([s.name for s in specs], asked, arguments, [False] * len(specs), [s.inputs for s in specs])
     same.take = results
     return same
+
+
+def limit_of(options: Mapping[str, Any]) -> float | None:
+    """The longest that one call may take, in s; None for the usual. Raises OptionError for no time."""
+    limit_s = options.get("limit")
+    if limit_s is not None and not (isinstance(limit_s, (int, float)) and 0 < limit_s < math.inf):
+        raise OptionError(f"limit={limit_s!r}: a time above 0 s is needed")
+    return limit_s
 
 
 def _asked(given: Mapping[str, Any]) -> Asked | None:

@@ -12,13 +12,14 @@ from perfmagic.analysis.bench.sweep import ended_at, sweep_result
 from perfmagic.api.benchmarks import BenchOptions, finish_bench, new_engine
 from perfmagic.api.comparisons import compared
 from perfmagic.api.options import Option
-from perfmagic.api.same_work import recordings, same_work_of_cell
+from perfmagic.api.same_work import limit_of, recordings, same_work_of_cell
 from perfmagic.api.show import keep_quiet, show
 from perfmagic.base.clock import reader
 from perfmagic.base.errors import CaptureError, OptionError
 from perfmagic.capture.bench.engine import Engine
 from perfmagic.capture.bench.interleave import Interleaved, refuse_runs
 from perfmagic.capture.bench.judging import Judge
+from perfmagic.capture.bench.limit import Limit
 from perfmagic.capture.bench.quiet import Quiet
 from perfmagic.capture.bench.sampling import BodyLoop, Repetition, Schedule, drive
 from perfmagic.capture.bench.spec import DECIDE_S, BenchSpec, Work, asks_for_sampling
@@ -84,6 +85,7 @@ class BenchRun:
         self._measured: list[Interleaved] = []  # of each value of the sweep, the variants that are measured together
         self._quiet = Quiet()
         self._loop = BodyLoop(self._after_first_calls(), reader())
+        self._limit = Limit(limit_of(given_checks(options, shell.user_ns)), self._loop.running_s)
         self.more, self.repetitions = self._loop.more, self._loop.repetitions
         self._begun = 0
         self._result: BenchResult | CompareResult | SweepResult | None = None
@@ -93,13 +95,14 @@ class BenchRun:
         __tracebackhide__ = True
         self._begin_value(0)
         self._quiet.begin()
+        self._limit.start()
 
     def first(self) -> Iterator[Repetition]:
         """The first call of the next variant; what it prints is seen."""
         which, self._begun = self._begun, self._begun + 1
         if self._begun > len(self._names):
             raise self._miscounted()
-        self._loop.which = which
+        self._loop.begin(which)
         return drive(self._measured[0].first_call(which), reader())
 
     def _miscounted(self) -> CaptureError:
@@ -121,6 +124,7 @@ class BenchRun:
     def release(self) -> None:
         if os.getpid() != self._pid:
             return
+        self._limit.close()
         try:
             self._loop.close()
             for together in self._measured:
@@ -135,7 +139,7 @@ class BenchRun:
             return
         if error is not None:
             for together in self._measured:
-                together.failed(error, self._loop.which)
+                together.failed(error, self._loop.which, self._limit)
         if self._result is None:
             self._result = self._make_result()
         bind(self._shell, self._options.variable, self._result)

@@ -118,11 +118,15 @@ ROWS = {
     "inputs left otherwise": _Row("inputs", REFUSED, "both changed their inputs, to other values: {off} of their size"),
     "aliased": _Row("memory", REFUSED, "{b} returned memory of its input, {a} new memory"),
     "not aliased": _Row("memory", NOTED, "{a} returned memory of its input, {b} new memory"),
+    "shared parts": _Row("memory", REFUSED, "parts of the result of {b} share memory, those of {a} do not"),
     "reused memory": _Row("memory", NOTED, "{b} returns the same memory each time"),
     # caches
     "not kept": _Row("kept results", OK, "as much work on inputs that were seen as on new ones"),
     "kept": _Row("kept results", REFUSED, "{b} keeps results: {fresh} ops on fresh inputs, {seen} on ones that it saw"),
     "kept time": _Row("kept results", REFUSED, "{b} keeps results: {times} times as fast on inputs that it saw"),
+    "kept object": _Row(
+        "kept results", REFUSED, "{b} keeps results: it returned the same object again for the same inputs"
+    ),
     "other work": _Row(
         "values", REFUSED, "{b} does other work on other values: {other} ops instead of {given}; values= allows that"
     ),

@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 from perfmagic.base.clock import reader, spent_reader
-from perfmagic.base.errors import OptionError
+from perfmagic.base.errors import CaptureError, OptionError
 from perfmagic.base.numerics.stats import BAND
 from perfmagic.base.options import option
 from perfmagic.capture.bench.engine import Engine
 from perfmagic.capture.bench.judging import Judge
+from perfmagic.capture.bench.limit import Limit
 from perfmagic.capture.bench.quiet import Quiet
 from perfmagic.capture.bench.sampling import MOST_CALLS, BodyLoop, EmptyLoop, Phase, Schedule, run
 from perfmagic.capture.bench.spec import DECIDE_S, BenchSpec, ComparisonRule, Host, Recording
@@ -98,9 +99,14 @@ class Interleaved:
                 yield from self._judge.closing()
         self._quiet.unmute()
 
-    def failed(self, error: BaseException, which: int) -> None:
-        """Say what ended all of them early, and in which; what was measured before is kept."""
+    def failed(self, error: BaseException, which: int, limit: Limit | None = None) -> None:
+        """Say what ended all of them early, and in which; what was measured before is kept.
+
+        limit: that knows for how long a call had run. An interrupt says so, too.
+        """
         within = self._phases[which].plan.spec.name if len(self.engines) > 1 else ""
+        if limit is not None and isinstance(error, KeyboardInterrupt) and (words := limit.words(within)):
+            error.args, within = (words,), ""
         for engine in self.engines:
             if not engine.phases.outcome.complete:
                 engine.failed(error, within)
@@ -194,12 +200,14 @@ def measure_interleaved(
     kept: Callable[[list[BenchRecord]], None] | None = None,
     same_work: SameWork | None = None,
     record: Callable[[str], Recording] | None = None,
+    limit_s: float | None = None,
 ) -> list[BenchRecord]:
     """The records of some bodies whose samples were interleaved, as many of each (see Interleaved).
 
     An exception of a body ends all of them, an interrupt too: kept is then given what was measured before, and the
     exception goes on.
     same_work: finds out whether all do the same.  record: makes the recordings for that, of a kind of device.
+    limit_s: the longest that a call may take, None for the usual. One that takes longer is a CaptureError.
     """
     refuse_runs(specs)
     clock_ns = clock_ns or reader()
@@ -207,14 +215,21 @@ def measure_interleaved(
     judge = None if same_work is None else Judge(same_work, engines, record)
     together = Interleaved(engines, band=band, decide_s=decide_s, clock_ns=clock_ns, judge=judge)
     loop = BodyLoop(together.whole(), clock_ns)
+    limit = Limit(limit_s, loop.running_s)
     with together, together:  # twice: see capture/owner.py
         try:
-            run(loop, bodies, specs[0].magic or "compare", None if judge is None else judge.kept)
+            limit.start()
+            try:
+                run(loop, bodies, specs[0].magic or "compare", None if judge is None else judge.kept)
+            finally:
+                limit.close()
         except BaseException as error:
             together.close()  # output is seen again, also while the exception is held
-            together.failed(error, loop.which)
+            together.failed(error, loop.which, limit)
             if kept is not None:
                 kept([engine.record() for engine in engines])
+            if limit.over and isinstance(error, KeyboardInterrupt):
+                raise CaptureError(f"compare: {error}", hint="limit= gives it longer") from None
             raise
     return [engine.record() for engine in engines]
 

@@ -80,6 +80,8 @@ class Judge:
         yield from self._closing.schedule(
             medians, phases[0].sampling.size.calls if self._same.arguments is not None else 1
         )
+        for which in self.kept.hooked:
+            self._same.watched[which].fact("set", what="a trace or profile hook")
         for which, each in enumerate(phases[1:], 1):
             each.outcome.checks = tuple(conclude(self._same, which))
 

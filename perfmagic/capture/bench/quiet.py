@@ -6,9 +6,11 @@ Everything is put back in every case, also when the measurement is left in the m
 from __future__ import annotations
 
 import gc
+import inspect
 import io
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from perfmagic.capture.owner import Owner, shielded
@@ -50,8 +52,8 @@ class Undisturbed:
 
     def acquire(self) -> None:
         self._before = gc.isenabled(), sys.gettrace(), sys.getprofile()
-        sys.settrace(None)
-        sys.setprofile(None)
+        _hook_off(self._before[1], sys.settrace)
+        _hook_off(self._before[2], sys.setprofile)
         gc.collect()
         gc.disable()
 
@@ -61,9 +63,26 @@ class Undisturbed:
         collects, tracer, profiler = self._before
         if collects:
             gc.enable()
-        sys.setprofile(profiler)
-        sys.settrace(tracer)
+        _hook_on(profiler, sys.setprofile)
+        _hook_on(tracer, sys.settrace)
         self._before = None
+
+
+# A hook in C, such as cProfile's before Python 3.12, is no function: it turns itself on and off.
+
+
+def _hook_off(hook: Any, set_hook: Callable[[Any], None]) -> None:
+    if _turns_itself_on(hook):
+        hook.disable()
+    set_hook(None)
+
+
+def _hook_on(hook: Any, set_hook: Callable[[Any], None]) -> None:
+    hook.enable() if _turns_itself_on(hook) else set_hook(hook)
+
+
+def _turns_itself_on(hook: Any) -> bool:
+    return hook is not None and not inspect.isroutine(hook) and hasattr(hook, "enable") and hasattr(hook, "disable")
 
 
 def collect_when_due() -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import operator
 import statistics
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -28,6 +29,7 @@ from perfmagic.capture.bench.device_use import (
 )
 from perfmagic.capture.bench.spec import BenchSpec, Notes, Plan, SampleSize
 from perfmagic.capture.devices.backends import Backend
+from perfmagic.capture.same_work.process import NOW_NS
 from perfmagic.capture.same_work.watched import Observer
 from perfmagic.capture.unawaited import refuse_unawaited
 from perfmagic.trace.model import DeviceInfo
@@ -44,6 +46,9 @@ Phase: TypeAlias = Generator[Iterable[Repetition], int, ResultT]  # resumed with
 Schedule: TypeAlias = Generator[tuple[int, Phase[None]], None, None]  # a body's number, and a phase of measuring it
 
 
+GETPROFILE, GETTRACE, SETPROFILE, SETTRACE = sys.getprofile, sys.gettrace, sys.setprofile, sys.settrace
+
+
 class BodyLoop:
     """Runs a schedule: several bodies, of which one runs at a time.
 
@@ -54,7 +59,7 @@ class BodyLoop:
                 <body 1>
 
     schedule: one after the other, a body's number and the phase that it runs for.
-    which: the body that runs now.
+    which: the body that runs now.  since_ns: when it was let run, by a real clock; 0 between two bodies.
     """
 
     def __init__(self, schedule: Schedule, clock_ns: Callable[[], int]) -> None:
@@ -62,21 +67,32 @@ class BodyLoop:
         self._phase: Phase[None] | None = None
         self._some: Iterable[Repetition] = ()
         self._ended_ns = 0  # when the last repetitions were used up, 0 until more are asked for
-        self.which = 0
+        self.which, self.since_ns = 0, 0
+
+    def running_s(self) -> float:
+        """For how long the body has run that runs now; 0 where none does. Any thread may ask."""
+        since_ns = self.since_ns
+        return (NOW_NS() - since_ns) / 1e9 if since_ns else 0.0
+
+    def begin(self, which: int) -> None:
+        """A body is let run."""
+        self.which, self.since_ns = which, NOW_NS()
 
     def more(self) -> bool:
         """Go on to the next repetitions; False when the schedule has ended."""
         now_ns = self._clock_ns()
         ended_ns = self._ended_ns or now_ns
-        self._ended_ns = 0
+        self._ended_ns = self.since_ns = 0
         if self._phase is not None:
             with suppress(StopIteration):
                 self._some = self._phase.send(ended_ns)
+                self.begin(self.which)
                 return True
         for which, phase in self._schedule:
             self.which, self._phase = which, phase
             with suppress(StopIteration):
                 self._some = next(phase)
+                self.begin(which)
                 return True
         self._phase = None
         return False
@@ -106,6 +122,7 @@ class Kept:
     places: list[Any]
     with_arguments: bool = False
     forgives: Callable[[Exception], Any] | None = None
+    hooked: set[int] = field(default_factory=set)  # bodies that left a trace or profile hook
 
 
 def run(
@@ -147,6 +164,11 @@ def _run_judged(loop: BodyLoop, bodies: Sequence[Callable[..., object]], where: 
                 else:
                     for () in loop.repetitions(which):
                         places[0] = body()
+                # before the clock is read: what a hook does then is the body's work
+                if (GETPROFILE() or GETTRACE()) is not None:
+                    kept.hooked.add(which)
+                SETPROFILE(None)
+                SETTRACE(None)
             except Exception as error:
                 if kept.forgives is None:
                     raise
@@ -319,9 +341,17 @@ class Sampler:
         if self.spec.cooldown_s:
             self.devices.synchronize()
             self._rest(self.spec.cooldown_s)
-        if self.caches is not None:
+        if self.caches is not None and self.observer is None:
             self.caches.overwrite()
         self.devices.synchronize()
+
+    def _ready(self) -> None:
+        """Of a judged body: its arguments get their values, and then the caches forget them."""
+        assert self.observer is not None
+        self.observer.ready()
+        if self.caches is not None:
+            self.devices.synchronize()  # what is queued on other streams would come after it
+            self.caches.overwrite()
 
     def sample(self, k: int, *, untimed: int = 0, ready: Callable[[], None] | None = None) -> Phase[Reading]:
         """One sample of *returns* and *done* of k calls.
@@ -333,7 +363,7 @@ class Sampler:
             ready()
         if self.observer is None:
             return (yield from self.watch.sample(k, untimed))
-        reading = yield from self.watch.sample(k, untimed, self.observer.ready)
+        reading = yield from self.watch.sample(k, untimed, self._ready)
         self.observer.after(k)
         return reading
 

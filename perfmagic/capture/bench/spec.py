@@ -556,5 +556,6 @@ class Outcome:
     def fail(self, error: BaseException, within: str = "") -> None:
         """An exception of the body, or an interrupt, ended it.  within: the body's name where there are several."""
         lines = str(error).strip().splitlines()
-        what = "interrupted" if isinstance(error, KeyboardInterrupt) else ": ".join([type(error).__name__, *lines[:1]])
+        kind = "interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
+        what = ": ".join([kind, *lines[:1]])
         self.failed = f"{what} (in {within})" if within else what

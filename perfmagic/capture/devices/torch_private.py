@@ -397,3 +397,28 @@ class _SavedResult:
         self._content.seek(0)
         with open(path, "wb") as out:  # noqa: PTH123 - as torch takes it
             copyfileobj(self._content, out)
+
+
+def is_copied_lazily(tensor: Any) -> bool:
+    """Whether a tensor's memory is copied when somebody writes to it (torch._C._is_cow_tensor; fallback: no)."""
+    asked = getattr(torch._C, "_is_cow_tensor", None)
+    return asked is not None and tensor.layout == torch.strided and bool(asked(tensor))
+
+
+def modes_entered() -> tuple[int, int]:
+    """How many function and dispatch modes see each call of torch (torch._C._len_torch_*_stack; fallback: none)."""
+    counts = (getattr(torch._C, f"_len_torch_{kind}_stack", None) for kind in ("function", "dispatch"))
+    return tuple(0 if count is None else count() for count in counts)  # type: ignore[return-value] # two of them
+
+
+def leave_modes(wanted: tuple[int, int]) -> None:
+    """Leave the modes that were entered last (torch._C._pop_torch_*_stack; fallback: none)."""
+    for at, kind in enumerate(("function", "dispatch")):
+        pop = getattr(torch._C, f"_pop_torch_{kind}_stack", None)
+        while pop is not None and modes_entered()[at] > wanted[at]:
+            pop()
+
+
+def own_operators() -> frozenset[str]:
+    """Operators of torch that Python code has replaced (torch.library._impls; fallback: none)."""
+    return frozenset(name for name in getattr(torch.library, "_impls", ()) if name.startswith("aten/"))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from perfmagic.base.clock import reader, virtual_clock
 from perfmagic.base.imported import sim_loaded, torch_if_imported
-from perfmagic.capture.same_work.process import NOW_NS, SLEEP, more, threads_cpu_ns
+from perfmagic.capture.same_work.process import NOW_NS, SLEEP, children, more, n_threads, own_threads, threads_cpu_ns
 from perfmagic.trace.samples import Condition
 
 SETTLE_S = 0.04  # how long nothing may happen
@@ -51,14 +51,19 @@ def is_unjoined(synchronize: Callable[[], None]) -> bool:
     return clock_ns() - start_ns > UNJOINED_NS
 
 
-def goes_on(progress: Callable[[], int | None]) -> list[Condition]:
-    """What happens in a moment in which nothing should."""
+def goes_on(progress: Callable[[], int | None], before: Collection[int]) -> list[Condition]:
+    """What happens in a moment in which nothing should.  before: threads that were there before any function ran."""
     queued, threads = progress(), threads_cpu_ns()
+    if queued is None and n_threads() - own_threads[0] == 1 and not children():  # nobody is there who could
+        return []
     SLEEP(SETTLE_S)
     found = []
     if (now := progress()) != queued:
         found.append(Condition("late work", {"n": (now or 0) - (queued or 0)}))
-    busy_ns = more(threads_cpu_ns(), threads)
-    if busy_ns > THREAD_NS:
+    after = threads_cpu_ns()
+    busy_ns = more(after, threads)
+    if more({thread: ns for thread, ns in after.items() if thread in before}, threads) > THREAD_NS:
+        found.append(Condition("threads busy"))
+    elif busy_ns > THREAD_NS:
         found.append(Condition("late thread", {"busy_s": busy_ns / 1e9, "of_s": SETTLE_S}))
     return found

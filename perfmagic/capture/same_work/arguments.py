@@ -9,20 +9,33 @@ Functions that take no arguments can be given a list, too: they read the same ob
 from __future__ import annotations
 
 import inspect
+import operator
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-import numpy as np
-
 from perfmagic.base.errors import OptionError
-from perfmagic.base.imported import torch_if_imported
+from perfmagic.capture.same_work.drawn import (
+    copied,
+    count_up,
+    drawn_from,
+    generator,
+    has_floating,
+    into,
+    is_floating,
+    mapped,
+    size_bytes,
+    size_of,
+    times,
+)
+from perfmagic.capture.same_work.process import NOW_NS
 from perfmagic.capture.same_work.values import is_tensor
 
 MOST_SETS = 32  # of arguments that lie ready, one for each call of a sample
 MOST_BYTES = 32_000_000  # of them together
-OF_A_FIRST_CALL = 8  # sets that are always there
+LARGE_BYTES = 1_000_000  # of the arguments of one call: to write all takes as long as a call that reads them
 
 
 class Arguments:
@@ -37,24 +50,56 @@ class Arguments:
         self.fixed = frozenset(fixed)
         self.slots: list[list[Any]] = []
         self._values: list[list[Any]] = []
+        self._factors: list[list[float]] = []  # that they are written times
+        self._written: dict[tuple[int, int], tuple[Any, float]] = {}
+        self._versions: list[int] = []
 
     def prepare(self, n: int, *, cheaply: bool = False) -> None:
-        """Choose new values for the first n slots.  cheaply: those that there are, times a random number."""
+        """Choose new values for the first n slots.  cheaply: the least that no call has seen, where they are large."""
 
-    def write(self) -> None:
-        """Put the chosen values into the slots."""
-        for slot, values in zip(self.slots, self._values, strict=False):
-            for i, value in enumerate(values):
-                if i not in self.fixed:
-                    slot[i] = into(slot[i], value)
+    def write(self, *, only_new: bool = False) -> None:
+        """Put the chosen values into the slots.
+
+        only_new: values that lie there already, as far as torch knows, stay; to functions it looks as if all came.
+        """
+        kept = only_new and not self.written_since()
+        for at, (slot, values, factors) in enumerate(zip(self.slots, self._values, self._factors, strict=False)):
+            for i, (value, factor) in enumerate(zip(values, factors, strict=True)):
+                written = self._written.get((at, i), (None, 0.0))
+                if i in self.fixed:
+                    continue
+                if kept and written[0] is value and written[1] == factor:
+                    count_up(slot[i])
+                    continue
+                slot[i] = into(slot[i], value, factor)
+                self._written[at, i] = value, factor
+        self._versions = self._versions_now()
+
+    def written_since(self) -> bool:
+        """Whether torch knows of another writer since write()."""
+        return self._versions_now() != self._versions
+
+    def _versions_now(self) -> list[int]:
+        found: list[int] = []
+
+        def note(array: Any) -> Any:
+            if is_tensor(array) and not array.is_inference():
+                found.append(array._version)
+            return array
+
+        for slot in self.slots:
+            mapped([v for i, v in enumerate(slot) if i not in self.fixed], note)
+        return found
 
     def chosen(self, slot: int = 0) -> list[Any]:
         """The values that write() puts into a slot."""
-        return self._values[slot]
+        pairs = zip(self._values[slot], self._factors[slot], strict=True)
+        return [value if factor == 1 else mapped(value, partial(times, factor)) for value, factor in pairs]
 
     def change(self, how: Callable[[Any], Any]) -> None:
         """Change the chosen values of the first slot, but those that stay."""
-        self._values[0] = [v if i in self.fixed else mapped(v, how) for i, v in enumerate(self._values[0])]
+        self._values[0] = [v if i in self.fixed else mapped(v, how) for i, v in enumerate(self.chosen())]
+        self._factors[0] = [1.0] * len(self._values[0])
 
     def most_sets(self) -> int:
         """How many slots may lie ready."""
@@ -70,23 +115,38 @@ class Arguments:
 
 
 class MadeArguments(Arguments):
-    """Arguments that a function makes from a generator of random numbers."""
+    """Arguments that a function makes from a generator of random numbers.  made_ns: what that takes."""
 
     def __init__(self, make: Callable[[Any], Sequence[Any]], fixed: Collection[int]) -> None:
         super().__init__(fixed)
-        self._make, self._rng = make, _generator()
-        self.prepare(1)
+        self._make, self._rng = make, generator()
+        from_ns = NOW_NS()
+        self._made = [self._new()]
+        self.made_ns = NOW_NS() - from_ns
+        self._scaled = [i for i, v in enumerate(self._made[0]) if i not in self.fixed and has_floating(v)]
+        self._begin(self._made)
 
     def prepare(self, n: int, *, cheaply: bool = False) -> None:
-        if cheaply and any(is_floating(v) for i, v in enumerate(self._values[0]) if i not in self.fixed):
-            self._values = [[mapped(v, _scaled) for v in self._values[i % len(self._values)]] for i in range(n)]
+        if not cheaply or not self._scaled:
+            self._made = [self._new() for _ in range(n)]
+            self._begin(self._made)
             return
-        self._values = [self._new() for _ in range(n)]
-        while len(self.slots) < n:
-            self.slots.append([self._first(i, v) for i, v in enumerate(self._values[len(self.slots)])])
+        others = [self._made[i % len(self._made)] for i in range(n)]
+        kept = len(self._values) == n and all(map(operator.is_, self._values, others))
+        before = self._factors if kept else [[1.0] * len(values) for values in others]
+        self._begin(others)
+        for factors, last in zip(self._factors, before, strict=True):
+            factors[:] = last
+            for i in some_of(self._scaled, self.slots[0]):
+                factors[i] = 0.5 + secrets.randbelow(2**20) / 2**21  # symmetric, sorted and positive ones stay so
+
+    def _begin(self, values: list[list[Any]]) -> None:
+        self._values, self._factors = [*values], [[1.0] * len(each) for each in values]
+        while len(self.slots) < len(values):
+            self.slots.append([self._first(i, v) for i, v in enumerate(values[len(self.slots)])])
 
     def _first(self, i: int, value: Any) -> Any:
-        return self.slots[0][i] if i in self.fixed and self.slots else mapped(value, _copy)
+        return self.slots[0][i] if i in self.fixed and self.slots else mapped(value, copied)
 
     def _new(self) -> list[Any]:
         made = self._make(self._rng)
@@ -106,10 +166,10 @@ class GivenArguments(Arguments):
     def __init__(self, values: Sequence[Any], fixed: Collection[int], *, vary: bool) -> None:
         super().__init__(fixed)
         self.slots = [[*values]]
-        self._before = [mapped(v, _copy) for v in values]
+        self._before = [mapped(v, copied) for v in values]
         self._varied = [i for i, v in enumerate(values) if vary and i not in self.fixed and is_floating(v)]
         self._banks: dict[int, Any] = {}
-        self._values = [[*self._before]]
+        self._values, self._factors = [[*self._before]], [[1.0] * len(values)]
 
     @property
     def varies(self) -> bool:
@@ -117,8 +177,9 @@ class GivenArguments(Arguments):
         return bool(self._varied)
 
     def prepare(self, n: int, *, cheaply: bool = False) -> None:
-        self._values = [[*self._before]]
-        for i in self._varied:
+        if not cheaply:
+            self._values = [[*self._before]]
+        for i in some_of(self._varied, self.slots[0]) if cheaply else self._varied:
             self._values[0][i] = self._drawn(i)
 
     def _drawn(self, i: int) -> Any:
@@ -131,8 +192,14 @@ class GivenArguments(Arguments):
         return bank[at : at + n].reshape(like.shape)
 
     def close(self) -> None:
-        self._values = [self._before]
+        self._values, self._factors = [self._before], [[1.0] * len(self._before)]
         self.write()
+
+
+def some_of(which: Sequence[int], values: Sequence[Any]) -> Sequence[int]:
+    """All arguments, or where they are large one of them, that nobody can foresee: it makes the others new, too."""
+    large = sum(size_bytes(values[i]) for i in which) > LARGE_BYTES
+    return [secrets.choice(which)] if large and which else which
 
 
 def arguments_of(inputs: Any, fixed: Collection[int], values: str) -> Arguments | None:
@@ -167,133 +234,3 @@ def takes(body: Callable[..., object], n: int, name: str, *, in_place: bool) -> 
         return False
     message = f"{name or 'a function'}{signature} does not take the {n} arguments of inputs"
     raise OptionError(message, hint="both functions are called with the same arguments")
-
-
-# Values: copied, written into what is there, drawn anew.
-
-
-def mapped(value: Any, how: Callable[[Any], Any]) -> Any:
-    """The same with each array in it changed; lists, tuples and dicts of arrays too."""
-    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-        return type(value)(mapped(each, how) for each in value)
-    if type(value) is dict:
-        return {key: mapped(each, how) for key, each in value.items()}
-    return how(value) if is_array(value) else value
-
-
-def into(old: Any, new: Any) -> Any:
-    """The old object with the new values where it can hold them, else the new one."""
-    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        old[:] = [into(a, b) for a, b in zip(old, new, strict=True)]
-        return old
-    if type(old) is tuple and type(new) is tuple and len(old) == len(new):
-        return tuple(into(a, b) for a, b in zip(old, new, strict=True))
-    if type(old) is dict and type(new) is dict and old.keys() == new.keys():
-        old.update({key: into(old[key], value) for key, value in new.items()})
-        return old
-    if not is_array(old) or type(old) is not type(new) or old.shape != new.shape or old.dtype != new.dtype:
-        return new
-    if is_tensor(old):
-        _write_tensor(old, new)
-    elif old.flags.writeable:
-        np.copyto(old, new)
-    else:
-        return new
-    return old
-
-
-def _write_tensor(old: Any, new: Any) -> None:
-    torch: Any = torch_if_imported()
-    with torch.no_grad():
-        old.copy_(new)
-    if old.grad is not None:
-        old.grad = None
-
-
-def is_array(value: Any) -> bool:
-    """Whether it is a tensor or a numpy array."""
-    return is_tensor(value) or type(value) is np.ndarray
-
-
-def is_floating(value: Any) -> bool:
-    """Whether it is an array of floating-point numbers."""
-    if is_tensor(value):
-        return bool(value.dtype.is_floating_point) and value.layout == torch_if_imported().strided  # type: ignore[union-attr]
-    return type(value) is np.ndarray and value.dtype.kind == "f"
-
-
-def size_of(value: Any) -> int:
-    """Its elements; 1 for what is no array."""
-    return int(value.numel()) if is_tensor(value) else int(value.size) if is_array(value) else 1
-
-
-def size_bytes(value: Any) -> int:
-    """Bytes of the arrays in it."""
-    if isinstance(value, (list, tuple)):
-        return sum(map(size_bytes, value))
-    if isinstance(value, dict):
-        return sum(map(size_bytes, value.values()))
-    if is_tensor(value):
-        return int(value.numel() * value.element_size())
-    return int(value.nbytes) if is_array(value) else 0
-
-
-def _copy(array: Any) -> Any:
-    """A copy of its own memory, in the same layout, that asks for a gradient where the other does."""
-    if not is_tensor(array):
-        return array.copy()
-    return array.detach().clone().requires_grad_(array.requires_grad)
-
-
-def drawn_from(array: Any, n: int) -> Any:
-    """n values drawn from those of an array, which keeps mean, deviation and range; around it where all are one."""
-    if not is_tensor(array):
-        flat = array.reshape(-1)
-        drawn = flat[np.random.default_rng(secrets.randbits(64)).integers(0, max(1, flat.size), n)]
-        return drawn if flat.size and (flat != flat[0]).any() else (drawn + _around(flat, n)).astype(array.dtype)
-    torch: Any = torch_if_imported()
-    flat = array.detach().to("cpu").reshape(-1)
-    rng = _generator()
-    drawn = flat[torch.randint(0, max(1, flat.numel()), (n,), generator=rng)]
-    if flat.numel() > 1 and not bool((flat != flat[0]).any()):
-        drawn = drawn + torch.randn(n, generator=rng).to(drawn.dtype)
-    return drawn.to(array.device)
-
-
-def _around(flat: Any, n: int) -> Any:
-    return np.random.default_rng(secrets.randbits(64)).standard_normal(n) if flat.size > 1 else 0
-
-
-def _scaled(array: Any) -> Any:
-    """The same times a number between 0.5 and 1: symmetric, sorted and positive ones stay so."""
-    if not is_floating(array):
-        return array
-    factor = 0.5 + secrets.randbelow(2**20) / 2**21
-    return array.detach() * factor if is_tensor(array) else (array * factor).astype(array.dtype)
-
-
-def drawn_anew(array: Any) -> Any:
-    """Other values of the same shape; what is no floating-point number stays."""
-    return drawn_from(array, size_of(array)).reshape(array.shape) if is_floating(array) else array
-
-
-def nearby(array: Any) -> Any:
-    """The same values, each moved by at most one rounding."""
-    if not is_floating(array):
-        return array
-    if not is_tensor(array):
-        eps = np.finfo(array.dtype).eps
-        moves = np.random.default_rng(secrets.randbits(64)).uniform(-eps, eps, array.shape)
-        return (array * (1 + moves)).astype(array.dtype)
-    torch: Any = torch_if_imported()
-    host = array.detach().to("cpu", torch.float64)
-    moves = torch.rand(host.shape, generator=_generator(), dtype=torch.float64) * 2 - 1
-    return (host * (1 + moves * torch.finfo(array.dtype).eps)).to(array.dtype).to(array.device)
-
-
-def _generator() -> Any:
-    """Random numbers that no function can have foreseen: torch's where torch is in use, else numpy's."""
-    torch = torch_if_imported()
-    if torch is None or not hasattr(torch, "Generator"):
-        return np.random.default_rng(secrets.randbits(64))
-    return torch.Generator().manual_seed(secrets.randbits(63))

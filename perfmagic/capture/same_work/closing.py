@@ -12,11 +12,11 @@ from typing import Any, Protocol, TypeAlias
 
 from perfmagic.base.errors import PerfmagicError
 from perfmagic.capture.same_work.after_call import goes_on, is_unjoined
-from perfmagic.capture.same_work.arguments import drawn_anew, is_array, mapped, nearby
 from perfmagic.capture.same_work.difference import distances, unlike
+from perfmagic.capture.same_work.drawn import addresses, drawn_anew, is_array, mapped, nearby
 from perfmagic.capture.same_work.recorded import work_in
-from perfmagic.capture.same_work.same_work import SameWork, addresses
-from perfmagic.capture.same_work.values import Leaf, is_tensor, leaves
+from perfmagic.capture.same_work.same_work import SameWork
+from perfmagic.capture.same_work.values import Leaf, containers, is_tensor, leaves, shared
 from perfmagic.trace.model import Trace
 
 Phase: TypeAlias = Generator[Iterable[tuple[Any, ...]], int, None]
@@ -55,19 +55,21 @@ class Closing:
         self._same, self._samplers, self._record, self._forgive = same_work, samplers, record, forgive
         self._recording: Recording | None = None
         self._after: dict[int, list[Leaf]] = {}
+        self._gave: dict[int, Any] = {}
         self._states = same_work.states()
 
     def schedule(self, fresh_s: Sequence[float], calls: int) -> Generator[tuple[int, Phase], None, None]:
         """All calls.  fresh_s: how long a call of each took on new values.  calls: in a sample."""
         same, everyone = self._same, range(len(self._samplers))
         same.checks_now = True
-        same.new_values(same.calls)
+        same.new_values(same.calls, cheaply=True)
         for which in reversed(everyone):  # the first last: nobody finds its answer in memory
-            yield from self._twice(which, "")
+            less = any(each.does_less("") for each in same.watched)
+            yield from self._twice(which, "", records_seen=which > 0 or less)
         self._compare_inputs()
         for which in everyone:
             if same.watched[which].does_less(""):  # or other threads did what was recorded: once more
-                same.new_values(same.calls)
+                same.new_values(same.calls, cheaply=True)
                 yield from self._twice(which, " again")
         if same.fresh:
             yield from self._timed(fresh_s, calls)
@@ -77,13 +79,13 @@ class Closing:
         for which in everyone:
             same.process.whole(same.watched[which])
 
-    def _twice(self, which: int, again: str) -> Generator[tuple[int, Phase], None, None]:
+    def _twice(self, which: int, again: str, *, records_seen: bool = True) -> Generator[tuple[int, Phase], None, None]:
         """On new values, and on the same ones: what was written to memory in between is the function's own."""
         same = self._same
         yield which, self._recorded(which, "fresh" + again)
-        if same.fresh:
+        if same.arguments is not None:
             same.holds, same.untouched = True, not same.watched[which].changes_inputs
-            yield which, self._recorded(which, "seen" + again)
+            yield which, self._recorded(which, "seen" + again, records=records_seen and same.fresh)
             same.holds = same.untouched = False
 
     def _timed(self, fresh_s: Sequence[float], calls: int) -> Generator[tuple[int, Phase], None, None]:
@@ -97,7 +99,7 @@ class Closing:
             if not it.is_quicker("fresh", "seen"):
                 continue
             for _ in range(PAIRS if fresh_s[which] < LONG_S else LONG_PAIRS):
-                same.new_values(same.calls)
+                same.new_values(same.calls, cheaply=True)
                 yield which, self._sample(which, calls, "new")
                 yield which, self._sample(which, calls, "again")
         same.checks_now = True
@@ -111,14 +113,16 @@ class Closing:
         same = self._same
         assert same.arguments is not None
         if not same.arguments.in_place:
-            same.new_values()
+            same.new_values(cheaply=True)
             same.arguments.change(drawn_anew)
             self._forgive(True)
+            more = [len(same.watched) == 1]  # whether any does more: only then it counts what the first does
             for which in reversed(range(len(self._samplers))):
-                yield which, self._recorded(which, "other")
+                yield which, self._recorded(which, "other", records=which > 0 or any(more))
+                more.append(same.watched[which].does_more_on_others())
             self._forgive(False)
         if same.results.in_doubt(same.arguments.longest()):
-            same.new_values()
+            same.new_values(cheaply=True)
             yield 0, self._recorded(0, "before")
             before = same.results.of_first()
             same.arguments.change(nearby)
@@ -132,14 +136,15 @@ class Closing:
         sampler.devices.synchronize()
         same.results.moved(before, same.result())
 
-    def _recorded(self, which: int, label: str) -> Phase:
-        """One recorded call."""
+    def _recorded(self, which: int, label: str, *, records: bool = True) -> Phase:
+        """One call, recorded."""
         same, sampler = self._same, self._samplers[which]
         sampler.before()
         same.ready(which)
         sampler.devices.synchronize()
         before = self._states[which].marks()
-        self._start(which, sampler)
+        if records:
+            self._start(which)
         try:
             yield sampler.watch.repetitions(1)
             if label == "fresh":
@@ -156,14 +161,24 @@ class Closing:
             same.watched[which].facts.pop("raised", None)
             same.watched[which].fact("raised", error=f"{type(out.error).__name__}: {out.error}"[:200])
             return
+        self._note_kept(which, label, out)
         if label == "fresh":
+            same.watched[which].shares = shared(out)
             same.watched[which].changed = self._states[which].changed(before)
             self._look_after(which, out)
         same.after(which, 1)
         if label == "fresh":
             self._see_alias(which, out)
 
-    def _start(self, which: int, sampler: Any) -> None:
+    def _note_kept(self, which: int, label: str, out: Any) -> None:
+        """Whether the same values give the very same object once more, of a kind that is made anew."""
+        if label == "fresh":
+            self._gave[which] = out
+        elif label == "seen" and out is self._gave.pop(which, None):
+            small = isinstance(out, (int, str, bytes)) and not (isinstance(out, int) and abs(out) > 256)
+            self._same.watched[which].keeps_object = not (out is None or small or is_array(out))
+
+    def _start(self, which: int) -> None:
         if self._record is None:
             return
         self._recording = self._record()
@@ -194,7 +209,7 @@ class Closing:
         """What goes on, and whether the result still changes."""
         same = self._same
         gave = leaves(out, 0)
-        found = {fact.kind: fact for fact in goes_on(same.progress)}
+        found = {fact.kind: fact for fact in goes_on(same.progress, same.threads_before)}
         if "threads busy" in same.watched[which].facts:
             found.pop("late thread", None)  # they worked before any call
         same.watched[which].facts.update(found)
@@ -227,7 +242,7 @@ class Closing:
             return
         slot = same.arguments.slots[0]
         places = {place for value in slot for place in addresses(value)}
-        same.watched[which].aliases = bool(places & {*addresses(out)})
+        same.watched[which].aliases = bool(places & {*addresses(out)} or containers(slot) & containers(out))
         if not same.watched[which].aliases and any(is_tensor(v) and v.device.type == "sim" for v in slot):
             same.watched[which].aliases = seen_when_written(slot, out)
 

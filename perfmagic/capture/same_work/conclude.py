@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from perfmagic.trace.samples import Condition
 
 if TYPE_CHECKING:
     from perfmagic.capture.same_work.same_work import SameWork
+    from perfmagic.capture.same_work.state import State
     from perfmagic.capture.same_work.watched import Watched
 
 LEFT = 3  # samples that leave a thread: a pool that lives on begins once
@@ -22,12 +24,17 @@ def conclude(same: SameWork, which: int) -> Iterator[Condition]:
     first, it = same.watched[0], same.watched[which]
     longest = same.arguments.longest() if same.arguments is not None else 1
     yield from same.results.facts(which, longest, fresh=same.fresh)
-    yield from it.facts.values()
+    # where the first raises on other values, too, they were none that it is made for
+    yield from (fact for kind, fact in it.facts.items() if kind != "raised" or kind not in first.facts)
     if same.arguments is None or not same.fresh:
         yield Condition("same inputs")
     else:
         yield Condition("fresh inputs")
         yield from _kept(first, it)
+    if it.keeps_object and not first.keeps_object:
+        yield Condition("kept object")
+    if it.shares > first.shares:
+        yield Condition("shared parts")
     if it.aliases != first.aliases:
         yield Condition("aliased" if it.aliases else "not aliased")
     yield from _process(same, first, it)
@@ -74,7 +81,7 @@ def _work(first: Watched, it: Watched, *, declared: bool) -> Iterator[Condition]
     if done.narrow and not own.narrow:
         yield Condition("narrow declared" if declared else "narrow", {"type": done.narrow})
     other, own_other = it.done.get("other"), first.done.get("other")
-    if other is not None and own_other is not None and _shape(own_other) == _shape(own) and other.n > done.n:
+    if other and own_other and _shape(own_other) == _shape(own) and it.does_more_on_others():
         yield Condition("other work", {"given": done.n, "other": other.n})
     yield Condition("work", {"first": own.n, "n": done.n})
     for kind in ("flop", "bytes", "copies"):
@@ -99,7 +106,18 @@ def _state(same: SameWork, first: Watched, it: Watched, which: int) -> Iterator[
     for less, more, by in ((it, first, own), (first, it, other)):
         missing = (more.changed - less.changed) & both
         missing |= set() if less.changed else more.changed & by.learned
-        if missing:
+        if missing and not _has_own(
+            more.changed - less.changed, by, less.changed - more.changed, own if by is other else other
+        ):
             names = sorted({by.name(key) for key in missing})
             yield Condition("state", {"by": more.name, "not": less.name, "names": ", ".join(names[:3])})
             return
+
+
+def _has_own(changed: set[int], of: State, instead: set[int], of_other: State) -> bool:
+    """Whether the other one changes as many of the same shapes of its own: a model that was copied."""
+    shapes = [
+        Counter(tuple(state.found[key][1].shape) for key in keys)
+        for keys, state in ((changed, of), (instead, of_other))
+    ]
+    return not shapes[0] - shapes[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import builtins
 import gc
+import operator
 import os
 import signal
 import sys
@@ -51,6 +52,8 @@ class Replaced:
         """The first attribute of the modules that both functions compute with that is another one now."""
         for owner, was in self._all:
             now = vars(owner)
+            if all(map(operator.is_, was.values(), map(now.get, was))):
+                continue
             for name, value in was.items():
                 if now.get(name) is not value and callable(value) and not name.startswith("_abc_"):
                     with suppress(AttributeError, TypeError):
@@ -171,6 +174,10 @@ def _torch_settings() -> dict[str, _Setting]:
             lambda: torch.is_autocast_enabled("cpu"),
             lambda on: torch.set_autocast_enabled("cpu", on),
         )
+    from perfmagic.capture.devices import torch_private as private
+
+    settings["torch's function modes"] = private.modes_entered, private.leave_modes
+    settings["operators by torch.library"] = private.own_operators, lambda _: None
     if sim_loaded():
         sim = torch.sim
         settings["torch.sim.set_stream"] = (sim.current_stream, sim.set_stream)
@@ -189,18 +196,20 @@ class RandomState:
     def __init__(self) -> None:
         import random
 
-        torch = torch_if_imported()
         self._random, self._was, self._numpy = random, random.getstate(), np.random.get_state()  # noqa: NPY002
-        self._torch = torch if torch is not None and hasattr(torch, "manual_seed") else None
-        self._torch_was = None if self._torch is None else self._torch.get_rng_state()
+        self._host = getattr(torch_if_imported(), "default_generator", None)
+        self._host_was = None if self._host is None else self._host.get_state()
+        self._devices_were = [(each, each.get_rng_state_all()) for each in _devices_that_draw()]
         self._given_back = False
 
     def set(self, seed: int) -> None:
-        """Begin anew from a seed."""
+        """Begin anew from a seed. torch.manual_seed() takes 5 ms more, to note it for devices that are not in use."""
         self._random.seed(seed)
         np.random.seed(seed)  # noqa: NPY002 - what the user's functions draw from
-        if self._torch is not None:
-            self._torch.manual_seed(seed)
+        if self._host is not None:
+            self._host.manual_seed(seed)
+        for each in _devices_that_draw():
+            each.manual_seed_all(seed)
 
     def close(self) -> None:
         """Give back what there was; harmless when repeated."""
@@ -209,11 +218,23 @@ class RandomState:
         self._given_back = True
         self._random.setstate(self._was)
         np.random.set_state(self._numpy)  # noqa: NPY002
-        if self._torch is not None:
-            self._torch.set_rng_state(self._torch_was)
+        if self._host is not None:
+            self._host.set_state(self._host_was)
+        for each, states in self._devices_were:
+            each.set_rng_state_all(states)
+
+
+def _devices_that_draw() -> list[Any]:
+    torch = torch_if_imported()
+    if torch is None or not hasattr(torch, "cuda"):
+        return []
+    return [*([torch.sim] if sim_loaded() else []), *([torch.cuda] if torch.cuda.is_initialized() else [])]
 
 
 # Threads and processes that go on.
+
+
+own_threads = [0]  # that watch a comparison (perfmagic.capture.bench.limit)
 
 
 def n_threads() -> int:

@@ -14,15 +14,17 @@ from typing import Any
 
 from perfmagic.base.imported import torch_if_imported
 from perfmagic.capture.same_work.after_call import not_quiet
-from perfmagic.capture.same_work.arguments import Arguments, GivenArguments, is_array, mapped
-from perfmagic.capture.same_work.process import NOW_NS, RandomState
+from perfmagic.capture.same_work.arguments import Arguments, GivenArguments
+from perfmagic.capture.same_work.difference import distances, unlike
+from perfmagic.capture.same_work.drawn import addresses
+from perfmagic.capture.same_work.process import NOW_NS, RandomState, threads_cpu_ns
 from perfmagic.capture.same_work.results import Results
 from perfmagic.capture.same_work.state import State
-from perfmagic.capture.same_work.values import address, is_tensor, leaves
+from perfmagic.capture.same_work.values import leaves
 from perfmagic.capture.same_work.watched import ProcessWatch, Watched
 
-CHECKING_FRAC = 0.08  # of the time so far, that results may be compared for
-MAKING_FRAC = 0.08  # that inputs= may make arguments for; else those that there are get other values
+CHECKING_FRAC = 0.06  # of the time so far, that results may be compared for
+MAKING_FRAC = 0.06  # that arguments may be made and written for; else those that there are get other values
 ALWAYS_CHECKED = 3  # passes
 PREPARED_NS = 2_000_000  # to make the arguments of one sample
 
@@ -63,6 +65,7 @@ class SameWork:
         self.results = Results(len(names), equal=asked.equal, random=asked.random, eps=_eps(asked.dtype))
         self._process: ProcessWatch | None = None
         self.progress: Callable[[], int | None] = lambda: None
+        self.threads_before: set[int] = set()  # those of others
         self.calls = 1  # in a sample, as many arguments as lie ready
         self.holds = False  # the same values again
         self.untouched = False  # and in the same memory, which nobody wrote to since: some caches ask for a version
@@ -77,6 +80,9 @@ class SameWork:
         self._spent_ns = {"checking": 0, "making": 0}
         self._queued: int | None = None
         self._stray = 0
+        self._inputs_change = False
+        self._begun: dict[int, tuple[State, dict[int, tuple[Any, ...]]]] = {}  # before the first call of each
+        self._own: dict[int, State] = {}  # what its first call changed of it
 
     @property
     def process(self) -> ProcessWatch:
@@ -107,18 +113,18 @@ class SameWork:
             return calls
         self.calls = 1
         if not self.arguments.in_place and not any(watched.reuses for watched in self.watched):
-            from_ns = NOW_NS()
-            self.arguments.prepare(1)  # how long that takes
-            self.calls = max(1, min(calls, PREPARED_NS // max(1, NOW_NS() - from_ns), self.arguments.most_sets()))
-        self.arguments.prepare(self.calls)
-        self.arguments.write()
+            made_ns = getattr(self.arguments, "made_ns", 0)
+            self.calls = max(1, min(calls, PREPARED_NS // max(1, made_ns), self.arguments.most_sets()))
+        if self.calls > 1:
+            self.arguments.prepare(self.calls)
+        self._write()
         return self.calls
 
     # Around each sample.
 
     def begin(self, progress: Callable[[], int | None]) -> None:
         """Look at the devices before anything runs."""
-        self.progress = progress
+        self.progress, self.threads_before = progress, {*threads_cpu_ns()}
         if going_on := not_quiet(progress):
             for watched in self.watched[1:]:
                 watched.fact(going_on)
@@ -127,8 +133,7 @@ class SameWork:
     def begin_pass(self) -> None:
         """The next sample of each function is made on the same new values."""
         self._in_pass, self._passes = None, self._passes + 1
-        cheaply = self._passes > ALWAYS_CHECKED and not self._affordable("making", MAKING_FRAC)
-        self.new_values(self.calls, cheaply=cheaply)
+        self.new_values(self.calls, cheaply=self._passes > 1 and not self._affordable("making", MAKING_FRAC))
 
     def end_pass(self) -> None:
         """What follows is compared with nothing."""
@@ -153,11 +158,39 @@ class SameWork:
     def ready(self, which: int) -> None:
         """The clock is about to start: the chosen values come to where the arguments lie."""
         if self.arguments is not None and not self.untouched:
-            self.arguments.write()
+            self._write()
+        self._keep_or_restore(which)
         self._random.set(self._seed)
+
+    def _keep_or_restore(self, which: int) -> None:
+        """Training goes on with each call: every one that is judged begins where the first call ended."""
+        if which not in self._begun:
+            self._begun[which] = (state := self._state(which)), state.marks()
+            return
+        if not self._own:  # of all at one time: they may share it
+            given = self.arguments.slots if self.arguments is not None else []
+            for each, before in self._begun.items():
+                self._own[each] = self._state(each)
+                self._own[each].keep(*before, without=given)
+        self._own[which].restore()
+
+    def _state(self, which: int) -> State:
+        read = self._reads[which]
+        return State(read() if read is not None else {})
+
+    def _write(self) -> None:
+        """Put the values where the functions read them; all anew where results are compared."""
+        assert self.arguments is not None
+        judged = self._in_pass or self.checks_now or self._inputs_change
+        from_ns = NOW_NS()
+        self.arguments.write(only_new=not judged)
+        self._spent_ns["checking" if judged else "making"] += NOW_NS() - from_ns
 
     def after(self, which: int, calls: int) -> None:
         """The clock has stopped."""
+        if not self._passes and self.arguments is not None and not self._inputs_change:
+            chosen, left = leaves(self.arguments.chosen()), leaves(self.arguments.slots[0])
+            self._inputs_change = unlike(chosen, left) is not None or any(distances(chosen, left))
         self.process.after(self.watched[which])
         if self._in_pass is None:
             self._in_pass = self._passes <= ALWAYS_CHECKED or self._affordable("checking", CHECKING_FRAC)
@@ -201,7 +234,7 @@ class SameWork:
 
     def states(self) -> list[State]:
         """What each function reaches from around it."""
-        self.last_states = [State(read() if read is not None else {}) for read in self._reads]
+        self.last_states = [*map(self._state, range(len(self._reads)))]
         return self.last_states
 
     def close(self) -> None:
@@ -209,22 +242,6 @@ class SameWork:
         self._random.close()
         if self.arguments is not None:
             self.arguments.close()
-
-
-def addresses(value: Any) -> list[int]:
-    """Where the arrays in a result lie; those without an address by their identity."""
-    found = []
-
-    def note(array: Any) -> Any:
-        place = address(array) if is_tensor(array) else array.__array_interface__["data"][0]
-        found.append(place or id(array))
-        return array
-
-    if is_array(value):
-        note(value)
-    else:
-        mapped(value, note)
-    return found
 
 
 def _eps(dtype: str) -> float:

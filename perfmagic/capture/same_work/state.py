@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from perfmagic.base.imported import torch_if_imported
+from perfmagic.capture.same_work.drawn import addresses, copied, size_bytes, write_back
 from perfmagic.capture.same_work.values import is_tensor, vars_of
 
 DEEPEST, MOST = 3, 2000  # containers in containers, and objects looked at
+MOST_KEPT_BYTES = 512_000_000  # of one function
 MOST_BYTES = 65_536  # of a numpy array, at its begin and its end
 
 
@@ -24,6 +26,7 @@ class State:
     def __init__(self, values: Mapping[str, object]) -> None:
         self.found: dict[int, tuple[str, Any]] = {}
         self.learned: set[int] = set()
+        self._kept: list[tuple[Any, Any]] = []
         for name, value in values.items():
             self._note(name, value, 0)
 
@@ -34,6 +37,25 @@ class State:
     def changed(self, before: Mapping[int, tuple[Any, ...]]) -> set[int]:
         """Those that are not as they were."""
         return {key for key, mark in self.marks().items() if before.get(key) != mark}
+
+    def keep(self, before: State, marks: Mapping[int, tuple[Any, ...]], without: object) -> None:
+        """Remember the values of what one call has changed or made.
+
+        before, marks: found before that call.  without: arguments, which get other values.
+        """
+        given = {*addresses(without)}
+        changed = [
+            value
+            for key, (_, value) in self.found.items()
+            if _mark(value)[:1] != marks.get(key, (None,))[:1] and not given & {*addresses(value)}
+        ]
+        if before.found and sum(map(size_bytes, changed)) <= MOST_KEPT_BYTES:
+            self._kept = [(value, copied(value)) for value in changed]
+
+    def restore(self) -> None:
+        """Give back the values that keep() remembers, so that calls of each function begin from the same state."""
+        for value, was in self._kept:
+            write_back(value, was)
 
     def name(self, key: int) -> str:
         """What the function calls one."""
@@ -52,6 +74,9 @@ class State:
             for part in (*value.parameters(), *value.buffers()):
                 self.found.setdefault(id(part), (name, part))
                 self.learned.add(id(part))
+        elif torch is not None and hasattr(torch, "optim") and isinstance(value, torch.optim.Optimizer):
+            for each in (*value.param_groups, *value.state.values()):
+                self._note(name, each, DEEPEST - 2)
         elif depth < DEEPEST:
             for each in _within(value):
                 self._note(name, each, depth + 1)

@@ -6,7 +6,7 @@ Only exact types count as plain: what a subclass does when somebody looks at it 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from perfmagic.base.imported import torch_if_imported
 
 MOST_ELEMENTS = 2**16  # of each tensor: 0.2 ms to copy and to compare; every n-th, from a place that nobody knows
 DEEPEST = 6  # containers in containers
+ONE_BY_ONE = 16  # numbers in a list; longer ones are compared as arrays
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -49,12 +50,58 @@ def leaves(value: Any, seed: int = 0) -> list[Leaf]:
 
 
 def _leaves(value: Any, seed: int, depth: int) -> Iterator[Leaf]:
+    if (numbers := _numbers(value)) is not None:
+        start, step = _every(numbers.size, seed)
+        eps = 2.0**-52 if numbers.dtype.kind == "f" else 0.0
+        yield Leaf("number", numbers[start::step], numbers.shape, str(numbers.dtype), eps=eps)
+        return
     inner = _inner(value) if depth < DEEPEST else None
     if inner is None:
         yield _leaf(value, seed)
         return
     for each in inner:
         yield from _leaves(each, seed, depth + 1)
+
+
+def _numbers(value: Any) -> Any:
+    """A long list of plain numbers as an array: one by one they would take seconds; None for anything else."""
+    if type(value) not in (list, tuple) or len(value) <= ONE_BY_ONE or not {*map(type, value)} <= {int, float}:
+        return None
+    array = np.asarray(value)
+    return array if array.dtype != object else None
+
+
+def shared(value: Any) -> int:
+    """How many parts of a result that can be written to lie in memory of another part."""
+    found: list[int] = []
+    overlaps = _parts(value, found, 0)
+    return overlaps + len(found) - len(set(found))
+
+
+def _parts(value: Any, found: list[int], depth: int) -> int:
+    """Note the containers in a value; the number of arrays whose own elements share memory."""
+    if is_plain_tensor(value):
+        return int(value.layout == torch_if_imported().strided and _overlaps(value.shape, value.stride()))  # type: ignore[union-attr]
+    if type(value) is np.ndarray:
+        return int(value.flags.writeable and _overlaps(value.shape, value.strides))
+    if type(value) not in (list, tuple, dict, set) or depth >= DEEPEST:
+        return 0
+    if type(value) is not tuple:
+        found.append(id(value))
+    if _numbers(value) is not None:
+        return 0
+    return sum(_parts(each, found, depth + 1) for each in (value.values() if type(value) is dict else [*value]))
+
+
+def containers(value: Any) -> set[int]:
+    """The lists, dicts and sets in a value."""
+    found: list[int] = []
+    _parts(value, found, 0)
+    return {*found}
+
+
+def _overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    return any(n > 1 and stride == 0 for n, stride in zip(shape, strides, strict=True))
 
 
 def _inner(value: Any) -> list[Any] | None:
@@ -118,7 +165,11 @@ def _leaf(value: Any, seed: int) -> Leaf:
 
 
 def _tensor(tensor: Any, seed: int) -> Leaf:
+    from perfmagic.capture.devices.torch_private import is_copied_lazily
+
     torch: Any = torch_if_imported()
+    if is_copied_lazily(tensor):
+        return Leaf("lazy copy", None)
     some = tensor.detach()
     if some.layout != torch.strided:
         some = some.to_dense()

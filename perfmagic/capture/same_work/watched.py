@@ -43,6 +43,8 @@ class Watched:
     changes_inputs: bool = False
     aliases: bool = False
     unjoined: bool = False
+    shares: int = 0
+    keeps_object: bool = False
     times_ns: dict[str, list[int]] = field(default_factory=dict)
     done: dict[str, Done] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
@@ -67,6 +69,11 @@ class Watched:
         """Whether less was recorded on values that it had seen than on new ones.  again: of the second time."""
         fresh, seen = self.done.get("fresh" + again), self.done.get("seen" + again)
         return fresh is not None and seen is not None and (seen.n < fresh.n or seen.flop < fresh.flop)
+
+    def does_more_on_others(self) -> bool:
+        """Whether more was recorded on values without what those of the user have in common."""
+        fresh, other = self.done.get("fresh"), self.done.get("other")
+        return fresh is not None and other is not None and other.n > fresh.n
 
 
 def _beyond(fresh_ns: float, seen_ns: float) -> bool:

@@ -22,7 +22,7 @@ from perfmagic.base.errors import OptionError
 from perfmagic.base.options import as_fraction, did_you_mean, first_time
 
 _SAMPLING = ("calls", "samples", "time", "rel", "warmup", "cold", "cooldown")
-_CHECKS = ("inputs", "fixed", "values", "dtype", "random", "check")
+_CHECKS = ("inputs", "fixed", "values", "dtype", "random", "check", "limit")
 QUIET = Option("show nothing; `perfmagic.last()` has the result", default=False, name="quiet", short="-q")
 MOST_VALUES = 1000  # of a sweep; at the 0.2 s of the shortest warm-up it takes minutes
 PERCENT_ONCE = 0.1  # a share without % from here on may have been meant as percent, as it was before

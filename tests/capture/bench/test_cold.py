@@ -10,6 +10,7 @@ import perfmagic
 from perfmagic.base.errors import OptionError
 from perfmagic.base.kinds import HOST_MEASURED, VIRTUAL_CLOCK
 from perfmagic.capture.bench.device_use import CudaCache, HostCaches, host_cache_bytes, refuse_without_caches
+from perfmagic.capture.same_work.arguments import Arguments
 from perfmagic.trace.model import DeviceInfo
 
 pytestmark = pytest.mark.slow
@@ -69,3 +70,27 @@ def test_a_sum_that_fits_the_caches_takes_longer_when_they_are_cold() -> None:
     assert cold.returns_s > 1.1 * warm.returns_s
     assert (warm.cold_bytes, cold.cold_of) == (0, HostCaches.name)
     assert cold.cold_bytes == 2 * host_cache_bytes()
+
+
+def test_the_caches_are_overwritten_after_fresh_arguments_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(HostCaches, "overwrite", lambda _: done.append("overwritten"))
+    write = Arguments.write
+    monkeypatch.setattr(Arguments, "write", lambda given: (write(given), done.append("written")))
+    seen: set[float] = set()
+
+    def first(x: Any) -> Any:
+        seen.add(float(x[0]))
+        done.append("called")
+        return x * 2
+
+    def other(x: Any) -> Any:
+        done.append("called")
+        return x + x
+
+    found = perfmagic.compare(first, other, inputs=[np.arange(500.0)], cold=True, samples=4, warmup=1)
+    assert found.not_comparable is None
+    assert all(result.cold_bytes for result in found.results)
+    after_first = "".join(each[0] for each in done).partition("o")[2]
+    assert after_first.count("oc") >= 2 * (4 + 1)
+    assert len(seen) > 4

@@ -1,3 +1,4 @@
+import cProfile
 import gc
 import sys
 
@@ -51,6 +52,21 @@ def test_everything_is_put_back_when_the_loop_is_left(run):
             break  # leaves the loop as an error does: the engine is not notified
     engine.close()
     assert state() == before
+
+
+def test_the_profiler_of_python_stands_still_and_goes_on_afterwards():
+    def seen_after():
+        return 1
+
+    machine, profiler, seen = Machine(), cProfile.Profile(), set()
+    with profiler:
+        for () in machine.engine().calls():
+            machine.body(1 * MS)
+            seen.add(sys.getprofile())
+        seen_after()
+        assert sys.version_info >= (3, 12) or sys.getprofile() is profiler
+    assert seen == {None}
+    assert "seen_after" in {getattr(each.code, "co_name", "") for each in profiler.getstats()}
 
 
 def test_the_first_output_is_shown_and_that_of_later_runs_dropped(capsys):

@@ -1,10 +1,12 @@
-"""Thirty ways to fool a timer: each makes a reference and a function that claims to be faster.
+"""Ways to fool a timer: each makes a reference and a function that claims to be faster.
 
 Sources: [W] wafer.ai, a field guide to reward hacking in kernel generation; [K] KernelBench, pull request 82;
 [P] gpu-mode/pygpubench, pull request 7; [R] gpu-mode/kernelbot, pull request 501; [E] gpu-mode/reference-kernels,
 issue 162; [T] tensara, pull request 238; the rest is of this repository. docs/same-work.md lists them.
 """
 
+import copy
+import functools
 import gc
 import hashlib
 import subprocess
@@ -18,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.overrides import TorchFunctionMode
 
 Made = tuple[Callable[..., Any], Callable[..., Any]]
 
@@ -362,3 +365,95 @@ def knows_the_rank(_device: str) -> Made:
         return product(x, w)
 
     return product, faster
+
+
+# What an outsider invented.
+
+
+def text(_device: str) -> list[Any]:
+    """An argument that nobody can vary."""
+    return [" ".join(map(str, range(2000)))]
+
+
+def numbers(_device: str) -> Callable[[Any], list[Any]]:
+    """Of which there are few."""
+    return lambda rng: [int(torch.randint(1, 9, (), generator=rng))]
+
+
+@cheat("kept results", on=CPU, inputs=text)
+def remembers_a_text(_device: str) -> Made:
+    def first(words):
+        return sum(int(word) % 7 for word in words.split())
+
+    return first, functools.lru_cache(first)
+
+
+@cheat("kept results", on=CPU, inputs=numbers)
+def remembers_few_numbers(_device: str) -> Made:
+    def first(n):
+        return sum(i * i % 7 for i in range(n * 1000))
+
+    return first, functools.cache(first)
+
+
+@cheat("results", "settings")
+def profile_hook(_device: str) -> Made:
+    waiting: list[Any] = []
+
+    def hook(_frame, event, arg):
+        if event == "c_return" and "_ns" in getattr(arg, "__name__", ""):
+            sys.setprofile(None)
+            x, w, out = waiting.pop()
+            out.copy_(product(x, w))
+
+    def faster(x, w):
+        waiting[:] = [(x, w, torch.empty_like(x))]
+        sys.setprofile(hook)
+        return waiting[0][2]
+
+    return product, faster
+
+
+@cheat("results", "settings", on=CPU)
+def function_mode_left(_device: str) -> Made:
+    waiting: dict[int, Any] = {}
+
+    class Late(TorchFunctionMode):
+        def __torch_function__(self, func, _types, args=(), kwargs=None):
+            for each in args:
+                if id(each) in waiting:
+                    x, w, out = waiting.pop(id(each))
+                    out.copy_(product(x, w))
+            return func(*args, **(kwargs or {}))
+
+    modes: list[Any] = []
+
+    def faster(x, w):
+        if not modes:
+            modes.append(Late())
+            modes[0].__enter__()
+        out = torch.empty_like(x)
+        waiting[id(out)] = x, w, out
+        return out
+
+    return product, faster
+
+
+@cheat("results", on=CPU)
+def copied_when_written(_device: str) -> Made:
+    return lambda x, _w: x.clone(), lambda x, _w: torch._lazy_clone(x)
+
+
+@cheat("memory")
+def expanded(_device: str) -> Made:
+    return lambda x, _w: (x[:1] * 2).repeat(48, 1), lambda x, _w: (x[:1] * 2).expand(48, -1)
+
+
+@cheat("memory", on=CPU, inputs=lambda _: lambda rng: [torch.rand(50, generator=rng).tolist()])
+def one_row_many_times(_device: str) -> Made:
+    return lambda row: [[*row] for _ in range(60)], lambda row: [[*row]] * 60
+
+
+@cheat("memory", on=CPU, inputs=lambda _: lambda rng: [{i: torch.rand(50, generator=rng).tolist() for i in range(9)}])
+def shallow_copy(_device: str) -> Made:
+    return copy.deepcopy, lambda given: {**given}

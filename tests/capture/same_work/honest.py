@@ -1,5 +1,6 @@
 """Pairs that do the same work in different ways: a judge that refuses them is of no use."""
 
+import copy
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -190,3 +191,19 @@ def softmax_by_hand(_device: str) -> Made:
 @honest("cpu", random=True)
 def unlike_random_numbers(_device: str) -> Made:
     return lambda x, _w: torch.randn_like(x), lambda x, _w: torch.empty_like(x).normal_()
+
+
+@honest("cpu")
+def trains_a_model_of_its_own(_device: str) -> Made:
+    model = torch.nn.Sequential(*[torch.nn.Linear(48, 48) for _ in range(6)])
+    other = copy.deepcopy(model)
+    steps = [torch.optim.SGD(each.parameters(), 0.1, momentum=0.9, foreach=f) for each, f in ((model, 0), (other, 1))]
+
+    def step(trained, optimizer, x):
+        optimizer.zero_grad()
+        loss = trained(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return lambda x, _w: step(model, steps[0], x), lambda x, _w: step(other, steps[1], x)

@@ -1,6 +1,7 @@
 """Cheats are not comparable, on the simulated device and on the CPU; honest pairs get their verdict."""
 
 import ast
+import itertools
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,6 +117,62 @@ def test_what_cannot_be_meant_is_said_before_anything_runs(said: dict, message: 
 def test_a_check_that_fails_itself_is_an_error_and_no_verdict() -> None:
     with pytest.raises(CaptureError, match="equal= raised ZeroDivisionError"):
         perfmagic.compare(doubled, doubled, inputs=MAKE, names=NAMES, equal=lambda a, b: 1 / 0, **FEW)
+
+
+def test_values_that_both_refuse_say_nothing() -> None:
+    def make(rng):
+        x = torch.randn(16, 16, generator=rng)
+        return [x @ x.T + 16 * torch.eye(16)]
+
+    found = perfmagic.compare(
+        torch.linalg.cholesky, lambda x: torch.linalg.cholesky(x.mT.mT), inputs=make, names=NAMES, **FEW
+    )
+    assert found.not_comparable is None
+
+
+def test_a_function_that_raises_in_the_samples_is_named_and_what_it_raised() -> None:
+    count = itertools.count()
+
+    def breaks(x):
+        if next(count) > 30_000:
+            raise ValueError("of mine")
+        return x * 2
+
+    with pytest.raises(ValueError, match="of mine"):
+        perfmagic.compare(doubled, breaks, inputs=MAKE, names=NAMES, samples=10_000)
+    assert "ValueError: of mine (in other)" in perfmagic.last().text()
+
+
+def test_what_a_function_prints_is_seen_once(capsys: pytest.CaptureFixture[str]) -> None:
+    found = perfmagic.compare(doubled, lambda x: (print("mine"), x + x)[1], inputs=MAKE, names=NAMES, **FEW)
+    assert found.not_comparable is None
+    assert capsys.readouterr().out == "mine\n"
+
+
+@pytest.mark.parametrize("kind", ["paced", "virtual"])
+def test_queued_work_has_its_time_and_its_verdict(kind: str) -> None:
+    device = perfmagic.device("sim", pace="matmul=2ms", clock="virtual" if kind == "virtual" else "real")
+    other = lambda x, w: ((x @ w), (x @ w))[1]  # noqa: E731 - twice the work
+    try:
+        found = perfmagic.compare(lambda x, w: x @ w, other, inputs=matrices(str(device)), names=NAMES, **FEW)
+    finally:
+        perfmagic.device("sim", clock="real")
+    assert found.not_comparable is None
+    first, second = (result.done_s for result in found.results)
+    assert (first >= 2e-3, second >= 4e-3) == (True, True)
+    assert all(result.returns_s < result.done_s for result in found.results)
+    if kind == "virtual":
+        assert found.verdict == "slower"
+        assert second - first == pytest.approx(2e-3, rel=0.01)
+
+
+def test_a_function_that_only_makes_a_coroutine_is_refused() -> None:
+    async def late(x):
+        return x * 2
+
+    for other in (late, lambda x: late(x)):  # noqa: PLW0108 - its kind is seen in its result alone
+        with pytest.raises(OptionError, match=r"only making the coroutine|unawaited coroutine"):
+            perfmagic.compare(doubled, other, inputs=MAKE, names=NAMES, **FEW)
 
 
 def test_the_user_may_say_what_is_equal() -> None:

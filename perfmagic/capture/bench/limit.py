@@ -1,0 +1,59 @@
+"""A call that does not return: how long it has run, and its end by an interrupt after a limit."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+
+from perfmagic.base.units import duration_s
+from perfmagic.capture.same_work.process import own_threads
+
+LIMIT_S = 600.0  # of one call: compiling with autotuning takes minutes
+LOOK_S = 1.0  # how often; four times within a shorter limit
+
+
+class Limit:
+    """Interrupts the main thread, as Ctrl-C does, when a call has run for longer than a limit.
+
+    running_s: for how long the call under way has run, in real time; 0 where none does.
+    over: whether that happened. Elsewhere than in the main thread, and where nobody listens to interrupts, it cannot.
+    """
+
+    def __init__(self, limit_s: float | None, running_s: Callable[[], float]) -> None:
+        self.limit_s = LIMIT_S if limit_s is None else limit_s
+        self.over = False
+        self._running_s, self._ended, self._deciding = running_s, threading.Event(), threading.Lock()
+
+    def start(self) -> None:
+        """Begin to look, in a thread of its own."""
+        main = threading.current_thread() is threading.main_thread()
+        if main and callable(signal.getsignal(signal.SIGINT)) and hasattr(signal, "pthread_kill"):
+            threading.Thread(target=self._watch, daemon=True).start()
+
+    def close(self) -> None:
+        """No interrupt comes from here on; harmless when repeated."""
+        with self._deciding:
+            self._ended.set()
+
+    def _watch(self) -> None:
+        own_threads[0] += 1
+        try:
+            self._look()
+        finally:
+            own_threads[0] -= 1
+
+    def _look(self) -> None:
+        while not self._ended.wait(min(LOOK_S, self.limit_s / 4)):
+            with self._deciding:
+                if not self._ended.is_set() and self._running_s() > self.limit_s:
+                    self.over = True
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    def words(self, name: str) -> str:
+        """What had been going on when an interrupt came; "" between calls."""
+        running_s = self._running_s()
+        if not running_s:
+            return ""
+        stopped = f", and was stopped: limit={self.limit_s:g} s" if self.over else ""
+        return f"a call of {name or 'the function'} had not returned after {duration_s(running_s)}{stopped}"

@@ -1,0 +1,195 @@
+"""Values of arguments and of state: copied, written into what is there, drawn anew."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from perfmagic.base.imported import torch_if_imported
+from perfmagic.capture.same_work.values import address, is_tensor
+
+MOST_DRAWN, STRETCH = 2**16, 509  # values drawn one by one, and how many of them come together; odd, as rows are even
+
+
+def mapped(value: Any, how: Callable[[Any], Any]) -> Any:
+    """The same with each array in it changed; lists, tuples and dicts of arrays too."""
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return type(value)(mapped(each, how) for each in value)
+    if type(value) is dict:
+        return {key: mapped(each, how) for key, each in value.items()}
+    return how(value) if is_array(value) else value
+
+
+def into(old: Any, new: Any, factor: float = 1.0) -> Any:
+    """The old object with the new values where it can hold them, else the new one.  factor: of floating values."""
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        old[:] = [into(a, b, factor) for a, b in zip(old, new, strict=True)]
+        return old
+    if type(old) is tuple and type(new) is tuple and len(old) == len(new):
+        return tuple(into(a, b, factor) for a, b in zip(old, new, strict=True))
+    if type(old) is dict and type(new) is dict and old.keys() == new.keys():
+        old.update({key: into(old[key], value, factor) for key, value in new.items()})
+        return old
+    if not is_array(old) or type(old) is not type(new) or old.shape != new.shape or old.dtype != new.dtype:
+        return mapped(new, partial(times, factor))
+    if is_tensor(old):
+        _write_tensor(old, new, factor)
+    elif not old.flags.writeable:
+        return times(factor, new)
+    elif factor == 1 or not is_floating(new):
+        np.copyto(old, new)
+    else:
+        np.multiply(new, factor, out=old)
+    return old
+
+
+def write_back(old: Any, was: Any) -> None:
+    """Write values that an array had; of a parameter, too, whose gradient stays. A numpy array may forbid it."""
+    if not is_tensor(old):
+        if old.flags.writeable:
+            np.copyto(old, was)
+        return
+    torch: Any = torch_if_imported()
+    with torch.inference_mode(old.is_inference()), torch.no_grad():
+        old.copy_(was)
+
+
+def count_up(value: Any) -> None:
+    """Let the versions of tensors in a value say that somebody wrote to them."""
+
+    def of_one(array: Any) -> Any:
+        if is_tensor(array) and not array.is_inference():
+            torch_if_imported().autograd.graph.increment_version(array)  # type: ignore[union-attr] # it made the tensor
+        return array
+
+    mapped(value, of_one)
+
+
+def _write_tensor(old: Any, new: Any, factor: float) -> None:
+    torch: Any = torch_if_imported()
+    with torch.no_grad():
+        if factor == 1 or not is_floating(new):
+            old.copy_(new)
+        else:
+            torch.mul(new, factor, out=old)
+    if old.is_leaf and old.grad is not None:
+        old.grad = None
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is a tensor or a numpy array."""
+    return is_tensor(value) or type(value) is np.ndarray
+
+
+def is_floating(value: Any) -> bool:
+    """Whether it is an array of floating-point numbers."""
+    if is_tensor(value):
+        return bool(value.dtype.is_floating_point) and value.layout == torch_if_imported().strided  # type: ignore[union-attr]
+    return type(value) is np.ndarray and value.dtype.kind == "f"
+
+
+def has_floating(value: Any) -> bool:
+    """Whether any array in it is of floating-point numbers."""
+    found: list[bool] = []
+    mapped(value, lambda array: found.append(is_floating(array)))
+    return any(found)
+
+
+def size_of(value: Any) -> int:
+    """Its elements; 1 for what is no array."""
+    return int(value.numel()) if is_tensor(value) else int(value.size) if is_array(value) else 1
+
+
+def size_bytes(value: Any) -> int:
+    """Bytes of the arrays in it."""
+    if isinstance(value, (list, tuple)):
+        return sum(map(size_bytes, value))
+    if isinstance(value, dict):
+        return sum(map(size_bytes, value.values()))
+    if is_tensor(value):
+        return int(value.numel() * value.element_size())
+    return int(value.nbytes) if is_array(value) else 0
+
+
+def copied(array: Any) -> Any:
+    """A copy of its own memory, in the same layout, that asks for a gradient where the other does."""
+    if not is_tensor(array):
+        return array.copy()
+    return array.detach().clone().requires_grad_(array.requires_grad)
+
+
+def drawn_from(array: Any, n: int) -> Any:
+    """n values drawn from those of an array, which keeps mean, deviation and range; around it where all are one.
+
+    Of many the same stretches come again, from places that are drawn: drawing each takes as long as a large product.
+    """
+    if not is_tensor(array):
+        flat, rng = array.reshape(-1), np.random.default_rng(secrets.randbits(64))
+        drawn = flat[rng.integers(0, max(1, flat.size), min(n, MOST_DRAWN))]
+        if flat.size > 1 and not (flat != flat[0]).any():
+            drawn = (drawn + rng.standard_normal(len(drawn))).astype(array.dtype)
+        if n <= MOST_DRAWN:
+            return drawn
+        stretches = np.lib.stride_tricks.sliding_window_view(drawn, STRETCH)
+        return stretches[rng.integers(0, len(stretches), -(-n // STRETCH))].reshape(-1)[:n]
+    torch: Any = torch_if_imported()
+    flat, made = array.detach().reshape(-1), generator()
+    drawn = flat[torch.randint(0, max(1, flat.numel()), (min(n, MOST_DRAWN),), generator=made).to(flat.device)].cpu()
+    if flat.numel() > 1 and not bool((flat != flat[0]).any()):
+        drawn = drawn + torch.randn(len(drawn), generator=made).to(drawn.dtype)
+    if n > MOST_DRAWN:
+        stretches = drawn.unfold(0, STRETCH, 1)
+        drawn = stretches[torch.randint(0, len(stretches), (-(-n // STRETCH),), generator=made)].reshape(-1)[:n]
+    return drawn.to(array.device)
+
+
+def times(factor: float, array: Any) -> Any:
+    """A floating-point array times a number; another one as it is."""
+    if factor == 1 or not is_floating(array):
+        return array
+    return array.detach() * factor if is_tensor(array) else (array * factor).astype(array.dtype)
+
+
+def drawn_anew(array: Any) -> Any:
+    """Other values of the same shape; what is no floating-point number stays."""
+    return drawn_from(array, size_of(array)).reshape(array.shape) if is_floating(array) else array
+
+
+def nearby(array: Any) -> Any:
+    """The same values, each moved by at most one rounding."""
+    if not is_floating(array):
+        return array
+    if not is_tensor(array):
+        moves = 1 + np.finfo(array.dtype).eps * np.array([-1, 0, 1], array.dtype)
+        return (array * drawn_from(moves, array.size).reshape(array.shape)).astype(array.dtype)
+    torch: Any = torch_if_imported()
+    moves = 1 + torch.finfo(array.dtype).eps * torch.tensor([-1.0, 0.0, 1.0], dtype=array.dtype)
+    return array.detach() * drawn_from(moves, array.numel()).reshape(array.shape).to(array.device)
+
+
+def addresses(value: Any) -> list[int]:
+    """Where the arrays in a result lie; those without an address by their identity."""
+    found = []
+
+    def note(array: Any) -> Any:
+        place = address(array) if is_tensor(array) else array.__array_interface__["data"][0]
+        found.append(place or id(array))
+        return array
+
+    if is_array(value):
+        note(value)
+    else:
+        mapped(value, note)
+    return found
+
+
+def generator() -> Any:
+    """Random numbers that no function can have foreseen: torch's where torch is in use, else numpy's."""
+    torch = torch_if_imported()
+    if torch is None or not hasattr(torch, "Generator"):
+        return np.random.default_rng(secrets.randbits(64))
+    return torch.Generator().manual_seed(secrets.randbits(63))
