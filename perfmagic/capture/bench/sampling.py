@@ -71,8 +71,7 @@ class BodyLoop:
 
     def running_s(self) -> float:
         """For how long the body has run that runs now; 0 where none does. Any thread may ask."""
-        since_ns = self.since_ns
-        return (NOW_NS() - since_ns) / 1e9 if since_ns else 0.0
+        return (NOW_NS() - since_ns) / 1e9 if (since_ns := self.since_ns) else 0.0
 
     def begin(self, which: int) -> None:
         """A body is let run."""

@@ -76,7 +76,7 @@ def test_the_caches_are_overwritten_after_fresh_arguments_were_written(monkeypat
     done: list[str] = []
     monkeypatch.setattr(HostCaches, "overwrite", lambda _: done.append("overwritten"))
     write = Arguments.write
-    monkeypatch.setattr(Arguments, "write", lambda given: (write(given), done.append("written")))
+    monkeypatch.setattr(Arguments, "write", lambda given, **how: (write(given, **how), done.append("written")))
     seen: set[float] = set()
 
     def first(x: Any) -> Any:

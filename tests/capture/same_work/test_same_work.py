@@ -101,6 +101,7 @@ MAKE = matrices("cpu", count=1)
     [
         ({"inputs": 3}, "a list of arguments, or a function that makes one, not int"),
         ({"inputs": lambda rng: 3}, "the function gave a int, a list of arguments is needed"),
+        ({"inputs": lambda: [torch.ones(3)]}, "the function is called with a generator of random numbers"),
         ({"inputs": matrices("cpu")}, "does not take the 2 arguments of inputs"),
         ({"inputs": MAKE, "fixed": (4,)}, "numbered 0 to 0"),
         ({"inputs": MAKE, "values": "old"}, "values='old' is not known"),
@@ -139,7 +140,7 @@ def test_a_function_that_raises_in_the_samples_is_named_and_what_it_raised() -> 
         return x * 2
 
     with pytest.raises(ValueError, match="of mine"):
-        perfmagic.compare(doubled, breaks, inputs=MAKE, names=NAMES, samples=10_000)
+        perfmagic.compare(doubled, breaks, inputs=MAKE, names=NAMES, samples=10_000, warmup=2)
     assert "ValueError: of mine (in other)" in perfmagic.last().text()
 
 
