@@ -4,8 +4,7 @@
     python benchmarks/structure.py --json   the same as JSON
 
 The size comes from the source alone. A job runs in a process of its own: sys.setprofile notes each function of the
-package that is entered, from the call of the public name on. What an import runs is not counted, nor what compiles the
-methods of dataclasses (base/frozen.py), which an import did before.
+package that is entered, from the call of the public name on. What an import runs is not counted.
 """
 
 import argparse
@@ -26,7 +25,6 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "perfmagic"
-FROZEN = PACKAGE / "base/frozen.py"
 TRACE = ROOT / "tests/data/traces/v100_4streams_nccl_step.json.gz"
 SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
@@ -154,7 +152,7 @@ def entered(name: str) -> dict[str, int]:
         if code.co_name == "<module>":
             n_importing += {"call": 1, "return": -1}.get(event, 0)
         entered_now = event == "call" and not n_importing and not code.co_name.startswith("<")
-        if entered_now and code.co_filename.startswith(str(PACKAGE)) and code.co_filename != str(FROZEN):
+        if entered_now and code.co_filename.startswith(str(PACKAGE)):
             seen.add((code.co_filename, code.co_firstlineno))
 
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):

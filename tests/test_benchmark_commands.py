@@ -17,7 +17,7 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
     ("command", "rows"),
     [
         (("bench_coverage.py", "--series", "4", "--real", "0"), 10),
-        (("bench_verdicts.py", "--repetitions", "1", "--slower", "0"), 1),
+        (("bench_verdicts.py", "--kinds", "jitter", "steps", "--times", "1", "--seconds", "1"), 2),
         (("bench_accuracy.py", "--rounds", "1", "--alone", "1", "--bodies", "1 µs"), 2),
     ],
 )

@@ -43,9 +43,9 @@ def test_the_longest_import_chain_keeps_its_budget() -> None:
 def test_the_repository_keeps_its_budgets() -> None:
     contents = [path.read_bytes() for path in kept_files()]
     assert len(contents) > 900
-    assert sum(map(len, contents)) <= 13_840_000
+    assert sum(map(len, contents)) <= 13_860_000
     texts = [content for content in contents if b"\0" not in content[:8000]]  # as git tells texts from other files
-    assert sum(len(text.splitlines()) for text in texts) <= 191_700
+    assert sum(len(text.splitlines()) for text in texts) <= 192_000
 
 
 def kept_files() -> list[Path]:
@@ -71,10 +71,10 @@ def test_json_is_stored_an_item_a_line() -> None:
 
 
 def test_jobs_enter_no_more_files_than_agreed() -> None:
-    assert measure_job("open_trace(FILE).text()")["files"] <= 67
-    assert measure_job("view FILE --html PAGE")["files"] <= 86
-    assert measure_job("report FILE --json")["files"] <= 68
-    assert measure_job("explain(TRACE, 'pageable')")["files"] <= 21
+    assert measure_job("open_trace(FILE).text()")["files"] <= 68
+    assert measure_job("view FILE --html PAGE")["files"] <= 87
+    assert measure_job("report FILE --json")["files"] <= 69
+    assert measure_job("explain(TRACE, 'pageable')")["files"] <= 22
 
 
 def test_make_prints_its_targets() -> None:

@@ -37,7 +37,8 @@ class _Change:
     """A time before and now, and between what their ratio lies; None where nothing bounds it.
 
     times: both, in words.  basis: what they rest on.  exact: whether they were computed, so that equal code takes
-    equally long.  too_few: what to do where nothing bounds the ratio.
+    equally long.  too_few: what to do where nothing bounds the ratio.  least: the ratio of the quickest of both, where
+    it is known.
     """
 
     times: str
@@ -46,6 +47,7 @@ class _Change:
     basis: str
     exact: bool
     too_few: str
+    least: float | None = None
 
 
 def gate_steps(diff: TraceDiff, limit: float) -> Gate:
@@ -61,7 +63,9 @@ def gate_steps(diff: TraceDiff, limit: float) -> Gate:
         words = phrase("the recording takes {now} in {b}, {before} in {a}", **times, **names)
     low, high = steps.ratio_low, steps.ratio_high
     interval = None if low is None or high is None else (low, high)
-    change = _Change(words, steps.ratio, interval, _basis(steps), steps.how != MEASURED, _too_few(steps))
+    exact = steps.how != MEASURED
+    least = None if exact or not steps.marked else min(steps.b_ns) / max(1, min(steps.a_ns))
+    change = _Change(words, steps.ratio, interval, _basis(steps), exact, _too_few(steps), least)
     return _judged(change, limit)
 
 
@@ -105,7 +109,9 @@ def _judged(change: _Change, limit: float) -> Gate:
 def _verdict(change: _Change, limit: float) -> tuple[str, str]:
     """The verdict, and why it is unclear.
 
-    Two recordings of one program differ, each by its own: below that no limit fails.
+    Two recordings of one program differ, each by its own: below that no limit fails. Where the quickest steps differ by
+    less, the machine may have been busy: of equal recordings beside eight other jobs that spares half of those that
+    would fail (benchmarks/results/bench_verdicts.md).
     """
     if change.interval is None:
         return UNCLEAR, change.too_few
@@ -116,6 +122,8 @@ def _verdict(change: _Change, limit: float) -> tuple[str, str]:
         return UNCLEAR, phrase("the interval contains the limit")
     if low <= 1 + BAND_SEPARATE and not change.exact:
         return UNCLEAR, phrase("two runs of one program differ by up to {band}", band=percent_known(BAND_SEPARATE))
+    if change.least is not None and change.least <= 1 + limit:
+        return UNCLEAR, phrase("the quickest steps differ by less than the limit: the machine may have been busy")
     return SLOWER, ""
 
 

@@ -158,6 +158,14 @@ def test_of_equal_programs_none_fails_and_a_tenth_more_is_found() -> None:
     assert slower.count("not slower") == 0
 
 
+def test_steps_that_a_busy_machine_made_longer_do_not_fail() -> None:
+    calm = on_cpu(noisy(100, 1))
+    assert judged(calm, on_cpu(noisy(140, 2))).verdict == "slower"
+    busy = judged(calm, on_cpu([*noisy(140, 2), 95]))
+    assert busy.verdict == "unclear"
+    assert "the quickest steps differ by less than the limit" in busy.sentence
+
+
 def test_benchmarks_are_compared_by_the_interval_of_their_ratio() -> None:
     def gate(now_s: float, **fields: object) -> Gate:
         pair = result(series(1e-3), "before"), replace(result(series(now_s, seed=1), "after"), **fields)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from perfmagic.analysis.bench.judge import judge
+from perfmagic.analysis.bench.quantity import is_far
 from perfmagic.analysis.bench.result import BenchSummary
 from perfmagic.analysis.bench.same_work import Check, has_fact
 from perfmagic.analysis.bench.saved import Saved, damage_of, of_format, read_json
@@ -34,6 +35,8 @@ class Comparison(JsonForm):
     quantity: what is compared.
     baseline_s: the median of the first.
     name_s: the median of the other.
+    baseline_mean_s: the mean of the first; far from its median where few calls take much of the time.
+    name_mean_s: the mean of the other.
     ratio: how many times as fast as the first, above 1 is faster; 0 where one takes no time. Of interleaved
     samples it is the median of the ratios of pairs, else the ratio of the medians.
     ratio_low: lower end of its 95 % confidence interval; None for too few samples.
@@ -56,6 +59,8 @@ class Comparison(JsonForm):
     quantity: str
     baseline_s: float
     name_s: float
+    baseline_mean_s: float
+    name_mean_s: float
     ratio: float
     ratio_low: float | None
     ratio_high: float | None
@@ -83,14 +88,19 @@ class Comparison(JsonForm):
 
     @property
     def times(self) -> str:
-        """Both medians."""
-        now, before = self._time("name", self.name_s), self._time("baseline", self.baseline_s)
+        """Both medians, with the means that are far from them."""
+        now = self._time("name", self.name_s, self.name_mean_s)
+        before = self._time("baseline", self.baseline_s, self.baseline_mean_s)
         return phrase("{quantity} {now} against {before}", quantity=phrase(self.quantity), now=now, before=before)
 
-    def _time(self, which: str, seconds: float) -> str:
-        """A median; "about 1.3 ms (predicted)" where a model gave it."""
+    def _time(self, which: str, seconds: float, mean_s: float) -> str:
+        """A median; "1.00 ms (mean 1.38 ms)", or "about 1.3 ms (predicted)" where a model gave it."""
         median = self.median(which, seconds)
-        return phrase("about {time} (predicted)", time=median) if self.predicted in (which, "both") else median
+        if self.predicted in (which, "both"):
+            return phrase("about {time} (predicted)", time=median)
+        if is_far(mean_s, seconds):
+            return phrase("{median} (mean {mean})", median=median, mean=duration_s(mean_s))
+        return median
 
     def median(self, which: str, seconds: float) -> str:
         """A time of one of the two, with two digits where a model gave it.  which: "name" or "baseline"."""
@@ -272,6 +282,8 @@ def _comparison(baseline: BenchSummary, other: BenchSummary, quantity: str, numb
         quantity=quantity,
         baseline_s=baseline.quantities[quantity].median_s,
         name_s=other.quantities[quantity].median_s,
+        baseline_mean_s=baseline.quantities[quantity].mean_s,
+        name_mean_s=other.quantities[quantity].mean_s,
         ratio=judgement.ratio,
         ratio_low=low,
         ratio_high=high,

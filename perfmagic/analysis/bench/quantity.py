@@ -27,6 +27,12 @@ class _Saved(msgspec.Struct):
 FAR_MEAN = 1.25
 
 
+def is_far(mean_s: float, median_s: float) -> bool:
+    """Whether one of them is so much larger than the other that either alone misleads."""
+    low_s, high_s = sorted((mean_s, median_s))
+    return high_s > 0 and high_s >= FAR_MEAN * low_s
+
+
 @dataclass(frozen=True)
 class Mode:
     """One of the two values that bimodal samples keep to.
@@ -118,8 +124,7 @@ class Quantity:
     @property
     def mean_is_far(self) -> bool:
         """Whether the mean is 1.25 times the median or more, or the other way round: then one of them misleads."""
-        low_s, high_s = sorted((self.mean_s, self.median_s))
-        return high_s > 0 and high_s >= FAR_MEAN * low_s
+        return is_far(self.mean_s, self.median_s)
 
     @property
     def widened(self) -> float:

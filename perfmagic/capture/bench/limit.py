@@ -11,6 +11,7 @@ from perfmagic.capture.same_work.process import own_threads
 
 LIMIT_S = 600.0  # of one call: compiling with autotuning takes minutes
 LOOK_S = 1.0  # how often; four times within a shorter limit
+LEAST_S = 0.1  # shorter calls are not worth a word
 
 
 class Limit:
@@ -51,9 +52,9 @@ class Limit:
                     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def words(self, name: str) -> str:
-        """What had been going on when an interrupt came; "" between calls."""
+        """What had been going on when an interrupt came; "" between calls, and where they are short."""
         running_s = self._running_s()
-        if not running_s:
+        if running_s < LEAST_S:
             return ""
         stopped = f", and was stopped: limit={self.limit_s:g} s" if self.over else ""
         return f"a call of {name or 'the function'} had not returned after {duration_s(running_s)}{stopped}"

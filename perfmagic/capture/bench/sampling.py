@@ -71,8 +71,7 @@ class BodyLoop:
 
     def running_s(self) -> float:
         """For how long the body has run that runs now; 0 where none does. Any thread may ask."""
-        since_ns = self.since_ns
-        return (NOW_NS() - since_ns) / 1e9 if since_ns else 0.0
+        return (NOW_NS() - since_ns) / 1e9 if (since_ns := self.since_ns) else 0.0
 
     def begin(self, which: int) -> None:
         """A body is let run."""
@@ -597,8 +596,8 @@ class Sampling:
         self._probes_s.append(reading.done_ns / self.size.calls / 1e9)
 
     def probed_call_s(self) -> float:
-        """The median of the probes, in seconds a call."""
-        return float(np.median(self._probes_s))
+        """The shortest of the probes, in seconds a call: on a busy machine most are interrupted."""
+        return min(self._probes_s)
 
     def resize(self, call_s: float) -> None:
         """Samples are of the size for calls of this length from now on."""
@@ -608,6 +607,11 @@ class Sampling:
         """A sample has no more calls than this from now on."""
         if most < self.size.calls:
             self._take_size(SampleSize(most, self.size.untimed))
+
+    def warm_by(self, least: int) -> None:
+        """A sample has this many untimed calls before it at least, from now on."""
+        if self.size.untimed < least:
+            self._take_size(SampleSize(self.size.calls, least))
 
     def _take_size(self, size: SampleSize) -> None:
         loop = EmptyLoop(self._sampler.watch.clock_ns, size.calls)  # before both change: an interrupt keeps them a pair

@@ -35,6 +35,7 @@ from perfmagic.capture.same_work.values import is_tensor
 
 MOST_SETS = 32  # of arguments that lie ready, one for each call of a sample
 MOST_BYTES = 32_000_000  # of them together
+MAKES = "lambda rng: [torch.randn(64, 64, generator=rng)]"
 LARGE_BYTES = 1_000_000  # of the arguments of one call: to write all takes as long as a call that reads them
 
 
@@ -152,7 +153,7 @@ class MadeArguments(Arguments):
         made = self._make(self._rng)
         if not isinstance(made, (list, tuple)):
             message = f"inputs: the function gave a {type(made).__name__}, a list of arguments is needed"
-            raise OptionError(message, hint="lambda rng: [torch.randn(64, 64, generator=rng)]")
+            raise OptionError(message, hint=MAKES)
         if self.slots and len(made) != len(self.slots[0]):
             raise OptionError(f"inputs: the function gave {len(made)} arguments, {len(self.slots[0])} at first")
         return [*made]
@@ -207,6 +208,8 @@ def arguments_of(inputs: Any, fixed: Collection[int], values: str) -> Arguments 
     if inputs is None:
         return None
     if callable(inputs):
+        if not accepts(inputs, 1):
+            raise OptionError("inputs: the function is called with a generator of random numbers", hint=MAKES)
         made: Arguments = MadeArguments(inputs, fixed)
     elif isinstance(inputs, (list, tuple)):
         made = GivenArguments(inputs, fixed, vary=values != "given")
@@ -218,18 +221,26 @@ def arguments_of(inputs: Any, fixed: Collection[int], values: str) -> Arguments 
     return made
 
 
+def accepts(function: Callable[..., object], n: int) -> bool:
+    """Whether a function can be called with n arguments; True where nobody knows, as of some functions in C."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return True
+    with suppress(TypeError):
+        signature.bind(*[None] * n)
+        return True
+    return False
+
+
 def takes(body: Callable[..., object], n: int, name: str, *, in_place: bool) -> bool:
     """Whether a function takes the n arguments; False for one that takes none and reads them from around it.
 
     Raises OptionError where it takes others.
     """
-    try:
-        signature = inspect.signature(body)
-    except (TypeError, ValueError):  # of some functions in C nobody knows
+    if accepts(body, n):
         return True
-    with suppress(TypeError):
-        signature.bind(*[None] * n)
-        return True
+    signature = inspect.signature(body)
     if in_place and not signature.parameters:
         return False
     message = f"{name or 'a function'}{signature} does not take the {n} arguments of inputs"

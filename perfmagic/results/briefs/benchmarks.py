@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfmagic.analysis.bench.compare import CompareSummary, Comparison
+from perfmagic.analysis.bench.quantity import is_far
 from perfmagic.analysis.bench.result import BenchSummary, describe_times
 from perfmagic.analysis.bench.same_work import NOTED, OK, REFUSED
 from perfmagic.analysis.bench.sweep import SweepSummary
@@ -25,6 +26,7 @@ def bench_brief(bench: BenchSummary) -> Brief:
     numbers: dict[str, float | int] = {"n_samples": len(bench.returns.samples_s) if bench.returns else 0}
     for name, quantity in bench.quantities.items():
         ends = {"": quantity.median_s, "_low": quantity.low_s, "_high": quantity.high_s}
+        ends |= {"_mean": quantity.mean_s} if quantity.mean_is_far else {}
         numbers |= {f"{name}{end}_us": microseconds(s * 1e9, rough=rough) for end, s in ends.items() if s is not None}
     return Brief(
         kind="bench",
@@ -116,6 +118,8 @@ def _ratio(comparison: Comparison) -> dict[str, float | int]:
 
 def _times_of(comparison: Comparison) -> dict[str, float | int]:
     ends = {"baseline_us": comparison.baseline_s, "name_us": comparison.name_s}
+    if is_far(comparison.baseline_mean_s, comparison.baseline_s) or is_far(comparison.name_mean_s, comparison.name_s):
+        ends |= {"baseline_mean_us": comparison.baseline_mean_s, "name_mean_us": comparison.name_mean_s}
     rough = comparison.predicted != "none"
     return {name: microseconds(s * 1e9, rough=rough) for name, s in ends.items()}
 

@@ -9,7 +9,7 @@ from perfmagic.analysis.bench.result import BenchSummary, summarise
 from perfmagic.api.comparisons import compared
 from perfmagic.capture.bench.engine import BenchSpec
 from perfmagic.view.bench.bench import bench_doc, bench_html, bench_svg, bench_text
-from perfmagic.view.bench.compare import compare_text
+from perfmagic.view.bench.compare import compare_html, compare_text
 from tests.capture.bench.machine import MS, Machine
 
 
@@ -53,3 +53,19 @@ def test_a_comparison_by_medians_says_whose_mean_is_far() -> None:
     steady, rare = one_in(1000, 1).named("steady"), one_in(50, 51).named("rare")
     words = " ".join(compare_text(compared([steady, rare])).replace("\u00a0", " ").split())
     assert "! rare: the mean of returns, 2.00 ms, is far from its median, 1.00 ms" in words
+
+
+def test_a_comparison_has_the_mean_that_is_far_in_every_face() -> None:
+    result = compared([one_in(1000, 1).named("steady"), one_in(50, 51).named("rare")])
+    said = "1.00\u00a0ms (mean 2.00\u00a0ms) against 1.00\u00a0ms"
+    for face in (result.comparisons[0].sentence, compare_text(result).splitlines()[0], compare_html(result)):
+        assert said in face
+    brief = result.brief()
+    assert said.replace("\u00a0", " ") in brief["says"]
+    assert (brief["numbers"]["baseline_mean_us"], brief["numbers"]["name_mean_us"]) == (1000, 2000)
+    assert json.loads(result.to_json())["comparisons"][0]["name_mean_s"] == pytest.approx(2e-3)
+
+
+def test_a_comparison_without_rare_calls_says_no_mean() -> None:
+    result = compared([one_in(1000, 1).named("steady"), one_in(50, 13).named("rare")])
+    assert "mean" not in f"{result.comparisons[0].sentence}{result.brief()['numbers']}"
