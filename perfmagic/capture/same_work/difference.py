@@ -27,7 +27,7 @@ def unlike(first: Sequence[Leaf], other: Sequence[Leaf]) -> Condition | None:
     if len(first) != len(other):
         return Condition("other structure", {"first": len(first), "other": len(other)})
     for a, b in zip(first, other, strict=True):
-        if not b.plain and (a.plain or a.kind != b.kind):
+        if not b.plain and (a.plain or a.kind != b.kind or b.reads_later):
             return Condition("lazy result", {"type": b.kind})
         if (a.kind == "text") != (b.kind == "text") and a.plain:
             return Condition("other structure", {"first": a.kind, "other": b.kind})

@@ -152,6 +152,10 @@ def _plain_settings() -> dict[str, _Setting]:
         settings["signal.setitimer"] = (
             lambda: signal.getitimer(signal.ITIMER_REAL)[1], lambda s: signal.setitimer(signal.ITIMER_REAL, s, s)
         )  # fmt: skip
+    for name in ("SIGALRM", "SIGVTALRM", "SIGPROF", "SIGUSR1", "SIGUSR2"):
+        if hasattr(signal, name):
+            # left as it is: by default the next alarm of a function that set one would end the process
+            settings[f"the handler of {name}"] = partial(signal.getsignal, getattr(signal, name)), lambda _: None
     return settings
 
 

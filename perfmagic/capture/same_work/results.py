@@ -34,12 +34,14 @@ class Results:
     """Compares what functions gave on the same values.
 
     equal: the user's own check.  random: compare mean and deviation alone.  eps: of a type that is declared to be good
-    enough, else 0.
+    enough, else 0.  eps_of_numbers: of the least exact input: a Python number may come from a tensor like it.
     before: what the first gave last.
     """
 
-    def __init__(self, n: int, *, equal: Callable[[Any, Any], Any] | None, random: bool, eps: float) -> None:
-        self._equal, self._random, self._eps = equal, random, eps
+    def __init__(
+        self, n: int, *, equal: Callable[[Any, Any], Any] | None, random: bool, eps: float, eps_of_numbers: float = 0.0
+    ) -> None:
+        self._equal, self._random, self._eps, self._eps_of_numbers = equal, random, eps, max(eps, eps_of_numbers)
         self._of = [_Compared() for _ in range(n)]
         self._now: dict[int, tuple[list[Leaf], Any]] = {}
         self.before: list[Leaf] = []
@@ -186,7 +188,8 @@ class Results:
     def _allowed(self, i: int, a: Leaf, b: Leaf, longest: int) -> float:
         spread = SPREAD * self._spread[i] if i < len(self._spread) else 0.0
         near = NEARBY * self._nearby[i] if i < len(self._nearby) else 0.0
-        return max(rounding(a, b, self._eps, longest), spread, min(0.1, near))
+        eps = self._eps_of_numbers if a.kind == "number" and not a.shape else self._eps
+        return max(rounding(a, b, eps, longest), spread, min(0.1, near))
 
 
 def _larger(worst: Sequence[float], found: Sequence[float]) -> list[float]:

@@ -62,7 +62,14 @@ class SameWork:
         self.asked, self.arguments = asked, arguments
         self.kept: list[Any] = [None]
         self.watched = [Watched(name, takes_arguments) for name, takes_arguments in zip(names, takes, strict=True)]
-        self.results = Results(len(names), equal=asked.equal, random=asked.random, eps=_eps(asked.dtype))
+        of_inputs = [] if arguments is None else [leaf.eps for leaf in leaves(arguments.slots[0])]
+        self.results = Results(
+            len(names),
+            equal=asked.equal,
+            random=asked.random,
+            eps=_eps(asked.dtype),
+            eps_of_numbers=max(of_inputs, default=0.0),
+        )
         self._process: ProcessWatch | None = None
         self.progress: Callable[[], int | None] = lambda: None
         self.threads_before: set[int] = set()  # those of others

@@ -10,11 +10,11 @@ import numpy as np
 
 from perfmagic.base.imported import torch_if_imported
 from perfmagic.capture.same_work.drawn import addresses, copied, size_bytes, write_back
-from perfmagic.capture.same_work.values import is_tensor, vars_of
+from perfmagic.capture.same_work.values import is_plain_tensor, is_tensor, vars_of
 
 DEEPEST, MOST = 3, 2000  # containers in containers, and objects looked at
 MOST_KEPT_BYTES = 512_000_000  # of one function
-MOST_BYTES = 65_536  # of a numpy array, at its begin and its end
+MOST_BYTES = 65_536  # of an array or tensor, at its begin and its end
 
 
 class State:
@@ -95,10 +95,22 @@ def _mark(value: Any) -> tuple[Any, ...]:
     if is_tensor(value):
         try:
             grad = value.grad if value.is_leaf else None
-            return (value._version, None if grad is None else (id(grad), grad._version))
+            seen = value._version, _content(value)
+            return (seen, None if grad is None else (id(grad), grad._version))
         except RuntimeError:  # of inference mode, which counts nothing
             return ()
-    if value.dtype.kind not in "biufcmM":
+    return _sums(value.reshape(-1)) if value.dtype.kind in "biufcmM" else ()
+
+
+def _content(tensor: Any) -> tuple[int, ...]:
+    """Sums of a tensor on the CPU: fused operators of optimizers write without counting a version."""
+    torch: Any = torch_if_imported()
+    if not is_plain_tensor(tensor) or tensor.device.type != "cpu" or tensor.layout != torch.strided:
         return ()
-    flat = value.reshape(-1).view(np.uint8) if value.flags.c_contiguous else value.reshape(-1)[:1000]
+    return _sums(tensor.detach().view(-1).view(torch.uint8).numpy()) if tensor.is_contiguous() else ()
+
+
+def _sums(flat: Any) -> tuple[int, ...]:
+    """Checksums of an array's begin and end."""
+    flat = flat.view(np.uint8) if flat.flags.c_contiguous else flat[:1000]
     return zlib.crc32(flat[:MOST_BYTES].tobytes()), zlib.crc32(flat[-MOST_BYTES:].tobytes())

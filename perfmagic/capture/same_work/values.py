@@ -6,6 +6,7 @@ Only exact types count as plain: what a subclass does when somebody looks at it 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ class Leaf:
     kind: "tensor", "array", "number", "text", or the name of a type whose values nobody can know without running it.
     values: numbers in their own precision; None where there are none to look at.  dtype: as torch or numpy calls it.
     eps: of a floating type, else 0.  storage: where it lies, 0 where that has no address.
+    reads_later: whether its values are made when somebody reads them, as those of a generator are.
     """
 
     kind: str
@@ -37,6 +39,7 @@ class Leaf:
     eps: float = 0.0
     gradient: bool = False
     storage: int = 0
+    reads_later: bool = False
 
     @property
     def plain(self) -> bool:
@@ -132,11 +135,15 @@ def is_tensor(value: Any) -> bool:
 
 
 def is_plain_tensor(value: Any) -> bool:
-    """Whether it is a tensor of a class that computes when it is called, not when it is read."""
-    return is_tensor(value) and f"{type(value).__module__}.{type(value).__name__}" in _PLAIN_TENSORS
+    """Whether it is a tensor of a class that computes when it is called, not when it is read.
 
-
-_PLAIN_TENSORS = ("torch.Tensor", "torch.nn.parameter.Parameter", "perfmagic.sim.tensor.SimTensor")
+    By the class itself: another can take its name.
+    """
+    if not is_tensor(value):
+        return False
+    torch: Any = torch_if_imported()
+    simulated = getattr(sys.modules.get("perfmagic.sim.tensor"), "SimTensor", torch.Tensor)
+    return type(value) in (torch.Tensor, torch.nn.Parameter, simulated)
 
 
 def _is_opaque(value: Any) -> bool:
@@ -161,7 +168,8 @@ def _leaf(value: Any, seed: int) -> Leaf:
         return Leaf("number", array, (), str(array.dtype), eps=2.0**-52 if array.dtype.kind in "fc" else 0.0)
     if type(value) in _SCALARS:
         return Leaf("text", value)
-    return Leaf(type(value).__name__, None)
+    reads_later = hasattr(type(value), "__next__") or inspect.isawaitable(value)
+    return Leaf(type(value).__name__, None, reads_later=reads_later)
 
 
 def _tensor(tensor: Any, seed: int) -> Leaf:
