@@ -34,6 +34,17 @@ def test_every_magic_says_that_its_clock_is_virtual_and_repeats_itself(notebook:
     assert reports[0] == reports[1]
 
 
+@pytest.mark.parametrize(("more", "verdict"), [("", "slower"), (" + 1", "not comparable")])
+def test_awaited_variants_have_their_times_and_their_verdict(notebook: Notebook, more: str, verdict: str) -> None:
+    notebook.run(
+        "import asyncio\nasync def f(n):\n    await asyncio.sleep(0)\n    for _ in range(n): y = x @ x\n    return y"
+    )
+    notebook.run(f"%%bench --vs -n 4 --inputs x -o c\ny = await f(1)\n# --- B\ny = await f(2){more}")
+    found = notebook.names["c"]
+    assert found.verdict == verdict
+    assert [round(result.done_s * 1e3, 1) for result in found.results] == [2.0, 4.0]
+
+
 def test_host_code_has_no_virtual_time(notebook: Notebook) -> None:
     assert "only the simulated device's work takes time" in notebook.run("%%bench\nsum(range(9))").traceback
     assert "cpu has no virtual time" in notebook.run("%%timeline --device cpu\nx + 1").refusal
