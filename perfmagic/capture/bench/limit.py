@@ -24,7 +24,9 @@ class Limit:
     def __init__(self, limit_s: float | None, running_s: Callable[[], float]) -> None:
         self.limit_s = LIMIT_S if limit_s is None else limit_s
         self.over = False
-        self._running_s, self._ended, self._deciding = running_s, threading.Event(), threading.Lock()
+        self._running_s, self._ended = running_s, False
+        self._open = threading.Lock()  # released when nothing is measured any more; no `with`: an interrupt may strike
+        self._open.acquire()
 
     def start(self) -> None:
         """Begin to look, in a thread of its own."""
@@ -33,9 +35,10 @@ class Limit:
             threading.Thread(target=self._watch, daemon=True).start()
 
     def close(self) -> None:
-        """No interrupt comes from here on; harmless when repeated."""
-        with self._deciding:
-            self._ended.set()
+        """No interrupt comes from here on; harmless when repeated, and when interrupted anywhere."""
+        self._ended = True
+        if self._open.locked():
+            self._open.release()
 
     def _watch(self) -> None:
         own_threads[0] += 1
@@ -45,11 +48,10 @@ class Limit:
             own_threads[0] -= 1
 
     def _look(self) -> None:
-        while not self._ended.wait(min(LOOK_S, self.limit_s / 4)):
-            with self._deciding:
-                if not self._ended.is_set() and self._running_s() > self.limit_s:
-                    self.over = True
-                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        while not self._open.acquire(timeout=min(LOOK_S, self.limit_s / 4)) and not self._ended:
+            if self._running_s() > self.limit_s:
+                self.over = True
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def words(self, name: str) -> str:
         """What had been going on when an interrupt came; "" between calls, and where they are short."""
