@@ -9,6 +9,7 @@ import copy
 import functools
 import gc
 import hashlib
+import signal
 import subprocess
 import sys
 import threading
@@ -457,3 +458,44 @@ def one_row_many_times(_device: str) -> Made:
 @cheat("memory", on=CPU, inputs=lambda _: lambda rng: [{i: torch.rand(50, generator=rng).tolist() for i in range(9)}])
 def shallow_copy(_device: str) -> Made:
     return copy.deepcopy, lambda given: {**given}
+
+
+@cheat("results", on=CPU)
+def named_as_torch_names_its_own(_device: str) -> Made:
+    class Lazy(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, _types, args=(), kwargs=None):
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*[vars(each)["made"]() if isinstance(each, cls) else each for each in args], **kwargs or {})
+
+    Lazy.__module__, Lazy.__name__, Lazy.__qualname__ = "torch", "Tensor", "Tensor"
+
+    def faster(x, w):
+        out = torch.empty_like(x).as_subclass(Lazy)
+        vars(out)["made"] = lambda: product(x, w)
+        return out
+
+    return product, faster
+
+
+@cheat("results", on=CPU)
+def generator_that_works_when_read(_device: str) -> Made:
+    return lambda x, w: iter([product(x, w)]), lambda x, w: (product(x, w) for _ in range(1))
+
+
+@cheat("settings", on=CPU)
+def handler_of_a_signal(_device: str) -> Made:
+    waiting: list[Any] = []
+
+    def work(*_signal: object) -> None:
+        while waiting:
+            x, w, out = waiting.pop()
+            out.copy_(product(x, w))
+
+    def faster(x, w):
+        signal.signal(signal.SIGVTALRM, work)
+        waiting.append((x, w, torch.empty_like(x)))
+        signal.setitimer(signal.ITIMER_VIRTUAL, 1e-4)
+        return waiting[-1][2]
+
+    return product, faster

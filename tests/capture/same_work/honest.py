@@ -207,3 +207,19 @@ def trains_a_model_of_its_own(_device: str) -> Made:
         return loss.detach()
 
     return lambda x, _w: step(model, steps[0], x), lambda x, _w: step(other, steps[1], x)
+
+
+@honest("cpu")
+def trains_by_a_fused_optimizer(_device: str) -> Made:
+    model = torch.nn.Linear(48, 48)
+    other = copy.deepcopy(model)
+    steps = [torch.optim.AdamW(each.parameters(), 1e-2, fused=f) for each, f in ((model, False), (other, True))]
+
+    def step(trained, optimizer, x):
+        loss = trained(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.item()
+
+    return lambda x, _w: step(model, steps[0], x), lambda x, _w: step(other, steps[1], x)
