@@ -68,7 +68,7 @@ def test_the_hint_is_printed_below_a_plain_cells_traceback(cells: Notebook) -> N
 def test_a_measured_cell_without_a_device_names_one_and_only_once(
     cells: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perfmagic.magics.running.registry.active_backends", lambda: ())  # others may have loaded sim
+    monkeypatch.setattr("perfmagic.capture.devices.backends.active_backends", lambda: ())  # others may have loaded sim
     hint = "perfmagic: no device was in use, so torch computed on the CPU"
     assert hint not in cells.run("device = 'cuda' if torch.cuda.is_available() else 'cpu'\nx.to(device)").printed
     assert cells.run("%%timeline\nx + 1").printed.count(hint) == 1
