@@ -5,7 +5,9 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
+from perfmagic.base.clock import virtual_clock
 from perfmagic.base.units import duration_s
 from perfmagic.capture.same_work.process import own_threads
 
@@ -18,7 +20,8 @@ class Limit:
     """Interrupts the main thread, as Ctrl-C does, when a call has run for longer than a limit.
 
     running_s: for how long the call under way has run, in real time; 0 where none does.
-    over: whether that happened. Elsewhere than in the main thread, and where nobody listens to interrupts, it cannot.
+    over: whether that happened. It cannot elsewhere than in the main thread, where nobody listens to interrupts, and on
+    a virtual clock.
     """
 
     def __init__(self, limit_s: float | None, running_s: Callable[[], float]) -> None:
@@ -31,8 +34,11 @@ class Limit:
     def start(self) -> None:
         """Begin to look, in a thread of its own."""
         main = threading.current_thread() is threading.main_thread()
-        if main and callable(signal.getsignal(signal.SIGINT)) and hasattr(signal, "pthread_kill"):
-            threading.Thread(target=self._watch, daemon=True).start()
+        if virtual_clock() is not None or not main or not callable(signal.getsignal(signal.SIGINT)):
+            return
+        if hasattr(signal, "pthread_kill"):
+            with suppress(RuntimeError):  # no thread can be started here
+                threading.Thread(target=self._watch, daemon=True).start()
 
     def close(self) -> None:
         """No interrupt comes from here on; harmless when repeated, and when interrupted anywhere."""

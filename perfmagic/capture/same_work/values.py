@@ -6,14 +6,13 @@ Only exact types count as plain: what a subclass does when somebody looks at it 
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from perfmagic.base.imported import torch_if_imported
+from perfmagic.base.imported import sim_loaded, torch_if_imported
 
 MOST_ELEMENTS = 2**16  # of each tensor: 0.2 ms to copy and to compare; every n-th, from a place that nobody knows
 DEEPEST = 6  # containers in containers
@@ -142,8 +141,12 @@ def is_plain_tensor(value: Any) -> bool:
     if not is_tensor(value):
         return False
     torch: Any = torch_if_imported()
-    simulated = getattr(sys.modules.get("perfmagic.sim.tensor"), "SimTensor", torch.Tensor)
-    return type(value) in (torch.Tensor, torch.nn.Parameter, simulated)
+    if type(value) in (torch.Tensor, torch.nn.Parameter):
+        return True
+    return sim_loaded() and f"{type(value).__module__}.{type(value).__name__}" == _SIMULATED
+
+
+_SIMULATED = "perfmagic.sim.tensor.SimTensor"
 
 
 def _is_opaque(value: Any) -> bool:
