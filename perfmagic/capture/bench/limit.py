@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from perfmagic.base.clock import virtual_clock
 from perfmagic.base.units import duration_s
@@ -20,13 +20,13 @@ class Limit:
     """Interrupts the main thread, as Ctrl-C does, when a call has run for longer than a limit.
 
     running_s: for how long the call under way has run, in real time; 0 where none does.
-    over: whether that happened. It cannot elsewhere than in the main thread, where nobody listens to interrupts, and on
-    a virtual clock.
+    over: whether that happened. It cannot elsewhere than in the main thread, and where nobody listens to interrupts; on
+    a virtual clock and without threads it is looked for only where a limit was given.
     """
 
     def __init__(self, limit_s: float | None, running_s: Callable[[], float]) -> None:
         self.limit_s = LIMIT_S if limit_s is None else limit_s
-        self.over = False
+        self.over, self._given = False, limit_s is not None
         self._running_s, self._ended = running_s, False
         self._open = threading.Lock()  # released when nothing is measured any more; no `with`: an interrupt may strike
         self._open.acquire()
@@ -34,10 +34,9 @@ class Limit:
     def start(self) -> None:
         """Begin to look, in a thread of its own."""
         main = threading.current_thread() is threading.main_thread()
-        if virtual_clock() is not None or not main or not callable(signal.getsignal(signal.SIGINT)):
-            return
-        if hasattr(signal, "pthread_kill"):
-            with suppress(RuntimeError):  # no thread can be started here
+        can = main and callable(signal.getsignal(signal.SIGINT)) and hasattr(signal, "pthread_kill")
+        if can and (self._given or virtual_clock() is None):
+            with nullcontext() if self._given else suppress(RuntimeError):  # where no thread can be started
                 threading.Thread(target=self._watch, daemon=True).start()
 
     def close(self) -> None:
