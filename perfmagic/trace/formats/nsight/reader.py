@@ -163,8 +163,8 @@ def _process(pid: int) -> int:
 
 def _ranks(database: Database, export: _Export, pids: list[int]) -> tuple[dict[int, int], int | None, bool]:
     """The rank of each process, how many there are in all, and whether both are guessed by the order of devices."""
-    told = database.columns("MPI_RANKS", "globalTid", "rank")
-    by_pid = dict(zip((told["globalTid"] & ~ANY_THREAD).tolist(), told["rank"].tolist(), strict=True))
+    numbered = database.columns("MPI_RANKS", "globalTid", "rank")
+    by_pid = dict(zip((numbered["globalTid"] & ~ANY_THREAD).tolist(), numbered["rank"].tolist(), strict=True))
     if by_pid and len({by_pid.get(pid) for pid in pids} - {None}) == len(pids):
         return by_pid, len(set(by_pid.values())), False
     if len(pids) == 1:
