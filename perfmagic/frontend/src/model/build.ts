@@ -3,10 +3,8 @@ import { CLASSES, COMM, COMPUTE, DTOD, DTOH, HTOD, MATRIX, PTOP, UNKNOWN } from 
 import type { Columns, Decoded } from "./decode.ts";
 import { Flame } from "./flame.ts";
 import { Lines } from "./lines.ts";
-import { MemoryStack } from "./memory_stack.ts";
-import { meetsOf, messagesOf } from "./meets.ts";
 import { BEFORE_THE_RECORD, Pile } from "./pile.ts";
-import { gaps, NOTHING, Spans, subtract, unionAll, unionOf } from "./spans.ts";
+import { gaps, Spans, subtract, unionAll, unionOf } from "./spans.ts";
 import type {
   Blocked,
   CellLines,
@@ -15,15 +13,17 @@ import type {
   Launches,
   Memory,
   Model,
-  Rank,
   Stave,
   StavePart,
   Stream,
   Thread,
 } from "./store.ts";
 import { Track } from "./track.ts";
-import type { GroupWire, Header, RankWire, StreamWire } from "./wire.ts";
+import type { GroupWire, Header, StreamWire } from "./wire.ts";
 import { speak } from "./words.ts";
+
+/** What few results have. */
+export const PARTS: ((model: Model, columns: Columns) => void)[] = [];
 
 /** Builds the model from what was decoded. */
 export function buildModel(header: Header, decoded: Decoded): Model {
@@ -35,7 +35,7 @@ export function buildModel(header: Header, decoded: Decoded): Model {
     stream(wire, columns[`stream${i}`] ?? {}, classes, table?.["start"]),
   );
   const groups = header.device_groups.map((wire) => group(wire, streams));
-  return {
+  const model: Model = {
     header,
     names,
     origins,
@@ -50,32 +50,20 @@ export function buildModel(header: Header, decoded: Decoded): Model {
     cell: header.cell_lane ? cellLines(columns, header.cell_lane.texts) : null,
     groups,
     memory: header.memory_lanes.map((wire, i) => memory(columns[`memory${i}`], wire)),
-    ranks: (header.ranks ?? []).map((wire, i) => rank(wire, (name) => columns[`rank${i}_${name}`])),
-    meets: meetsOf(header.kinds ?? [], columns),
-    messages: messagesOf(columns),
-    stack: header.memory_stack ? new MemoryStack(header.memory_stack, columns) : null,
+    ranks: [],
+    stack: null,
     flame: header.flame ? new Flame(header.flame, columns, decoded.labels) : null,
     path: path(columns["path"]),
     lines: header.lines && new Lines(header.lines, columns, decoded.codes, decoded.chains, streams),
   };
+  for (const add of PARTS) add(model, columns);
+  return model;
 }
 
 function path(columns: Columns[string] | undefined): CriticalPath | null {
   const start = columns?.["start"];
   if (!columns || !start?.length) return null;
   return { start, end: columns["end"], share: columns["share"], stream: columns["stream"].map((number) => number - 1) };
-}
-
-const BANDS = "host blocked compute transfer wait waitBeside got asked askedBeside copy idle boxes".split(" ");
-
-function rank(wire: RankWire, table: (name: string) => Columns[string] | undefined): Rank {
-  const spans = BANDS.map((name) => {
-    const found = table(name.replace("B", "_b"));
-    return [name, found?.["start"] ? new Spans(found["start"], found["end"]) : NOTHING];
-  });
-  const bands = Object.fromEntries(spans) as unknown as Rank;
-  const labels = wire.boxes?.split(" ") ?? [];
-  return { ...bands, wire, labels, waits: unionAll([bands.wait, bands.asked]) };
 }
 
 function stream(wire: StreamWire, columns: Columns[string], classes: Uint8Array, calls?: Float64Array): Stream {
