@@ -342,6 +342,15 @@ def test_rows_beyond_the_limit_are_refused_before_they_are_read(tmp_path: Path) 
     assert "--max-gb" in str(caught.value.hint)
 
 
+def test_rows_beyond_the_free_memory_are_refused_whatever_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perfmagic.trace.formats.nsight.reader.available_bytes", lambda: MS)
+    path = small(tmp_path / "large.sqlite", CUPTI_ACTIVITY_KIND_RUNTIME=[call(i, i + 1, i) for i in range(5000)])
+    with pytest.raises(TraceError, match=r"1\.50.MB in memory, and 1\.00.MB are free on this machine"):
+        read_file(path, max_unpacked_bytes=1 << 40)
+
+
 def test_an_export_without_records_says_how_to_record(tmp_path: Path) -> None:
     path = made(tmp_path / "empty.sqlite", CUPTI_ACTIVITY_KIND_RUNTIME=[call(1, 2, 3)])
     with sqlite3.connect(path) as connection:

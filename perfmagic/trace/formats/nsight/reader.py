@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from perfmagic.base.errors import TraceError
+from perfmagic.base.free_memory import available_bytes
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.units import count, duration, size
 from perfmagic.trace.columns import NONE, HostKind, Int64, Remark
@@ -57,6 +58,11 @@ def _check_size(database: Database, limit_bytes: int) -> None:
     if n * ROW_BYTES > limit_bytes:
         needed = f"{size(n * ROW_BYTES)} in memory, more than the limit of {size(limit_bytes)}"
         hint = "raise it with open_trace(path, max_unpacked_bytes=...) or --max-gb, or record less (--duration)"
+        raise TraceError(f"{database.name} has up to {count(n)} rows to read, {needed}", hint=hint)
+    free_bytes = available_bytes()
+    if 0 < free_bytes < n * ROW_BYTES:
+        needed = f"{size(n * ROW_BYTES)} in memory, and {size(free_bytes)} are free on this machine"
+        hint = "record less (--duration), or open it where more memory is free"
         raise TraceError(f"{database.name} has up to {count(n)} rows to read, {needed}", hint=hint)
 
 
