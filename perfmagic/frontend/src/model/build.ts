@@ -4,6 +4,7 @@ import type { Columns, Decoded } from "./decode.ts";
 import { Flame } from "./flame.ts";
 import { Lines } from "./lines.ts";
 import { BEFORE_THE_RECORD, Pile } from "./pile.ts";
+import { picked } from "./sorted.ts";
 import { gaps, Spans, subtract, unionAll, unionOf } from "./spans.ts";
 import type {
   Blocked,
@@ -102,18 +103,16 @@ function tracksOf(
   depth: number,
 ): Track[] {
   if (depth <= 1) return [new Track({ ...ops, split: null, row: null })];
-  const tracks: Track[] = [];
-  for (let lane = 0; lane < depth; lane++) {
-    const rows: number[] = [];
-    for (let i = 0; i < subLane.length; i++) if (subLane[i] === lane) rows.push(i);
-    const row = Int32Array.from(rows);
-    const pick = (values: Float64Array): Float64Array => Float64Array.from(row, (i) => values[i]);
-    const cls = Uint8Array.from(row, (i) => ops.cls[i]);
-    const shared = Uint8Array.from(row, (i) => split[i] + 1);
+  const rows: number[][] = Array.from({ length: depth }, () => []);
+  for (let i = 0; i < subLane.length; i++) rows[subLane[i]].push(i);
+  return rows.map((those, lane) => {
+    const row = new Int32Array(those);
+    const pick = (values: Float64Array): Float64Array => picked(values, row);
+    const cls = new Uint8Array(row.length).map((_, i) => ops.cls[row[i]]);
+    const shared = new Uint8Array(row.length).map((_, i) => split[row[i]] + 1);
     const columns = { start: pick(ops.start), end: pick(ops.end), name: pick(ops.name), cls, split: shared, row };
-    tracks.push(new Track(columns, lane));
-  }
-  return tracks;
+    return new Track(columns, lane);
+  });
 }
 
 function plainTrack(start: Float64Array, end: Float64Array, name: Float64Array): Track {
@@ -191,7 +190,7 @@ function group(wire: GroupWire, all: Stream[]): Group {
     return unionAll(having.map(({ start, end, cls }) => unionOf(start, end, (row) => counts[cls[row]] === 1)));
   };
   const compute = ofClass(MATRIX, COMPUTE, UNKNOWN);
-  const busy = unionAll(streams.map((i) => unionOf(all[i].start, all[i].end)));
+  const busy = unionAll(streams.map((i) => (all[i].wire.depth > 1 ? all[i].busy : unionOf(all[i].start, all[i].end))));
   const comm = ofClass(COMM);
   const part = (token: string, active: Spans): StavePart => ({ token, active, exposed: subtract(active, compute) });
   const copies = [part("dtod", ofClass(DTOD)), part("dtod", ofClass(PTOP)), part("htod", ofClass(HTOD))];
