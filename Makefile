@@ -76,7 +76,7 @@ demo: $(VENV)/demo.stamp  ## run the tour in a real kernel, print what each cell
 	$(BIN)/python demos/run.py demos/00_tour.ipynb --out $(BUILD)/demo
 
 lab: $(VENV)/lab.stamp  ## open the tour in JupyterLab, the lessons beside it
-	$(BIN)/jupyter lab demos/00_tour.ipynb $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0) $(LAB_ARGS)
+	$(BIN)/jupyter lab demos --LabApp.default_url=/lab/tree/00_tour.ipynb $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0) $(LAB_ARGS)
 
 slides: $(VENV)/demo.stamp $(REVEAL)/package.json  ## make slides of the lessons, in build/slides, pages that open offline
 	$(BIN)/python demos/slides.py $(DEMOS) --reveal $(REVEAL) --out $(BUILD)/slides
