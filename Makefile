@@ -3,7 +3,7 @@
 # PYTHON     the interpreter the environment is made from (3.10 or later)
 # PARALLEL   how pytest spreads the whole suite; empty for one process
 # FULL       for `make release-check`: also a large trace by double click, in JupyterLab 4.0 and the newest hosts; minutes
-# OUT        where `make release-check` leaves the two files of a release that passed
+# OUT        where `make release-check` leaves the two files of a release that passed, and `make class` its editions
 # TORCH      system: the torch that PYTHON has, in place of one that pip fetches
 # PORT       of JupyterLab, in place of the first that is free from 8888 on
 # LAB_ARGS   more options for JupyterLab: --no-browser on a machine without one, --allow-root in a container
@@ -53,7 +53,7 @@ NBVAL = PYTHONPATH=$(abspath tests/without)$${PYTHONPATH:+:$$PYTHONPATH} PERFMAG
 PINS := $(if $(filter system,$(TORCH)),$(VENV)/constraints.txt,constraints-dev.txt)
 
 # said before anything is made: how much will be fetched
-ifneq ($(filter demo lab slides,$(MAKECMDGOALS)),)
+ifneq ($(filter demo lab slides class,$(MAKECMDGOALS)),)
 ifeq ($(wildcard $(VENV)/demo.stamp $(VENV)/lab.stamp $(VENV)/dev.stamp),)
 $(info pip fetches into $(VENV) what a notebook needs: 200 MB on disk, 300 MB with JupyterLab.)
 ifneq ($(TORCH),system)
@@ -65,7 +65,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo lab slides test notebooks suite interrupts loaded quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
+.PHONY: help setup demo lab slides class test notebooks suite interrupts loaded quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ lab: $(VENV)/lab.stamp  ## open the tour in JupyterLab, the lessons beside it
 
 slides: $(VENV)/demo.stamp $(REVEAL)/package.json  ## make slides of the lessons, in build/slides, pages that open offline
 	$(BIN)/python demos/slides.py $(DEMOS) --reveal $(REVEAL) --out $(BUILD)/slides
+
+class: $(VENV)/demo.stamp  ## write the students' lessons, the solutions and nbgrader's folder into OUT
+	$(BIN)/python demos/editions.py --out $(OUT)
 
 # what two parts would make at once is made before them
 test: $(VENV)/dev.stamp $(FLOOR)/floor.stamp $(SANITIZE)  ## lint, types, layers, docs, tests here and on the floor, demos compared; runs all, then fails
