@@ -39,7 +39,7 @@ if "google.colab" in sys.modules:
 
 
 def main() -> int:
-    """Change the notebooks on the command line; 1 for an address that Colab cannot open."""
+    """Change the notebooks on the command line; 1 for an address that Colab cannot open, or files outside the clone."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("address")
     parser.add_argument("notebooks", type=Path, nargs="+")
@@ -47,6 +47,10 @@ def main() -> int:
     known = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?", options.address)
     if known is None:
         print(f"{options.address}: must be https://github.com/OWNER/NAME, where Colab can open it", file=sys.stderr)
+        return 1
+    outside = [str(path) for path in options.notebooks if not path.resolve().is_relative_to(ROOT)]
+    if outside:
+        print(f"{', '.join(outside)}: must be in {ROOT}, whose repository the links name", file=sys.stderr)
         return 1
     for path in options.notebooks:
         notebook = nbformat.read(path, as_version=4)

@@ -99,9 +99,16 @@ def test_the_first_cell_does_nothing_outside_colab(tmp_path: Path) -> None:
     assert (done.stdout.strip(), done.stderr.strip()) == ("done", "")
 
 
-def test_an_address_that_colab_cannot_open_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("https://git.example/them/perfmagic", "must be https://github.com/OWNER/NAME"),
+        ("https://github.com/them/perfmagic", "missing.ipynb: must be in"),
+    ],
+)
+def test_what_a_link_could_not_open_is_refused(
+    address: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["by_link.py", "https://git.example/them/perfmagic", "missing.ipynb"])
+    monkeypatch.setattr(sys, "argv", ["by_link.py", address, str(tmp_path / "missing.ipynb")])
     assert by_link.main() == 1
-    assert "must be https://github.com/OWNER/NAME" in capsys.readouterr().err
+    assert words in capsys.readouterr().err
