@@ -3,7 +3,7 @@
 python demos/slides.py demos/02_automatic_parallelism.ipynb --reveal node_modules/reveal.js --out build/slides
 
 A heading begins a slide, and so does each further paragraph or picture of its part, one below the other. What follows
-a question appears at a press of the space bar. Answers of exercises are left out. The notebooks stay as they are.
+a question appears at a press of the space bar. Checks and answers of exercises are left out. Notebooks are not changed.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def divided(notebook: NotebookNode) -> NotebookNode:
     made = nbformat.from_dict(notebook)
     shown = asked = False  # a picture or a text has its slide already; a question on this slide waits for its answer
     for cell in made.cells:
-        tags = cell.metadata.get("tags", ())
-        if "solution" in tags or cell.metadata.get("jupyter", {}).get("source_hidden"):
+        tags = set(cell.metadata.get("tags", ()))
+        if tags & {"check", "solution"} or cell.metadata.get("jupyter", {}).get("source_hidden"):
             kind = "skip"
         elif cell.cell_type == "markdown":
             kind = "slide" if cell.source.startswith("#") else "subslide"

@@ -40,7 +40,7 @@ def test_what_follows_a_question_waits_and_answers_of_exercises_stay_away() -> N
     question = new_markdown_cell("**Predict:** which is first?", metadata={"tags": ["predict"]})
     assert kinds(question, tagged("guess"), tagged(shows=True)) == ["subslide", "-", "fragment"]
     hidden = new_code_cell("f()", metadata={"jupyter": {"source_hidden": True}})
-    assert kinds(tagged("exercise"), tagged("solution"), hidden) == ["-", "skip", "skip"]
+    assert kinds(tagged("exercise"), tagged("check"), tagged("solution"), hidden) == ["-", *["skip"] * 3]
 
 
 def test_slides_of_a_lesson_have_its_pictures_and_load_nothing(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_slides_of_a_lesson_have_its_pictures_and_load_nothing(tmp_path: Path) -
         (tmp_path / "dist" / name).write_text(f"/* {name} */ @import url(font);", "utf-8")
     lesson = nbformat.read(DEMOS / "02_automatic_parallelism.ipynb", as_version=4)
     page = slides.slides(lesson, "lesson", tmp_path)
-    shown = [cell for cell in lesson.cells if "solution" not in cell.metadata.get("tags", ())]
+    shown = [cell for cell in lesson.cells if not {"check", "solution"} & set(cell.metadata.get("tags", ()))]
     shown = [cell for cell in shown if not cell.metadata.get("jupyter", {}).get("source_hidden")]
     htmls = [str(one.get("data", {}).get("text/html", "")) for cell in shown for one in cell.get("outputs", [])]
     assert page.count("<img") == sum(html.count("<img") for html in htmls) > 5
