@@ -88,7 +88,9 @@ ROWS = {
     "differ in kind": _Row("results", REFUSED, "results differ: NaN, infinity or text in one only (pass {pass})"),
     "not equal": _Row("results", REFUSED, "equal= found the results different (pass {pass})"),
     "random differ": _Row("results", REFUSED, "mean or deviation differ by {off} standard errors"),
-    "other structure": _Row("results", REFUSED, "results of another form: {first} against {other}"),
+    "other structure": _Row("results", REFUSED, "{b} returned {other} values, {a} {first}"),
+    "other kind": _Row("results", REFUSED, "{b} returned a {other} where {a} returned a {first}"),
+    "other layout": _Row("results", REFUSED, "{b} returned a {other} tensor, {a} a {first} one"),
     "other shape": _Row("results", REFUSED, "results of another shape: {first} against {other}"),
     "other device": _Row("results", REFUSED, "results on another device: {first} against {other}"),
     "only NaN": _Row("results", REFUSED, "all results are NaN: equal ones prove nothing"),
@@ -105,7 +107,7 @@ ROWS = {
     "not compared": _Row("results", NOTED, "results were not compared"),
     "no values": _Row("results", NOTED, "the device computes no values, so no results were compared"),
     "first varies": _Row("results", NOTED, "{a} gives other results each time, so results prove nothing"),
-    "unread": _Row("results", NOTED, "a {type} was returned, whose values were not compared: equal= can"),
+    "unread": _Row("results", REFUSED, "{b} returned a {type}, whose values cannot be compared: equal= can"),
     "result type": _Row("result type", NOTED, "{b} returned a {other}, {a} a {first}"),
     "result dtype": _Row("result type", NOTED, "{b} returned {other}, {a} {first}"),
     "no graph": _Row("result type", NOTED, "the result of {b} has no gradient, that of {a} has"),
@@ -141,6 +143,9 @@ ROWS = {
         "late work", REFUSED, "{b} returned before its work on another stream, and nobody waits for that"
     ),
     "threads left": _Row("late work", REFUSED, "{b} left a thread running after {n} calls"),
+    "threads between": _Row(
+        "late work", REFUSED, "threads of the functions worked {busy_s} of the {of_s} between their calls"
+    ),
     "process left": _Row("late work", REFUSED, "{n} processes were left running"),
     "not quiet": _Row("late work", REFUSED, "other work is being queued: wait until the device is idle"),
     "threads busy": _Row("late work", REFUSED, "other threads of this process work all the time: end them first"),
@@ -154,5 +159,8 @@ ROWS = {
     "copies": _Row("work", NOTED, "copies between devices: {other} against {first}"),
     "streams": _Row("work", NOTED, "streams: {other} against {first}"),
     "state": _Row("state", REFUSED, "{by} changes {names}, {not} does not"),
+    "files": _Row("effects", REFUSED, "{a} writes {first} bytes a call to files, {b} {other}"),
+    "file calls": _Row("effects", REFUSED, "{a} calls {what}, {b} does not"),
+    "prints": _Row("effects", REFUSED, "{a} prints, {b} does not"),
     "unchecked": _Row("results", NOTED, "results not compared"),
 }

@@ -14,6 +14,7 @@ from perfmagic.base.errors import PerfmagicError
 from perfmagic.capture.same_work.after_call import goes_on, is_unjoined
 from perfmagic.capture.same_work.difference import distances, unlike
 from perfmagic.capture.same_work.drawn import addresses, drawn_anew, is_array, mapped, nearby
+from perfmagic.capture.same_work.effects import events_of
 from perfmagic.capture.same_work.recorded import work_in
 from perfmagic.capture.same_work.same_work import SameWork
 from perfmagic.capture.same_work.values import Leaf, containers, is_tensor, leaves, shared
@@ -142,11 +143,15 @@ class Closing:
         sampler.before()
         same.ready(which)
         sampler.devices.synchronize()
-        before = self._states[which].marks()
+        before, held = self._states[which].marks(), self._states[which].holds()
         if records:
             self._start(which)
+        same.effects.begin()
         try:
-            yield sampler.watch.repetitions(1)
+            with events_of(same.watched[which].effects):
+                yield sampler.watch.repetitions(1)
+            same.effects.end(same.watched[which].effects, 1)
+            same.watched[which].holds[label] = held, self._states[which].holds()
             if label == "fresh":
                 same.watched[which].unjoined = is_unjoined(sampler.devices.synchronize)
             sampler.devices.synchronize()

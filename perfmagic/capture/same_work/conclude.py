@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import statistics
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from perfmagic.capture.same_work.effects import left_out
 from perfmagic.capture.same_work.recorded import Done
 from perfmagic.trace.samples import Condition
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from perfmagic.capture.same_work.watched import Watched
 
 LEFT = 3  # samples that leave a thread: a pool that lives on begins once
+BUSY_NS, BUSY_FRAC = 10_000_000, 0.1  # CPU time of threads between calls: idle ones wake up now and then
 WORK_TIMES = 1.02  # as many floating-point operations or bytes as the first, at most: rounding of shapes
 
 
@@ -39,7 +42,9 @@ def conclude(same: SameWork, which: int) -> Iterator[Condition]:
         yield Condition("aliased" if it.aliases else "not aliased")
     yield from _process(same, first, it)
     yield from _work(first, it, declared=bool(same.asked.dtype))
+    yield from left_out(first.effects, it.effects)
     yield from _state(same, first, it, which)
+    yield from _held(same, first, it, which)
 
 
 def _process(same: SameWork, first: Watched, it: Watched) -> Iterator[Condition]:
@@ -47,6 +52,8 @@ def _process(same: SameWork, first: Watched, it: Watched) -> Iterator[Condition]
         yield Condition("threads left", {"n": it.left})
     if (n := same.process.processes()) > 0:
         yield Condition("process left", {"n": n})
+    if same.busy_ns > BUSY_NS and same.busy_ns > BUSY_FRAC * same.rested_ns:
+        yield Condition("threads between", {"busy_s": same.busy_ns / 1e9, "of_s": same.rested_ns / 1e9})
     if it.unjoined and not first.unjoined:
         yield Condition("unjoined stream")
     if it.reuses and not first.reuses:
@@ -112,6 +119,21 @@ def _state(same: SameWork, first: Watched, it: Watched, which: int) -> Iterator[
             names = sorted({by.name(key) for key in missing})
             yield Condition("state", {"by": more.name, "not": less.name, "names": ", ".join(names[:3])})
             return
+
+
+def _held(same: SameWork, first: Watched, it: Watched, which: int) -> Iterator[Condition]:
+    """Whether the first changes what lies in containers around it, and the other does not."""
+    if not same.last_states:
+        return
+    own, other = same.last_states[0].held, same.last_states[which].held
+    changes = {key for key in first.alters(operator.ne) if key in other} - it.alters(operator.ne)
+    grows = first.alters(_grows) - {*other} if not it.alters(_grows) else set()
+    if names := sorted({own[key][0] for key in changes | grows}):
+        yield Condition("state", {"by": first.name, "not": it.name, "names": ", ".join(names[:3])})
+
+
+def _grows(before: tuple[int, object], after: tuple[int, object]) -> bool:
+    return after[0] > before[0]
 
 
 def _has_own(changed: set[int], of: State, instead: set[int], of_other: State) -> bool:

@@ -30,9 +30,11 @@ def unlike(first: Sequence[Leaf], other: Sequence[Leaf]) -> Condition | None:
         if not b.plain and (a.plain or a.kind != b.kind or b.reads_later):
             return Condition("lazy result", {"type": b.kind})
         if (a.kind == "text") != (b.kind == "text") and a.plain:
-            return Condition("other structure", {"first": a.kind, "other": b.kind})
+            return Condition("other kind", {"first": a.kind, "other": b.kind})
         if a.shape != b.shape and a.plain:
             return Condition("other shape", {"first": str([*a.shape]), "other": str([*b.shape])})
+        if a.layout != b.layout:
+            return Condition("other layout", {"first": a.layout or "dense", "other": b.layout or "dense"})
         if a.device != b.device and a.plain:
             return Condition("other device", {"first": a.device, "other": b.device})
     return None

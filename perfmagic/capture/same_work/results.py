@@ -124,8 +124,8 @@ class Results:
 
     def _note(self, compared: _Compared, first: Sequence[Leaf], other: Sequence[Leaf]) -> None:
         for a, b in zip(first, other, strict=True):
-            if not a.plain:
-                compared.noted["unread"] = Condition("unread", {"type": a.kind})
+            if not a.plain:  # the same function or class may be given by both
+                compared.failed = Condition("unread", {"type": a.kind}) if a.storage != b.storage else compared.failed
             elif a.kind != b.kind:
                 compared.noted["result type"] = Condition("result type", {"first": a.kind, "other": b.kind})
             elif a.eps and b.eps > max(a.eps, self._eps):
