@@ -52,6 +52,12 @@ def reason_of(checks: Iterable[Check]) -> str | None:
     return next((check.detail for check in checks if check.outcome == REFUSED), None)
 
 
+def to_be_known(checks: Iterable[Check]) -> str:
+    """What a reader of *faster* has to know first, "" for nothing."""
+    by_name = {check.name: check.detail for check in checks if check.outcome == NOTED}
+    return next((by_name[name] for name in ("inputs", "ops", "FLOP") if name in by_name), "")
+
+
 def has_fact(checks: Iterable[Check], kind: str) -> bool:
     """Whether a fact without values is among the checks."""
     return any(check.detail == ROWS[kind].words for check in checks)
@@ -116,6 +122,9 @@ ROWS = {
     "same inputs": _Row(
         "inputs", NOTED, "measured on the same inputs: a cache would not show; inputs= or --inputs gives new ones"
     ),
+    "inputs stay": _Row(
+        "inputs", NOTED, "the values of these inputs cannot be varied: a cache would not show; a function can make them"
+    ),
     "inputs changed": _Row("inputs", REFUSED, "only {by} changed its inputs"),
     "inputs left otherwise": _Row("inputs", REFUSED, "both changed their inputs, to other values: {off} of their size"),
     "aliased": _Row("memory", REFUSED, "{b} returned memory of its input, {a} new memory"),
@@ -129,6 +138,11 @@ ROWS = {
     "kept object": _Row(
         "kept results", REFUSED, "{b} keeps results: it returned the same object again for the same inputs"
     ),
+    "wide": _Row("values", REFUSED, "results differ on inputs {times} times as large; values= allows that"),
+    "lost": _Row("results", REFUSED, "{b} left out {percent} % of the values, small ones beside the others"),
+    "random kept": _Row("random", REFUSED, "results of {b} change less with the random numbers than those of {a}"),
+    "random repeats": _Row("random", REFUSED, "random numbers of {b} repeat, those of {a} do not"),
+    "made": _Row("inputs", REFUSED, "the function that makes the inputs changes {names}, which {b} reads"),
     "other work": _Row(
         "values", REFUSED, "{b} does other work on other values: {other} ops instead of {given}; values= allows that"
     ),
@@ -154,6 +168,8 @@ ROWS = {
     "nothing recorded": _Row("work", NOTED, "no operators were recorded"),
     "not recorded": _Row("work", NOTED, "no run was recorded: {why}"),
     "no device work": _Row("work", REFUSED, "{b} ran nothing on the device, {a} {n} ops"),
+    "no ops": _Row("ops", NOTED, "{b} ran no operators of torch, {a} {first}"),
+    "less flop": _Row("FLOP", NOTED, "{b} computes {other} FLOP, {a} {first}"),
     "flop": _Row("work", NOTED, "floating-point operations: {other} against {first}"),
     "bytes": _Row("work", NOTED, "bytes read and written: {other} against {first}"),
     "copies": _Row("work", NOTED, "copies between devices: {other} against {first}"),

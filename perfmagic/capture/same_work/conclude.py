@@ -30,7 +30,7 @@ def conclude(same: SameWork, which: int) -> Iterator[Condition]:
     # where the first raises on other values, too, they were none that it is made for
     yield from (fact for kind, fact in it.facts.items() if kind != "raised" or kind not in first.facts)
     if same.arguments is None or not same.fresh:
-        yield Condition("same inputs")
+        yield Condition("same inputs" if same.arguments is None else "inputs stay")
     else:
         yield Condition("fresh inputs")
         yield from _kept(first, it)
@@ -68,8 +68,8 @@ def _kept(first: Watched, it: Watched) -> Iterator[Condition]:
     if it.does_less("") and it.does_less(" again") and not (first.does_less("") and first.does_less(" again")):
         yield Condition("kept", {"fresh": it.done["fresh"].n, "seen": it.done["seen"].n})
         return
-    if it.is_quicker("new", "again") and not first.is_quicker("new", "again"):
-        new, again = (statistics.median(it.times_ns[label]) for label in ("new", "again"))
+    if it.keeps_by_time and not first.keeps_by_time:
+        new, again = (statistics.median(it.times_ns[label]) for label in ("new 0", "again 0"))
         yield Condition("kept time", {"times": new / max(1, again)})
         return
     yield Condition("not kept")
@@ -90,11 +90,11 @@ def _work(first: Watched, it: Watched, *, declared: bool) -> Iterator[Condition]
     other, own_other = it.done.get("other"), first.done.get("other")
     if other and own_other and _shape(own_other) == _shape(own) and it.does_more_on_others():
         yield Condition("other work", {"given": done.n, "other": other.n})
-    yield Condition("work", {"first": own.n, "n": done.n})
+    yield Condition("work" if done.n else "no ops", {"first": own.n, "n": done.n})
     for kind in ("flop", "bytes", "copies"):
         a, b = getattr(own, kind), getattr(done, kind)
         if max(a, b) > WORK_TIMES * min(a, b):
-            yield Condition(kind, {"first": a, "other": b})
+            yield Condition("less flop" if kind == "flop" and b < a else kind, {"first": a, "other": b})
     if len(done.streams) != len(own.streams):
         yield Condition("streams", {"first": len(own.streams), "other": len(done.streams)})
 

@@ -159,6 +159,13 @@ def drawn_anew(array: Any) -> Any:
     return drawn_from(array, size_of(array)).reshape(array.shape) if is_floating(array) else array
 
 
+def alike(array: Any) -> Any:
+    """Its mean in every place."""
+    if not is_floating(array):
+        return array
+    return array.detach() * 0 + array.detach().mean() if is_tensor(array) else array * 0 + array.mean(dtype=array.dtype)
+
+
 def nearby(array: Any) -> Any:
     """The same values, each moved by at most one rounding."""
     if not is_floating(array):

@@ -37,7 +37,7 @@ class Effects:
     @property
     def only_passing(self) -> bool:
         """Whether what it wrote went to files that are gone, or to processes that it started."""
-        return bool(_STARTS & {*self.events}) or (bool(self.opened) and not any(map(os.path.exists, self.opened)))
+        return bool(_STARTS & {*self.events}) or (bool(self.opened) and not any(map(os.path.isfile, self.opened)))
 
 
 class EffectsWatch:

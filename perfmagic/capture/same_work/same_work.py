@@ -163,6 +163,15 @@ class SameWork:
             self.arguments.prepare(n, cheaply=cheaply)
             self._spent_ns["making"] += NOW_NS() - from_ns
 
+    def new_seed(self) -> None:
+        """Other random numbers for the same values."""
+        self._seed = secrets.randbits(31)
+
+    def restore(self) -> None:
+        """Give all functions the state back that they had after their first calls."""
+        for state in self._own.values():
+            state.restore()
+
     def before(self, which: int) -> None:
         """A sample is about to be prepared: nothing may have been queued since the last one."""
         now = self.progress()

@@ -50,6 +50,10 @@ class State:
         """How much each container holds, and some of its plain values."""
         return {key: _holding(value) for key, (_, value) in self.held.items()}
 
+    def traces(self) -> dict[int, object]:
+        """What tells a changed container or tensor from an unchanged one, new objects in it too."""
+        return {**self.marks(), **{key: _objects(value) for key, (_, value) in self.held.items()}}
+
     def keep(self, before: State, marks: Mapping[int, tuple[Any, ...]], without: object) -> None:
         """Remember the values of what one call has changed or made.
 
@@ -81,19 +85,24 @@ class State:
             if is_tensor(value) and value.requires_grad and value.is_leaf:
                 self.learned.add(id(value))
             return
+        if not self._note_of_torch(name, value) and depth < DEEPEST and id(value) not in self.held:
+            if _is_held(value):
+                self.held[id(value)] = name, value
+            for each in _within(value):
+                self._note(name, each, depth + 1)
+
+    def _note_of_torch(self, name: str, value: Any) -> bool:
         torch = torch_if_imported()
         if torch is not None and hasattr(torch, "nn") and isinstance(value, torch.nn.Module):
             for part in (*value.parameters(), *value.buffers()):
                 self.found.setdefault(id(part), (name, part))
                 self.learned.add(id(part))
-        elif torch is not None and hasattr(torch, "optim") and isinstance(value, torch.optim.Optimizer):
+            return True
+        if torch is not None and hasattr(torch, "optim") and isinstance(value, torch.optim.Optimizer):
             for each in (*value.param_groups, *value.state.values()):
                 self._note(name, each, DEEPEST - 2)
-        elif depth < DEEPEST and id(value) not in self.held:
-            if _is_held(value):
-                self.held[id(value)] = name, value
-            for each in _within(value):
-                self._note(name, each, depth + 1)
+            return True
+        return False
 
 
 def _is_held(value: Any) -> bool:
@@ -108,6 +117,15 @@ def _holding(value: Any) -> tuple[int, object]:
         return len(value), [each for each in some if type(each) in SCALARS]
     items = value if isinstance(value, dict) else vars_of(value)
     return len(items), [each for each in islice(dict.values(items), SOME) if type(each) in SCALARS]
+
+
+def _objects(value: Any) -> frozenset[int]:
+    items = (
+        value
+        if isinstance(value, (list, deque, set))
+        else dict.values(value if isinstance(value, dict) else vars_of(value))
+    )
+    return frozenset(map(id, items))
 
 
 def _within(value: Any) -> Iterator[Any]:

@@ -36,8 +36,8 @@ class Watched:
     """What is known of one function.
 
     left: samples after which a thread was there that their calls had started.  times_ns: of samples on values that were
-    new ("fresh"), and on the same ones again ("seen").  done: recorded work, by what the values were.  holds: what lay in
-    containers around it before and after a recorded call.
+    new ("fresh"), and on the same ones again ("seen").  done: recorded work, by what the values were.  holds: what
+    lay in containers around it before and after a recorded call.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Watched:
     unjoined: bool = False
     shares: int = 0
     keeps_object: bool = False
+    keeps_by_time: bool = False
     times_ns: dict[str, list[int]] = field(default_factory=dict)
     done: dict[str, Done] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
