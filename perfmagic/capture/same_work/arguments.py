@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from perfmagic.base.errors import OptionError
+from perfmagic.capture.same_work.contents import is_tensor
 from perfmagic.capture.same_work.drawn import (
     copied,
     count_up,
@@ -31,7 +32,6 @@ from perfmagic.capture.same_work.drawn import (
     times,
 )
 from perfmagic.capture.same_work.process import NOW_NS
-from perfmagic.capture.same_work.values import is_tensor
 
 MOST_SETS = 32  # of arguments that lie ready, one for each call of a sample
 MOST_BYTES = 32_000_000  # of them together

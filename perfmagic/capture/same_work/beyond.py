@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from perfmagic.capture.same_work.drawn import alike, has_floating, is_floating, 
 from perfmagic.capture.same_work.values import Leaf
 
 if TYPE_CHECKING:
-    from perfmagic.capture.same_work.closing import Closing
+    from perfmagic.capture.same_work.same_work import SameWork
 
 Calls = Generator[tuple[int, Any], None, None]
 WIDER = 32.0  # times as large: limits and shortcuts for small values show
@@ -22,6 +22,16 @@ WIDE_OFF, WIDE_FRAC = 0.05, 0.01  # far beyond rounding, of that many values
 LOST_FRAC = 0.01  # of the values
 DRAWS = 6  # calls with other random numbers
 KEPT_FRAC, RECUR_FRAC = 0.5, 0.2  # of the values that change with the random numbers, and that come again
+
+
+class Closing(Protocol):
+    """perfmagic.capture.same_work.closing.Closing."""
+
+    same: SameWork
+
+    def gathered(
+        self, label: str, only: int | None = None
+    ) -> Generator[tuple[int, Any], None, list[Sequence[Leaf] | None]]: ...
 
 
 def on_wider_values(closing: Closing) -> Calls:

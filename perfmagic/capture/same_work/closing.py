@@ -14,13 +14,14 @@ from typing import Any, Protocol, TypeAlias
 from perfmagic.base.errors import PerfmagicError
 from perfmagic.capture.same_work.after_call import goes_on, is_unjoined
 from perfmagic.capture.same_work.beyond import on_small_parts, on_wider_values, with_other_random_numbers
+from perfmagic.capture.same_work.contents import is_tensor
 from perfmagic.capture.same_work.difference import distances, unlike
 from perfmagic.capture.same_work.drawn import addresses, drawn_anew, is_array, mapped, nearby
 from perfmagic.capture.same_work.effects import events_of
 from perfmagic.capture.same_work.recorded import work_in
 from perfmagic.capture.same_work.same_work import SameWork
 from perfmagic.capture.same_work.state import State, read_by
-from perfmagic.capture.same_work.values import Leaf, containers, is_tensor, leaves, shared
+from perfmagic.capture.same_work.values import Leaf, containers, leaves, shared
 from perfmagic.trace.model import Trace
 
 Phase: TypeAlias = Generator[Iterable[tuple[Any, ...]], int, None]

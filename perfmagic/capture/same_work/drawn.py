@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from perfmagic.base.imported import torch_if_imported
-from perfmagic.capture.same_work.values import address, is_tensor
+from perfmagic.capture.same_work.contents import is_tensor
+from perfmagic.capture.same_work.values import address
 
 MOST_DRAWN, STRETCH = 2**16, 509  # values drawn one by one, and how many of them come together; odd, as rows are even
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from perfmagic.base.imported import torch_if_imported
-from perfmagic.capture.same_work.contents import SCALARS, vars_of
+from perfmagic.capture.same_work.contents import SCALARS, is_tensor, vars_of
 from perfmagic.capture.same_work.drawn import addresses, copied, size_bytes, write_back
-from perfmagic.capture.same_work.values import is_plain_tensor, is_tensor
+from perfmagic.capture.same_work.values import is_plain_tensor
 
 DEEPEST, MOST = 3, 2000  # containers in containers, and objects looked at
 MOST_KEPT_BYTES = 512_000_000  # of one function
