@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from perfmagic.capture.same_work.difference import NARROW_EPS, lost, unlike
+from perfmagic.capture.same_work.difference import NARROW_EPS, distances, lost, unlike
 from perfmagic.capture.same_work.drawn import alike, has_floating, is_floating, nearby, size_of, times
-from perfmagic.capture.same_work.values import Leaf
+from perfmagic.capture.same_work.values import Leaf, leaves
 
 if TYPE_CHECKING:
     from perfmagic.capture.same_work.same_work import SameWork
@@ -44,8 +44,11 @@ def on_wider_values(closing: Closing) -> Calls:
     narrow = same.asked.dtype or any(leaf.eps > NARROW_EPS or leaf.gradient for leaf in results)
     if same.arguments.in_place or changes or narrow or same.asked.equal or not any(map(has_floating, given)):
         return
-    same.new_values(cheaply=True)
+    same.new_values()
+    before = same.arguments.chosen()
     same.arguments.change(_wider)
+    if not any(distances(leaves(before), leaves(same.arguments.chosen()))):  # all have bounds
+        return
     found = yield from closing.gathered("wide")
     if any(_far(found[0], other) for other in found[1:]):
         same.arguments.change(nearby)
