@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="there is no profiler without torch")
 
-from perfmagic.base import free_memory
+from perfmagic.base import free_memory  # noqa: E402 - after the skip
 from perfmagic.capture import cell  # noqa: E402 - after the skip
 from perfmagic.capture.recording import session as memory_guard  # noqa: E402 - after the skip
 
