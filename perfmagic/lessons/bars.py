@@ -22,7 +22,7 @@ LETTERS = 32  # of the longest bar in a terminal
 
 @dataclass(frozen=True)
 class Bars:
-    """Numbers of one unit, each with a name and where it is from, the smallest first; those of one name together.
+    """Numbers of one unit, each with a name and where it is from.
 
     rows: name, number, and one of "measured", "computed" and "published".
     """
@@ -93,11 +93,13 @@ def bars(
     computed: Mapping[str, float] | None = None,
     published: Mapping[str, float] | None = None,
     log: bool = True,
+    sort: bool = True,
 ) -> Bars:
     """Numbers as labelled bars, and which of them this machine gave.
 
     unit: "s", "B/s", "FLOP/s", or a word.  measured: by name.  computed: from the simulated device.  published: from a
-    data sheet or table.  log: a logarithmic axis. Raises OptionError without a number, or for one that is not above 0.
+    data sheet or table.  log: a logarithmic axis.  sort: the smallest first, and those of one name together; else as
+    given. Raises OptionError without a number, or for one that is not above 0.
 
     >>> from perfmagic.lessons import bars
     >>> bars("B/s", measured={"memory": 20e9}, published={"disk": 200e6}, log=False)
@@ -109,4 +111,4 @@ def bars(
     if not rows or any(not 0 < number < math.inf for _, number, _ in rows):
         raise OptionError("bars need numbers above 0", hint='bars("B/s", measured={"memory": 20e9})')
     last = {name: number for name, number, _ in rows}  # what is published places the others of its name
-    return Bars(unit, tuple(sorted(rows, key=lambda row: last[row[0]])), log)
+    return Bars(unit, tuple(sorted(rows, key=lambda row: last[row[0]]) if sort else rows), log)

@@ -15,6 +15,7 @@ def test_a_bar_is_as_long_as_its_number_and_the_smallest_stands_first() -> None:
     shown = bars("B/s", measured={"memory": 20e9}, computed={"bus": 10e9}, published={"disk": 5e9}, log=False)
     assert lengths(shown) == [8, 16, 32]
     assert [line.split()[-1] for line in repr(shown).splitlines()] == ["published", "computed", "measured"]
+    assert lengths(bars("B/s", measured={"large": 2.0, "small": 1.0}, log=False, sort=False)) == [32, 16]
 
 
 def test_on_a_logarithmic_axis_ten_times_as_much_is_a_step_more() -> None:

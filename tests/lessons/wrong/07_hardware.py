@@ -24,7 +24,7 @@ WRONG = {
         ("with 4 numbers", ROW.format("4 / 0.2e-9")),
     ],
     3: [
-        ("2 counters lie in 1 lines", PLACES.format("32 * thread")),
+        ("some counters share a line", PLACES.format("32 * thread")),
         ("longer than a line", PLACES.format("128 * thread")),
         ("multiple of 8", PLACES.format("63 * thread")),
         ("1 places for 2 threads", "def places_of(n):\n    return [64 * n]"),
