@@ -45,7 +45,7 @@ def test_the_repository_keeps_its_budgets() -> None:
     assert len(contents) > 900
     assert sum(map(len, contents)) <= 13_965_000
     texts = [content for content in contents if b"\0" not in content[:8000]]  # as git tells texts from other files
-    assert sum(len(text.splitlines()) for text in texts) <= 194_500
+    assert sum(len(text.splitlines()) for text in texts) <= 194_700
 
 
 def kept_files() -> list[Path]:
