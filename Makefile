@@ -3,7 +3,7 @@
 # PYTHON     the interpreter the environment is made from (3.10 or later)
 # PARALLEL   how pytest spreads the whole suite; empty for one process
 # FULL       for `make release-check`: also a large trace by double click, in JupyterLab 4.0 and the newest hosts; minutes
-# OUT        where `make release-check` leaves the two files of a release that passed
+# OUT        where `make release-check` leaves the two files of a release that passed, and `make class` its editions
 # TORCH      system: the torch that PYTHON has, in place of one that pip fetches
 # PORT       of JupyterLab, in place of the first that is free from 8888 on
 # LAB_ARGS   more options for JupyterLab: --no-browser on a machine without one, --allow-root in a container
@@ -63,7 +63,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo lab test notebooks suite interrupts loaded quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
+.PHONY: help setup demo lab class test notebooks suite interrupts loaded quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ demo: $(VENV)/demo.stamp  ## run the tour in a real kernel, print what each cell
 
 lab: $(VENV)/lab.stamp  ## open the demos in JupyterLab
 	$(BIN)/jupyter lab demos $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0) $(LAB_ARGS)
+
+class: $(VENV)/demo.stamp  ## write the students' lessons, the solutions and nbgrader's folder into OUT
+	$(BIN)/python demos/editions.py --out $(OUT)
 
 # what two parts would make at once is made before them
 test: $(VENV)/dev.stamp $(FLOOR)/floor.stamp $(SANITIZE)  ## lint, types, layers, docs, tests here and on the floor, demos compared; runs all, then fails

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from perfmagic.analysis.findings.record import RACES
 from perfmagic.api.show import keep_quiet
 from perfmagic.api.timelines import recorded
 from perfmagic.base import units
+from perfmagic.base.clock import read_ns
 from perfmagic.base.language import counted, phrase, say, translated
 from perfmagic.capture.devices.backends import device, synchronize
 from perfmagic.capture.owner import Owner
@@ -94,20 +96,22 @@ def close(found: object, wanted: float | Sequence[float], what: str = "", *, sha
 def record(function: Callable[..., R], *args: object, pace: str = "") -> tuple[R, TimelineResult]:
     """What a function returns, and the timeline of its call; nothing is shown, perfmagic.last() has the timeline.
 
-    pace: of simulated devices during the call, on their virtual clock; both are as before afterwards. CUDA devices
-    keep their own. Raises what the function raises.
+    pace: of simulated devices during the call, on their virtual clock, which time.perf_counter() reads meanwhile; all
+    is as before afterwards. CUDA devices keep their own times. Raises what the function raises.
     """
-    back = sim.state()
+    back, counter = sim.state(), time.perf_counter
     try:
         if sim.loaded():
             synchronize()
             device("sim", clock="virtual", pace=pace or None)
+            time.perf_counter = lambda: read_ns() / 1e9
         recorder, owner = Recorder(origin="block", lines=False), Owner()
         with owner, owner:
             owner.acquire(recorder)
             returned = function(*args)
             result = cast("TimelineResult", recorded(recorder, None, ""))
     finally:
+        time.perf_counter = counter
         back()
     keep_quiet(result)
     return returned, result
