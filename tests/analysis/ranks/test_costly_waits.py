@@ -48,8 +48,9 @@ def rounds(*spans: Span, n: int = 4) -> list[Span]:
 def test_who_only_measures_links_is_not_told_to_overlap_them_with_compute() -> None:
     links = [rank(i, [], rounds((0, 500))) for i in range(2)]
     training = [rank(i, rounds((0, 500)), rounds((500, 900))) for i in range(2)]
-    asked = [by_rule(job(*traces))["rank_exposed"].action for traces in (links, training)]
-    assert asked == ["", action("overlap")]
+    said = [by_rule(job(*traces))["rank_exposed"] for traces in (links, training)]
+    assert [each.action for each in said] == ["", action("overlap")]
+    assert ["Overlap" in each.sentence for each in said] == [False, True]
 
 
 def test_waiting_beside_compute_costs_nothing_and_is_counted_separately() -> None:
