@@ -21,7 +21,7 @@ import nbformat
 from nbformat import NotebookNode, v4
 
 DEMOS = Path(__file__).resolve().parent
-DATA = re.compile(r"\.\./(tests/data/\S+/)([\w.-]+)")  # a file of the clone: students get a copy beside the lesson
+DATA = re.compile(r"\.\./(tests/data/(?:\S+/)?)([\w.-]+)")  # a file of the clone: students get a copy beside the lesson
 MARK = "# your code"
 CELL_MAGIC = re.compile(r"\A%%.*\n")  # the stub above the answer begins with it, too
 TAGS = ("exercise", "check", "solution")  # of cells that follow each other

@@ -8,17 +8,21 @@ from dataclasses import dataclass
 
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError
-from perfmagic.base.language import say
+from perfmagic.base.language import phrase, say, translated
 from perfmagic.view.html import FONT, PALE, framed, short
 
 BAR_PX = 320
-MARKS = {"measured": ("█", "#3b7dd8"), "computed": ("▒", "#d9902f"), "published": ("░", "#9aa0a6")}
+MARKS = {
+    "measured": ("█", "#3b7dd8", phrase("measured")),
+    "computed": ("▒", "#d9902f", phrase("computed")),
+    "published": ("░", "#9aa0a6", phrase("published")),
+}
 LETTERS = 32  # of the longest bar in a terminal
 
 
 @dataclass(frozen=True)
 class Bars:
-    """Numbers of one unit, each with a name and where it is from, the smallest first; those of one name together.
+    """Numbers of one unit, each with a name and where it is from.
 
     rows: name, number, and one of "measured", "computed" and "published".
     """
@@ -48,6 +52,10 @@ class Bars:
             return units.rate(number, self.unit)
         return f"{units.count(number) if number >= 1000 else units.significant(number)}{units.NBSP}{self.unit}"
 
+    def _letters(self, number: float, source: str) -> str:
+        letter, _, known = MARKS[source]
+        return f"{letter * max(1, round(LETTERS * self._frac(number)))}  {translated(known)}"
+
     @property
     def _axis(self) -> str:
         return say("logarithmic: from one line to the next it is ten times as much") if self.log else ""
@@ -55,8 +63,7 @@ class Bars:
     def __repr__(self) -> str:
         wide = max(len(name) for name, *_ in self.rows)
         lines = [
-            f"{name:{wide}}  {self._shown(number):>12}  {MARKS[source][0] * max(1, round(LETTERS * self._frac(number)))}"
-            f"  {say(source)}"
+            f"{name:{wide}}  {self._shown(number):>12}  {self._letters(number, source)}"
             for name, number, source in self.rows
         ]
         return "\n".join([*lines, *([self._axis] if self.log else [])])
@@ -73,7 +80,7 @@ class Bars:
                 f'<tr style="background:transparent"><td style="{right}">{short(name)}</td>'
                 f'<td style="border:0;padding:1px 0"><span style="{ground}"><span style="{bar}"></span></span></td>'
                 f'<td style="{right}">{short(self._shown(number))}</td>'
-                f'<td style="{right};text-align:left;{PALE}">{short(say(source))}</td></tr>'
+                f'<td style="{right};text-align:left;{PALE}">{short(translated(MARKS[source][2]))}</td></tr>'
             )
         note = f'<div style="font-size:11px;{PALE}">{short(self._axis)}</div>' if self.log else ""
         return framed(f'<table style="border-collapse:collapse;margin:4px 0;{FONT}">{"".join(lines)}</table>{note}')
@@ -86,11 +93,13 @@ def bars(
     computed: Mapping[str, float] | None = None,
     published: Mapping[str, float] | None = None,
     log: bool = True,
+    sort: bool = True,
 ) -> Bars:
     """Numbers as labelled bars, and which of them this machine gave.
 
     unit: "s", "B/s", "FLOP/s", or a word.  measured: by name.  computed: from the simulated device.  published: from a
-    data sheet or table.  log: a logarithmic axis. Raises OptionError without a number, or for one that is not above 0.
+    data sheet or table.  log: a logarithmic axis.  sort: the smallest first, and those of one name together; else as
+    given. Raises OptionError without a number, or for one that is not above 0.
 
     >>> from perfmagic.lessons import bars
     >>> bars("B/s", measured={"memory": 20e9}, published={"disk": 200e6}, log=False)
@@ -102,4 +111,4 @@ def bars(
     if not rows or any(not 0 < number < math.inf for _, number, _ in rows):
         raise OptionError("bars need numbers above 0", hint='bars("B/s", measured={"memory": 20e9})')
     last = {name: number for name, number, _ in rows}  # what is published places the others of its name
-    return Bars(unit, tuple(sorted(rows, key=lambda row: last[row[0]])), log)
+    return Bars(unit, tuple(sorted(rows, key=lambda row: last[row[0]]) if sort else rows), log)
