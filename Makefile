@@ -4,7 +4,7 @@
 # PARALLEL   how pytest spreads the whole suite; empty for one process
 # FULL       for `make release-check`: also a large trace by double click, in JupyterLab 4.0 and the newest hosts; minutes
 # OUT        where `make lessons` writes, and where `make release-check` leaves the two files of a release that passed
-# LOCALE     the language of `make lessons`: zh
+# LOCALE     the language of `make lessons` and of `make class`: zh
 # TORCH      system: the torch that PYTHON has, in place of one that pip fetches
 # PORT       of JupyterLab, in place of the first that is free from 8888 on
 # LAB_ARGS   more options for JupyterLab: --no-browser on a machine without one, --allow-root in a container
@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 PIP_ARGS ?=
 LAB_ARGS ?=
-LOCALE ?= zh
+LOCALE ?=
 PORT ?=
 TORCH ?=
 VENV := .venv
@@ -79,7 +79,7 @@ lab: $(VENV)/lab.stamp  ## open the demos in JupyterLab
 	$(BIN)/jupyter lab demos $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0) $(LAB_ARGS)
 
 lessons: $(VENV)/lab.stamp  ## write the lessons in another language: LOCALE=zh OUT=build/zh
-	$(BIN)/python demos/translation.py $(LOCALE) --out $(or $(OUT),$(BUILD)/$(LOCALE))
+	$(BIN)/python demos/translation.py $(or $(LOCALE),zh) --out $(or $(OUT),$(BUILD)/lessons)
 
 # what two parts would make at once is made before them
 test: $(VENV)/dev.stamp $(FLOOR)/floor.stamp $(SANITIZE)  ## lint, types, layers, docs, tests here and on the floor, demos compared; runs all, then fails
