@@ -3,7 +3,7 @@
 # PYTHON     the interpreter the environment is made from (3.10 or later)
 # PARALLEL   how pytest spreads the whole suite; empty for one process
 # FULL       for `make release-check`: also a large trace by double click, in JupyterLab 4.0 and the newest hosts; minutes
-# OUT        where `make lessons` writes, and where `make release-check` leaves the two files of a release that passed
+# OUT        where `make lessons` and `make class` write, and `make release-check` leaves a release that passed
 # LOCALE     the language of `make lessons` and of `make class`: zh
 # TORCH      system: the torch that PYTHON has, in place of one that pip fetches
 # PORT       of JupyterLab, in place of the first that is free from 8888 on
@@ -65,7 +65,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo lab lessons test notebooks suite interrupts loaded quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
+.PHONY: help setup demo lab lessons class test notebooks suite interrupts loaded quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,8 +78,11 @@ demo: $(VENV)/demo.stamp  ## run the tour in a real kernel, print what each cell
 lab: $(VENV)/lab.stamp  ## open the demos in JupyterLab
 	$(BIN)/jupyter lab demos $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0) $(LAB_ARGS)
 
-lessons: $(VENV)/lab.stamp  ## write the lessons in another language: LOCALE=zh OUT=build/zh
+lessons: $(VENV)/lab.stamp  ## write the lessons in Chinese: OUT=build/lessons
 	$(BIN)/python demos/translation.py $(or $(LOCALE),zh) --out $(or $(OUT),$(BUILD)/lessons)
+
+class: $(VENV)/$(if $(LOCALE),lab,demo).stamp  ## write the students' lessons, the solutions and nbgrader's folder into OUT; LOCALE=zh: in Chinese
+	$(BIN)/python demos/editions.py --out $(OUT) $(if $(LOCALE),--language $(LOCALE))
 
 # what two parts would make at once is made before them
 test: $(VENV)/dev.stamp $(FLOOR)/floor.stamp $(SANITIZE)  ## lint, types, layers, docs, tests here and on the floor, demos compared; runs all, then fails

@@ -36,7 +36,7 @@ PROSE = re.compile(r"[A-Za-z]{2}")
 SENTENCE = re.compile(r"\b[A-Za-z]{2,},? [a-z]{2,}\b(?!=)")  # two words in a string: somebody reads it
 MAGIC = re.compile(r"^([ \t]*)(?:[%!]|[\w, ]+= ?[%!]).*$", re.MULTILINE)
 FIELD = re.compile(r"\{[^{}]*\}")
-LEFT = ("--- ", "noqa", "type: ")  # comments that programs read
+LEFT = ("--- ", "noqa", "type: ", "your code")  # comments that programs read
 
 
 class Span(NamedTuple):
