@@ -180,7 +180,8 @@ def written(catalog: Catalog) -> str:
     """A .po file."""
     source = io.BytesIO()
     write_po(source, catalog, width=0, omit_header=True, include_previous=True)
-    return re.sub(r"(#, .*?)(?:, )?python-(?:brace-)?format", r"\1", source.getvalue().decode()).replace("#, \n", "")
+    plain = re.sub(r"(#, .*?)(?:, )?python-(?:brace-)?format", r"\1", source.getvalue().decode())
+    return plain.replace("#, \n", "").replace("\n\n", "\n")  # an empty line after each entry says nothing
 
 
 def untranslated(catalog: Catalog) -> list[str]:
