@@ -49,21 +49,28 @@ class Span(NamedTuple):
 
 
 def markdown_spans(source: str) -> Iterator[Span]:
-    """Paragraphs, headings, items and rows of Markdown; of blocks of code the comments."""
+    """Paragraphs, headings, items, rows and drawings of Markdown; of blocks of code the comments."""
     block: list[re.Match[str]] = []
-    fenced = False
+    language: str | None = None  # of the fenced block around the line; "" for a drawing
     for line in [*re.finditer(r".*\n|.+\Z", source), None]:
         text = line[0].rstrip() if line else ""
         fence = text.lstrip().startswith("```")
-        is_code = fenced or (text.startswith("    ") and not block)
-        if block and (not text or fence or MARK.match(text)[0].strip() or text.startswith("<")):
-            yield from _paragraph(block)
+        is_code = language or (language is None and text.startswith("    ") and not block)
+        ends = fence if language == "" else not text or fence or text.startswith("<") or MARK.match(text)[0].strip()
+        if block and ends:
+            yield from _paragraph(block) if language is None else _drawing(block)
             block = []
         if line and is_code and (comment := re.search(r"(?:^|\s)# (.+)", text)):
             yield Span(line.start() + comment.start(1), line.start() + comment.end(1), comment[1])
         elif line and text and not (is_code or fence or text.startswith("<")):
             block.append(line)
-        fenced ^= fence
+        if fence:
+            language = text.strip("` ") if language is None else None
+
+
+def _drawing(lines: list[re.Match[str]]) -> Iterator[Span]:
+    text = "".join(line[0] for line in lines).rstrip()
+    yield Span(lines[0].start(), lines[0].start() + len(text), text)
 
 
 def _paragraph(lines: list[re.Match[str]]) -> Iterator[Span]:
