@@ -33,10 +33,10 @@ SILENT = re.compile(
     r"```.*?```|`[^`]*`|\$[^$]*\$|\]\([^)]*\)|<[^>]*>|%%?\w+", re.DOTALL
 )  # code, formulas, targets of links
 PROSE = re.compile(r"[A-Za-z]{2}")
-SENTENCE = re.compile(r"\b[A-Za-z]{2,},? [a-z]{2,}\b(?!=)")  # two words in a string: somebody reads it
+SENTENCE = re.compile(r"\b[A-Za-z]{2,},? [a-z]{2,}\b(?!=)|, [a-z]{4,} ")  # two words in a string: somebody reads it
 MAGIC = re.compile(r"^([ \t]*)(?:[%!]|[\w, ]+= ?[%!]).*$", re.MULTILINE)
 FIELD = re.compile(r"\{[^{}]*\}")
-LEFT = ("--- ", "noqa", "type: ", "your code")  # comments that programs read
+LEFT = ("--- ", "noqa", "type: ", "fmt: ", "your code")  # comments that programs read
 
 
 class Span(NamedTuple):
