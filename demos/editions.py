@@ -39,6 +39,16 @@ class Exercise:
     check: NotebookNode
     solution: NotebookNode
 
+    @property
+    def verdict(self) -> str:
+        """The check's last line, which says "right" or raises."""
+        return str(self.check.source).rstrip().splitlines()[-1]
+
+    @property
+    def answer(self) -> str:
+        """The solution without that line at its end."""
+        return str(self.solution.source).rstrip().removesuffix(self.verdict).rstrip()
+
 
 def main() -> int:
     """Write all editions into the folder of the command line; 1 where cells lack their tags, which are listed."""
@@ -108,11 +118,11 @@ def student(lesson: NotebookNode, stem: str, *, answered: bool = False) -> Noteb
     tests = {}
     for exercise in exercises(made):
         name = f"exercise-{exercise.number}"
-        answer = f"### BEGIN SOLUTION\n{exercise.solution.source}\n### END SOLUTION"
+        answer = f"### BEGIN SOLUTION\n{exercise.answer}\n### END SOLUTION"
         exercise.stub.source = opened(exercise.stub.source, answer if answered else MARK)
         exercise.stub.metadata.nbgrader = nbgrader(f"{stem}-{name}", solution=True)
         exercise.check.metadata.nbgrader = nbgrader(f"{stem}-{name}-check", points=1)
-        tests[name] = otter(name, exercise.check.source)
+        tests[name] = otter(name, exercise.verdict)
     made.cells = [cleared(cell) for cell in made.cells if "solution" not in tags(cell)]
     for number, cell in enumerate(cell for cell in made.cells if "setup" in tags(cell)):
         cell.metadata.nbgrader = nbgrader(f"{stem}-setup-{number}")
@@ -139,9 +149,9 @@ def nbgrader(grade_id: str, *, points: int | None = None, solution: bool = False
     return {**known, "locked": not solution, "task": False, **({"points": points} if graded else {})}
 
 
-def otter(name: str, check: str) -> dict[str, object]:
+def otter(name: str, verdict: str) -> dict[str, object]:
     """A test as otter keeps it in a notebook's metadata: the check's last line as a doctest."""
-    case = {"code": f">>> bool({check.rstrip().splitlines()[-1]})\nTrue", "hidden": False, "locked": False}
+    case = {"code": f">>> bool({verdict})\nTrue", "hidden": False, "locked": False}
     suite = {"cases": [case], "scored": True, "setup": "", "teardown": "", "type": "doctest"}
     return {"name": name, "points": 1, "suites": [suite]}
 
@@ -152,7 +162,7 @@ def solutions(lessons: dict[str, NotebookNode]) -> NotebookNode:
     for stem, lesson in lessons.items():
         cells.append(v4.new_markdown_cell(f"## {stem}"))
         for exercise in exercises(lesson):
-            cells += [v4.new_markdown_cell(exercise.task.source), v4.new_code_cell(exercise.solution.source)]
+            cells += [v4.new_markdown_cell(exercise.task.source), v4.new_code_cell(exercise.answer)]
     for number, cell in enumerate(cells):
         cell.id = f"solutions-{number}"  # the same on each run
     return v4.new_notebook(cells=cells, metadata=next(iter(lessons.values())).metadata)
