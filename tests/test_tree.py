@@ -84,9 +84,9 @@ def test_make_prints_its_targets() -> None:
         ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     assert [line.split()[1] for line in printed.splitlines()] == [
-        "help", "setup", "demo", "lab", "lessons", "class", "test", "notebooks", "suite", "interrupts", "loaded", "quick",
-        "test-gpu", "record-gpu", "bench-gpu", "lint", "format", "floor", "matrix", "docs", "release-check", "front",
-        "screenshots", "clean",
+        "help", "setup", "demo", "lab", "slides", "lessons", "class", "test", "notebooks", "suite", "interrupts",
+        "loaded", "quick", "test-gpu", "record-gpu", "bench-gpu", "lint", "format", "floor", "matrix", "docs",
+        "release-check", "front", "screenshots", "clean",
     ]  # fmt: skip
 
 
