@@ -22,7 +22,7 @@ import nbformat
 from nbformat import NotebookNode, v4
 
 DEMOS = Path(__file__).resolve().parent
-DATA = re.compile(r"\.\./(tests/data/\S+/)([\w.-]+)")  # a file of the clone: students get a copy beside the lesson
+DATA = re.compile(r"\.\./(tests/data/(?:\S+/)?)([\w.-]+)")  # a file of the clone: students get a copy beside the lesson
 MARK = "# your code"
 TAGS = ("exercise", "check", "solution")  # of cells that follow each other
 SAYS = {"**Exercise": "exercise", "**Predict": "guess"}  # a paragraph, and the tag of the code cell that it announces
