@@ -82,13 +82,20 @@ def _paragraph(lines: list[re.Match[str]]) -> Iterator[Span]:
         yield Span(start, end, text)
 
 
-def code_spans(source: str) -> list[Span]:
-    """Comments, several lines of them as one text, and strings that are sentences, with their quotes."""
-    plain = MAGIC.sub(lambda line: f"{line[1]}pass".ljust(len(line[0])), source)
+def code_spans(source: str, keys: frozenset[str] = frozenset()) -> list[Span]:
+    """Comments, several lines of them as one text, and strings that are sentences and no keys, with their quotes."""
+    plain = without_magics(source)
     starts = [0]
     for line in plain.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
-    return sorted([*_comments(plain, starts), *_strings(plain, starts)])
+    return sorted(
+        [*_comments(plain, starts), *(span for span in _strings(plain, starts) if span.text[1:-1] not in keys)]
+    )
+
+
+def without_magics(source: str) -> str:
+    """A cell as Python reads it, as long as it is."""
+    return MAGIC.sub(lambda line: f"{line[1]}pass".ljust(len(line[0])), source)
 
 
 def _comments(source: str, starts: list[int]) -> Iterator[Span]:
@@ -132,18 +139,29 @@ def in_language(source: str, spans: Iterable[Span], catalog: Catalog) -> str:
     return source
 
 
-def spans(cell: nbformat.NotebookNode) -> list[Span]:
-    """The texts of a cell."""
-    return [*(markdown_spans if cell.cell_type == "markdown" else code_spans)(cell.source)]
+def spans(notebook: nbformat.NotebookNode) -> list[list[Span]]:
+    """The texts of each cell of a notebook."""
+    keys = frozenset(key for cell in notebook.cells if cell.cell_type == "code" for key in _keys(cell.source))
+    return [
+        [*markdown_spans(cell.source)] if cell.cell_type == "markdown" else code_spans(cell.source, keys)
+        for cell in notebook.cells
+    ]
+
+
+def _keys(source: str) -> Iterator[str]:
+    """The strings by which a cell looks something up, or to which it compares something."""
+    for node in ast.walk(ast.parse(without_magics(source))):
+        asked = [node.slice] if isinstance(node, ast.Subscript) else []
+        if isinstance(node, ast.Compare):
+            asked = [node.left, *node.comparators]
+        yield from (one.value for one in asked if isinstance(one, ast.Constant) and isinstance(one.value, str))
 
 
 def lesson(path: Path, language: str) -> nbformat.NotebookNode:
     """A lesson in a language, without outputs."""
     notebook, catalog = nbformat.read(path, as_version=4), read(path, language)
-    for cell in notebook.cells:
-        cell.source = in_language(cell.source, spans(cell), catalog).replace(
-            LOAD, f"{LOAD}%perfmagic language {language}\n"
-        )
+    for cell, known in zip(notebook.cells, spans(notebook), strict=True):
+        cell.source = in_language(cell.source, known, catalog).replace(LOAD, f"{LOAD}%perfmagic language {language}\n")
         if cell.cell_type == "code":
             cell.update(outputs=[], execution_count=None)
     return notebook
@@ -159,7 +177,7 @@ def texts(path: Path) -> list[str]:
     """What is to be translated of a lesson or of the README, in its order."""
     if path == README:
         return [span.text for span in markdown_spans(path.read_text("utf-8"))]
-    return [span.text for cell in nbformat.read(path, as_version=4).cells for span in spans(cell)]
+    return [span.text for cell in spans(nbformat.read(path, as_version=4)) for span in cell]
 
 
 def po_file(path: Path, language: str) -> Path:

@@ -106,7 +106,7 @@ def test_a_translated_lesson_is_the_same_program(tool: Any, language: str, path:
 
 def program(tool: Any, source: str) -> tuple[list[str], str]:
     """The magics of a cell, and its program without its strings."""
-    tree = ast.parse(tool.MAGIC.sub(r"\1pass", source))
+    tree = ast.parse(tool.without_magics(source))
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             node.value = ""
