@@ -24,6 +24,7 @@ from nbformat import NotebookNode, v4
 DEMOS = Path(__file__).resolve().parent
 DATA = re.compile(r"\.\./(tests/data/(?:\S+/)?)([\w.-]+)")  # a file of the clone: students get a copy beside the lesson
 MARK = "# your code"
+CELL_MAGIC = re.compile(r"\A%%.*\n")  # the stub above the answer begins with it, too
 TAGS = ("exercise", "check", "solution")  # of cells that follow each other
 SAYS = {"**Exercise": "exercise", "**Predict": "guess"}  # a paragraph, and the tag of the code cell that it announces
 CONFIG = f'c = get_config()\nc.ClearSolutions.code_stub = {{"python": "{MARK}"}}\n'
@@ -118,7 +119,7 @@ def student(lesson: NotebookNode, stem: str, *, answered: bool = False) -> Noteb
     tests = {}
     for exercise in exercises(made):
         name = f"exercise-{exercise.number}"
-        answer = f"### BEGIN SOLUTION\n{exercise.answer}\n### END SOLUTION"
+        answer = f"### BEGIN SOLUTION\n{CELL_MAGIC.sub('', exercise.answer)}\n### END SOLUTION"
         exercise.stub.source = opened(exercise.stub.source, answer if answered else MARK)
         exercise.stub.metadata.nbgrader = nbgrader(f"{stem}-{name}", solution=True)
         exercise.check.metadata.nbgrader = nbgrader(f"{stem}-{name}-check", points=1)

@@ -70,6 +70,14 @@ def test_a_place_for_code_stays_and_nbgrader_gets_the_answer_between_its_marks()
     assert "solution" in editions.tags(marked.cells[4])  # the lesson itself is as it was
 
 
+def test_a_cell_has_its_magic_once_when_the_answer_stands_below_the_stub() -> None:
+    marked = one_exercise("%%ranks --plain\ndef f():\n    pass")
+    marked.cells[4].source = "%%ranks --plain\ndef f():\n    return 2"
+    answered = editions.student(marked, "09", answered=True).cells[2].source
+    assert answered.count("%%ranks") == 1
+    assert "### BEGIN SOLUTION\ndef f():\n    return 2\n### END" in answered
+
+
 def test_solutions_stand_below_their_tasks() -> None:
     cells = editions.solutions({"09": one_exercise()}).cells
     assert [cell.source for cell in cells[1:]] == ["## 09", "**Exercise 1.** Two.", "def f():\n    return 2"]
