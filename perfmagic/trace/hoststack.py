@@ -139,8 +139,12 @@ def inside_same_name(host_ops: HostOps, parent: Int64, *, by_shape: bool = False
 
 
 def _levels(ops: HostOps, rows: Int64) -> tuple[Int64, ...]:
-    rows = rows[np.lexsort((-ops.end_ns[rows], ops.start_ns[rows]))]
-    closed = np.searchsorted(np.sort(ops.end_ns[rows]), ops.start_ns[rows], side="right")
+    start, end = ops.start_ns[rows], ops.end_ns[rows]
+    later = np.diff(start)
+    if not ((later > 0) | ((later == 0) & (end[1:] <= end[:-1]))).all():  # tables of a trace are in this order
+        order = np.lexsort((-end, start))
+        rows, start, end = rows[order], start[order], end[order]
+    closed = np.searchsorted(np.sort(end), start, side="right")
     depth = np.arange(len(rows)) - closed
     levels = tuple(rows[depth == level] for level in range(int(depth.max()) + 1))
     return levels if _nest(ops, levels) else _levels_one_by_one(ops, rows)
