@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
@@ -54,12 +55,17 @@ def main() -> int:
     """Write all editions into the folder of the command line; 1 where cells lack their tags, which are listed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
-    out = parser.parse_args().out
+    parser.add_argument("--language", help="zh: in Chinese")
+    options = parser.parse_args()
+    out = options.out
     lessons = {path.stem: nbformat.read(path, as_version=4) for path in sorted(DEMOS.glob("*.ipynb"))}
     wrong = [f"demos/{stem}.ipynb, {said}" for stem, lesson in lessons.items() for said in problems(lesson)]
     if wrong:
         print(*wrong, sep="\n", file=sys.stderr)
         return 1
+    if options.language:
+        translation = import_module("translation")  # it needs babel
+        lessons = {stem: translation.lesson(DEMOS / f"{stem}.ipynb", options.language) for stem in lessons}
     for stem, lesson in lessons.items():
         write(student(lesson, stem), out / "students" / f"{stem}.ipynb")
         write(student(lesson, stem, answered=True), out / "nbgrader" / "source" / stem / f"{stem}.ipynb")
@@ -146,7 +152,7 @@ def nbgrader(grade_id: str, *, points: int | None = None, solution: bool = False
 
 def otter(name: str, verdict: str) -> dict[str, object]:
     """A test as otter keeps it in a notebook's metadata: the check's last line as a doctest."""
-    case = {"code": f">>> {verdict}\nright", "hidden": False, "locked": False}
+    case = {"code": f">>> bool({verdict})\nTrue", "hidden": False, "locked": False}
     suite = {"cases": [case], "scored": True, "setup": "", "teardown": "", "type": "doctest"}
     return {"name": name, "points": 1, "suites": [suite]}
 

@@ -59,7 +59,7 @@ def test_cells_say_to_nbgrader_and_otter_what_is_changed_and_what_gives_points()
     assert stub.metadata.nbgrader == {**known, "grade_id": "09-exercise-1", "solution": True, "locked": False}
     assert check.metadata.nbgrader == {**known, "grade_id": "09-exercise-1-check", "grade": True, "points": 1}
     (case,) = made.metadata.otter["tests"]["exercise-1"]["suites"][0]["cases"]
-    assert case["code"] == ">>> check(grader, f)\nright"
+    assert case["code"] == ">>> bool(check(grader, f))\nTrue"
 
 
 def test_a_place_for_code_stays_and_nbgrader_gets_the_answer_between_its_marks() -> None:
