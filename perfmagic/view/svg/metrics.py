@@ -7,7 +7,6 @@ larger of Arial's (and of the fonts made to its measure) and of DejaVu Sans, whi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from wcwidth import wcwidth
 
 from perfmagic.base import units
+from perfmagic.base.frozen import dataclass
 from perfmagic.base.terminal import split_at_breaks
 
 _WIDTHS = {
