@@ -13,7 +13,6 @@ import pickle
 import queue
 import re
 import struct
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -22,13 +21,16 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, ClassVar, Protocol, Union
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Protocol, Union
 
 import msgspec
 
 from perfmagic.base.errors import OptionError
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.kineto.gathered import Gathered
+
+if TYPE_CHECKING:
+    import subprocess
 
 # What the typed way stops at: damage, to be repaired by the tolerant way.
 UNSOUND = (msgspec.MsgspecError, json.JSONDecodeError, UnicodeDecodeError, RecursionError, OverflowError)
@@ -418,6 +420,8 @@ class Helper:
         return gathered
 
     def _start(self) -> bool:
+        import subprocess  # by large files alone
+
         program = _PROGRAM.format(path=[os.fspath(Path(entry).resolve()) for entry in sys.path])
         try:
             self._process = subprocess.Popen(

@@ -230,6 +230,9 @@ def repair_times(times: Times, pairs: Sequence[PairEnd], repairs: list[Remark]) 
 def _near_the_others(start_ns: Int64, judged: Bool) -> Bool:
     if not judged.any():
         return judged
+    known = start_ns[judged]
+    if int(known.max()) - int(known.min()) < DAY_NS // 2:
+        return judged
     time_ns = start_ns.astype(np.float64)  # int64 could overflow in the difference
     near: Bool = np.abs(time_ns - np.median(time_ns[judged])) < DAY_NS
     return near

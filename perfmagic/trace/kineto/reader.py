@@ -41,7 +41,6 @@ from perfmagic.trace.kineto.gathered import (
     around,
     finished,
 )
-from perfmagic.trace.kineto.repair import repair
 from perfmagic.trace.kineto.tables import Tables
 from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace, with_models
 
@@ -245,6 +244,8 @@ def _read(
         except HelperLostError:
             continue
         except UNSOUND:
+            from perfmagic.trace.kineto.repair import repair  # few files are damaged
+
             repairs, tables = [], Tables()
             chunk, header = repair(b"".join(text_blocks(content, name, max_unpacked_bytes, repairs)), name, repairs)
             tables.add(chunk)
