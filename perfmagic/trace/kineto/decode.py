@@ -231,11 +231,6 @@ class Chunk:
     ts_us: list[float | Decimal] | None = None
     dur_us: list[float | Decimal] | None = None
 
-    @property
-    def may_say_inputs(self) -> bool:
-        """Whether some events may say the shapes of their inputs."""
-        return not self.text or b'"Input Dims"' in self.text
-
     def exact_ts_us(self) -> list[float | Decimal]:
         """The starts digit by digit."""
         if self.ts_us is None:

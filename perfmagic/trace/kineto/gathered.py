@@ -132,17 +132,22 @@ def to_ns(values_us: Sequence[float | Decimal] | Float64) -> tuple[Int64, Bool]:
 
     Doubles stay exact to the nanosecond below 2^43 µs; decimals are exact always.
     """
-    approximate = np.array(values_us, np.float64)
-    valid = ~np.isnan(approximate)
-    if not valid.all():
-        approximate[~valid] = 0.0
-    if np.abs(approximate).max(initial=0.0) < _EXACT_PRODUCT_US:
-        product: Int64 = np.rint(approximate * 1000).astype(np.int64)
-        return product, valid
+    approximate = np.asarray(values_us, np.float64)
+    valid, most_us = np.ones(len(approximate), bool), np.abs(approximate).max(initial=0.0)
+    if np.isnan(most_us):
+        valid = ~np.isnan(approximate)
+        approximate = np.where(valid, approximate, 0.0)
+        most_us = np.abs(approximate).max(initial=0.0)
+    if most_us < _EXACT_PRODUCT_US:
+        return np.rint(approximate * 1000).astype(np.int64), valid
+    if most_us < _LIMIT_US and isinstance(values_us, np.ndarray):
+        ns: Int64 = approximate.astype(np.int64)
+        if (ns == approximate).all():
+            return ns * 1000, valid
     approximate = np.clip(approximate, -_LIMIT_US, _LIMIT_US)
     # whole and fraction scaled apart
     whole = np.floor(approximate)
-    ns: Int64 = whole.astype(np.int64) * 1000
+    ns = whole.astype(np.int64) * 1000
     if (whole != approximate).any():
         ns += np.rint((approximate - whole) * 1000).astype(np.int64)
     if isinstance(values_us, np.ndarray):
@@ -157,6 +162,8 @@ def to_ns(values_us: Sequence[float | Decimal] | Float64) -> tuple[Int64, Bool]:
 
 def digits_matter(values_us: Float64) -> bool:
     """Whether doubles may have lost nanoseconds: large ones with a fraction. Of few, none may have one by chance."""
+    if np.abs(values_us).max(initial=0.0) < EXACT_BELOW_US:
+        return False
     large = values_us[np.abs(values_us) >= EXACT_BELOW_US]  # not true of NaN
     return bool(len(large) and (len(large) < _FEW or (large != np.floor(large)).any()))
 
