@@ -287,8 +287,8 @@ def build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) ->
     devices, names = _devices(ops, origin), _cut_names(tables.names, repairs)
     base_ns, zero_ns = base_unix_ns(header, whole.first_ns, saved)
     for table in columns.values():
-        table["start_ns"] = table["start_ns"] - zero_ns
-        table["end_ns"] = table["end_ns"] - zero_ns
+        table["start_ns"] -= zero_ns
+        table["end_ns"] -= zero_ns
     linked = {name: host_ops.pop(name) for name in LINKS if name in host_ops}
     start_ns, end_ns = _window(ops, calls, host_ops, frames)
     rank, world_size = rank_and_world(header)
@@ -316,7 +316,7 @@ def build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) ->
         saved.meta(meta) if saved else meta,
         ops=ops if n_ops else None,
         calls=calls if n_calls else None,
-        host_ops=host_ops if n_host_ops else None,
+        host_ops=(dict(host_ops) if linked else host_ops) if n_host_ops else None,
         python_frames=frames if n_frames else None,
         waits=waits if len(waits["at_ns"]) else None,
         host_waits=host_waits if len(host_waits["at_ns"]) else None,
