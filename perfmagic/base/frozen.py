@@ -30,11 +30,11 @@ else:
         if more.get("repr", True) and "__repr__" not in own:
             cls.__repr__ = _repr([field.name for field in fields if field.repr])
         if eq:
-            values = _values([field.name for field in fields if field.compare])
             if "__eq__" not in own:
-                cls.__eq__ = _eq(values)
+                cls.__eq__ = _eq(_values([field.name for field in fields if field.compare]))
             if own.get("__hash__") is None:  # where a class has its own __eq__, Python sets __hash__ to None
-                cls.__hash__ = _hash(values)
+                hashed = [field.name for field in fields if (field.compare if field.hash is None else field.hash)]
+                cls.__hash__ = _hash(_values(hashed))
         names = frozenset(field.name for field in fields)
         cls.__setattr__, cls.__delattr__ = _refuses(cls, names)
         return cls

@@ -27,6 +27,7 @@ def classes(dataclass: Any) -> list[Any]:
         kind: ClassVar[int] = 3
         parts: list[int] = dataclasses.field(default_factory=list, compare=False)
         hidden: int = dataclasses.field(default=4, repr=False)
+        named: dict[str, int] = dataclasses.field(default_factory=dict, hash=False)
         derived: int = dataclasses.field(init=False, default=0)
         made: dict[str, int] = dataclasses.field(init=False, default_factory=dict, compare=False)
         last: int = dataclasses.field(kw_only=True, default=1)
