@@ -3,10 +3,11 @@
 # PYTHON     the interpreter the environment is made from (3.10 or later)
 # PARALLEL   how pytest spreads the whole suite; empty for one process
 # FULL       for `make release-check`: also a large trace by double click, in JupyterLab 4.0 and the newest hosts; minutes
-# OUT        where `make release-check` leaves the two files of a release that passed
+# OUT        where `make release-check` leaves the two files of a release that passed, and `make class` its editions
 # TORCH      system: the torch that PYTHON has, in place of one that pip fetches
 # PORT       of JupyterLab, in place of the first that is free from 8888 on
 # LAB_ARGS   more options for JupyterLab: --no-browser on a machine without one, --allow-root in a container
+# REVEAL     the folder of reveal.js 4 for `make slides`, in place of one that npm fetches
 # PIP_ARGS   more options for pip, for example an index that holds torch builds without CUDA: they are a tenth of the size
 
 # images of containers often set it; each of the hundreds of processes of the tests would compile torch and itself again
@@ -23,6 +24,7 @@ BUILD := build
 BIN := $(VENV)/bin
 # --no-compile: most of torch is never imported here; what is gets compiled when it is
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check --no-compile $(PIP_ARGS)
+REVEAL ?= $(BUILD)/reveal/node_modules/reveal.js
 TESTS ?= tests
 # one process a core; what shares a kernel, a browser or a module's fixtures stays together (tests/conftest.py)
 PARALLEL ?= -n auto --dist loadgroup
@@ -51,7 +53,7 @@ NBVAL = PYTHONPATH=$(abspath tests/without)$${PYTHONPATH:+:$$PYTHONPATH} PERFMAG
 PINS := $(if $(filter system,$(TORCH)),$(VENV)/constraints.txt,constraints-dev.txt)
 
 # said before anything is made: how much will be fetched
-ifneq ($(filter demo lab,$(MAKECMDGOALS)),)
+ifneq ($(filter demo lab slides class,$(MAKECMDGOALS)),)
 ifeq ($(wildcard $(VENV)/demo.stamp $(VENV)/lab.stamp $(VENV)/dev.stamp),)
 $(info pip fetches into $(VENV) what a notebook needs: 200 MB on disk, 300 MB with JupyterLab.)
 ifneq ($(TORCH),system)
@@ -63,7 +65,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo lab test notebooks suite interrupts loaded quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
+.PHONY: help setup demo lab slides class test notebooks suite interrupts loaded quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,8 +75,14 @@ setup: $(VENV)/dev.stamp $(FLOOR)/floor.stamp  ## only make both environments (m
 demo: $(VENV)/demo.stamp  ## run the tour in a real kernel, print what each cell found, write it as notebook and page
 	$(BIN)/python demos/run.py demos/00_tour.ipynb --out $(BUILD)/demo
 
-lab: $(VENV)/lab.stamp  ## open the demos in JupyterLab
-	$(BIN)/jupyter lab demos $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0) $(LAB_ARGS)
+lab: $(VENV)/lab.stamp  ## open the tour in JupyterLab, the lessons beside it
+	$(BIN)/jupyter lab demos --LabApp.default_url=/lab/tree/00_tour.ipynb $(if $(PORT),--port=$(PORT) --ServerApp.port_retries=0) $(LAB_ARGS)
+
+slides: $(VENV)/demo.stamp $(REVEAL)/package.json  ## make slides of the lessons, in build/slides, pages that open offline
+	$(BIN)/python demos/slides.py $(DEMOS) --reveal $(REVEAL) --out $(BUILD)/slides
+
+class: $(VENV)/demo.stamp  ## write the students' lessons, the solutions and nbgrader's folder into OUT
+	$(BIN)/python demos/editions.py --out $(OUT)
 
 # what two parts would make at once is made before them
 test: $(VENV)/dev.stamp $(FLOOR)/floor.stamp $(SANITIZE)  ## lint, types, layers, docs, tests here and on the floor, demos compared; runs all, then fails
@@ -169,6 +177,9 @@ $(FLOOR)/floor.stamp: pyproject.toml constraints-floor.txt | $(BIN)/python
 	$(BIN)/python -m venv $(FLOOR)
 	$(FLOOR)/bin/python $(PIP_INSTALL) --editable '.[torch]' ipykernel pytest pytest-timeout --constraint constraints-floor.txt
 	@touch $@
+
+$(BUILD)/reveal/node_modules/reveal.js/package.json:
+	npm install --prefix $(BUILD)/reveal --no-save --no-audit --no-fund reveal.js@4.6.1
 
 $(SANITIZE): $(VENV)/dev.stamp $(wildcard perfmagic/*.py perfmagic/view/*.py)
 	@mkdir -p $(@D)

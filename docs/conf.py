@@ -27,9 +27,9 @@ include_patterns = [
     "CHANGELOG.md",
     "SECURITY.md",
 ]
-extensions = ["myst_nb", "sphinx.ext.autodoc", "docstrings", "public_names", "timelines"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "docstrings", "lessons", "public_names", "timelines"]
 
-nb_execution_mode = "off"  # the outputs are those that the notebooks hold: the tests execute and compare them
+nb_execution_mode = "off"  # outputs are those that the notebooks hold, which tests compare; lessons.py folds them
 nb_merge_streams = True
 suppress_warnings = ["mystnb.unknown_mime_type"]  # of several faces of an output the page takes one it can show
 myst_heading_anchors = 3  # headings are linked as on the pages of a repository: #several-ranks

@@ -38,7 +38,12 @@ _NAMES = {
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-_MODULES = {"rows": "perfmagic.rows", "testing": "perfmagic.testing", "units": "perfmagic.base.units"}
+_MODULES = {
+    "lessons": "perfmagic.lessons",
+    "rows": "perfmagic.rows",
+    "testing": "perfmagic.testing",
+    "units": "perfmagic.base.units",
+}
 
 __all__ = [
     "BenchResult", "Benchmark", "CaptureError", "CompareResult", "DeviceError", "DeviceModel", "OptionError", "Pace",

@@ -90,7 +90,7 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_the_docstring_of_every_public_name_has_its_place_in_the_reference() -> None:
     pages = "".join(page.read_text() for page in sorted((ROOT / "docs" / "api").glob("*.md")))
     placed = re.findall(r"^\.\. auto(?:class|function|module):: (?:perfmagic\.)?(\w+)$", pages, flags=re.MULTILINE)
-    extension = ["load_ipython_extension", "unload_ipython_extension", "testing"]
+    extension = ["load_ipython_extension", "unload_ipython_extension", "testing", "lessons"]
     assert sorted(placed) == sorted([*perfmagic.__all__, *perfmagic.rows.__all__, *extension])
     checks = re.search(r":members: (faster.*)", pages)
     assert checks[1].split(", ") == perfmagic.testing.__all__

@@ -30,6 +30,7 @@ def examples() -> dict[str, doctest.DocTest]:
     things: dict[str, Any] = {name: getattr(perfmagic, name) for name in perfmagic.__all__}
     things |= {name: getattr(perfmagic.rows, name) for name in perfmagic.rows.__all__}
     things |= {f"testing.{name}": getattr(perfmagic.testing, name) for name in perfmagic.testing.__all__}
+    things |= {f"lessons.{name}": getattr(perfmagic.lessons, name) for name in perfmagic.lessons.__all__}
     for name, thing in things.items():
         if callable(thing):
             found |= {test.name: test for test in finder.find(thing, name, False, {"perfmagic": perfmagic})}

@@ -68,3 +68,10 @@ def test_the_tests_of_a_file_run_in_one_process_as_they_share_fixtures() -> None
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     ran = set(re.findall(r"^\[(gw\d)\] .*?(tests/\w+/\w+\.py)::", done.stdout, re.MULTILINE))
     assert sorted(file for _, file in ran) == files, done.stdout
+
+
+def test_make_lab_opens_the_tour() -> None:
+    command = ["make", "-n", "-o", ".venv/lab.stamp", "lab"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    folder, page = re.findall(r"jupyter lab (\S+) --LabApp.default_url=/lab/tree/(\S+)", told)[0]
+    assert (ROOT / folder / page).is_file()

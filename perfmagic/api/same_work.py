@@ -76,7 +76,8 @@ def same_work_of(
         n = len(arguments.slots[0])
         pairs = zip(bodies, specs, strict=True)
         taking = [takes(body, n, spec.name, in_place=arguments.in_place) for body, spec in pairs]
-    return SameWork([spec.name for spec in specs], asked, arguments, taking, [spec.inputs for spec in specs])
+    reads = [spec.inputs for spec in specs]
+    return SameWork([spec.name for spec in specs], asked, arguments, taking, reads, bodies)
 
 
 def same_work_of_cell(

@@ -40,6 +40,8 @@ INK = """async (image) => {
   return [width, height, seen.size];
 }"""
 
+UNFOLD = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -63,11 +65,26 @@ def test_every_picture_of_a_lesson_paints(tab: Any, site: Path, notebook: Path) 
     asked = requests_of(tab)
     tab.context.set_offline(True)
     tab.goto((site / "demos" / f"{notebook.stem}.html").as_uri())
+    tab.evaluate(UNFOLD)
     images = tab.locator("article .cell_output img").element_handles()
     assert len(images) == pictures_of(notebook) > 0
     drawn = [image.evaluate(INK) for image in images]
     assert [one for one in drawn if one[0] < 300 or one[1] < 20 or one[2] < 5] == []
     assert asked == []
+
+
+def test_a_lesson_shows_pictures_and_answers_after_a_click(tab: Any, site: Path) -> None:
+    tab.goto((site / "demos" / "02_automatic_parallelism.html").as_uri())
+    lesson = tab.locator("article")
+    answers = lesson.locator("details.hide", has_text="Show one answer")
+    assert answers.count() >= 5
+    assert not answers.first.locator(".cell_input").is_visible()
+    assert [image for image in lesson.locator(".cell_output img").all() if image.is_visible()] == []
+    answers.first.locator("> summary").click()
+    assert answers.first.locator(".cell_input").is_visible()
+    with_picture = lesson.locator("details.hide", has=tab.locator("img")).first
+    with_picture.locator("> summary").click()
+    assert with_picture.locator("img").first.is_visible()
 
 
 def test_the_first_page_is_alive(tab: Any, site: Path) -> None:
@@ -100,6 +117,7 @@ def test_pictures_and_frames_follow_the_colours_that_a_reader_chooses(tab: Any, 
     for theme in ("light", "dark"):
         tab.goto((site / "demos" / "00_tour.html").as_uri())
         tab.evaluate("(theme) => { document.body.dataset.theme = theme; }", theme)
+        tab.evaluate(UNFOLD)
         image = tab.locator(".perfmagic-static img").first
         image.scroll_into_view_if_needed()
         tab.wait_for_timeout(300)

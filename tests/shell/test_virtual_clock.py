@@ -189,6 +189,14 @@ def test_ranks_that_sleep_or_call_a_store_take_virtual_time(notebook: Notebook) 
         perfmagic.ranks().stop()
 
 
+def test_what_a_line_prints_waits_in_print_and_a_copy_of_its_own_in_that(notebook: Notebook) -> None:
+    notebook.run("import perfmagic, torch\ndevice = perfmagic.device('sim', clock='virtual', pace='mm=1ms')")
+    notebook.run("x = torch.ones(2, 2, device=device)")
+    notebook.run("%%timeline -o t\nprint(x.mm(x))\nprint(x.mm(x).cpu())\nx.mm(x).tolist()")
+    asked = {sync.line: sync.asked_by for sync in notebook.names["t"].syncs() if not sync.after_cell}
+    assert asked == {2: "print()", 3: ".to()", 4: ".to()"}
+
+
 @pytest.mark.slow
 def test_a_sweep_gives_compute_and_link_exactly(notebook: Notebook) -> None:
     setup = (

@@ -61,7 +61,8 @@ def test_a_column_of_one_value_takes_no_memory_for_each_row() -> None:
     given = {"start_ns": np.arange(n)[::-1], "end_ns": np.arange(n)[::-1] + 1, "kind": np.zeros(n), "name": np.ones(n)}
     ops = DeviceOps.make(given)
     assert ops.start_ns.tolist() == list(range(n))
-    assert (ops.name.strides, ops.size_bytes.strides, ops.name.dtype) == ((0,), (0,), np.int32)
+    assert ops.name.strides == ops.size_bytes.strides == (0,)
+    assert ops.name.dtype == np.int32
     assert (ops.name.tolist(), ops.size_bytes.tolist()) == ([1] * n, [NONE] * n)
     assert not ops.name.flags.writeable
     assert len(given) == 4

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmagic.analysis.bench.same_work import ROWS, Check, checks_of, has_fact, reason_of
+from perfmagic.analysis.bench.same_work import Check, checks_of, reason_of, to_be_known
 from perfmagic.analysis.bench.warnings import Advice
 from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
 from perfmagic.base.kinds import HOST_MEASURED, HOST_SPREAD
@@ -263,8 +263,7 @@ def judge(baseline: BenchSummary, other: BenchSummary, quantity: str, names: tup
     if reason is not None:
         return Judgement("not comparable", reason, 0.0, None, BAND, True, checks=checks)
     found = _of_times(baseline, other, quantity)
-    same_inputs = found.verdict == "faster" and has_fact(checks, "same inputs")
-    note = chained("{a}; {b}", (found.note, phrase(ROWS["same inputs"].words) if same_inputs else ""))
+    note = chained("{a}; {b}", (found.note, to_be_known(checks) if found.verdict == "faster" else ""))
     return replace(found, note=note, checks=checks)
 
 

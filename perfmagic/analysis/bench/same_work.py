@@ -52,6 +52,12 @@ def reason_of(checks: Iterable[Check]) -> str | None:
     return next((check.detail for check in checks if check.outcome == REFUSED), None)
 
 
+def to_be_known(checks: Iterable[Check]) -> str:
+    """What a reader of *faster* has to know first, "" for nothing."""
+    by_name = {check.name: check.detail for check in checks if check.outcome == NOTED}
+    return next((by_name[name] for name in ("inputs", "ops", "FLOP") if name in by_name), "")
+
+
 def has_fact(checks: Iterable[Check], kind: str) -> bool:
     """Whether a fact without values is among the checks."""
     return any(check.detail == ROWS[kind].words for check in checks)
@@ -88,7 +94,9 @@ ROWS = {
     "differ in kind": _Row("results", REFUSED, "results differ: NaN, infinity or text in one only (pass {pass})"),
     "not equal": _Row("results", REFUSED, "equal= found the results different (pass {pass})"),
     "random differ": _Row("results", REFUSED, "mean or deviation differ by {off} standard errors"),
-    "other structure": _Row("results", REFUSED, "results of another form: {first} against {other}"),
+    "other structure": _Row("results", REFUSED, "{b} returned {other} values, {a} {first}"),
+    "other kind": _Row("results", REFUSED, "{b} returned a {other} where {a} returned a {first}"),
+    "other layout": _Row("results", REFUSED, "{b} returned a {other} tensor, {a} a {first} one"),
     "other shape": _Row("results", REFUSED, "results of another shape: {first} against {other}"),
     "other device": _Row("results", REFUSED, "results on another device: {first} against {other}"),
     "only NaN": _Row("results", REFUSED, "all results are NaN: equal ones prove nothing"),
@@ -105,7 +113,7 @@ ROWS = {
     "not compared": _Row("results", NOTED, "results were not compared"),
     "no values": _Row("results", NOTED, "the device computes no values, so no results were compared"),
     "first varies": _Row("results", NOTED, "{a} gives other results each time, so results prove nothing"),
-    "unread": _Row("results", NOTED, "a {type} was returned, whose values were not compared: equal= can"),
+    "unread": _Row("results", REFUSED, "{b} returned a {type}, whose values cannot be compared: equal= can"),
     "result type": _Row("result type", NOTED, "{b} returned a {other}, {a} a {first}"),
     "result dtype": _Row("result type", NOTED, "{b} returned {other}, {a} {first}"),
     "no graph": _Row("result type", NOTED, "the result of {b} has no gradient, that of {a} has"),
@@ -113,6 +121,9 @@ ROWS = {
     "fresh inputs": _Row("inputs", OK, "every timed call had inputs that no call had seen"),
     "same inputs": _Row(
         "inputs", NOTED, "measured on the same inputs: a cache would not show; inputs= or --inputs gives new ones"
+    ),
+    "inputs stay": _Row(
+        "inputs", NOTED, "the values of these inputs cannot be varied: a cache would not show; a function can make them"
     ),
     "inputs changed": _Row("inputs", REFUSED, "only {by} changed its inputs"),
     "inputs left otherwise": _Row("inputs", REFUSED, "both changed their inputs, to other values: {off} of their size"),
@@ -127,6 +138,11 @@ ROWS = {
     "kept object": _Row(
         "kept results", REFUSED, "{b} keeps results: it returned the same object again for the same inputs"
     ),
+    "wide": _Row("values", REFUSED, "results differ on inputs {times} times as large; values= allows that"),
+    "lost": _Row("results", REFUSED, "{b} left out {percent} % of the values, small ones beside the others"),
+    "random kept": _Row("random", REFUSED, "results of {b} change less with the random numbers than those of {a}"),
+    "random repeats": _Row("random", REFUSED, "random numbers of {b} repeat, those of {a} do not"),
+    "made": _Row("inputs", REFUSED, "the function that makes the inputs changes {names}, which {b} reads"),
     "other work": _Row(
         "values", REFUSED, "{b} does other work on other values: {other} ops instead of {given}; values= allows that"
     ),
@@ -141,6 +157,9 @@ ROWS = {
         "late work", REFUSED, "{b} returned before its work on another stream, and nobody waits for that"
     ),
     "threads left": _Row("late work", REFUSED, "{b} left a thread running after {n} calls"),
+    "threads between": _Row(
+        "late work", REFUSED, "threads of the functions worked {busy_s} of the {of_s} between their calls"
+    ),
     "process left": _Row("late work", REFUSED, "{n} processes were left running"),
     "not quiet": _Row("late work", REFUSED, "other work is being queued: wait until the device is idle"),
     "threads busy": _Row("late work", REFUSED, "other threads of this process work all the time: end them first"),
@@ -149,10 +168,15 @@ ROWS = {
     "nothing recorded": _Row("work", NOTED, "no operators were recorded"),
     "not recorded": _Row("work", NOTED, "no run was recorded: {why}"),
     "no device work": _Row("work", REFUSED, "{b} ran nothing on the device, {a} {n} ops"),
+    "no ops": _Row("ops", NOTED, "{b} ran no operators of torch, {a} {first}"),
+    "less flop": _Row("FLOP", NOTED, "{b} computes {other} FLOP, {a} {first}"),
     "flop": _Row("work", NOTED, "floating-point operations: {other} against {first}"),
     "bytes": _Row("work", NOTED, "bytes read and written: {other} against {first}"),
     "copies": _Row("work", NOTED, "copies between devices: {other} against {first}"),
     "streams": _Row("work", NOTED, "streams: {other} against {first}"),
     "state": _Row("state", REFUSED, "{by} changes {names}, {not} does not"),
+    "files": _Row("effects", REFUSED, "{a} writes {first} bytes a call to files, {b} {other}"),
+    "file calls": _Row("effects", REFUSED, "{a} calls {what}, {b} does not"),
+    "prints": _Row("effects", REFUSED, "{a} prints, {b} does not"),
     "unchecked": _Row("results", NOTED, "results not compared"),
 }

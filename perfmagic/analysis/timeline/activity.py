@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from perfmagic.base.frozen import dataclass
@@ -193,6 +195,8 @@ def order_of(trace: Trace, correlation: Int64, at_ns: Int64) -> Int64:
     return np.where(correlation != NONE, correlation, before)
 
 
+PRINTED = "print()"
+_PRINTS, _COPIES = re.compile(r"\bprint\("), re.compile(r"\.(?:to|cpu|numpy|tolist)\(")
 ASKED_AS = {  # operators that people do not write, as what they write
     "aten::item": ".item()",
     "aten::_local_scalar_dense": ".item()",
@@ -381,9 +385,21 @@ def _asker_names(trace: Trace, rows: Int64, asker: Int64) -> tuple[tuple[str, ..
     names = trace.calls.name[rows]
     if len(trace.host_ops):
         names = np.where(asker != NONE, trace.host_ops.name[asker], names)
-    used, codes = np.unique(names, return_inverse=True)
-    names_asked = (ASKED_AS.get(trace.names[n], trace.names[n].removeprefix("aten::")) for n in used)
-    return tuple(names_asked), codes.astype(np.int32)
+    used, codes = np.unique(np.where(_printed(trace, rows, names), -1, names), return_inverse=True)
+    asked = (PRINTED if n < 0 else ASKED_AS.get(trace.names[n], trace.names[n].removeprefix("aten::")) for n in used)
+    return tuple(asked), codes.astype(np.int32)
+
+
+def _printed(trace: Trace, rows: Int64, names: Int32) -> Bool:
+    """Which calls copy what a line of the cell prints: it has no copy of its own."""
+    if trace.cell is None or not len(rows):
+        return np.zeros(len(rows), bool)
+    copies = np.array([ASKED_AS.get(name) == ".to()" for name in trace.names], bool)[names]
+    lines = trace.calls.line[rows]
+    text = {line: trace.cell.text(line) for line in np.unique(lines[copies]).tolist()}
+    printing = [line for line, said in text.items() if _PRINTS.search(said) and not _COPIES.search(said)]
+    result: Bool = copies & np.isin(lines, printing)
+    return result
 
 
 def _devices(trace: Trace, rows: Int64) -> Int64:

@@ -8,6 +8,7 @@ from functools import partial
 
 from perfmagic.base.clock import virtual_clock
 from perfmagic.capture.bench.engine import Engine
+from perfmagic.capture.bench.quiet import dropped_outputs
 from perfmagic.capture.bench.sampling import Kept, Schedule
 from perfmagic.capture.bench.spec import Recording
 from perfmagic.capture.same_work.closing import Closing, Raised
@@ -44,6 +45,7 @@ class Judge:
     def __init__(self, same: SameWork, engines: Sequence[Engine], record: Callable[[str], Recording] | None) -> None:
         self._same, self._engines, self._record = same, engines, record
         self._closing: Closing | None = None
+        same.effects.printed = dropped_outputs
         self.kept = Kept(same.kept, with_arguments=same.arguments is not None)
         for which, engine in enumerate(engines):
             sampler = engine.phases.sampler

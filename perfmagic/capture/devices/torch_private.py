@@ -421,4 +421,9 @@ def leave_modes(wanted: tuple[int, int]) -> None:
 
 def own_operators() -> frozenset[str]:
     """Operators of torch that Python code has replaced (torch.library._impls; fallback: none)."""
+    return _own_operators(len(getattr(torch.library, "_impls", ())))
+
+
+@cache
+def _own_operators(_n: int) -> frozenset[str]:
     return frozenset(name for name in getattr(torch.library, "_impls", ()) if name.startswith("aten/"))

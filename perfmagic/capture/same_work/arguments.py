@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from perfmagic.base.errors import OptionError
+from perfmagic.capture.same_work.contents import is_tensor
 from perfmagic.capture.same_work.drawn import (
     copied,
     count_up,
@@ -31,7 +32,6 @@ from perfmagic.capture.same_work.drawn import (
     times,
 )
 from perfmagic.capture.same_work.process import NOW_NS
-from perfmagic.capture.same_work.values import is_tensor
 
 MOST_SETS = 32  # of arguments that lie ready, one for each call of a sample
 MOST_BYTES = 32_000_000  # of them together
@@ -116,20 +116,23 @@ class Arguments:
 
 
 class MadeArguments(Arguments):
-    """Arguments that a function makes from a generator of random numbers.  made_ns: what that takes."""
+    """Arguments that a function makes from a generator of random numbers.  made_by: that function.
+
+    made_ns: what that takes.
+    """
 
     def __init__(self, make: Callable[[Any], Sequence[Any]], fixed: Collection[int]) -> None:
         super().__init__(fixed)
-        self._make, self._rng = make, generator()
+        self.made_by, self._rng = make, generator()
         from_ns = NOW_NS()
-        self._made = [self._new()]
+        self._made = [self.made()]
         self.made_ns = NOW_NS() - from_ns
         self._scaled = [i for i, v in enumerate(self._made[0]) if i not in self.fixed and has_floating(v)]
         self._begin(self._made)
 
     def prepare(self, n: int, *, cheaply: bool = False) -> None:
         if not cheaply or not self._scaled:
-            self._made = [self._new() for _ in range(n)]
+            self._made = [self.made() for _ in range(n)]
             self._begin(self._made)
             return
         others = [self._made[i % len(self._made)] for i in range(n)]
@@ -149,8 +152,9 @@ class MadeArguments(Arguments):
     def _first(self, i: int, value: Any) -> Any:
         return self.slots[0][i] if i in self.fixed and self.slots else mapped(value, copied)
 
-    def _new(self) -> list[Any]:
-        made = self._make(self._rng)
+    def made(self) -> list[Any]:
+        """A new list."""
+        made = self.made_by(self._rng)
         if not isinstance(made, (list, tuple)):
             message = f"inputs: the function gave a {type(made).__name__}, a list of arguments is needed"
             raise OptionError(message, hint=MAKES)

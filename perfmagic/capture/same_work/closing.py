@@ -8,20 +8,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
+from types import FunctionType
 from typing import Any, Protocol, TypeAlias
 
 from perfmagic.base.errors import PerfmagicError
 from perfmagic.capture.same_work.after_call import goes_on, is_unjoined
+from perfmagic.capture.same_work.beyond import on_small_parts, on_wider_values, with_other_random_numbers
+from perfmagic.capture.same_work.contents import is_tensor
 from perfmagic.capture.same_work.difference import distances, unlike
 from perfmagic.capture.same_work.drawn import addresses, drawn_anew, is_array, mapped, nearby
+from perfmagic.capture.same_work.effects import events_of
 from perfmagic.capture.same_work.recorded import work_in
 from perfmagic.capture.same_work.same_work import SameWork
-from perfmagic.capture.same_work.values import Leaf, containers, is_tensor, leaves, shared
+from perfmagic.capture.same_work.state import State, read_by
+from perfmagic.capture.same_work.values import Leaf, containers, leaves, shared
 from perfmagic.trace.model import Trace
 
 Phase: TypeAlias = Generator[Iterable[tuple[Any, ...]], int, None]
 SEEN_SAMPLES = ((0.005, 5), (0.05, 2), (math.inf, 1))  # (longest call in s, samples on values seen before)
 PAIRS, LONG_PAIRS, LONG_S = 7, 3, 0.05  # for calls of that length fewer: none of them differs by noise
+TRIES = 2  # series of pairs, each of which has to show it
 MARK = 7.5e4  # what is written to a result, to see it in an input
 
 
@@ -52,7 +58,8 @@ class Closing:
         record: Callable[[], Recording] | None,
         forgive: Callable[[bool], None],
     ) -> None:
-        self._same, self._samplers, self._record, self._forgive = same_work, samplers, record, forgive
+        self.same = self._same = same_work
+        self._samplers, self._record, self._forgive = samplers, record, forgive
         self._recording: Recording | None = None
         self._after: dict[int, list[Leaf]] = {}
         self._gave: dict[int, Any] = {}
@@ -75,9 +82,15 @@ class Closing:
             yield from self._timed(fresh_s, calls)
             if same.asked.values == "fresh" and not same.asked.random:
                 yield from self._on_other_values()
+                yield from on_wider_values(self)
+                yield from on_small_parts(self)
+        if same.asked.random:
+            yield from with_other_random_numbers(self)
+        self._see_make()
         same.checks_now = False
         for which in everyone:
             same.process.whole(same.watched[which])
+        same.restore()
 
     def _twice(self, which: int, again: str, *, records_seen: bool = True) -> Generator[tuple[int, Phase], None, None]:
         """On new values, and on the same ones: what was written to memory in between is the function's own."""
@@ -96,12 +109,16 @@ class Closing:
             it.times_ns["fresh"] = [round(fresh_s[which] * 1e9)]
             for _ in range(next(n for most_s, n in SEEN_SAMPLES if fresh_s[which] <= most_s)):
                 yield which, self._sample(which, calls, "seen")
-            if not it.is_quicker("fresh", "seen"):
-                continue
-            for _ in range(PAIRS if fresh_s[which] < LONG_S else LONG_PAIRS):
-                same.new_values(same.calls, cheaply=True)
-                yield which, self._sample(which, calls, "new")
-                yield which, self._sample(which, calls, "again")
+            if it.is_quicker("fresh", "seen"):
+                for n in range(TRIES):  # on a busy machine one series may fool
+                    new, again = f"new {n}", f"again {n}"
+                    for _ in range(PAIRS if fresh_s[which] < LONG_S else LONG_PAIRS):
+                        same.new_values(same.calls, cheaply=True)
+                        yield which, self._sample(which, calls, new)
+                        yield which, self._sample(which, calls, again)
+                    it.keeps_by_time = it.is_quicker(new, again)
+                    if not it.keeps_by_time:
+                        break
         same.checks_now = True
 
     def _sample(self, which: int, calls: int, label: str) -> Phase:
@@ -128,6 +145,45 @@ class Closing:
             same.arguments.change(nearby)
             yield 0, self._nearby(before)
 
+    def gathered(
+        self, label: str, only: int | None = None
+    ) -> Generator[tuple[int, Phase], None, list[Sequence[Leaf] | None]]:
+        """What each gives on the chosen values, None where it raises.  only: one of them."""
+        found: list[Sequence[Leaf] | None] = [None] * len(self._samplers)
+        self._forgive(True)
+        for which in reversed(range(len(self._samplers))) if only is None else [only]:
+            yield which, self._gathered(which, label, found)
+        self._forgive(False)
+        return found
+
+    def _gathered(self, which: int, label: str, found: list[Sequence[Leaf] | None]) -> Phase:
+        same, sampler = self._same, self._samplers[which]
+        sampler.before()
+        same.ready(which)
+        yield sampler.watch.repetitions(1)
+        sampler.devices.synchronize()
+        out = same.result()
+        found[which] = None if isinstance(out, Raised) else leaves(out, same.results.seed)
+        checks, same.checks_now = same.checks_now, False
+        same.after(which, 1)
+        same.checks_now = checks
+
+    def _see_make(self) -> None:
+        """Whether the function that makes the arguments leaves something behind for another function."""
+        same = self._same
+        make = getattr(same.arguments, "made_by", None)
+        if type(make) is not FunctionType:
+            return
+        around = State({str(i): value for i, value in enumerate(read_by(make))})
+        before = around.traces()
+        same.arguments.made()  # type: ignore[union-attr] # it was asked for what makes them
+        left = {key for key, mark in around.traces().items() if before.get(key) != mark}
+        first = self._states[0]
+        for watched, state in zip(same.watched[1:], self._states[1:], strict=True):
+            for_it = left & {*state.held, *state.found} - {*first.held, *first.found}
+            if for_it:
+                watched.fact("made", names=state.name(min(for_it)))
+
     def _nearby(self, before: Sequence[Leaf]) -> Phase:
         same, sampler = self._same, self._samplers[0]
         sampler.before()
@@ -142,11 +198,15 @@ class Closing:
         sampler.before()
         same.ready(which)
         sampler.devices.synchronize()
-        before = self._states[which].marks()
+        before, held = self._states[which].marks(), self._states[which].holds()
         if records:
             self._start(which)
+        same.effects.begin()
         try:
-            yield sampler.watch.repetitions(1)
+            with events_of(same.watched[which].effects):
+                yield sampler.watch.repetitions(1)
+            same.effects.end(same.watched[which].effects, 1)
+            same.watched[which].holds[label] = held, self._states[which].holds()
             if label == "fresh":
                 same.watched[which].unjoined = is_unjoined(sampler.devices.synchronize)
             sampler.devices.synchronize()

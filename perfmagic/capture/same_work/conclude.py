@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import statistics
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from perfmagic.capture.same_work.effects import left_out
 from perfmagic.capture.same_work.recorded import Done
 from perfmagic.trace.samples import Condition
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from perfmagic.capture.same_work.watched import Watched
 
 LEFT = 3  # samples that leave a thread: a pool that lives on begins once
+BUSY_NS, BUSY_FRAC = 10_000_000, 0.1  # CPU time of threads between calls: idle ones wake up now and then
 WORK_TIMES = 1.02  # as many floating-point operations or bytes as the first, at most: rounding of shapes
 
 
@@ -27,7 +30,7 @@ def conclude(same: SameWork, which: int) -> Iterator[Condition]:
     # where the first raises on other values, too, they were none that it is made for
     yield from (fact for kind, fact in it.facts.items() if kind != "raised" or kind not in first.facts)
     if same.arguments is None or not same.fresh:
-        yield Condition("same inputs")
+        yield Condition("same inputs" if same.arguments is None else "inputs stay")
     else:
         yield Condition("fresh inputs")
         yield from _kept(first, it)
@@ -39,7 +42,9 @@ def conclude(same: SameWork, which: int) -> Iterator[Condition]:
         yield Condition("aliased" if it.aliases else "not aliased")
     yield from _process(same, first, it)
     yield from _work(first, it, declared=bool(same.asked.dtype))
+    yield from left_out(first.effects, it.effects)
     yield from _state(same, first, it, which)
+    yield from _held(same, first, it, which)
 
 
 def _process(same: SameWork, first: Watched, it: Watched) -> Iterator[Condition]:
@@ -47,6 +52,8 @@ def _process(same: SameWork, first: Watched, it: Watched) -> Iterator[Condition]
         yield Condition("threads left", {"n": it.left})
     if (n := same.process.processes()) > 0:
         yield Condition("process left", {"n": n})
+    if same.busy_ns > BUSY_NS and same.busy_ns > BUSY_FRAC * same.rested_ns:
+        yield Condition("threads between", {"busy_s": same.busy_ns / 1e9, "of_s": same.rested_ns / 1e9})
     if it.unjoined and not first.unjoined:
         yield Condition("unjoined stream")
     if it.reuses and not first.reuses:
@@ -61,8 +68,8 @@ def _kept(first: Watched, it: Watched) -> Iterator[Condition]:
     if it.does_less("") and it.does_less(" again") and not (first.does_less("") and first.does_less(" again")):
         yield Condition("kept", {"fresh": it.done["fresh"].n, "seen": it.done["seen"].n})
         return
-    if it.is_quicker("new", "again") and not first.is_quicker("new", "again"):
-        new, again = (statistics.median(it.times_ns[label]) for label in ("new", "again"))
+    if it.keeps_by_time and not first.keeps_by_time:
+        new, again = (statistics.median(it.times_ns[label]) for label in ("new 0", "again 0"))
         yield Condition("kept time", {"times": new / max(1, again)})
         return
     yield Condition("not kept")
@@ -83,11 +90,11 @@ def _work(first: Watched, it: Watched, *, declared: bool) -> Iterator[Condition]
     other, own_other = it.done.get("other"), first.done.get("other")
     if other and own_other and _shape(own_other) == _shape(own) and it.does_more_on_others():
         yield Condition("other work", {"given": done.n, "other": other.n})
-    yield Condition("work", {"first": own.n, "n": done.n})
+    yield Condition("work" if done.n else "no ops", {"first": own.n, "n": done.n})
     for kind in ("flop", "bytes", "copies"):
         a, b = getattr(own, kind), getattr(done, kind)
         if max(a, b) > WORK_TIMES * min(a, b):
-            yield Condition(kind, {"first": a, "other": b})
+            yield Condition("less flop" if kind == "flop" and b < a else kind, {"first": a, "other": b})
     if len(done.streams) != len(own.streams):
         yield Condition("streams", {"first": len(own.streams), "other": len(done.streams)})
 
@@ -112,6 +119,21 @@ def _state(same: SameWork, first: Watched, it: Watched, which: int) -> Iterator[
             names = sorted({by.name(key) for key in missing})
             yield Condition("state", {"by": more.name, "not": less.name, "names": ", ".join(names[:3])})
             return
+
+
+def _held(same: SameWork, first: Watched, it: Watched, which: int) -> Iterator[Condition]:
+    """Whether the first changes what lies in containers around it, and the other does not."""
+    if not same.last_states:
+        return
+    own, other = same.last_states[0].held, same.last_states[which].held
+    changes = {key for key in first.alters(operator.ne) if key in other} - it.alters(operator.ne)
+    grows = first.alters(_grows) - {*other} if not it.alters(_grows) else set()
+    if names := sorted({own[key][0] for key in changes | grows}):
+        yield Condition("state", {"by": first.name, "not": it.name, "names": ", ".join(names[:3])})
+
+
+def _grows(before: tuple[int, object], after: tuple[int, object]) -> bool:
+    return after[0] > before[0]
 
 
 def _has_own(changed: set[int], of: State, instead: set[int], of_other: State) -> bool:

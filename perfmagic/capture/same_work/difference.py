@@ -21,6 +21,10 @@ NARROW_EPS = 1e-4
 GROWS_FROM = 4096  # elements: the error of a sum of n grows like the root of the root of n, pairwise less
 NEARBY = 16.0  # times what inputs that differ by one rounding change
 
+# values that are small beside the rest: of its root mean square, not so small that hardware flushes them, and of how
+# many values at least; the other's are wrong by nearly all of themselves
+SMALL, LEAST, LEAST_OF_RMS, SMALL_FRAC, LOST = 1e-3, 1e-30, 1e-18, 0.01, 0.9
+
 
 def unlike(first: Sequence[Leaf], other: Sequence[Leaf]) -> Condition | None:
     """What differs in the form of two results: number, type, shape, device; None where nothing does."""
@@ -30,9 +34,11 @@ def unlike(first: Sequence[Leaf], other: Sequence[Leaf]) -> Condition | None:
         if not b.plain and (a.plain or a.kind != b.kind or b.reads_later):
             return Condition("lazy result", {"type": b.kind})
         if (a.kind == "text") != (b.kind == "text") and a.plain:
-            return Condition("other structure", {"first": a.kind, "other": b.kind})
+            return Condition("other kind", {"first": a.kind, "other": b.kind})
         if a.shape != b.shape and a.plain:
             return Condition("other shape", {"first": str([*a.shape]), "other": str([*b.shape])})
+        if a.layout != b.layout:
+            return Condition("other layout", {"first": a.layout or "dense", "other": b.layout or "dense"})
         if a.device != b.device and a.plain:
             return Condition("other device", {"first": a.device, "other": b.device})
     return None
@@ -85,6 +91,24 @@ def _relative(x: Float64, y: Float64) -> float:
             return 0.0
         worst = float(np.max(off / (size + rms))) if rms and math.isfinite(rms) else math.inf
     return math.inf if math.isnan(worst) else worst
+
+
+def lost(a: Leaf, b: Leaf, moved: Leaf | None = None) -> float:
+    """How many values of the first, that are small beside the others, are one and the same in the other, as a fraction.
+
+    moved: the first on inputs a rounding away: what that changes is rounding itself.
+    """
+    if not (a.plain and b.plain and a.eps and a.values.size > 1) or max(a.eps, b.eps) > NARROW_EPS:
+        return 0.0
+    x, y, rms = np.abs(a.values), b.values, size_of(a)
+    small = (x < SMALL * rms) & (x > max(LEAST, LEAST_OF_RMS * rms))
+    if not np.count_nonzero(small) > x.size * SMALL_FRAC:
+        return 0.0
+    small &= np.abs(a.values - y) > LOST * np.maximum(x, np.abs(y))
+    if moved is not None:
+        small &= np.abs(a.values - moved.values) < x * (1 - LOST)
+    n = np.count_nonzero(small)
+    return n / x.size if n and len(np.unique(y[small])) * 4 <= n else 0.0
 
 
 def rounding(a: Leaf, b: Leaf, declared_eps: float, n: int) -> float:

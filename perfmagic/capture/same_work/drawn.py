@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from perfmagic.base.imported import torch_if_imported
-from perfmagic.capture.same_work.values import address, is_tensor
+from perfmagic.capture.same_work.contents import is_tensor
+from perfmagic.capture.same_work.values import address
 
 MOST_DRAWN, STRETCH = 2**16, 509  # values drawn one by one, and how many of them come together; odd, as rows are even
 
@@ -157,6 +158,13 @@ def times(factor: float, array: Any) -> Any:
 def drawn_anew(array: Any) -> Any:
     """Other values of the same shape; what is no floating-point number stays."""
     return drawn_from(array, size_of(array)).reshape(array.shape) if is_floating(array) else array
+
+
+def alike(array: Any) -> Any:
+    """Its mean in every place."""
+    if not is_floating(array):
+        return array
+    return array.detach() * 0 + array.detach().mean() if is_tensor(array) else array * 0 + array.mean(dtype=array.dtype)
 
 
 def nearby(array: Any) -> Any:

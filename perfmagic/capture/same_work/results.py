@@ -9,7 +9,7 @@ from typing import Any
 
 from perfmagic.base.clock import virtual_clock
 from perfmagic.base.errors import CaptureError
-from perfmagic.capture.same_work.difference import NEARBY, distances, moments, rounding, size_of, unlike
+from perfmagic.capture.same_work.difference import NEARBY, distances, lost, moments, rounding, size_of, unlike
 from perfmagic.capture.same_work.values import Leaf, leaves
 from perfmagic.trace.samples import Condition
 
@@ -35,7 +35,7 @@ class Results:
 
     equal: the user's own check.  random: compare mean and deviation alone.  eps: of a type that is declared to be good
     enough, else 0.  eps_of_numbers: of the least exact input: a Python number may come from a tensor like it.
-    before: what the first gave last.
+    before: what the first gave last.  loses: whether small values were left out.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Results:
         self._spread: list[float] = []
         self._nearby: list[float] = []
         self._sizes: list[float] = []  # of each value, the largest so far
-        self.seed = 0
+        self.seed, self.loses = 0, False
 
     def begin(self, seed: int) -> None:
         """New values: what was given before is compared with nothing any more."""
@@ -98,6 +98,7 @@ class Results:
             if self._random:
                 compared.worst = _larger(compared.worst, [moments(first, other)])
             else:
+                self.loses = self.loses or any(map(lost, first, other))
                 self._measure(compared, self._in_own_units(first, distances(first, other)))
 
     def _in_own_units(self, first: Sequence[Leaf], found: list[float]) -> list[float]:
@@ -124,8 +125,8 @@ class Results:
 
     def _note(self, compared: _Compared, first: Sequence[Leaf], other: Sequence[Leaf]) -> None:
         for a, b in zip(first, other, strict=True):
-            if not a.plain:
-                compared.noted["unread"] = Condition("unread", {"type": a.kind})
+            if not a.plain:  # the same function or class may be given by both
+                compared.failed = Condition("unread", {"type": a.kind}) if a.storage != b.storage else compared.failed
             elif a.kind != b.kind:
                 compared.noted["result type"] = Condition("result type", {"first": a.kind, "other": b.kind})
             elif a.eps and b.eps > max(a.eps, self._eps):

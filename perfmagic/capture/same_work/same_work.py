@@ -15,9 +15,11 @@ from typing import Any
 from perfmagic.base.imported import torch_if_imported
 from perfmagic.capture.same_work.after_call import not_quiet
 from perfmagic.capture.same_work.arguments import Arguments, GivenArguments
+from perfmagic.capture.same_work.callees import Callees
 from perfmagic.capture.same_work.difference import distances, unlike
 from perfmagic.capture.same_work.drawn import addresses
-from perfmagic.capture.same_work.process import NOW_NS, RandomState, threads_cpu_ns
+from perfmagic.capture.same_work.effects import EffectsWatch
+from perfmagic.capture.same_work.process import NOW_NS, RandomState, n_threads, threads_cpu_ns
 from perfmagic.capture.same_work.results import Results
 from perfmagic.capture.same_work.state import State
 from perfmagic.capture.same_work.values import leaves
@@ -47,7 +49,7 @@ class SameWork:
     """Watches every sample of some functions that are compared, the first of them the reference.
 
     arguments: what they are called with, None for functions without any.  takes: which of them take arguments.
-    reads: of each what it reads from around it.
+    reads: of each what it reads from around it.  bodies: the functions, where that is what runs.
     kept: where the calls of a sample leave their results.  Whoever runs the functions puts them there.
     """
 
@@ -58,6 +60,7 @@ class SameWork:
         arguments: Arguments | None,
         takes: Sequence[bool],
         reads: Sequence[Callable[[], Mapping[str, object]] | None],
+        bodies: Sequence[Callable[..., object]] = (),
     ) -> None:
         self.asked, self.arguments = asked, arguments
         self.kept: list[Any] = [None]
@@ -71,6 +74,10 @@ class SameWork:
             eps_of_numbers=max(of_inputs, default=0.0),
         )
         self._process: ProcessWatch | None = None
+        self._callees = [*map(Callees, bodies)]
+        self._resting: dict[int, int] = {}  # CPU time of other threads when the last sample was looked at
+        self._rest_ns, self.busy_ns, self.rested_ns = 0, 0, 0
+        self.effects = EffectsWatch()
         self.progress: Callable[[], int | None] = lambda: None
         self.threads_before: set[int] = set()  # those of others
         self.calls = 1  # in a sample, as many arguments as lie ready
@@ -156,6 +163,15 @@ class SameWork:
             self.arguments.prepare(n, cheaply=cheaply)
             self._spent_ns["making"] += NOW_NS() - from_ns
 
+    def new_seed(self) -> None:
+        """Other random numbers for the same values."""
+        self._seed = secrets.randbits(31)
+
+    def restore(self) -> None:
+        """Give all functions the state back that they had after their first calls."""
+        for state in self._own.values():
+            state.restore()
+
     def before(self, which: int) -> None:
         """A sample is about to be prepared: nothing may have been queued since the last one."""
         now = self.progress()
@@ -168,6 +184,8 @@ class SameWork:
             self._write()
         self._keep_or_restore(which)
         self._random.set(self._seed)
+        self._see_busy_threads()
+        self.effects.begin()
 
     def _keep_or_restore(self, which: int) -> None:
         """Training goes on with each call: every one that is judged begins where the first call ended."""
@@ -195,10 +213,14 @@ class SameWork:
 
     def after(self, which: int, calls: int) -> None:
         """The clock has stopped."""
+        self.effects.end(self.watched[which].effects, calls)
         if not self._passes and self.arguments is not None and not self._inputs_change:
             chosen, left = leaves(self.arguments.chosen()), leaves(self.arguments.slots[0])
             self._inputs_change = unlike(chosen, left) is not None or any(distances(chosen, left))
         self.process.after(self.watched[which])
+        for other, callees in enumerate(self._callees):
+            if (what := callees.replaced()) and other != which:
+                self.watched[which].fact("replaced", what=what)
         if self._in_pass is None:
             self._in_pass = self._passes <= ALWAYS_CHECKED or self._affordable("checking", CHECKING_FRAC)
         if self._in_pass or self.checks_now:
@@ -211,10 +233,21 @@ class SameWork:
         self.kept[:] = [None] * len(self.kept)
         self.process.threads(self.watched[which])
         self._queued = self.progress()
+        self._rest_ns, self._resting = NOW_NS(), threads_cpu_ns() if n_threads() > 1 else {}
+
+    def _see_busy_threads(self) -> None:
+        """Threads that the functions have started and that work while none of them is called."""
+        if self._rest_ns:
+            self.rested_ns += NOW_NS() - self._rest_ns
+            if self._resting:
+                now = {t: ns for t, ns in threads_cpu_ns().items() if t not in self.threads_before}
+                self.busy_ns += sum(ns - self._resting.get(t, 0) for t, ns in now.items())
+            self._rest_ns = 0
 
     def _one_of(self, calls: int) -> int:
         """Which call of a sample is looked at: the same one of all functions, known to nobody before."""
-        return self._seed % max(1, min(calls, self.calls))
+        lying = max(1, min(calls, self.calls))  # the last as often as all others: the next call may mend those
+        return lying - 1 if self._seed % 2 else self._seed // 2 % lying
 
     def result(self, at: int = 0) -> Any:
         """What a call of the last sample gave."""
@@ -248,6 +281,7 @@ class SameWork:
     def close(self) -> None:
         """Give back random numbers and the user's objects; harmless when repeated."""
         self._random.close()
+        self.effects.close()
         if self.arguments is not None:
             self.arguments.close()
 

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from perfmagic.base.imported import torch_if_imported
+from perfmagic.capture.same_work.contents import SCALARS, is_tensor, vars_of
 from perfmagic.capture.same_work.drawn import addresses, copied, size_bytes, write_back
-from perfmagic.capture.same_work.values import is_plain_tensor, is_tensor, vars_of
+from perfmagic.capture.same_work.values import is_plain_tensor
 
 DEEPEST, MOST = 3, 2000  # containers in containers, and objects looked at
 MOST_KEPT_BYTES = 512_000_000  # of one function
+SOME = 64  # things in a container
 MOST_BYTES = 65_536  # of an array or tensor, at its begin and its end
 
 
 class State:
     """Tensors and arrays that one function reaches by its names.
 
+    held: containers and objects that it reaches, for what they hold of plain values, and how much.
     learned: parameters, buffers and what asks for gradients: the work of a training step, while others are scratch.
     """
 
     def __init__(self, values: Mapping[str, object]) -> None:
         self.found: dict[int, tuple[str, Any]] = {}
         self.learned: set[int] = set()
+        self.held: dict[int, tuple[str, Any]] = {}
         self._kept: list[tuple[Any, Any]] = []
         for name, value in values.items():
             self._note(name, value, 0)
@@ -37,6 +45,14 @@ class State:
     def changed(self, before: Mapping[int, tuple[Any, ...]]) -> set[int]:
         """Those that are not as they were."""
         return {key for key, mark in self.marks().items() if before.get(key) != mark}
+
+    def holds(self) -> dict[int, tuple[int, object]]:
+        """How much each container holds, and some of its plain values."""
+        return {key: _holding(value) for key, (_, value) in self.held.items()}
+
+    def traces(self) -> dict[int, object]:
+        """What tells a changed container or tensor from an unchanged one, new objects in it too."""
+        return {**self.marks(), **{key: _objects(value) for key, (_, value) in self.held.items()}}
 
     def keep(self, before: State, marks: Mapping[int, tuple[Any, ...]], without: object) -> None:
         """Remember the values of what one call has changed or made.
@@ -59,7 +75,7 @@ class State:
 
     def name(self, key: int) -> str:
         """What the function calls one."""
-        return self.found[key][0]
+        return (self.found.get(key) or self.held[key])[0]
 
     def _note(self, name: str, value: Any, depth: int) -> None:
         if len(self.found) >= MOST:
@@ -69,26 +85,68 @@ class State:
             if is_tensor(value) and value.requires_grad and value.is_leaf:
                 self.learned.add(id(value))
             return
+        if not self._note_of_torch(name, value) and depth < DEEPEST and id(value) not in self.held:
+            if _is_held(value):
+                self.held[id(value)] = name, value
+            for each in _within(value):
+                self._note(name, each, depth + 1)
+
+    def _note_of_torch(self, name: str, value: Any) -> bool:
         torch = torch_if_imported()
         if torch is not None and hasattr(torch, "nn") and isinstance(value, torch.nn.Module):
             for part in (*value.parameters(), *value.buffers()):
                 self.found.setdefault(id(part), (name, part))
                 self.learned.add(id(part))
-        elif torch is not None and hasattr(torch, "optim") and isinstance(value, torch.optim.Optimizer):
+            return True
+        if torch is not None and hasattr(torch, "optim") and isinstance(value, torch.optim.Optimizer):
             for each in (*value.param_groups, *value.state.values()):
                 self._note(name, each, DEEPEST - 2)
-        elif depth < DEEPEST:
-            for each in _within(value):
-                self._note(name, each, depth + 1)
+            return True
+        return False
+
+
+def _is_held(value: Any) -> bool:
+    if type(value) in (list, dict, set, deque, Counter, defaultdict):
+        return True
+    return type(value).__module__ != "builtins" and not isinstance(value, type) and bool(vars_of(value))
+
+
+def _holding(value: Any) -> tuple[int, object]:
+    if isinstance(value, (list, deque, set)):
+        some = [*islice(value, SOME), *([] if isinstance(value, set) else [*value][-SOME:])]
+        return len(value), [each for each in some if type(each) in SCALARS]
+    items = value if isinstance(value, dict) else vars_of(value)
+    return len(items), [each for each in islice(dict.values(items), SOME) if type(each) in SCALARS]
+
+
+def _objects(value: Any) -> frozenset[int]:
+    items = (
+        value
+        if isinstance(value, (list, deque, set))
+        else dict.values(value if isinstance(value, dict) else vars_of(value))
+    )
+    return frozenset(map(id, items))
 
 
 def _within(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
+    if type(value) is FunctionType:
+        yield from read_by(value)
+    elif isinstance(value, dict):
         yield from [*dict.values(value)][:MOST]
     elif isinstance(value, (list, tuple)):
         yield from [*value][:MOST]
     elif not isinstance(value, type) and type(value).__module__ != "builtins":
         yield from [*vars_of(value).values()][:MOST]
+
+
+def read_by(function: FunctionType) -> list[Any]:
+    """What a function that is called reads from around it."""
+    found = []
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # a variable without a value yet
+            found.append(cell.cell_contents)
+    around = function.__globals__
+    return found + [around[name] for name in function.__code__.co_names if name in around]
 
 
 def _mark(value: Any) -> tuple[Any, ...]:

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from perfmagic.base.imported import sim_loaded, torch_if_imported
+from perfmagic.capture.same_work.contents import SCALARS, contents, is_tensor, text_of
 
 MOST_ELEMENTS = 2**16  # of each tensor: 0.2 ms to copy and to compare; every n-th, from a place that nobody knows
-DEEPEST = 6  # containers in containers
+DEEPEST = 100  # containers in containers
 ONE_BY_ONE = 16  # numbers in a list; longer ones are compared as arrays
-_SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,8 @@ class Leaf:
 
     kind: "tensor", "array", "number", "text", or the name of a type whose values nobody can know without running it.
     values: numbers in their own precision; None where there are none to look at.  dtype: as torch or numpy calls it.
-    eps: of a floating type, else 0.  storage: where it lies, 0 where that has no address.
+    eps: of a floating type, else 0.  storage: where it lies, 0 where that has no address; what it is, if not plain.
+    layout: how a tensor is stored, "" for the usual way.
     reads_later: whether its values are made when somebody reads them, as those of a generator are.
     """
 
@@ -39,6 +40,7 @@ class Leaf:
     gradient: bool = False
     storage: int = 0
     reads_later: bool = False
+    layout: str = ""
 
     @property
     def plain(self) -> bool:
@@ -51,18 +53,25 @@ def leaves(value: Any, seed: int = 0) -> list[Leaf]:
     return list(_leaves(value, seed, 0))
 
 
-def _leaves(value: Any, seed: int, depth: int) -> Iterator[Leaf]:
+def _leaves(value: Any, seed: int, depth: int, around: frozenset[int] = frozenset()) -> Iterator[Leaf]:
     if (numbers := _numbers(value)) is not None:
         start, step = _every(numbers.size, seed)
         eps = 2.0**-52 if numbers.dtype.kind == "f" else 0.0
         yield Leaf("number", numbers[start::step], numbers.shape, str(numbers.dtype), eps=eps)
         return
-    inner = _inner(value) if depth < DEEPEST else None
+    if type(value) in (list, tuple) and len(value) > ONE_BY_ONE and {*map(type, value)} == {str}:
+        yield Leaf("text", tuple(value))
+        return
+    if id(value) in around:
+        yield Leaf("text", "around")  # a part that holds what it is a part of
+        return
+    inner = contents(value) if depth < DEEPEST else None
     if inner is None:
         yield _leaf(value, seed)
         return
+    around |= {id(value)}
     for each in inner:
-        yield from _leaves(each, seed, depth + 1)
+        yield from _leaves(each, seed, depth + 1, around)
 
 
 def _numbers(value: Any) -> Any:
@@ -85,7 +94,7 @@ def _parts(value: Any, found: list[int], depth: int) -> int:
     if is_plain_tensor(value):
         return int(value.layout == torch_if_imported().strided and _overlaps(value.shape, value.stride()))  # type: ignore[union-attr]
     if type(value) is np.ndarray:
-        return int(value.flags.writeable and _overlaps(value.shape, value.strides))
+        return int(_overlaps(value.shape, value.strides))
     if type(value) not in (list, tuple, dict, set) or depth >= DEEPEST:
         return 0
     if type(value) is not tuple:
@@ -106,33 +115,6 @@ def _overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return any(n > 1 and stride == 0 for n, stride in zip(shape, strides, strict=True))
 
 
-def _inner(value: Any) -> list[Any] | None:
-    """What a container holds, by the method of Python's own class; None for what is none."""
-    if isinstance(value, (list, tuple)):
-        return list(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value))
-    if isinstance(value, dict):
-        return [item for _, item in sorted(dict.items(value), key=lambda pair: str(pair[0]))]
-    if isinstance(value, (set, frozenset)):
-        return sorted(value, key=repr)
-    if type(value) in _SCALARS or is_tensor(value) or isinstance(value, (np.ndarray, np.generic)) or _is_opaque(value):
-        return None
-    return [type(value).__qualname__, *vars(value).values()] if vars_of(value) else None
-
-
-def vars_of(value: Any) -> dict[str, Any]:
-    """The attributes of an object that has them in a plain dict."""
-    try:
-        return {**object.__getattribute__(value, "__dict__")}
-    except AttributeError:
-        return {}
-
-
-def is_tensor(value: Any) -> bool:
-    """Whether it is a tensor of any class."""
-    torch = torch_if_imported()
-    return torch is not None and hasattr(torch, "Tensor") and isinstance(value, torch.Tensor)
-
-
 def is_plain_tensor(value: Any) -> bool:
     """Whether it is a tensor of a class that computes when it is called, not when it is read.
 
@@ -149,12 +131,6 @@ def is_plain_tensor(value: Any) -> bool:
 _SIMULATED = "perfmagic.sim.tensor.SimTensor"
 
 
-def _is_opaque(value: Any) -> bool:
-    """Whether it does something when it is asked: functions, generators, futures, threads."""
-    asked = callable(value) or hasattr(type(value), "__next__") or inspect.isawaitable(value)
-    return bool(asked or {"__array__", "__torch_function__", "result", "join"} & set(dir(type(value))))
-
-
 def _leaf(value: Any, seed: int) -> Leaf:
     if is_plain_tensor(value):
         return _tensor(value, seed)
@@ -169,10 +145,12 @@ def _leaf(value: Any, seed: int) -> Leaf:
         if array.dtype == object:  # a whole number beyond 64 bits
             return Leaf("text", repr(value))
         return Leaf("number", array, (), str(array.dtype), eps=2.0**-52 if array.dtype.kind in "fc" else 0.0)
-    if type(value) in _SCALARS:
+    if type(value) in SCALARS:
         return Leaf("text", value)
+    if (text := text_of(value)) is not None:
+        return Leaf("text", text)
     reads_later = hasattr(type(value), "__next__") or inspect.isawaitable(value)
-    return Leaf(type(value).__name__, None, reads_later=reads_later)
+    return Leaf(type(value).__name__, None, reads_later=reads_later, storage=id(value))
 
 
 def _tensor(tensor: Any, seed: int) -> Leaf:
@@ -181,7 +159,7 @@ def _tensor(tensor: Any, seed: int) -> Leaf:
     torch: Any = torch_if_imported()
     if is_copied_lazily(tensor):
         return Leaf("lazy copy", None)
-    some = tensor.detach()
+    some, layout = tensor.detach(), "" if tensor.layout == torch.strided else str(tensor.layout)
     if some.layout != torch.strided:
         some = some.to_dense()
     if some.is_quantized:
@@ -195,7 +173,7 @@ def _tensor(tensor: Any, seed: int) -> Leaf:
         host = host.float()  # numpy has no bfloat16, and adds up too coarsely in half
     return Leaf(
         "tensor", host.numpy(), tuple(tensor.shape), str(kind).removeprefix("torch."), str(tensor.device.type),
-        float(torch.finfo(kind).eps) if floating else 0.0, bool(tensor.requires_grad), address(tensor),
+        float(torch.finfo(kind).eps) if floating else 0.0, bool(tensor.requires_grad), address(tensor), layout=layout,
     )  # fmt: skip
 
 

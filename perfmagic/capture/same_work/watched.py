@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
-from perfmagic.capture.same_work.process import SLEEP, Replaced, Settings, children, n_threads
+from perfmagic.capture.same_work.effects import Effects
+from perfmagic.capture.same_work.process import SLEEP, Replaced, children, n_threads
 from perfmagic.capture.same_work.recorded import Done
+from perfmagic.capture.same_work.settings import Settings
 from perfmagic.trace.samples import Condition
 
 SEEN_TIMES = 1.5  # as fast on values that were seen: the processor's caches are as warm for both
@@ -33,7 +36,8 @@ class Watched:
     """What is known of one function.
 
     left: samples after which a thread was there that their calls had started.  times_ns: of samples on values that were
-    new ("fresh"), and on the same ones again ("seen").  done: recorded work, by what the values were.
+    new ("fresh"), and on the same ones again ("seen").  done: recorded work, by what the values were.  holds: what
+    lay in containers around it before and after a recorded call.
     """
 
     name: str
@@ -46,9 +50,12 @@ class Watched:
     unjoined: bool = False
     shares: int = 0
     keeps_object: bool = False
+    keeps_by_time: bool = False
     times_ns: dict[str, list[int]] = field(default_factory=dict)
     done: dict[str, Done] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
+    holds: dict[str, tuple[dict[int, Any], dict[int, Any]]] = field(default_factory=dict)
+    effects: Effects = field(default_factory=Effects)
 
     def fact(self, kind: str, **values: str | float) -> None:
         """Note a fact, each kind once: the first is the clearest."""
@@ -70,6 +77,11 @@ class Watched:
         """Whether less was recorded on values that it had seen than on new ones.  again: of the second time."""
         fresh, seen = self.done.get("fresh" + again), self.done.get("seen" + again)
         return fresh is not None and seen is not None and (seen.n < fresh.n or seen.flop < fresh.flop)
+
+    def alters(self, how: Callable[[Any, Any], bool]) -> set[int]:
+        """Containers that each recorded call alters.  how: tells by what lay in one before and after."""
+        each = [{key for key in before if how(before[key], after[key])} for before, after in self.holds.values()]
+        return set.intersection(*each) if each else set()
 
     def does_more_on_others(self) -> bool:
         """Whether more was recorded on values without what those of the user have in common."""

@@ -9,14 +9,16 @@ import copy
 import functools
 import gc
 import hashlib
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,9 +36,11 @@ class Cheat:
     devices: Sequence[str]
     rows: Sequence[str]
     inputs: Callable[[str], Callable[[Any], list[Any]]]
+    said: dict[str, Any] = field(default_factory=dict)
 
 
 CHEATS: dict[str, Cheat] = {}
+ENDS: list[threading.Event] = []  # of threads
 POOLS: list[ThreadPoolExecutor] = []  # whose backlog ends with the test
 BOTH, SIM, CPU = ("sim", "cpu"), ("sim",), ("cpu",)
 
@@ -51,11 +55,11 @@ def product(x: Any, w: Any) -> Any:
     return ((x @ w) @ w) @ w
 
 
-def cheat(*rows: str, on: Sequence[str] = BOTH, inputs: Any = matrices) -> Callable[[Any], Any]:
+def cheat(*rows: str, on: Sequence[str] = BOTH, inputs: Any = matrices, **said: Any) -> Callable[[Any], Any]:
     """List a maker of pairs."""
 
     def listed(make: Callable[[str], Made]) -> Callable[[str], Made]:
-        CHEATS[make.__name__] = Cheat(make, on, rows, inputs)
+        CHEATS[make.__name__] = Cheat(make, on, rows, inputs, said)
         return make
 
     return listed
@@ -499,3 +503,201 @@ def handler_of_a_signal(_device: str) -> Made:
         return waiting[-1][2]
 
     return product, faster
+
+
+# What is left outside of the results.
+
+
+def saved(synced: bool, every: int) -> Callable[..., int]:
+    """Writes its first argument to a file, in every so many calls."""
+    file, n = tempfile.TemporaryFile(), [0]  # noqa: SIM115 - open as long as the pair is
+
+    def save(x: Any, w: Any) -> int:
+        n[0] += 1
+        if n[0] % every == 0:
+            file.seek(0)
+            file.write(x.numpy().tobytes())
+            file.flush()
+            if synced:
+                os.fsync(file.fileno())
+        return len(x)
+
+    return save
+
+
+@cheat("effects", on=CPU)
+def file_not_written(_device: str) -> Made:
+    return saved(False, 1), saved(False, 10**6)
+
+
+@cheat("effects", on=CPU)
+def file_not_synced(_device: str) -> Made:
+    return saved(True, 1), saved(False, 1)
+
+
+@cheat("effects", on=CPU)
+def not_printed(_device: str) -> Made:
+    return lambda x, w: print(len(x)), lambda x, w: None
+
+
+@cheat("state", on=CPU)
+def not_noted(_device: str) -> Made:
+    seen: list[float] = []
+    return lambda x, w: (seen.append(float(x.sum())), x @ w)[1], lambda x, w: x @ w if x is not seen else None
+
+
+class Slotted:
+    """An object without a dict."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@cheat("results", on=CPU)
+def slots_with_wrong_values(_device: str) -> Made:
+    return lambda x, w: Slotted(x @ w), lambda x, w: Slotted(x + 0)
+
+
+def in_array(value: Any) -> Any:
+    """An array of one object."""
+    array = np.empty(1, object)
+    array[0] = Slotted(value)
+    return array
+
+
+@cheat("results", on=CPU)
+def objects_with_wrong_values(_device: str) -> Made:
+    return lambda x, w: in_array(x @ w), lambda x, w: in_array(x + 0)
+
+
+@cheat("results", on=CPU)
+def unreadable(_device: str) -> Made:
+    return lambda x, w: partial_of(x @ w), lambda x, w: partial_of(x)
+
+
+def partial_of(value: Any) -> Callable[[], Any]:
+    """A function that gives a value."""
+    return lambda: value
+
+
+@cheat("results", on=CPU)
+def sparse_in_place_of_dense(_device: str) -> Made:
+    return lambda x, w: x.relu() + 0, lambda x, w: x.relu().to_sparse()
+
+
+@cheat("results", on=CPU)
+def small_rows_left_at_zero(_device: str) -> Made:
+    scale = torch.logspace(0, -12, 48)[:, None]
+
+    def half(x: Any, w: Any) -> Any:
+        out = torch.zeros(48, 48)
+        out[:24] = (x[:24] @ w) * scale[:24]
+        return out
+
+    return lambda x, w: (x @ w) * scale, half
+
+
+# Random numbers, and values that nobody gave.
+
+
+@cheat("random", on=CPU, random=True)
+def mask_kept(_device: str) -> Made:
+    kept = torch.rand(48, 48) < 0.5
+    return lambda x, w: torch.nn.functional.dropout(x), lambda x, w: x * kept * 2
+
+
+@cheat("random", on=CPU, random=True)
+def noise_repeated(_device: str) -> Made:
+    return lambda x, w: x + torch.randn(48, 48), lambda x, w: x + torch.randn(48)
+
+
+@cheat("random", on=CPU, random=True)
+def noise_of_a_pool(_device: str) -> Made:
+    pool = torch.randn(4000)
+
+    def drawn(x: Any, w: Any) -> Any:
+        at = int(torch.randint(0, len(pool) - 48 * 48, ()))
+        return x + pool[at : at + 48 * 48].view(48, 48)
+
+    return lambda x, w: x + torch.randn(48, 48), drawn
+
+
+@cheat("values", on=CPU)
+def limits_left_out(_device: str) -> Made:
+    return lambda x, w: (4 * x).clamp(-8, 8).exp(), lambda x, w: (4 * x).exp()
+
+
+def making(answers: dict[float, Any]) -> Callable[[str], Callable[[Any], list[Any]]]:
+    """Makes matrices, and notes the answers."""
+
+    def make(rng: Any) -> list[Any]:
+        x, w = matrices("cpu")(rng)
+        answers[float(x[0, 0])] = product(x, w)
+        return [x, w]
+
+    return lambda _device: make
+
+
+ANSWERS: dict[float, Any] = {}
+
+
+@cheat("inputs", on=CPU, inputs=making(ANSWERS))
+def answers_of_make(_device: str) -> Made:
+    answers = ANSWERS
+    return product, lambda x, w: answers.get(float(x[0, 0]), None) if float(x[0, 0]) in answers else product(x, w)
+
+
+# What slows the other one only.
+
+
+@cheat("settings", on=CPU)
+def anomalies_looked_for(_device: str) -> Made:
+    def sets(x: Any, w: Any) -> Any:
+        torch.autograd.set_detect_anomaly(True)
+        return product(x, w)
+
+    return product, sets
+
+
+def helper(x: Any) -> Any:
+    """What both call."""
+    return x * 2
+
+
+@cheat("clocks", on=CPU)
+def helper_replaced(_device: str) -> Made:
+    fast, names = helper, globals()
+
+    def replaces(x: Any, w: Any) -> Any:
+        names["helper"] = lambda x: fast(fast(x) / 2)
+        return fast(x)
+
+    return lambda x, w: helper(x), replaces
+
+
+@cheat("late work", on=CPU)
+def computed_ahead(_device: str) -> Made:
+    seen: list[Any] = []
+    ENDS.append(ended := threading.Event())
+
+    def ahead() -> None:
+        last = 0.0
+        while not ended.is_set():
+            if float(seen[0][0, 0]) != last:
+                last = float(seen[0][0, 0])
+                sum(range(30_000))
+
+    def starts(x: Any, w: Any) -> Any:
+        if not seen:
+            seen.append(x)
+            threading.Thread(target=ahead, daemon=True).start()
+        return product(x, w)
+
+    return product, starts

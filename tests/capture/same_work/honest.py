@@ -1,6 +1,8 @@
 """Pairs that do the same work in different ways: a judge that refuses them is of no use."""
 
 import copy
+import io
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -223,3 +225,46 @@ def trains_by_a_fused_optimizer(_device: str) -> Made:
         return loss.item()
 
     return lambda x, _w: step(model, steps[0], x), lambda x, _w: step(other, steps[1], x)
+
+
+@honest("cpu", random=True)
+def noise(_device: str) -> Made:
+    return lambda x, w: x + 0.3 * torch.randn(48, 48), lambda x, w: torch.normal(x, 0.3)
+
+
+@honest("cpu", random=True)
+def masks(_device: str) -> Made:
+    return lambda x, w: functional.dropout(x), lambda x, w: x * (torch.rand(48, 48) < 0.5) * 2
+
+
+@honest("cpu")
+def files_of_both(_device: str) -> Made:
+    from .cheats import saved
+
+    return saved(True, 1), saved(True, 1)
+
+
+@honest("cpu")
+def temporary_file(_device: str) -> Made:
+    def through(file: Any, x: Any) -> Any:
+        torch.save(x, file)
+        file.seek(0)
+        return torch.load(file)
+
+    def on_disk(x: Any, w: Any) -> Any:
+        with tempfile.NamedTemporaryFile() as file:
+            return through(file, x)
+
+    return on_disk, lambda x, w: through(io.BytesIO(), x)
+
+
+@honest("cpu")
+def counted_by_both(_device: str) -> Made:
+    calls: list[int] = []
+    return lambda x, w: (calls.append(1), x * 2)[1], lambda x, w: (calls.append(1), x + x)[1]
+
+
+@honest("cpu")
+def rows_of_all_scales(_device: str) -> Made:
+    scale = torch.logspace(0, -12, 48)[:, None]
+    return lambda x, w: (x @ w) * scale, lambda x, w: (x * scale) @ w

@@ -14,7 +14,7 @@ from perfmagic.base.errors import CaptureError, OptionError
 
 torch = pytest.importorskip("torch", reason="the work is torch's")
 
-from .cheats import CHEATS, POOLS, matrices  # noqa: E402 - need torch
+from .cheats import CHEATS, ENDS, POOLS, matrices  # noqa: E402 - need torch
 from .honest import HONEST  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -29,6 +29,8 @@ def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
+    while ENDS:
+        ENDS.pop().set()
     while POOLS:
         POOLS.pop().shutdown(cancel_futures=True)
     for thread in threading.enumerate():
@@ -53,7 +55,7 @@ def test_there_are_thirty_cheats_and_eighteen_honest_pairs_or_more() -> None:
 def test_a_cheat_is_not_comparable_and_the_reason_is_its_own(name: str, kind: str) -> None:
     cheat, device = CHEATS[name], device_named(kind)
     first, other = cheat.make(device)
-    found = perfmagic.compare(first, other, inputs=cheat.inputs(device), names=NAMES, **FEW)
+    found = perfmagic.compare(first, other, inputs=cheat.inputs(device), names=NAMES, **cheat.said, **FEW)
     assert (found.verdict, found.ratio) == ("not comparable", 0.0)
     refused = {check.name for check in found.checks if check.outcome == REFUSED}
     assert refused & {*cheat.rows}, found.checks

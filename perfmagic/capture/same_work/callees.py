@@ -1,0 +1,97 @@
+"""What a function calls by name, and whether a call of another one has replaced it."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from perfmagic.base.imported import torch_if_imported
+
+MOST = 400  # names
+
+
+class Callees:
+    """Names by which a function, and those of its own file that it calls, find functions, classes and models."""
+
+    def __init__(self, body: Callable[..., object]) -> None:
+        self._named: list[tuple[Any, str, Any]] = []  # a namespace or cell, the name in it, what it stood for
+        self._codes: list[tuple[Any, Any, Any]] = []
+        self._models: list[tuple[str, Any, tuple[object, ...]]] = []
+        self._seen: set[int] = set()
+        function = getattr(body, "func", body)
+        function = getattr(function, "__func__", function)
+        if type(function) is types.FunctionType:
+            self._follow(function, function.__globals__)
+
+    def _follow(self, function: Any, around: dict[str, Any]) -> None:
+        if id(function) in self._seen or len(self._named) > MOST:
+            return
+        self._seen.add(id(function))
+        code = function.__code__
+        self._codes.append((function, code, function.__defaults__))
+        for place, name, value in _names(function, code):
+            if isinstance(value, types.ModuleType):
+                members = vars(value)
+                self._named += [(members, n, members[n]) for n in code.co_names if callable(members.get(n))]
+            elif _is_model(value):
+                self._models.append((name, value, _hooks(value)))
+            elif callable(value):
+                self._named.append((place, name, value))
+                if type(value) is types.FunctionType and value.__globals__ is around:
+                    self._follow(value, around)
+
+    def replaced(self) -> str:
+        """What stands for something else now, "" for nothing. Names are put back."""
+        found = ""
+        for place, name, was in self._named:
+            if _value(place, name) is not was:
+                _put(place, name, was)
+                found = found or name
+        for function, code, defaults in self._codes:
+            if function.__code__ is not code or function.__defaults__ is not defaults:
+                function.__code__, function.__defaults__ = code, defaults
+                found = found or f"the code of {function.__name__}"
+        for name, model, hooks in self._models:
+            if not found and _hooks(model) != hooks:
+                found = f"the hooks of {name}"
+        return found
+
+
+def _names(function: Any, code: Any) -> Iterator[tuple[Any, str, Any]]:
+    outside = function.__globals__
+    for name in code.co_names:
+        if name in outside:
+            yield outside, name, outside[name]
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        if (value := _value(cell, name)) is not None:
+            yield cell, name, value
+
+
+def _value(place: Any, name: str) -> Any:
+    if isinstance(place, dict):
+        return place.get(name)
+    try:
+        return place.cell_contents
+    except ValueError:  # not assigned yet
+        return None
+
+
+def _put(place: Any, name: str, value: Any) -> None:
+    if isinstance(place, dict):
+        place[name] = value
+    else:
+        place.cell_contents = value
+
+
+def _is_model(value: Any) -> bool:
+    torch = torch_if_imported()
+    return torch is not None and hasattr(torch, "nn") and isinstance(value, torch.nn.Module)
+
+
+def _hooks(model: Any) -> tuple[object, ...]:
+    """How many hooks a model's parts have, and what its parameters ask for."""
+    parts = [
+        (len(m._forward_hooks), len(m._forward_pre_hooks), len(m._backward_hooks), m.training) for m in model.modules()
+    ]
+    return tuple(parts), tuple((p.requires_grad, p.dtype, len(p._backward_hooks or ())) for p in model.parameters())
