@@ -21,7 +21,7 @@ import nbformat
 from nbformat import NotebookNode, v4
 
 DEMOS = Path(__file__).resolve().parent
-DATA = re.compile(r"\.\./(tests/data/\S+/)([\w.-]+)")  # a file of the clone: students get a copy beside the lesson
+DATA = re.compile(r"\.\./(tests/data/(?:\S+/)?)([\w.-]+)")  # a file of the clone: students get a copy beside the lesson
 MARK = "# your code"
 TAGS = ("exercise", "check", "solution")  # of cells that follow each other
 SAYS = {"**Exercise": "exercise", "**Predict": "guess"}  # a paragraph, and the tag of the code cell that it announces
@@ -37,6 +37,16 @@ class Exercise:
     stub: NotebookNode
     check: NotebookNode
     solution: NotebookNode
+
+    @property
+    def verdict(self) -> str:
+        """The check's last line, which says "right" or raises."""
+        return str(self.check.source).rstrip().splitlines()[-1]
+
+    @property
+    def answer(self) -> str:
+        """The solution without that line at its end."""
+        return str(self.solution.source).rstrip().removesuffix(self.verdict).rstrip()
 
 
 def main() -> int:
@@ -102,11 +112,11 @@ def student(lesson: NotebookNode, stem: str, *, answered: bool = False) -> Noteb
     tests = {}
     for exercise in exercises(made):
         name = f"exercise-{exercise.number}"
-        answer = f"### BEGIN SOLUTION\n{exercise.solution.source}\n### END SOLUTION"
+        answer = f"### BEGIN SOLUTION\n{exercise.answer}\n### END SOLUTION"
         exercise.stub.source = opened(exercise.stub.source, answer if answered else MARK)
         exercise.stub.metadata.nbgrader = nbgrader(f"{stem}-{name}", solution=True)
         exercise.check.metadata.nbgrader = nbgrader(f"{stem}-{name}-check", points=1)
-        tests[name] = otter(name, exercise.check.source)
+        tests[name] = otter(name, exercise.verdict)
     made.cells = [cleared(cell) for cell in made.cells if "solution" not in tags(cell)]
     for number, cell in enumerate(cell for cell in made.cells if "setup" in tags(cell)):
         cell.metadata.nbgrader = nbgrader(f"{stem}-setup-{number}")
@@ -133,9 +143,9 @@ def nbgrader(grade_id: str, *, points: int | None = None, solution: bool = False
     return {**known, "locked": not solution, "task": False, **({"points": points} if graded else {})}
 
 
-def otter(name: str, check: str) -> dict[str, object]:
+def otter(name: str, verdict: str) -> dict[str, object]:
     """A test as otter keeps it in a notebook's metadata: the check's last line as a doctest."""
-    case = {"code": f">>> {check.rstrip().splitlines()[-1]}\nright", "hidden": False, "locked": False}
+    case = {"code": f">>> {verdict}\nright", "hidden": False, "locked": False}
     suite = {"cases": [case], "scored": True, "setup": "", "teardown": "", "type": "doctest"}
     return {"name": name, "points": 1, "suites": [suite]}
 
@@ -146,7 +156,7 @@ def solutions(lessons: dict[str, NotebookNode]) -> NotebookNode:
     for stem, lesson in lessons.items():
         cells.append(v4.new_markdown_cell(f"## {stem}"))
         for exercise in exercises(lesson):
-            cells += [v4.new_markdown_cell(exercise.task.source), v4.new_code_cell(exercise.solution.source)]
+            cells += [v4.new_markdown_cell(exercise.task.source), v4.new_code_cell(exercise.answer)]
     for number, cell in enumerate(cells):
         cell.id = f"solutions-{number}"  # the same on each run
     return v4.new_notebook(cells=cells, metadata=next(iter(lessons.values())).metadata)
