@@ -422,6 +422,7 @@ class Helper:
             self._process = subprocess.Popen(
                 [str(_interpreter()), "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL, creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+                env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # its threads spin for 0.05 s each, and none is needed
             )  # fmt: skip
         except OSError:  # too many processes, too little memory: not forbidden, only slower
             self._wanted = False
