@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from perfmagic.base.frozen import dataclass
 from perfmagic.trace.json_form import JsonForm
 
 

@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
 from numbers import Integral, Real
 from pathlib import Path
@@ -20,7 +20,6 @@ from perfmagic.analysis.replay.build import graph_of
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.critical_path import PathPart, critical_path
 from perfmagic.analysis.replay.prediction import Readings, curve, full_trust, predict, unreadable
-from perfmagic.analysis.report import report
 from perfmagic.analysis.timeline.activity import StreamStat, Sync, streams, sync_rows
 from perfmagic.analysis.timeline.collectives import CollectiveStat, collectives, op_sizes
 from perfmagic.analysis.timeline.copies import CopyStat, copies
@@ -40,6 +39,7 @@ from perfmagic.analysis.verdict import Verdict
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.files import write_text
+from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import translated
 from perfmagic.base.terminal import escaped
 from perfmagic.predict.gpus import Peaks
@@ -462,6 +462,8 @@ class TimelineResult(Result):
     @in_its_digits
     def to_dict(self) -> dict[str, Any]:
         """All totals by device, findings and trust counts, ready for JSON; times in ns, shares as fractions."""
+        from perfmagic.analysis.report import report
+
         return report(self.trace, comm_names=self.comm_names)
 
     def to_json(self) -> str:

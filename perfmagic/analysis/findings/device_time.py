@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_
 from perfmagic.analysis.timeline.kernels import CategoryTime, categories, category_times
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
+from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import chained, phrase, sentences
 from perfmagic.base.numerics.intervals import merge, subtract
 from perfmagic.trace.columns import Bool

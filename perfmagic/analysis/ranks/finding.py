@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
+from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import chained, phrase
 from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.json_form import JsonForm

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from perfmagic.base.errors import TraceError
 from perfmagic.base.files import file_path, open_regular
+from perfmagic.base.frozen import dataclass
 from perfmagic.base.units import plural, size
 from perfmagic.trace.formats.registry import HEAD_BYTES, endings_words, format_of, is_trace_name, read_path
 from perfmagic.trace.formats.remote import RemoteFile, remote_files, remote_name
@@ -69,6 +69,8 @@ def _read_remote(file: RemoteFile, max_unpacked_bytes: int, *, helper: bool) -> 
     blocks.close()  # type: ignore[attr-defined]  # a generator
     if form.streams:
         return form.reader.read(file, max_unpacked_bytes, helper=helper)
+    import tempfile  # a tenth of what opening a small file imports
+
     with tempfile.TemporaryDirectory() as folder:
         fetched = Path(folder, file.name.replace("/", "_")[-_LONGEST_NAME:])
         with fetched.open("wb") as target:
