@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -34,7 +35,6 @@ from perfmagic.analysis.timeline.phases import Phase, phase_headline, phases
 from perfmagic.analysis.timeline.queueing import LaunchBound, QueueStat, delays, launch_bound, queues
 from perfmagic.analysis.timeline.steps import Step, steps
 from perfmagic.analysis.timeline.trust import Trust
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import translated
 from perfmagic.predict.gpus import Peaks, peaks_of
 from perfmagic.trace.columns import NONE, DeviceOps, Int64, OpKind, Remark

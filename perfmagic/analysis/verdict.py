@@ -4,11 +4,11 @@ defines it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import phrase
 from perfmagic.trace.json_form import Amount, Line, Ns
 

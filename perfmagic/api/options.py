@@ -9,11 +9,10 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar, get_args, get_type_hints
 
 from perfmagic.base.display import MODES
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import LANGUAGES
 from perfmagic.base.options import documented
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import enum
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from perfmagic.base import terminal, units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import counted, phrase, translate_term, translated
 from perfmagic.base.terminal import columns, cut_to_columns, escaped, printable, wrapped
 

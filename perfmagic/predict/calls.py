@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.work import DTYPE_BYTES, DTYPE_WORDS, ELEMENTWISE, Inputs, Shape, flop_of, must, work_of
 from perfmagic.trace.names import uses_tensor_cores
 

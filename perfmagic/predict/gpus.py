@@ -19,10 +19,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from perfmagic.base.errors import OptionError
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import listed
 from perfmagic.trace.model import DeviceInfo
 

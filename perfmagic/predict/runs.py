@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from perfmagic.base.frozen import dataclass
+from dataclasses import dataclass
+
 from perfmagic.trace.json_form import JsonForm
 
 

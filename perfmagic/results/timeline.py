@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from numbers import Integral, Real
 from pathlib import Path
@@ -39,7 +39,6 @@ from perfmagic.analysis.verdict import Verdict
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.files import write_text
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import translated
 from perfmagic.base.terminal import escaped
 from perfmagic.predict.gpus import Peaks

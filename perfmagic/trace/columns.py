@@ -9,14 +9,13 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.kinds import NONE as NONE
 from perfmagic.base.kinds import CallKind as CallKind
 from perfmagic.base.kinds import Hazard as Hazard

@@ -12,8 +12,8 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.trace.once import LONGEST_NAME, once_per_name
 from perfmagic.trace.signatures import function_name
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.numerics.intervals import coded, distinct
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int32, Int64
 from perfmagic.trace.model import Trace

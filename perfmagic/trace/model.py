@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.kinds import HOST_MEASURED, VIRTUAL_CLOCK, PredictedFor
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.intervals import distinct

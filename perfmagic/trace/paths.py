@@ -6,11 +6,11 @@ its last line and, as its parent, the path of the caller. Row 0 is no line of th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int32, Int64, PathMarks
 from perfmagic.trace.json_form import Line
 

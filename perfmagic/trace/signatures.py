@@ -9,9 +9,8 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.trace.once import once_per_name
 
 # Itanium-mangled names, as AMD's kernels come: the function, and the template arguments that stand in it in the open.

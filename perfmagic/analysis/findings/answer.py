@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import counted, say, translated
 from perfmagic.base.terminal import columns, width, wrapped
 from perfmagic.trace.json_form import JsonForm

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from perfmagic.analysis.timeline.activity import orphans
 from perfmagic.analysis.timeline.trust import COUNTS, trust
 from perfmagic.analysis.verdict import HOST_BOUND, HOST_TAIL, MIXED, NO_VERDICT, OPEN, STALLED, START_UP
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics.intervals import intersect, union
 from perfmagic.base.numerics.intervals import total_ns as sum_ns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_
 from perfmagic.analysis.timeline.kernels import CategoryTime, categories, category_times
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import chained, phrase, sentences
 from perfmagic.base.numerics.intervals import merge, subtract
 from perfmagic.trace.columns import Bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -28,7 +29,6 @@ from perfmagic.analysis.timeline.queueing import LaunchBound, Launches, QueueSta
 from perfmagic.analysis.timeline.steps import Step, steps
 from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import counted, listed, phrase
 from perfmagic.base.numerics.intervals import (
     EMPTY,

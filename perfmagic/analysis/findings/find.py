@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -44,7 +44,6 @@ from perfmagic.analysis.findings.verdict import claimed_by_verdict, failed, kind
 from perfmagic.analysis.timeline.trust import incomplete_graphs
 from perfmagic.analysis.verdict import DEVICE_BOUND, HOST_BOUND, HOST_TAIL, Verdict
 from perfmagic.base.errors import OptionError
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import chained, phrase, say, translated
 from perfmagic.base.numerics.intervals import Intervals, intersect, merge, overlap_ns, subtract, total_ns
 from perfmagic.base.options import did_you_mean

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import ClassVar
 
@@ -13,7 +13,6 @@ from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.host_time import FRAME_NAME, MOST_FRAC, STEP_NAME, FrameTime, held_by, host_time
 from perfmagic.analysis.timeline.paths import call_paths, on_paths, sites
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import chained, counted, listed, phrase
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns, total_ns, union
 from perfmagic.trace.columns import NO_LINE, HostKind, Int64

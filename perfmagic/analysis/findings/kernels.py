@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from perfmagic.analysis.timeline.kernels import categories, tensor_core_share
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import counted, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, coded, intersect, merge, subtract, total_ns, union
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind

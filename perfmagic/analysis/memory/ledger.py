@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from perfmagic.analysis.memory.visits import NOT_VISITED, Visits, paths_of, visits
-from perfmagic.base.frozen import dataclass
 from perfmagic.trace.columns import NONE, Blocks, Bool, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.paths import Paths

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +13,6 @@ from perfmagic.analysis.memory.reasons import Descriptions, Reason
 from perfmagic.analysis.memory.stack import kind_of
 from perfmagic.analysis.timeline.paths import sites
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import phrase
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.model import Trace

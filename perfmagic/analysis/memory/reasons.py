@@ -17,13 +17,13 @@ from __future__ import annotations
 import enum
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from perfmagic.analysis.memory.ledger import Ledger
 from perfmagic.analysis.memory.visits import NOT_VISITED
 from perfmagic.analysis.timeline.paths import forward_paths
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import chained, phrase
 from perfmagic.trace.columns import NONE, BlockRole, Bool
 from perfmagic.trace.model import SNAPSHOT

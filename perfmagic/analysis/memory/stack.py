@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from perfmagic.analysis.memory.ledger import Ledger
 from perfmagic.analysis.memory.reasons import Reason, Why
 from perfmagic.analysis.memory.visits import NOT_VISITED
-from perfmagic.base.frozen import dataclass
 from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.paths import NOWHERE
 

@@ -5,12 +5,11 @@ A line that is on the stack stays visited while what it called runs. A loop that
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.trace.columns import NO_LINE, NONE, Int64, PathMarks
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import chained, phrase
 from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.json_form import JsonForm

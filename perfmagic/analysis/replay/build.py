@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from perfmagic.analysis.replay import device_ops
 from perfmagic.analysis.replay.graph import Edge, Graph, HostWait, Links, Node
 from perfmagic.analysis.timeline.activity import blocking_copies
 from perfmagic.analysis.timeline.host_time import main_thread
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.numerics.longest import NO_NODE, ordered_by_time
 from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int64, waits_for_all
 from perfmagic.trace.model import Trace

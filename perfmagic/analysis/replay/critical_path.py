@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -19,7 +19,6 @@ import numpy.typing as npt
 from perfmagic.analysis import verdict
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Links, Node
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, total_ns
 from perfmagic.base.numerics.longest import NO_NODE, way_back

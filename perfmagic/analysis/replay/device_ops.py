@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from perfmagic.analysis.replay.graph import Edge, Latencies, Links
 from perfmagic.analysis.timeline.activity import BLOCKED_NS, FULL_DEPTH, blocking_copies, order_of, orphans
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.numerics.intervals import coded
 from perfmagic.base.numerics.longest import NEVER, NO_NODE
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64, OpKind

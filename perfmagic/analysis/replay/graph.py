@@ -8,12 +8,11 @@ lag is the recorded one; the other has what is usual, or less. So a replay witho
 from __future__ import annotations
 
 import enum
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.numerics.longest import NO_NODE, held_by, longest, ordered
 from perfmagic.predict.gpus import Gpu
 from perfmagic.trace.columns import Bool, Int8, Int64

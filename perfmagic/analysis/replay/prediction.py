@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -17,7 +17,6 @@ from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Graph, Links
 from perfmagic.analysis.timeline.trust import Trust, incomplete_graphs, missing_calls, sample, trust
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import Words, counted, phrase
 from perfmagic.base.numerics.intervals import total_ns, union
 from perfmagic.base.numerics.longest import NO_NODE

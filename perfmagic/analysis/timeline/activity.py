@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, running_max, union, unions
 from perfmagic.trace.columns import (

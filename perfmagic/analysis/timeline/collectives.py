@@ -6,11 +6,11 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import counted, phrase, sentences
 from perfmagic.base.numerics.intervals import distinct
 from perfmagic.trace.columns import NONE, Int64, Remark

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, NamedTuple
 
@@ -12,7 +13,6 @@ import numpy as np
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.paths import call_paths
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import counted, listed, phrase
 from perfmagic.base.numerics.intervals import Intervals, overlap_ns, subtract, total_ns, union
 from perfmagic.predict.gpus import pcie_bytes_per_s, pcie_generation, pcie_lanes

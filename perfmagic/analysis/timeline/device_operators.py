@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy.typing as npt
 from perfmagic.analysis.timeline.kernels import categories
 from perfmagic.analysis.timeline.origin import Places, Source, frames, modules, origins
 from perfmagic.base.errors import TraceError
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.intervals import coded, distinct
 from perfmagic.base.work import Inputs, describe_dtype, describe_shape, flop_is_at_most, flop_of, io_bytes_of

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.numerics.intervals import Intervals, coded, covered_ns, distinct, union, unions
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64, in_one_table
 from perfmagic.trace.hoststack import HostStack, is_operator, nested

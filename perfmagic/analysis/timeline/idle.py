@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from perfmagic.analysis.timeline.activity import (
@@ -14,7 +16,6 @@ from perfmagic.analysis.timeline.activity import (
     syncs,
 )
 from perfmagic.analysis.timeline.host_time import longest_operator
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.numerics.intervals import (
     EMPTY,
     Intervals,

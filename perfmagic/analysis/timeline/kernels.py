@@ -6,12 +6,12 @@ that their times add up to the summed time of the device's ops.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from perfmagic.analysis.timeline.origin import Source, origins
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.numerics.intervals import coded
 from perfmagic.trace.columns import NONE, Bool, DeviceOps, HostKind, Int8, Int64, OpKind
 from perfmagic.trace.families import Category, find_family, is_of_library

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,6 @@ from perfmagic.analysis.timeline.idle import idle_gaps, nothing_queued
 from perfmagic.analysis.timeline.origin import frames
 from perfmagic.analysis.timeline.paths import OnPath, backward_rows, call_paths, on_paths, op_paths, sites
 from perfmagic.analysis.timeline.queueing import delays
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.numerics.intervals import covered_ns, distinct
 from perfmagic.trace.columns import NO_LINE, NONE, Int64
 from perfmagic.trace.model import Trace

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.numerics.intervals import coded, total_ns, union
 from perfmagic.trace import hoststack
 from perfmagic.trace.columns import NONE, HostKind, HostOps, Int64

@@ -11,12 +11,12 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import Words, counted, phrase
 from perfmagic.base.numerics.intervals import coded, distinct
 from perfmagic.trace.columns import NONE, Bool, HostOps, Int8, Int32, Int64

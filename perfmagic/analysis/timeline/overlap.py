@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import Annotated, Any
@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.numerics.intervals import (
     EMPTY,
     Intervals,

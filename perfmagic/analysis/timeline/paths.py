@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int32, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace

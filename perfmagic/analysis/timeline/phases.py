@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy as np
 from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.operators import annotation_launches
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import capitalised, chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import covered_ns
 from perfmagic.trace.columns import NONE, Bool, HostKind, Int64

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from perfmagic.analysis.timeline import activity
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.numerics.intervals import coded, covered_ns, depths, distinct
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64
 from perfmagic.trace.model import Trace

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.overlap import CLASS_SETS, breakdown
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, merge, subtract, union, unions
 from perfmagic.trace.columns import NONE, Int64

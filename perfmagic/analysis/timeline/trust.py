@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from perfmagic.analysis.timeline.activity import extent, orphans, previous_end_n
 from perfmagic.analysis.timeline.idle import gap_pauses
 from perfmagic.analysis.timeline.origin import graph_sizes
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, distinct, merge, subtract, union
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64, Remark

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from perfmagic.base.errors import TraceError
 from perfmagic.base.files import file_path, open_regular
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.units import plural, size
 from perfmagic.trace.formats.registry import HEAD_BYTES, endings_words, format_of, is_trace_name, read_path
 from perfmagic.trace.formats.remote import RemoteFile, remote_files, remote_name

@@ -7,11 +7,11 @@ allocator then had given. Source: torch/csrc/profiler/collection.cpp, ExtraField
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.trace.columns import HOST_DEVICE, NONE, Int64
 from perfmagic.trace.kineto.gathered import Columns, around
 

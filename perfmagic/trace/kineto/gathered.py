@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import counted
 from perfmagic.base.units import size
 from perfmagic.trace.columns import MOST_BYTES, NONE, Bool, Float64, Int64, Remark, UsedUp

@@ -10,7 +10,7 @@ import gc
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count as count_up
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ import msgspec
 import numpy as np
 
 from perfmagic.base.errors import TraceError
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.units import count, duration
 from perfmagic.trace.columns import NONE, HostKind, Remark, forward_rows

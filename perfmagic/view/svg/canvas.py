@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.terminal import escaped
 from perfmagic.trace.columns import Bool, Float64
 from perfmagic.view.svg.metrics import width_px

@@ -7,11 +7,11 @@ They survive every front end that keeps an image. The elements `picture` and `so
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
 from typing import TypeVar
 
-from perfmagic.base.frozen import dataclass
 from perfmagic.view.svg.canvas import WIDTH_PX, Canvas, Styles, number, root_attributes
 
 # from the widest: a notebook beside an open sidebar, a sheet of paper less its margins and prompts, a telephone

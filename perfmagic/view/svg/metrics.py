@@ -7,13 +7,13 @@ larger of Arial's (and of the fonts made to its measure) and of DejaVu Sans, whi
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.terminal import split_at_breaks
 
 _WIDTHS = {

@@ -6,10 +6,11 @@ colour-blind distances were computed when the palette was chosen; change a value
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from perfmagic.analysis.memory.stack import Kind
-from perfmagic.base.frozen import dataclass
 from perfmagic.trace.columns import Int64
 
 

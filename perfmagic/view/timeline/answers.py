@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from perfmagic.analysis.findings.answer import Answer, Answers, list_rest, name_action, times_of
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import counted, language, say, translate_term, translated
 from perfmagic.view.timeline.doc import TimelineDoc, describe_cost, describe_rest, only_sentence
 from perfmagic.view.timeline.live_columns import cut

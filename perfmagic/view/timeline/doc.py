@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.verdict import NO_VERDICT, STALLED
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import counted, phrase, say, translate_term, translated
 from perfmagic.base.terminal import ALARM
 from perfmagic.trace.columns import NONE, HostKind

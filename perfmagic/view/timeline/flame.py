@@ -5,11 +5,11 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from perfmagic.analysis.timeline.flame.call_paths import ANNOTATION, LINE, OPERATOR, OTHER, OWN, THREAD, CallPath, Flame
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import chained, counted, say, translate_term, translated
 from perfmagic.base.terminal import columns, cut_to_columns, printable, width, wrapped
 from perfmagic.view.html import framed, image

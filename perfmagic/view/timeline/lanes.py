@@ -8,12 +8,12 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from perfmagic.analysis.timeline.activity import MemoryCurve
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import say
 from perfmagic.base.numerics.intervals import Intervals
 from perfmagic.trace.columns import Bool, Float64, Int8, Int32, Int64

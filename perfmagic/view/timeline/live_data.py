@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from perfmagic.analysis.memory.reasons import Descriptions, reasons
 from perfmagic.analysis.memory.stack import KINDS, Kind, bytes_by_layer, stack
 from perfmagic.analysis.timeline.flame.call_paths import THREAD, EveryCall, every_call
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import phrase, say, translate_term, translated
 from perfmagic.trace.columns import NONE, Int32, Int64
 from perfmagic.trace.model import Trace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,7 +17,6 @@ from perfmagic.analysis.timeline.origin import frames, modules, origins
 from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
 from perfmagic.analysis.timeline.queueing import CountOverTime, count_over_time
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import say
 from perfmagic.base.numerics.intervals import coded, subtract
 from perfmagic.base.work import Inputs, describe_dtype, describe_shape

@@ -5,12 +5,12 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, union
 from perfmagic.base.numerics.longest import NEVER, NO_NODE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from perfmagic.analysis.replay.device_ops import previous_of_stream
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
 from perfmagic.analysis.timeline.activity import stream_numbers
 from perfmagic.analysis.timeline.copies import pinned_bus
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.longest import NEVER, NO_NODE
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind

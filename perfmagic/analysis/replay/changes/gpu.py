@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,6 @@ from perfmagic.analysis.replay.graph import Graph
 from perfmagic.analysis.timeline.activity import memory_curve
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.longest import NO_NODE
 from perfmagic.base.work import Inputs

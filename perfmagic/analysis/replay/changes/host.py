@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from perfmagic.analysis.replay.device_ops import heads, last_before_on_thread
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.host_time import fetches
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, union
 from perfmagic.trace.columns import NONE, Int64, OpKind

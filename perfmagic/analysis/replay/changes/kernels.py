@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,6 @@ from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
 from perfmagic.analysis.timeline.kernels import categories
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import covered_ns
 from perfmagic.base.numerics.longest import NO_NODE

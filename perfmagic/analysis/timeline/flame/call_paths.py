@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME, STEP_NAME, is_own_frame, main_thread
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import Intervals, coded, covered_ns, distinct, total_ns, union
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, HostKind, HostOps, Int64, PathMarks, in_one_table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.lines import LineStat, function_lines, lines, sync_paths
 from perfmagic.analysis.timeline.paths import backward_rows, on_paths, op_paths, sites
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, subtract, union
 from perfmagic.trace.columns import NO_LINE, Int64
 from perfmagic.trace.model import Trace

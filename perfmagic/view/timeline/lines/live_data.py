@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from perfmagic.analysis.timeline.paths import forward_paths, op_paths, sites
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import translate_term, translated
 from perfmagic.base.numerics.intervals import Intervals
 from perfmagic.trace.columns import NO_LINE, Int64

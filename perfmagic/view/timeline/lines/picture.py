@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, chain
 
 import numpy as np
 
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.base.numerics.intervals import Intervals
 from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, in_row, rects

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import translate_term
 from perfmagic.base.numerics.intervals import Intervals, covered_before
 from perfmagic.trace.columns import Float64

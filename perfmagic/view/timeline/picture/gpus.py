@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import phrase, say, translate_term, translated
 from perfmagic.base.tables import NOTHING, Table, markdown_table, markdown_text
 from perfmagic.base.terminal import wrapped

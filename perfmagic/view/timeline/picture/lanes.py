@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from perfmagic.base import units
-from perfmagic.base.frozen import dataclass
 from perfmagic.base.language import counted, phrase, say, translated
 from perfmagic.base.numerics.intervals import Int64, union
 from perfmagic.trace.columns import NO_LINE, Bool, Float64
