@@ -265,6 +265,12 @@ def counted_by_both(_device: str) -> Made:
 
 
 @honest("cpu")
+def noted_by_each(_device: str) -> Made:
+    noted: dict[str, list[float]] = {"a": [], "b": []}
+    return lambda x, w: (noted["a"].append(1.0), x * 2)[1], lambda x, w: (noted["b"].append(1.0), x + x)[1]
+
+
+@honest("cpu")
 def rows_of_all_scales(_device: str) -> Made:
     scale = torch.logspace(0, -12, 48)[:, None]
     return lambda x, w: (x @ w) * scale, lambda x, w: (x * scale) @ w
