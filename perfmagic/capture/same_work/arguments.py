@@ -135,10 +135,10 @@ class MadeArguments(Arguments):
 
     def prepare(self, n: int, *, cheaply: bool = False) -> None:
         if not cheaply or not self._scaled:
-            before = self._around.traces() if self.left is None else {}
+            were = self._around.traces() if self.left is None else {}
             self._made = [self.made() for _ in range(n)]
             if self.left is None:  # once: large arguments take as long to make as many calls
-                self.left = {key for key, mark in self._around.traces().items() if before.get(key) != mark}
+                self.left = {key for key, mark in self._around.traces().items() if were.get(key) != mark}
             self._begin(self._made)
             return
         others = [self._made[i % len(self._made)] for i in range(n)]

@@ -221,6 +221,8 @@ class SameWork:
         for other, callees in enumerate(self._callees):
             if (what := callees.replaced()) and other != which:
                 self.watched[which].fact("replaced", what=what)
+        if self._callees:
+            self._callees[which].note_own()
         if self._in_pass is None:
             self._in_pass = self._passes <= ALWAYS_CHECKED or self._affordable("checking", CHECKING_FRAC)
         if self._in_pass or self.checks_now:
