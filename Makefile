@@ -3,7 +3,8 @@
 # PYTHON     the interpreter the environment is made from (3.10 or later)
 # PARALLEL   how pytest spreads the whole suite; empty for one process
 # FULL       for `make release-check`: also a large trace by double click, in JupyterLab 4.0 and the newest hosts; minutes
-# OUT        where `make release-check` leaves the two files of a release that passed, and `make class` its editions
+# OUT        where `make lessons` and `make class` write, and `make release-check` leaves a release that passed
+# LOCALE     the language of `make lessons` and of `make class`: zh
 # TORCH      system: the torch that PYTHON has, in place of one that pip fetches
 # PORT       of JupyterLab, in place of the first that is free from 8888 on
 # LAB_ARGS   more options for JupyterLab: --no-browser on a machine without one, --allow-root in a container
@@ -16,6 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 PIP_ARGS ?=
 LAB_ARGS ?=
+LOCALE ?=
 PORT ?=
 TORCH ?=
 VENV := .venv
@@ -65,7 +67,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo lab slides class test notebooks suite interrupts loaded quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
+.PHONY: help setup demo lab slides lessons class test notebooks suite interrupts loaded quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,8 +83,11 @@ lab: $(VENV)/lab.stamp  ## open the tour in JupyterLab, the lessons beside it
 slides: $(VENV)/demo.stamp $(REVEAL)/package.json  ## make slides of the lessons, in build/slides, pages that open offline
 	$(BIN)/python demos/slides.py $(DEMOS) --reveal $(REVEAL) --out $(BUILD)/slides
 
-class: $(VENV)/demo.stamp  ## write the students' lessons, the solutions and nbgrader's folder into OUT
-	$(BIN)/python demos/editions.py --out $(OUT)
+lessons: $(VENV)/lab.stamp  ## write the lessons in Chinese: OUT=build/lessons
+	$(BIN)/python demos/translation.py $(or $(LOCALE),zh) --out $(or $(OUT),$(BUILD)/lessons)
+
+class: $(VENV)/$(if $(LOCALE),lab,demo).stamp  ## write the students' lessons, the solutions and nbgrader's folder into OUT; LOCALE=zh: in Chinese
+	$(BIN)/python demos/editions.py --out $(OUT) $(if $(LOCALE),--language $(LOCALE))
 
 # what two parts would make at once is made before them
 test: $(VENV)/dev.stamp $(FLOOR)/floor.stamp $(SANITIZE)  ## lint, types, layers, docs, tests here and on the floor, demos compared; runs all, then fails

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from perfmagic.view.page import script
+from perfmagic.view.page import drawing_script
 
 PAGE = "<!DOCTYPE html><meta charset=utf-8><body style='margin:0'><div id=place style='width:{width}px'></div>"
 # `view` is mounted and painted for the first time, after `first` ms; `rasterised` waits for all that was drawn
@@ -56,7 +56,7 @@ def measured(
     """What a script finds that runs where a view is mounted.  width_px: of the place for it."""
     page = browser.new_page(viewport={"width": width_px, "height": 1000})
     page.set_content(PAGE.format(width=width_px))
-    page.evaluate("(source) => { window.source = source }", script())
+    page.evaluate("(source) => { window.source = source }", drawing_script(more=wire.needs_more))
     payload = base64.b64encode(wire.payload).decode()
     found: dict[str, Any] = page.evaluate(MOUNTED.replace("BODY", body), [wire.header_json, payload, zooms, frames])
     page.close()

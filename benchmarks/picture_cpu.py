@@ -20,7 +20,7 @@ import timeline_redraw
 
 from perfmagic import open_trace
 from perfmagic.results import TimelineResult
-from perfmagic.view.page import script
+from perfmagic.view.page import drawing_script
 from perfmagic.view.timeline.live_data import Wire, timeline_wire
 
 KEPT = pages.MOUNTED.replace("BODY", "Object.assign(window, {view, redraws}); return null;")
@@ -31,7 +31,7 @@ def mounted(browser: Any, wire: Wire, width_px: int) -> tuple[Any, Any, float]:
     """A page with the view, a function that gives the CPU seconds of its thread, and those of the first picture."""
     page = browser.new_page(viewport={"width": width_px, "height": 1000})
     page.set_content(pages.PAGE.format(width=width_px))
-    page.evaluate("(source) => { window.source = source }", script())
+    page.evaluate("(source) => { window.source = source }", drawing_script(more=wire.needs_more))
     tools = page.context.new_cdp_session(page)
     tools.send("Performance.enable", {"timeDomain": "threadTicks"})
 

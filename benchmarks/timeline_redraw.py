@@ -24,7 +24,7 @@ import pages
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import CallKind, HostKind, OpKind
 from perfmagic.trace.model import DeviceInfo, Trace, TraceMeta, make_trace
-from perfmagic.view.page import script
+from perfmagic.view.page import drawing_script
 from perfmagic.view.timeline.live_data import timeline_wire
 
 FRAMES = 60
@@ -178,7 +178,7 @@ def measure_ten(browser: Any) -> dict[str, Any]:
         wires.append([wire.header_json, base64.b64encode(wire.payload).decode()])
     page = browser.new_page(viewport={"width": 1280, "height": 1000})
     page.set_content(pages.PAGE.format(width=1240))
-    page.evaluate(TEN, [wires, script()])
+    page.evaluate(TEN, [wires, drawing_script(more=False)])
     page.wait_for_timeout(1000)
     page.evaluate("() => { window.scroller = document.scrollingElement; }")
     page.evaluate("() => { window.last = [...document.querySelectorAll('canvas')].at(-1); }")

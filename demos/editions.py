@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,8 +22,9 @@ import nbformat
 from nbformat import NotebookNode, v4
 
 DEMOS = Path(__file__).resolve().parent
-DATA = re.compile(r"\.\./(tests/data/\S+/)([\w.-]+)")  # a file of the clone: students get a copy beside the lesson
+DATA = re.compile(r"\.\./(tests/data/(?:\S+/)?)([\w.-]+)")  # a file of the clone: students get a copy beside the lesson
 MARK = "# your code"
+CELL_MAGIC = re.compile(r"\A%%.*\n")  # the stub above the answer begins with it, too
 TAGS = ("exercise", "check", "solution")  # of cells that follow each other
 SAYS = {"**Exercise": "exercise", "**Predict": "guess"}  # a paragraph, and the tag of the code cell that it announces
 CONFIG = f'c = get_config()\nc.ClearSolutions.code_stub = {{"python": "{MARK}"}}\n'
@@ -38,17 +40,32 @@ class Exercise:
     check: NotebookNode
     solution: NotebookNode
 
+    @property
+    def verdict(self) -> str:
+        """The check's last line, which says "right" or raises."""
+        return str(self.check.source).rstrip().splitlines()[-1]
+
+    @property
+    def answer(self) -> str:
+        """The solution without that line at its end."""
+        return str(self.solution.source).rstrip().removesuffix(self.verdict).rstrip()
+
 
 def main() -> int:
     """Write all editions into the folder of the command line; 1 where cells lack their tags, which are listed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
-    out = parser.parse_args().out
+    parser.add_argument("--language", help="zh: in Chinese")
+    options = parser.parse_args()
+    out = options.out
     lessons = {path.stem: nbformat.read(path, as_version=4) for path in sorted(DEMOS.glob("*.ipynb"))}
     wrong = [f"demos/{stem}.ipynb, {said}" for stem, lesson in lessons.items() for said in problems(lesson)]
     if wrong:
         print(*wrong, sep="\n", file=sys.stderr)
         return 1
+    if options.language:
+        translation = import_module("translation")  # it needs babel
+        lessons = {stem: translation.lesson(DEMOS / f"{stem}.ipynb", options.language) for stem in lessons}
     for stem, lesson in lessons.items():
         write(student(lesson, stem), out / "students" / f"{stem}.ipynb")
         write(student(lesson, stem, answered=True), out / "nbgrader" / "source" / stem / f"{stem}.ipynb")
@@ -102,11 +119,11 @@ def student(lesson: NotebookNode, stem: str, *, answered: bool = False) -> Noteb
     tests = {}
     for exercise in exercises(made):
         name = f"exercise-{exercise.number}"
-        answer = f"### BEGIN SOLUTION\n{exercise.solution.source}\n### END SOLUTION"
+        answer = f"### BEGIN SOLUTION\n{CELL_MAGIC.sub('', exercise.answer)}\n### END SOLUTION"
         exercise.stub.source = opened(exercise.stub.source, answer if answered else MARK)
         exercise.stub.metadata.nbgrader = nbgrader(f"{stem}-{name}", solution=True)
         exercise.check.metadata.nbgrader = nbgrader(f"{stem}-{name}-check", points=1)
-        tests[name] = otter(name, exercise.check.source)
+        tests[name] = otter(name, exercise.verdict)
     made.cells = [cleared(cell) for cell in made.cells if "solution" not in tags(cell)]
     for number, cell in enumerate(cell for cell in made.cells if "setup" in tags(cell)):
         cell.metadata.nbgrader = nbgrader(f"{stem}-setup-{number}")
@@ -133,9 +150,9 @@ def nbgrader(grade_id: str, *, points: int | None = None, solution: bool = False
     return {**known, "locked": not solution, "task": False, **({"points": points} if graded else {})}
 
 
-def otter(name: str, check: str) -> dict[str, object]:
+def otter(name: str, verdict: str) -> dict[str, object]:
     """A test as otter keeps it in a notebook's metadata: the check's last line as a doctest."""
-    case = {"code": f">>> {check.rstrip().splitlines()[-1]}\nright", "hidden": False, "locked": False}
+    case = {"code": f">>> bool({verdict})\nTrue", "hidden": False, "locked": False}
     suite = {"cases": [case], "scored": True, "setup": "", "teardown": "", "type": "doctest"}
     return {"name": name, "points": 1, "suites": [suite]}
 
@@ -146,7 +163,7 @@ def solutions(lessons: dict[str, NotebookNode]) -> NotebookNode:
     for stem, lesson in lessons.items():
         cells.append(v4.new_markdown_cell(f"## {stem}"))
         for exercise in exercises(lesson):
-            cells += [v4.new_markdown_cell(exercise.task.source), v4.new_code_cell(exercise.solution.source)]
+            cells += [v4.new_markdown_cell(exercise.task.source), v4.new_code_cell(exercise.answer)]
     for number, cell in enumerate(cells):
         cell.id = f"solutions-{number}"  # the same on each run
     return v4.new_notebook(cells=cells, metadata=next(iter(lessons.values())).metadata)

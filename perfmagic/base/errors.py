@@ -18,20 +18,18 @@ HIDDEN = "…"
 _SCHEME = r"(?:[\w+.-]{2,40}:[/\\]+|\b[a-z]://+)"
 # Up to a blank, or up to the last @ before the next URL: a password may hold blanks. What follows "…" is hidden
 # already, and punctuation behind a URL is the sentence's.
-_URL = re.compile(
-    rf"{_SCHEME}(?!{HIDDEN})(?:(?:(?!{_SCHEME}).)*[^\s{HIDDEN}]@(?=\S))?\S*[^\s:;,.)\]'\"]|{_SCHEME}\S*[^\s:;,.)\]'\"]",
-    re.IGNORECASE,
+# As text: compiling them takes longer than most errors
+_URL = (
+    rf"(?i){_SCHEME}(?!{HIDDEN})(?:(?:(?!{_SCHEME}).)*[^\s{HIDDEN}]@(?=\S))?\S*[^\s:;,.)\]'\"]"
+    rf"|{_SCHEME}\S*[^\s:;,.)\]'\"]"
 )
-_LINK = re.compile(rf"({_SCHEME})(.*)", re.IGNORECASE | re.DOTALL)
+_LINK = rf"(?is)({_SCHEME})(.*)"
 # the protocols of fsspec behind which "::" and another URL may stand; elsewhere "::" is part of a host or a password
-_CHAINING = re.compile(
-    r"(?:zip|tar|libarchive|dir|reference|asynclocal|cached|blockcache|filecache|simplecache)(?:://.*)?",
-    re.IGNORECASE | re.DOTALL,
-)
-_IPV6 = re.compile(r"(?:^|(?<=@))\[[0-9a-f:.]*(?:%\w+)?\](?=[:/?#;]|$)", re.IGNORECASE)
-_PORT = re.compile(r":\d*$")
-_END_OF_PATH = re.compile(r"[?#;]")
-_PARTS = re.compile(r"[/\\?#&=:;@]")
+_CHAINING = r"(?is)(?:zip|tar|libarchive|dir|reference|asynclocal|cached|blockcache|filecache|simplecache)(?:://.*)?"
+_IPV6 = r"(?i)(?:^|(?<=@))\[[0-9a-f:.]*(?:%\w+)?\](?=[:/?#;]|$)"
+_PORT = r":\d*$"
+_END_OF_PATH = r"[?#;]"
+_PARTS = r"[/\\?#&=:;@]"
 _SHORTEST = 4  # characters of a value that is replaced wherever it stands
 
 
@@ -42,18 +40,18 @@ def shown_url(url: str) -> str:
     >>> shown_url("simplecache::s3://KEY:SECRET@bucket/run.json?sig=1")
     'simplecache::s3://…@bucket/run.json'
     """
-    return "::".join(_LINK.sub(lambda found: found[1] + _shown_rest(found[2]), link) for link in links(url))
+    return "::".join(re.sub(_LINK, lambda found: found[1] + _shown_rest(found[2]), link) for link in links(url))
 
 
 def links(url: str) -> list[str]:
     """The URLs of a chain as fsspec takes it; one that is no chain alone."""
     head, chained, rest = url.partition("::")
-    return [head, *links(rest)] if chained and _CHAINING.fullmatch(head) else [url]
+    return [head, *links(rest)] if chained and re.fullmatch(_CHAINING, head) else [url]
 
 
 def path_of(link: str) -> str:
     """What stands before the query, the fragment and the parameters of a path."""
-    return _END_OF_PATH.split(link, maxsplit=1)[0]
+    return re.split(_END_OF_PATH, link, maxsplit=1)[0]
 
 
 def without_secrets(text: str, url: str = "", options: Mapping[str, Any] | None = None) -> str:
@@ -68,11 +66,11 @@ def without_secrets(text: str, url: str = "", options: Mapping[str, Any] | None 
     text = text.replace(url, shown_url(url)) if url else text
     for secret in sorted(known, key=len, reverse=True):
         text = re.sub(re.escape(secret), HIDDEN, text, flags=re.IGNORECASE)
-    return _URL.sub(_shown_in_text, text)
+    return re.sub(_URL, _shown_in_text, text)
 
 
 def _shown_in_text(match: re.Match[str]) -> str:
-    link = _LINK.match(match[0])
+    link = re.match(_LINK, match[0])
     spaced = link is not None and re.search(r"\s", match[0])
     return f"{link[1]}{HIDDEN}" if link is not None and spaced else shown_url(match[0])
 
@@ -85,23 +83,23 @@ def _shown_rest(rest: str) -> str:
     beyond = rest[len(host) :]
     if at:
         return HIDDEN if "@" in beyond else f"{HIDDEN}@{path.removeprefix(f'{user}@')}"
-    bare = _IPV6.sub("", rest)
+    bare = re.sub(_IPV6, "", rest)
     if "@" in rest[len(path) :] or ("@" in beyond and ":" in bare.rpartition("@")[0]):
         return HIDDEN
-    name = _PORT.sub("", _IPV6.sub("", host))
+    name = re.sub(_PORT, "", re.sub(_IPV6, "", host))
     return HIDDEN if ":" in name else path
 
 
 def _secrets(url: str, options: Mapping[str, Any]) -> Iterator[str]:
     """The credentials, query and fragment of each link, whole and in parts; all text among the options."""
     for link in links(url):
-        parts = _LINK.fullmatch(link)
+        parts = re.fullmatch(_LINK, link)
         rest = parts[2] if parts else ""
         shown = _shown_rest(rest)
         credentials = rest if shown == HIDDEN else rest.rpartition("@")[0] if shown.startswith(HIDDEN) else ""
         hidden = [credentials, rest[len(path_of(rest)) + 1 :]]
         yield from hidden
-        yield from (part for whole in hidden for part in _PARTS.split(whole) if len(part) >= _SHORTEST)
+        yield from (part for whole in hidden for part in re.split(_PARTS, whole) if len(part) >= _SHORTEST)
     for value in options.values():
         if isinstance(value, Mapping):
             yield from _secrets("", value)

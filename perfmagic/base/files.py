@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -95,7 +93,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[tuple[Path, IO[bytes]]]
         if "\0" in target.name:
             raise OSError(None, "a name has no null characters")
         real = target.resolve()
-        beside = real.parent / f".perfmagic-{secrets.token_hex(8)}"
+        beside = real.parent / f".perfmagic-{os.urandom(8).hex()}"
         if real.exists() and not (real.is_file() and os.access(real.parent, os.W_OK)):
             with real.open("wb") as file:
                 yield target, file
@@ -105,7 +103,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[tuple[Path, IO[bytes]]]
                 yield target, file
             if real.exists():
                 with suppress(PermissionError):  # a file of somebody else may be replaced, its mode not given to ours
-                    shutil.copymode(real, beside)
+                    beside.chmod(stat.S_IMODE(real.stat().st_mode))
             beside.replace(real)
         finally:
             with suppress(OSError):  # is gone already where all went well

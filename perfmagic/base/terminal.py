@@ -175,6 +175,8 @@ def for_terminal(text: str, stream: TextIO) -> str:
 
 
 def _cells(character: str) -> int:
+    if character < "\u0300" or "\u2010" <= character < "\u2028" or "\u2190" <= character < "\u2300":
+        return 1  # Latin, dashes and quotes, arrows and signs
     from wcwidth import wcwidth  # slow to import, and most names are ASCII
 
     n = wcwidth(character)

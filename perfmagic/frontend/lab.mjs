@@ -4,15 +4,14 @@
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
-import { OPTIONS } from "./options.mjs";
+import { bundled, shortened } from "./options.mjs";
 
 const at = (path) => fileURLToPath(new URL(path, import.meta.url));
 const target = at("../labextension/");
 
 async function bundle(entry, options) {
-  const made = await build({ ...OPTIONS, ...options, entryPoints: [at(entry)] });
-  const text = made.outputFiles[0].text;
+  const [joined] = Object.values(await bundled({ ...options, entryPoints: [at(entry)] }));
+  const text = await shortened(joined);
   return { text, hash: createHash("sha256").update(text).digest("hex").slice(0, 16) };
 }
 

@@ -1,5 +1,8 @@
-// What every bundle is built with.
-export const OPTIONS = {
+// What every bundle is built with: esbuild joins the modules, and terser, whose text packs smaller, shortens them.
+import { build } from "esbuild";
+import { minify } from "terser";
+
+const OPTIONS = {
   bundle: true,
   target: "es2022",
   charset: "utf8",
@@ -7,3 +10,16 @@ export const OPTIONS = {
   legalComments: "none",
   write: false,
 };
+
+/** The files that esbuild makes, by name, each as text. */
+export async function bundled(options) {
+  const made = await build({ ...OPTIONS, ...options });
+  return Object.fromEntries(made.outputFiles.map(({ path, text }) => [path.replace(/.*[\\/]/, ""), text]));
+}
+
+/** shared: a name that another text uses, too. */
+export async function shortened(text, shared = "") {
+  const options = { module: true, ecma: 2022, compress: { top_retain: shared }, mangle: { reserved: [shared] } };
+  const made = await minify(text, options);
+  return `${made.code}\n`;
+}

@@ -1,5 +1,6 @@
 """What lessons share: guesses before a measurement, and graders of exercises that judge a recorded timeline."""
 
+from perfmagic.lessons.bars import bars
 from perfmagic.lessons.checks import (
     NotYet,
     at_work,
@@ -16,6 +17,6 @@ from perfmagic.lessons.checks import (
 from perfmagic.lessons.guesses import guess, reveal
 
 __all__ = [
-    "NotYet", "at_work", "check", "close", "guess", "overlap", "python_waits", "race_free", "record", "require",
+    "NotYet", "at_work", "bars", "check", "close", "guess", "overlap", "python_waits", "race_free", "record", "require",
     "reveal", "same_work", "waits",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from traceback import clear_frames
 from typing import TypeVar, cast
 
 from perfmagic import sim
@@ -56,6 +57,7 @@ def check(grader: Callable[..., object], *answer: object) -> Right:
     try:
         grader(*answer)
     except AssertionError as problem:
+        clear_frames(problem.__traceback__)  # the notebook keeps the last error, and it what the grader made
         if not str(problem) or isinstance(problem, NotYet):
             raise
         raise NotYet(str(problem)) from problem

@@ -134,7 +134,6 @@ def _how_far(value: float | str, truth: float | str) -> str:
 
 
 def _bar(colour: str, share: float, words: str) -> str:
-    """A bar and what it stands for; no bar is so short that it cannot be seen."""
-    width = max(2, round(share * BAR_PX))
-    style = f"display:inline-block;width:{width}px;height:10px;margin-right:8px;background:{colour}"
-    return f'<div><span style="{style}"></span>{short(words)}</div>'
+    """A bar in a column of bars, and what it stands for; no bar is so short that it cannot be seen."""
+    bar = f'<span style="display:inline-block;width:{max(2, round(share * BAR_PX))}px;height:10px;background:{colour}">'
+    return f'<div><span style="display:inline-block;width:{BAR_PX + 8}px">{bar}</span></span>{short(words)}</div>'

@@ -33,7 +33,7 @@ def parser() -> Parser:
 
 
 def run(shell: Any, line: str) -> None:
-    """Print versions, devices and what each of them can give."""
+    """Print versions, devices and what each of them can give; of a language that it sets only its name."""
     options, rest = parser().split(line)
     if options.help:
         print(parser().format_help())
@@ -46,6 +46,8 @@ def run(shell: Any, line: str) -> None:
         choose(arguments[1])
     elif arguments[:1] == ["language"] and len(arguments) == 2:
         set_language(arguments[1])
+        print(f"{'language':12} {language()}")
+        return
     elif arguments:
         raise OptionError(
             f"%perfmagic knows `memory`, `display MODE` and `language NAME`, got {rest!r}",

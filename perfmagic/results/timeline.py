@@ -20,7 +20,6 @@ from perfmagic.analysis.replay.build import graph_of
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.critical_path import PathPart, critical_path
 from perfmagic.analysis.replay.prediction import Readings, curve, full_trust, predict, unreadable
-from perfmagic.analysis.report import report
 from perfmagic.analysis.timeline.activity import StreamStat, Sync, streams, sync_rows
 from perfmagic.analysis.timeline.collectives import CollectiveStat, collectives, op_sizes
 from perfmagic.analysis.timeline.copies import CopyStat, copies
@@ -462,6 +461,8 @@ class TimelineResult(Result):
     @in_its_digits
     def to_dict(self) -> dict[str, Any]:
         """All totals by device, findings and trust counts, ready for JSON; times in ns, shares as fractions."""
+        from perfmagic.analysis.report import report
+
         return report(self.trace, comm_names=self.comm_names)
 
     def to_json(self) -> str:

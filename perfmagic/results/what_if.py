@@ -44,6 +44,9 @@ class Predicted(Result):
 
     _is_of_model: ClassVar[bool] = False  # whether a GPU's model gave the times of the record, too
 
+    def __str__(self) -> str:
+        return translated(self.sentence)
+
     @property
     def refused(self) -> str:
         """Why nothing is predicted; "" where something is."""
@@ -182,6 +185,9 @@ class PredictionCheck(Result):
 
     def __repr__(self) -> str:
         return f"PredictionCheck: {self.sentence}"
+
+    def __str__(self) -> str:
+        return translated(self.sentence)
 
     @property
     def error_frac(self) -> float:

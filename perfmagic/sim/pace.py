@@ -6,7 +6,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, NoReturn, Protocol, runtime_checkable
@@ -93,30 +93,34 @@ _PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _BYTES = {f"{prefix}B/s": factor for prefix, factor in _PREFIXES.items()}
 _FLOP = {f"{prefix}FLOP/s": factor for prefix, factor in _PREFIXES.items()}
 _FACTOR = {"x": 1.0, "×": 1.0}
+_RANKS = {"rank": 1.0, "ranks": 1.0}
 _PART = re.compile(
     r"\s*(?P<name>\w+)\s*(?:=|≥|>=|:|\s)\s*(?P<value>(?P<number>[\d.]+)\s*(?P<unit>[\wµ/×]+)|[A-Za-z]\w*)\s*"
 )
 _ALL_KERNELS = "kernels"
-_LINKED = ("copy", "copies", "link")  # these also take the name of a link
+_LINKED = ("copy", "copies", "link", "network")  # these also take the name of a link
 # words of a pace that are no op's name: the field that takes a value of each unit
 _FIELDS = {
     **{name: {"s": "kernel_s", "B/s": "kernel_bytes_per_s"} for name in ("kernel", "kernels")},
     **{name: {"B/s": "copy_bytes_per_s"} for name in ("copy", "copies")},
     "link": {"B/s": "link_bytes_per_s"},
     "latency": {"s": "link_latency_s"},
+    "network": {"B/s": "network_bytes_per_s"},
+    "machine": {"ranks": "ranks_per_machine"},
 }
+_TAKEN = {"s": "a time", "B/s": "a bandwidth", "ranks": "a number of ranks"}
 
 
 def parse_fields(text: str) -> dict[str, Any]:
     """The fields of the Pace that a text describes. Raises OptionError for unreadable parts and for duplicates."""
     fields: dict[str, Any] = {"by_name": {}, "flop_per_s": {}, "speedup": {}}
-    named_latency_s = None
+    named_latency_s: dict[str, float] = {}
     for part in filter(str.strip, text.split(",")):
         name, value, unit = _read(part)
         if unit == "link":
             link = link_named(value)
             _put(fields, part, _field(part, name, "B/s" if name in _LINKED else "link"), link.bytes_per_s)
-            named_latency_s = link.latency_s if name == "link" else named_latency_s
+            named_latency_s[f"{name}_latency_s"] = link.latency_s
         elif unit == "FLOP/s" and name not in (*_LINKED, "latency"):
             _put(fields["flop_per_s"], part, _ALL_KERNELS if name == "kernel" else name, value)
         elif unit == "x":
@@ -127,17 +131,17 @@ def parse_fields(text: str) -> dict[str, Any]:
             _put(fields["by_name"], part, name, value)
         else:
             _refuse(part, f"{name!r} takes a time or FLOP/s", "a memory rate is for all kernels: kernels=200GB/s")
-    if named_latency_s is not None:
-        fields.setdefault("link_latency_s", named_latency_s)
+    for latency in {"link_latency_s", "network_latency_s"} & named_latency_s.keys():
+        fields.setdefault(latency, named_latency_s[latency])
     return fields
 
 
 def _read(part: str) -> tuple[str, Any, str]:
-    """Name, value and unit: "s", "B/s", "FLOP/s", "x" for a factor, or "link" for a link's name."""
+    """Name, value and unit: "s", "B/s", "FLOP/s", "x" for a factor, "ranks", or "link" for a link's name."""
     match = _PART.fullmatch(part)
     if match and match["number"] is None:
         return match["name"], match["value"], "link"
-    kinds = {"s": _SECONDS, "B/s": _BYTES, "FLOP/s": _FLOP, "x": _FACTOR}
+    kinds = {"s": _SECONDS, "B/s": _BYTES, "FLOP/s": _FLOP, "x": _FACTOR, "ranks": _RANKS}
     unit = next((kind for kind, scales in kinds.items() if match and match["unit"] in scales), None)
     if match is None or unit is None or match["number"].count(".") > 1 or match["number"] == ".":
         _refuse(part, "", f"write for example {EXAMPLE}")
@@ -147,10 +151,7 @@ def _read(part: str) -> tuple[str, Any, str]:
 def _field(part: str, name: str, unit: str) -> str:
     field = _FIELDS.get(name, {}).get(unit)
     if field is None:
-        units = (
-            " or ".join({"s": "a time", "B/s": "a bandwidth"}[key] for key in _FIELDS.get(name, {}))
-            or "a time or FLOP/s"
-        )
+        units = " or ".join(_TAKEN[key] for key in _FIELDS.get(name, {})) or "a time or FLOP/s"
         _refuse(part, f"{name!r} takes {units}", f"write for example {EXAMPLE}")
     return field
 
@@ -234,6 +235,8 @@ class Pace:
     link_bytes_per_s, link_latency_s: bandwidth and latency of the link between processes (torch.distributed): once all
     ranks are there, an operation takes the latency and its bytes by the bandwidth; on a virtual clock the latency in
     each step of its algorithm (n ranks pass a ring in n - 1).
+    ranks_per_machine, network_bytes_per_s, network_latency_s: ranks of a job are numbered machine after machine. An
+    operation between ranks of several machines goes over the network in place of the link, at its slowest part.
     flop_per_s: floating-point operations in a second by op name or family, "kernels" for every op whose operations are
     counted. A time for the name goes before it.
     kernel_bytes_per_s: bandwidth of the device's memory. A kernel reads its inputs and writes its results at that rate.
@@ -257,6 +260,9 @@ class Pace:
     flop_per_s: Mapping[str, float] = field(default_factory=dict)
     kernel_bytes_per_s: float | None = None
     speedup: Mapping[str, float] = field(default_factory=dict)
+    ranks_per_machine: float = 0
+    network_bytes_per_s: float | None = None
+    network_latency_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.by_name, Mapping):
@@ -265,11 +271,13 @@ class Pace:
             raise OptionError(
                 f"pace: flop_per_s is a dict of rates by op, not {self.flop_per_s!r}", hint="{'mm': 5e10}"
             )
-        given = [*self.by_name.values(), self.kernel_s, self.link_latency_s]
+        given = [*self.by_name.values(), self.kernel_s, self.link_latency_s, self.network_latency_s]
         times = [_number(seconds) for seconds in given if seconds is not None]
         if any(not 0 <= t < 1e6 for t in times):
             raise OptionError(f"pace: a least time must be 0 s or more, got {min(times)}")
-        _check_rates([self.copy_bytes_per_s, self.link_bytes_per_s, self.kernel_bytes_per_s], "a bandwidth", "B/s")
+        bandwidths = [self.copy_bytes_per_s, self.link_bytes_per_s, self.kernel_bytes_per_s, self.network_bytes_per_s]
+        _check_rates(bandwidths, "a bandwidth", "B/s")
+        _check_machines(self.ranks_per_machine, self.network_bytes_per_s)
         _check_rates([*self.flop_per_s.values()], "a rate", "FLOP/s")
         for name in self.flop_per_s:
             if name not in (*_FAMILIES, _ALL) and not is_counted(f"aten::{name}"):
@@ -351,6 +359,12 @@ class Pace:
             return self.by_name[name]
         return steps * self.link_latency_s + (link_bytes / self.link_bytes_per_s if self.link_bytes_per_s else 0.0)
 
+    def between(self, ranks: Sequence[int]) -> Pace:
+        """The same pace with the link that ranks of the job share: the network's where they are in several machines."""
+        if not self.ranks_per_machine or len({rank // self.ranks_per_machine for rank in ranks}) < 2:
+            return self
+        return replace(self, link_bytes_per_s=self.network_bytes_per_s, link_latency_s=self.network_latency_s)
+
     @property
     def words(self) -> str:
         """The pace for people: "paced: matmul ≥ 3 ms, copies pcie4: 31.5 GB/s, pageable half"."""
@@ -365,10 +379,11 @@ class Pace:
         parts += [f"{name} {factor:g} ×" for name, factor in self.speedup.items()]
         if self.copy_bytes_per_s:
             parts.append(f"copies {_named(self.copy_bytes_per_s)}{_bandwidth(self.copy_bytes_per_s)}, pageable half")
-        link = [_bandwidth(self.link_bytes_per_s)] if self.link_bytes_per_s else []
-        link += [_round(units.duration_s(self.link_latency_s))] if self.link_latency_s else []
-        if link:
-            parts.append(f"link {_named(self.link_bytes_per_s, self.link_latency_s)}{' and '.join(link)}")
+        parts += _link_words("link", self.link_bytes_per_s, self.link_latency_s)
+        if self.ranks_per_machine:
+            machines = f"between machines of {self.ranks_per_machine:g} ranks"
+            (network,) = _link_words("network", self.network_bytes_per_s, self.network_latency_s)
+            parts.append(f"{network} {machines}")
         return f"paced: {', '.join(parts)}" if parts else ""
 
     @classmethod
@@ -382,6 +397,22 @@ class Pace:
         Raises OptionError for anything else.
         """
         return cls(**parse_fields(text))
+
+
+def _link_words(what: str, bytes_per_s: float | None, latency_s: float) -> list[str]:
+    """A link for people, "link nvlink4: 450 GB/s and 3.4 µs"; nothing where it takes no time."""
+    link = [_bandwidth(bytes_per_s)] if bytes_per_s else []
+    link += [_round(units.duration_s(latency_s))] if latency_s else []
+    return [f"{what} {_named(bytes_per_s, latency_s)}{' and '.join(link)}"] if link else []
+
+
+def _check_machines(ranks: Any, network_bytes_per_s: float | None) -> None:
+    if _number(ranks) < 0 or ranks != int(ranks):
+        raise OptionError(f"pace: a machine has a whole number of ranks, not {ranks}", hint="machine=4ranks")
+    if bool(ranks) != bool(network_bytes_per_s):
+        raise OptionError(
+            "pace: machine and network need each other", hint="link=nvlink4, network=ethernet100, machine=4ranks"
+        )
 
 
 def _check_speedup(given: Any) -> None:
@@ -447,6 +478,11 @@ def link_s(pace: PaceFunction | None, name: str, link_bytes: float, steps: int =
     if isinstance(pace, (Pace, Model)):
         return pace.link_s(name, link_bytes, steps)
     return 0.0 if pace is None else pace(name, OpKind.KERNEL, int(link_bytes))
+
+
+def between(pace: PaceFunction | None, ranks: Sequence[int]) -> PaceFunction | None:
+    """The pace of an operation of these ranks of the job; of a Pace that has machines, see Pace.between."""
+    return pace.between(ranks) if isinstance(pace, Pace) else pace
 
 
 def describe(pace: PaceFunction | None, *, virtual: bool = False) -> str:

@@ -83,7 +83,7 @@ class Table:
 
         Columns left out get their default. Raises ValueError for unequal lengths or an unknown or missing column.
         """
-        given = dict(columns or {})
+        given = columns if isinstance(columns, UsedUp) else dict(columns or {})
         specs = fields(cls)
         unknown = given.keys() - {f.name for f in specs}
         if unknown:
@@ -92,17 +92,19 @@ class Table:
         arrays: dict[str, npt.NDArray[Any]] = {}
         for f in specs:
             if f.name in given:
-                arrays[f.name] = np.asarray(given[f.name], dtype=f.metadata["dtype"])
+                arrays[f.name] = np.asarray(given.pop(f.name), dtype=f.metadata["dtype"])
             elif f.metadata["default"] is None and n:
                 raise ValueError(f"{cls.__name__} needs the column {f.name}")
             else:
-                arrays[f.name] = np.full(n, f.metadata["default"] or 0, dtype=f.metadata["dtype"])
+                arrays[f.name] = constant(n, f.metadata["default"] or 0, f.metadata["dtype"])
             if arrays[f.name].shape != (n,):
                 raise ValueError(f"{cls.__name__}.{f.name} has shape {arrays[f.name].shape}, expected ({n},)")
         first, second = specs[0].name, specs[1].name
         keys = (arrays[first],) if cls is LineMarks else (arrays[second], arrays[first])
         order = np.lexsort(keys)
-        return cls(**{name: _frozen(a[order]) for name, a in arrays.items()})
+        for name, a in arrays.items():  # one by one: what was given goes when its copy is there
+            arrays[name] = constant(n, a[0], a.dtype) if _is_constant(a) else _frozen(a[order])
+        return cls(**arrays)
 
     def select(self: TableT, rows: npt.NDArray[Any]) -> TableT:
         """The given rows (a mask or indices in rising order) as a table of the same kind: this one for all."""
@@ -113,6 +115,22 @@ class Table:
     def to_dict(self) -> dict[str, npt.NDArray[Any]]:
         """The columns by name."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+class UsedUp(dict[str, Any]):
+    """Columns that Table.make takes out one by one, so that they are in memory once."""
+
+
+_FEW_ROWS = 4096  # whose columns are not worth a look
+
+
+def constant(n: int, value: int, dtype: Any) -> npt.NDArray[Any]:
+    """A column with one value in all rows, which takes no memory for each."""
+    return np.broadcast_to(np.array(value, dtype), n) if n > _FEW_ROWS else _frozen(np.full(n, value, dtype))
+
+
+def _is_constant(a: npt.NDArray[Any]) -> bool:
+    return len(a) > _FEW_ROWS and bool(a[0] == a[-1]) and bool((a == a[0]).all())
 
 
 def _frozen(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -343,10 +361,11 @@ class PythonFrames:
 
         Raises ValueError where one is missing, or they differ in length.
         """
-        given = {"line": np.zeros(len(columns["start_ns"]), np.int32), **columns} if columns else _NONE
+        given = {"line": constant(len(columns["start_ns"]), 0, np.int32), **columns} if columns else _NONE
         if given.keys() != {*_KEPT} or len({len(column) for column in given.values()}) > 1:
             raise ValueError(f"Python frames need columns {', '.join(_KEPT)} of one length")
-        self._columns = {name: np.asarray(given[name], _DTYPES[name]) for name in _KEPT}
+        columns = {name: np.asarray(given[name], _DTYPES[name]) for name in _KEPT}
+        self._columns = {name: constant(len(a), a[0], a.dtype) if _is_constant(a) else a for name, a in columns.items()}
         self._table: HostOps | None = None
 
     def __len__(self) -> int:
@@ -391,7 +410,7 @@ class PythonFrames:
 
     @staticmethod
     def _rows(columns: Mapping[str, Any]) -> HostOps:
-        kind = np.full(len(columns["start_ns"]), HostKind.PYTHON, np.int8)
+        kind = constant(len(columns["start_ns"]), HostKind.PYTHON, np.int8)
         return HostOps.make({**columns, "kind": kind})
 
 
@@ -480,7 +499,7 @@ def layer_lines(marks: LineMarks) -> Int32:
 
 def _at(marks: LineMarks, values: Int32, at_ns: Int64) -> Int32:
     if not len(marks):
-        return np.full(len(at_ns), NO_LINE, np.int32)
+        return constant(len(at_ns), NO_LINE, np.int32)
     row = np.searchsorted(marks.at_ns, at_ns, side="right") - 1
     return np.where(row >= 0, values[np.maximum(row, 0)], NO_LINE).astype(np.int32)
 

@@ -96,7 +96,11 @@ def is_operator(trace: Trace) -> Bool:
     if not noted.any():
         return operator
     note = operator & noted[trace.host_ops.name]
-    own: Bool = operator & ~(note & (host_stack(trace, operator).parents() != NONE))
+    inside = np.zeros(len(operator), bool)
+    for levels in host_stack(trace, operator).levels.values():
+        for level in levels[1:]:
+            inside[level] = True
+    own: Bool = operator & ~(note & inside)
     return own
 
 
@@ -139,11 +143,22 @@ def inside_same_name(host_ops: HostOps, parent: Int64, *, by_shape: bool = False
 
 
 def _levels(ops: HostOps, rows: Int64) -> tuple[Int64, ...]:
-    rows = rows[np.lexsort((-ops.end_ns[rows], ops.start_ns[rows]))]
-    closed = np.searchsorted(np.sort(ops.end_ns[rows]), ops.start_ns[rows], side="right")
+    start, end = ops.start_ns[rows], ops.end_ns[rows]
+    at = _beside_equals(start)
+    rows[at] = rows[at[np.lexsort((-end[at], start[at]))]]
+    start, end = ops.start_ns[rows], ops.end_ns[rows]
+    closed = np.searchsorted(np.sort(end, kind="stable"), start, side="right")  # they nearly rise: fast if stable
     depth = np.arange(len(rows)) - closed
     levels = tuple(rows[depth == level] for level in range(int(depth.max()) + 1))
     return levels if _nest(ops, levels) else _levels_one_by_one(ops, rows)
+
+
+def _beside_equals(start_ns: Int64) -> Int64:
+    """Which of some starts equal the one before or after them; all where they do not rise."""
+    if (start_ns[1:] < start_ns[:-1]).any():
+        return np.arange(len(start_ns))
+    equal = np.concatenate(([False], start_ns[1:] == start_ns[:-1], [False]))
+    return np.flatnonzero(equal[1:] | equal[:-1])
 
 
 def _nest(ops: HostOps, levels: tuple[Int64, ...]) -> bool:

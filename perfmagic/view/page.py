@@ -82,26 +82,30 @@ FRAME_PX = 760  # where the height is not estimated, and the most; what is highe
 STATIC = Path(__file__).resolve().parents[1] / "static"
 
 
-@lru_cache(maxsize=1)
-def script() -> str:
-    """The module that draws timelines, as it is built and committed. Raises OSError where the file is absent."""
-    return (STATIC / "timeline.js").read_text(encoding="utf-8")
+@lru_cache
+def script(name: str) -> str:
+    """A script as it is built and committed. Raises OSError where the file is absent.
+
+    name: timeline, the module that draws; more, what stands behind it for several ranks and memory; loader,
+    what runs both in a notebook; frame, what tells frames the notebook's theme.
+    """
+    return (STATIC / f"{name}.js").read_text(encoding="utf-8").strip()
 
 
-@lru_cache(maxsize=1)
-def loader_script() -> str:
-    """What runs that module in a notebook, as it is built and committed. Raises OSError where the file is absent."""
-    return (STATIC / "loader.js").read_text(encoding="utf-8").strip()
+def drawing_script(*, more: bool) -> str:
+    """The module that draws timelines.  more: with what few results need."""
+    return script("timeline") + (script("more") if more else "")
 
 
-@lru_cache(maxsize=1)
-def frame_script() -> str:
-    """What tells frames the notebook's theme, as it is built and committed. Raises OSError where the file is absent."""
-    return (STATIC / "frame.js").read_text(encoding="utf-8").strip()
+_SLOT = "data-perfmagic-timeline"
+_MORE = f'{_SLOT}="more"'
 
 
 class LiveData(Protocol):
-    """The data of a live view: what a script reads as JSON, and the numbers as bytes."""
+    """The data of a live view: what a script reads as JSON, the numbers as bytes, whether it takes `more`."""
+
+    @property
+    def needs_more(self) -> bool: ...
 
     @property
     def header_json(self) -> str: ...
@@ -116,14 +120,14 @@ def data_section(picture: str, live_data: LiveData) -> str:
     header = live_data.header_json.replace("<", "\\u003c")
     payload = base64.b64encode(live_data.payload).decode()
     return (
-        f"<div data-perfmagic-timeline>{picture}"
+        f"<div {_MORE if live_data.needs_more else _SLOT}>{picture}"
         f'<script type="application/json">{header}</script><script type="text/plain">{payload}</script></div>'
     )
 
 
 def live_page(title: str, sections: list[str]) -> str:
     """A page of live timelines: nothing is fetched, and no script runs but those whose hashes the policy names."""
-    return page(title, sections, script=script())
+    return page(title, sections, script=drawing_script(more=any(_MORE in section for section in sections)))
 
 
 def framed_page(title: str, section: str, picture: str, *, height_px: int = FRAME_PX) -> str:
@@ -132,4 +136,4 @@ def framed_page(title: str, section: str, picture: str, *, height_px: int = FRAM
     style = f"width:100%;height:{height_px}px;border:0"
     allowed = f'sandbox="allow-scripts" style="{style}" title="{escaped(title)}"'
     frame = f'<iframe data-perfmagic-frame {allowed} srcdoc="{source}"></iframe>'
-    return f"{BEHIND_FRAME}{frame}{picture}<script>{frame_script()}</script>"
+    return f"{BEHIND_FRAME}{frame}{picture}<script>{script('frame')}</script>"

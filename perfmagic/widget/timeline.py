@@ -15,7 +15,7 @@ import anywidget
 import ipywidgets
 import traitlets
 
-from perfmagic.view.page import loader_script, script
+from perfmagic.view.page import drawing_script, script
 from perfmagic.view.timeline.doc import Seen, ViewState, Window
 from perfmagic.view.timeline.live_data import Wire
 from perfmagic.view.timeline.writers import LiveView
@@ -28,7 +28,6 @@ class TimelineWidget(anywidget.AnyWidget):
     what the view shows, [] for none; all in ns since the header's origin.  marked: {"name": …} or {"line": …}.
     """
 
-    _esm = script()
     header = traitlets.Unicode().tag(sync=True)
     payload = traitlets.Bytes().tag(sync=True)
     asked_ns = traitlets.List(traitlets.Float()).tag(sync=True)
@@ -40,9 +39,14 @@ class TimelineWidget(anywidget.AnyWidget):
         self._origin_ns = int(wire.header["origin_ns"])
         self._state = state
         self._stop: Callable[[], None] = lambda: None
+        self._esm = self._script_of(wire)
         super().__init__(header=wire.header_json, payload=wire.payload, **self._traits_of(state.seen), **more)
         self._stop = state.listen(self._follow)
         self.observe(self._report, names=["view_ns", "selected_ns"])
+
+    @staticmethod
+    def _script_of(wire: Wire) -> str:
+        return drawing_script(more=wire.needs_more)
 
     def close(self) -> None:
         """End the view and its connection to the browser."""
@@ -71,7 +75,7 @@ class TimelineWidget(anywidget.AnyWidget):
 
 
 class Module(ipywidgets.Widget):  # type: ignore[misc]  # has no types
-    """The script that draws, as a model without a view: a notebook stores it once, not with each timeline.
+    """A script that draws, as a model without a view: a notebook stores it once, not with each timeline.
 
     packed: its zlib data as base64, since JupyterLab loses the bytes of such a model when it saves the notebook.
     """
@@ -80,20 +84,27 @@ class Module(ipywidgets.Widget):  # type: ignore[misc]  # has no types
 
 
 class CellTimeline(TimelineWidget):
-    """The same where outputs of one notebook share models.  module: where its script is."""
+    """The same where outputs of one notebook share models.  module, more: where its script is, and what follows it."""
 
-    _esm = loader_script()
     module = traitlets.Instance(Module).tag(sync=True, **ipywidgets.widget_serialization)
+    more = traitlets.Instance(Module, allow_none=True).tag(sync=True, **ipywidgets.widget_serialization)
+
+    def __init__(self, wire: Wire, state: ViewState) -> None:
+        super().__init__(wire, state, module=_module("timeline"), more=_module("more") if wire.needs_more else None)
+
+    @staticmethod
+    def _script_of(_wire: Wire) -> str:
+        return script("loader")
 
 
-_modules: list[Module] = []
+_modules: dict[str, Module] = {}
 
 
-def _module() -> Module:
+def _module(name: str) -> Module:
     """The one of this kernel; a new one where a cell closed all widgets."""
-    if not _modules or _modules[0].comm is None:
-        _modules[:] = [Module(packed=base64.b64encode(zlib.compress(script().encode(), 9)).decode())]
-    return _modules[0]
+    if name not in _modules or _modules[name].comm is None:
+        _modules[name] = Module(packed=base64.b64encode(zlib.compress(script(name).encode(), 9)).decode())
+    return _modules[name]
 
 
 def timeline_widget(live: LiveView) -> TimelineWidget:
@@ -115,7 +126,7 @@ def live_view(live: LiveView, cell: str, run: int) -> tuple[dict[str, Any], dict
     if last_run != run:
         close(views)
         views = []
-    made = CellTimeline(live.wire(), live.state, module=_module())
+    made = CellTimeline(live.wire(), live.state)
     _open[cell] = (run, [*views, made])
     while len(_open) > MOST_OPEN:
         close(_open.pop(next(iter(_open)))[1])

@@ -5,6 +5,7 @@ import os
 import sys
 
 import pytest
+from wcwidth import wcwidth
 
 from perfmagic.base.terminal import NARROWEST, USUAL, columns, cut_to_columns, width, wrapped
 
@@ -42,6 +43,11 @@ def test_east_asian_characters_take_two_columns_and_accents_none() -> None:
     assert columns("e\u0301") == 1
     assert cut_to_columns("核函数", 5) == "核函…"
     assert cut_to_columns("核函数", 6) == "核函数"
+
+
+def test_signs_have_the_widths_of_wcwidth() -> None:
+    signs = [chr(code) for code in range(1, 0x2600) if wcwidth(chr(code)) >= 0]
+    assert [sign for sign in signs if columns(sign) != wcwidth(sign)] == []
 
 
 def test_a_line_of_chinese_ends_between_letters_and_no_mark_begins_one() -> None:

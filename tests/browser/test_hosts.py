@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from perfmagic.results import TimelineResult
-from perfmagic.view.page import loader_script, script
+from perfmagic.view.page import drawing_script, script
 from tests.view.timeline.build import queue_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(200)]
@@ -45,7 +45,7 @@ def rendered(tab: Any, page: str) -> None:
     """A page whose places for widgets have the live view."""
     wire = TimelineResult(queue_of()).live().wire()
     tab.set_content(f"<body>{page}</body>")
-    tab.evaluate(RENDER, [script(), wire.header_json, base64.b64encode(wire.payload).decode()])
+    tab.evaluate(RENDER, [drawing_script(more=False), wire.header_json, base64.b64encode(wire.payload).decode()])
     n = page.count('"here"')
     tab.wait_for_function(
         f"() => [...document.querySelectorAll('.pm canvas')].filter((o) => o.offsetParent).length === {n}"
@@ -66,7 +66,7 @@ def test_each_cell_shows_one_face_and_the_picture_comes_back(tab: Any, host: tup
 def test_the_picture_stays_where_the_module_that_draws_is_lost(tab: Any) -> None:
     tab.set_content(f"<body>{cell_of(LAB)}</body>")
     with tab.expect_console_message(lambda said: "model not found" in said.text):
-        tab.evaluate(RENDER, [loader_script(), "{}", ""])
+        tab.evaluate(RENDER, [script("loader"), "{}", ""])
     assert tab.evaluate(SEEN) == [True]
     assert tab.locator(".here").inner_html() == ""
 

@@ -1,5 +1,6 @@
 """Graders judge a recorded timeline, and say in one sentence what is wrong with an answer."""
 
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -140,3 +141,17 @@ def test_what_other_checks_assert_is_a_reason_and_an_exception_of_the_answer_pas
     assert refused(check, grader, int) == "it allocates 3 MB"
     with pytest.raises(ZeroDivisionError):
         check(grader, lambda: 1 // 0)
+
+
+def test_a_refusal_keeps_nothing_alive_that_its_grader_made() -> None:
+    made: list[weakref.ref[object]] = []
+
+    def grader() -> None:
+        tensor = torch.ones(3)
+        made.append(weakref.ref(tensor))
+        lessons.require(False, "not this")
+
+    with pytest.raises(NotYet) as problem:
+        check(grader)
+    assert str(problem.value) == "not this"
+    assert made[0]() is None

@@ -81,14 +81,24 @@ def test_a_measured_cell_without_a_device_names_one_and_only_once(
         ("torch.cuda.empty_cache()", "torch.get_device_module(device).empty_cache()"),
         ("with torch.autocast('cuda'):\n    x + 1", "torch.autocast(device.type)"),
         ("with torch.amp.autocast(device_type='cuda', dtype=torch.float16): x", "torch.autocast(device.type)"),
+        ("scaler = torch.amp.GradScaler('cuda')", "torch.amp.GradScaler(device.type)"),
+        ("scaler = torch.amp.GradScaler()", "torch.amp.GradScaler(device.type)"),
     ],
 )
+@pytest.mark.parametrize("magic", ["%%timeline\n", "%%memory\n", ""])
 @pytest.mark.filterwarnings("ignore")  # torch's own of autocast
-def test_a_call_without_effect_is_reported_once_in_measured_cells(cells: Notebook, call: str, instead: str) -> None:
+def test_a_call_without_effect_is_reported_once(cells: Notebook, magic: str, call: str, instead: str) -> None:
     cells.run("device = perfmagic.device()")
-    assert instead in cells.run(f"%%timeline\n{call}").printed
-    assert instead not in cells.run(f"%%timeline\n{call}").printed
+    assert instead in cells.run(f"{magic}{call}").printed
+    assert instead not in cells.run(f"{magic}{call}").printed
     assert cells.run(instead).error is None
+
+
+def test_a_plain_cell_is_told_nothing_where_no_device_is_in_use(
+    cells: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perfmagic.capture.devices.backends.active_backends", lambda: ())
+    assert "perfmagic:" not in cells.run("torch.cuda.empty_cache()").printed
 
 
 def test_an_error_of_the_users_own_stays_as_it_is(cells: Notebook) -> None:

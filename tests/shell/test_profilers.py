@@ -3,11 +3,13 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="there is no profiler without torch")
 
+from perfmagic.base import free_memory  # noqa: E402 - after the skip
 from perfmagic.capture import cell  # noqa: E402 - after the skip
 from perfmagic.capture.recording import session as memory_guard  # noqa: E402 - after the skip
 
@@ -87,11 +89,11 @@ def test_memory_of_the_host_is_recorded_where_no_device_is_in_use(notebook: Note
 
 
 def test_memory_is_known_where_linux_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not memory_guard.Path("/proc/meminfo").exists():
+    if not Path("/proc/meminfo").exists():
         pytest.skip("this system has no /proc")
     # in a process of its own: here, other threads free memory meanwhile
     code = "before = own_bytes(); held = b'1' * 50_000_000; print(own_bytes() - before)"
-    import_it = f"from {memory_guard.__name__} import own_bytes"
+    import_it = f"from {free_memory.__name__} import own_bytes"
     done = subprocess.run([sys.executable, "-c", f"{import_it}; {code}"], capture_output=True, text=True, check=True)
     assert 40_000_000 < int(done.stdout) < 100_000_000
-    assert memory_guard.available_bytes() > 50_000_000
+    assert free_memory.available_bytes() > 50_000_000

@@ -259,3 +259,18 @@ def test_a_pace_set_again_is_one_and_none_is_called_unpaced() -> None:
     assert describe_in_turn([""]) == ""
     assert describe_in_turn(["", "paced: mm ≥ 3 ms"]) == "unpaced; then mm ≥ 3 ms"
     assert describe_in_turn(["paced: a", "paced: b", "", "paced: c"]) == "paced: a; then c, after 2 others"
+
+
+def test_ranks_of_several_machines_share_the_network_and_not_the_link() -> None:
+    paced = pace.Pace.parse("link=nvlink4, network=ethernet100, machine=4ranks")
+    network = "network ethernet100: 12.5 GB/s and 9.6 µs between machines of 4 ranks"
+    assert paced.words.replace("\N{NO-BREAK SPACE}", " ") == f"paced: link nvlink4: 450 GB/s and 3.4 µs, {network}"
+    assert pace.Pace.from_json(paced.to_json()) == pickle.loads(pickle.dumps(paced)) == paced
+    assert paced.between((4, 7)) is paced
+    assert paced.between((3, 4)).link_s("send", 12.5e9) == pytest.approx(1 + 9.6e-6)
+
+
+@pytest.mark.parametrize("text", ["machine=2ranks", "network=1GB/s", "network=1GB/s, machine=1.5ranks", "machine=2s"])
+def test_machines_need_a_network_and_a_whole_number_of_ranks(text: str) -> None:
+    with pytest.raises(OptionError, match="machine"):
+        pace.Pace.parse(text)

@@ -13,6 +13,7 @@ from perfmagic.trace.columns import (
     HostCalls,
     LineMarks,
     OpKind,
+    UsedUp,
     launch_rows,
     layer_lines,
     lines_at,
@@ -53,6 +54,24 @@ def test_rows_of_one_start_keep_the_order_of_their_ends_and_then_of_the_input() 
 def test_columns_that_do_not_fit_are_refused(columns: dict[str, list[int]], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         DeviceOps.make(columns)
+
+
+def test_a_column_of_one_value_takes_no_memory_for_each_row() -> None:
+    n = 5000
+    given = {"start_ns": np.arange(n)[::-1], "end_ns": np.arange(n)[::-1] + 1, "kind": np.zeros(n), "name": np.ones(n)}
+    ops = DeviceOps.make(given)
+    assert ops.start_ns.tolist() == list(range(n))
+    assert ops.name.strides == ops.size_bytes.strides == (0,)
+    assert ops.name.dtype == np.int32
+    assert (ops.name.tolist(), ops.size_bytes.tolist()) == ([1] * n, [NONE] * n)
+    assert not ops.name.flags.writeable
+    assert len(given) == 4
+
+
+def test_a_table_uses_up_columns_that_are_given_to_it() -> None:
+    given = UsedUp({"start_ns": [1], "end_ns": [2], "kind": [0], "name": [3]})
+    assert DeviceOps.make(given).name.tolist() == [3]
+    assert not given
 
 
 def test_a_table_without_rows_has_all_its_columns() -> None:

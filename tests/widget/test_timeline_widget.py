@@ -6,6 +6,7 @@ import threading
 import zlib
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ipywidgets import Widget
@@ -15,11 +16,13 @@ from perfmagic.api.show import _live_bundle
 from perfmagic.base.display import choose, display_mode
 from perfmagic.base.errors import OptionError
 from perfmagic.results import TimelineResult
-from perfmagic.view.page import loader_script, script
+from perfmagic.view.page import drawing_script, script
 from perfmagic.view.timeline.doc import ViewState
+from perfmagic.view.timeline.writers import LiveView
 from perfmagic.widget import timeline as shown
 from perfmagic.widget.timeline import TimelineWidget, timeline_widget
 from tests.trace.recorded import recorded
+from tests.view.ranks.build import result as ranked_result
 from tests.view.timeline.build import MS, queue_of
 
 
@@ -47,21 +50,35 @@ def test_it_sends_the_data_once_and_the_module_with_it(result: TimelineResult) -
     widget.close()
 
 
+def stored_text(state: dict[str, Any], name: str) -> str:
+    """The script of a model that a view names."""
+    packed = _instances[state[name].removeprefix("IPY_MODEL_")].get_state()["packed"]
+    return zlib.decompress(base64.b64decode(packed)).decode()
+
+
 @pytest.mark.usefixtures("_no_views")
 def test_a_notebook_s_views_share_the_module(result: TimelineResult) -> None:
-    def seen(cell: str) -> tuple[str, str, str]:
-        shown.live_view(result.live(), cell, 1)
-        state = shown._open[cell][1][-1].get_state()
-        number = state["module"].removeprefix("IPY_MODEL_")
-        packed = _instances[number].get_state()["packed"]
-        return number, state["_esm"], zlib.decompress(base64.b64decode(packed)).decode()
+    def seen(live: LiveView, cell: str) -> dict[str, Any]:
+        shown.live_view(live, cell, 1)
+        return shown._open[cell][1][-1].get_state()
 
-    first, second = seen("a"), seen("b")
-    assert first == second
-    assert (first[1], first[2]) == (loader_script(), script())
-    assert len(first[1]) < 1_000
+    first, second, ranked = seen(result.live(), "a"), seen(result.live(), "b"), seen(ranked_result().live(), "c")
+    assert first["module"] == second["module"] == ranked["module"]
+    assert first["_esm"] == ranked["_esm"] == script("loader")
+    assert len(first["_esm"]) < 1_000
+    assert first["more"] is None
+    assert stored_text(first, "module") == script("timeline")
+    assert stored_text(ranked, "more") == script("more")
     Widget.close_all()
-    assert seen("c")[2] == script()
+    assert stored_text(seen(result.live(), "d"), "module") == script("timeline")
+
+
+def test_a_view_placed_by_hand_has_what_it_needs_in_itself(result: TimelineResult) -> None:
+    few, all_ = timeline_widget(result.live()), timeline_widget(ranked_result().live())
+    assert few._esm == drawing_script(more=False)
+    assert all_._esm == drawing_script(more=True) == script("timeline") + script("more")
+    few.close()
+    all_.close()
 
 
 def test_what_the_browser_selects_is_a_window_of_the_trace(result: TimelineResult) -> None:

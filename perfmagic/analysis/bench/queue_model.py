@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from perfmagic.base.language import counted, phrase
+from perfmagic.base.language import counted, phrase, translated
 from perfmagic.base.numerics import intervals
 from perfmagic.base.units import duration_s
 from perfmagic.trace.columns import CallKind
@@ -42,6 +42,9 @@ class QueueModel:
     t3_s: Seconds
     measured_s: Seconds
     caveat: str = ""
+
+    def __str__(self) -> str:
+        return translated(self.sentence)
 
     @property
     def predicted_s(self) -> float:

@@ -100,7 +100,7 @@ class CellTime:
     python_waits: Intervals
     waits_elsewhere: Intervals
 
-    @property
+    @cached_property
     def parts(self) -> dict[str, Intervals]:
         """The parts that add up to the window, by name."""
         sets = self.causes.sets
@@ -108,19 +108,19 @@ class CellTime:
         sets["other_device"] = merge(sets["other_device"], self.after_elsewhere)
         return {"working": self.working, "unfed": self.unfed, **sets, "tail": self.tail}
 
-    @property
+    @cached_property
     def waited_ns(self) -> dict[str, int]:
         """How long the device waited, by cause as in perfmagic.analysis.timeline.idle.CAUSES."""
         sums = {name: total_ns(where) for name, where in self.parts.items()}
         sums["in_python"] += sums["one_by_one"]
         return {cause: sums[cause] for cause in CAUSES}
 
-    @property
+    @cached_property
     def waited_for_host(self) -> Intervals:
         """When the device was idle because Python, or a call that it made, had not launched the next op."""
         return merge(self.causes.in_python, self.causes.one_by_one, self.causes.in_call)
 
-    @property
+    @cached_property
     def not_busy(self) -> Intervals:
         """When, within the window, the device executed nothing."""
         return complement(merge(self.working, self.unfed), self.window.start_ns, self.window.end_ns)
@@ -301,8 +301,10 @@ class Facts:
         ops, launched_ns = self.trace.ops, self.trace.launch_start_ns()
         kinds = op_classes(self.trace, self.comm_names)
         here = (ops.device == self.device) & (ops.launch != NONE)
-        collective = np.sort(launched_ns[here & (kinds == OpClass.COMMUNICATION)])
-        others = np.sort(launched_ns[here & (ops.kind == OpKind.KERNEL) & (kinds != OpClass.COMMUNICATION)])
+        collective = np.sort(launched_ns[here & (kinds == OpClass.COMMUNICATION)], kind="stable")
+        others = np.sort(
+            launched_ns[here & (ops.kind == OpKind.KERNEL) & (kinds != OpClass.COMMUNICATION)], kind="stable"
+        )
         next_to = np.diff(np.searchsorted(others, collective)) == 0
         return union(collective[:-1][next_to], collective[1:][next_to])
 

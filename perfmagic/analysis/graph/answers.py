@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.base import units
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import covered_ns, union
-from perfmagic.trace.columns import NONE, Int64
+from perfmagic.trace.columns import NONE
 from perfmagic.trace.model import Trace
 
 # The critical path as executed: from the last operator back to the first, and the delays on it.
@@ -120,9 +122,9 @@ class Delays:
         return sorted(waits, key=lambda wait: wait.start_ns)
 
     @cached_property
-    def _wait_times(self) -> tuple[Int64, Int64]:
-        starts, ends = ([getattr(wait, at) for wait in self.waits] for at in ("start_ns", "end_ns"))
-        return np.array(starts, np.int64), np.array(ends, np.int64)
+    def _wait_times(self) -> tuple[list[int], list[int]]:
+        """When each wait began, and the latest end until then."""
+        return [wait.start_ns for wait in self.waits], [*accumulate((wait.end_ns for wait in self.waits), max)]
 
     @cached_property
     def _before(self) -> list[set[int]]:
@@ -161,9 +163,9 @@ class Delays:
     def _python(self, number: int, ready_ns: int, queued_ns: int) -> Delay:
         """What Python did until it queued a node: it waited, where that took most of the time."""
         called_ns = self._graph.nodes[number].called_ns
-        start_ns, end_ns = self._wait_times
-        near = np.flatnonzero((end_ns > ready_ns) & (start_ns < min(called_ns, queued_ns)))
-        waits = [self.waits[i] for i in near.tolist()]
+        start_ns, latest_ns = self._wait_times
+        first, last = bisect_right(latest_ns, ready_ns), bisect_left(start_ns, min(called_ns, queued_ns))
+        waits = [wait for wait in self.waits[first:last] if wait.end_ns > ready_ns]
         # without a wait Python would have come so much earlier
         waited_ns = sum(wait.end_ns - wait.start_ns for wait in waits)
         if waited_ns < _MOST_OF * (queued_ns - ready_ns):

@@ -116,7 +116,8 @@ def _few_operators(graph: Graph, visits: Sequence[int], most: int) -> list[list[
     inside = [i - first.setdefault(number, i) for i, number in enumerate(visits)]
 
     def of_size(at_once: int) -> list[list[int]]:
-        keys = [(number, i // at_once) for number, i in zip(visits, inside, strict=True)]
+        # one number for both: tuples would make Python's garbage collector run
+        keys = [number * len(inside) + i // at_once for number, i in zip(visits, inside, strict=True)]
         return _by_lane(graph, _runs(keys), most)
 
     return _finest(of_size, max(2, -(-len(visits) // most)), len(visits), most)
@@ -150,6 +151,7 @@ def _by_lane(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
     Visits follow each other, so only groups of one visit could. It stops after `most` + 1 groups, which are not drawn:
     data that goes back and forth would make as many groups as nodes.
     """
+    lanes, needs = graph.lane, graph.needs
     groups: list[list[int]] = []
     where: dict[int, int] = {}
     visit, first, of_lane = -1, 0, dict[int, int]()
@@ -157,16 +159,16 @@ def _by_lane(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
     for node, number in enumerate(visits):
         if number != visit:
             visit, first, of_lane, below = number, node, {}, {}
-        needed = {where[before] for before in graph.needs[node] if before >= first}
-        group = of_lane.get(graph.lane[node])
-        if group is not None and needed <= {group}:  # nothing new, as for most nodes
-            groups[group].append(node)
+        group = of_lane.get(lanes[node])
+        if group is not None and all(where[before] == group for before in needs[node] if before >= first):
+            groups[group].append(node)  # nothing new, as for most nodes
             where[node] = group
             continue
+        needed = {where[before] for before in needs[node] if before >= first}
         if group is None or any(group in below[other] for other in needed - {group}):
             if len(groups) > most:
                 break
-            group = of_lane[graph.lane[node]] = len(groups)
+            group = of_lane[lanes[node]] = len(groups)
             groups.append([])
             below[group] = set()
         for other in needed - {group}:

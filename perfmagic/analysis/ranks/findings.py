@@ -68,9 +68,9 @@ def exposed(job: Ranks) -> list[RankFinding]:
             cause=phrase("exposed communication is {parts}", parts=cause),
             detail=phrase(": {detail}", detail=of_rank),
             ranks=tuple(job.ranks),
-            advice=advice,
-            headline="" if moved_ns is None else headline("transfer", time=units.duration(moved_ns)),
-            action="" if moved_ns is None else action("overlap"),
+            advice=advice if job.computes else "",
+            headline=headline("transfer", time=units.duration(moved_ns)) if moved_ns and job.computes else "",
+            action=action("overlap") if moved_ns and job.computes else "",
         )
     ]
 

@@ -222,7 +222,7 @@ def _in_turn(job: Ranks, found: Sequence[Cause]) -> list[RankFinding]:
     """That ranks wait, and that no work stands out for it."""
     waited_ns = job.waits.costs_ns.sum(axis=0).tolist()
     each_ns = round(float(np.median(waited_ns)))
-    if found or each_ns < job.notable_ns:
+    if found or each_ns < job.notable_ns or not job.computes:
         return []
     each = phrase("the median rank waits {time}", time=units.duration(each_ns))
     if len(job.ranks) == 2:

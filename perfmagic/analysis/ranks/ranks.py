@@ -214,6 +214,11 @@ class Ranks:
         """The extent of the median rank."""
         return int(np.median([summary.totals.extent_ns for summary in self.summaries.values()]))
 
+    @cached_property
+    def computes(self) -> bool:
+        """Whether a rank computes at all: where links alone are at work, nothing could overlap with them."""
+        return any(row.compute_ns >= self.notable_ns for row in self.table)
+
     @property
     def notable_ns(self) -> float:
         """Shorter times are not worth a finding."""

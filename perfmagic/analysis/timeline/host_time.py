@@ -116,10 +116,12 @@ def by_thread(table: HostOps, which: Bool, thread: Int64, where: Intervals) -> I
             continue
         rows = rows[np.argsort(where[rows, 0], kind="stable")]
         start, end = where[rows, 0], where[rows, 1]
+        here = np.flatnonzero(which & (table.thread == number))
         # the last interval that began before the row ended
-        last = np.searchsorted(start, table.end_ns, side="left") - 1
-        reaches = (last >= 0) & (end[np.maximum(last, 0)] > table.start_ns)
-        yield ThreadTime(number, rows, where[rows], nested(table, which & (table.thread == number) & reaches))
+        last = np.searchsorted(start, table.end_ns[here], side="left") - 1
+        reaches = np.zeros(len(table), bool)
+        reaches[here] = (last >= 0) & (end[np.maximum(last, 0)] > table.start_ns[here])
+        yield ThreadTime(number, rows, where[rows], nested(table, reaches))
 
 
 STEP_NAME = "ProfilerStep#"  # torch.profiler's own mark, which says nothing about the place

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from perfmagic.base import units
 from perfmagic.base.clock import reader, virtual_clock
 from perfmagic.base.errors import CaptureError
+from perfmagic.base.language import Words, counted, phrase, say
 from perfmagic.capture.devices.backends import Backend, active_backends
 from perfmagic.trace.host_limits import shared_cores
 from perfmagic.trace.model import DeviceInfo
@@ -63,16 +64,19 @@ class Benchmark:
 
     def _sentence(self, backends: Sequence[Backend], worked: Sequence[DeviceInfo]) -> str:
         """How long the block took, in words; of devices no more than they report."""
-        label = f"{self.label}: " if self.label else ""
-        returned = f"{label}Python returned after {units.duration_s(self.returned_s)}"
-        if not backends:
-            return f"{returned}; no device was in use"
-        if not worked:
-            return f"{returned}; nothing was queued on {_name(_infos(backends))}"
-        finished = "finished"
-        if any(self._unreported(backend) for backend in backends):
-            finished = "was idle" if len(worked) == 1 else "were idle"
-        return f"{returned}, {_name(worked)} {finished} after {units.duration_s(self.done_s)}"
+        returned = phrase("Python returned after {time}", time=units.duration_s(self.returned_s))
+        words = phrase("{returned}; no device was in use", returned=returned)
+        if backends and not worked:
+            devices = _name(_infos(backends))
+            words = phrase("{returned}; nothing was queued on {devices}", returned=returned, devices=devices)
+        elif backends:
+            done = phrase("finished after {time}", time=units.duration_s(self.done_s))
+            if any(self._unreported(backend) for backend in backends):
+                done = counted(
+                    len(worked), "was idle after {time}", "were idle after {time}", time=units.duration_s(self.done_s)
+                )
+            words = phrase("{returned}, {devices} {done}", returned=returned, devices=_name(worked), done=done)
+        return say("{label}: {words}", label=self.label, words=words) if self.label else words.in_language()
 
     def _works(self, backend: Backend, index: int) -> bool:
         """Whether the block queued something on a device; assumed if the device does not report what is queued."""
@@ -95,11 +99,13 @@ def _infos(backends: Sequence[Backend]) -> list[DeviceInfo]:
     return [info for backend in backends for info in backend.infos()]
 
 
-def _name(infos: Sequence[DeviceInfo]) -> str:
-    name = "the device" if len(infos) == 1 else f"{len(infos)} devices"
+def _name(infos: Sequence[DeviceInfo]) -> Words:
+    name = phrase("the device") if len(infos) == 1 else counted(len(infos), "{n} device", "{n} devices")
     if not any(info.simulated for info in infos):
         return name
     predicted = next((info.predicted for info in infos if info.predicted), None)
     if predicted is not None:
-        return f"{name} (predicted for {predicted.gpu})"
-    return name + (" (simulated)" if virtual_clock() is None else " (simulated, virtual clock)")
+        return phrase("{devices} (predicted for {gpu})", devices=name, gpu=predicted.gpu)
+    if virtual_clock() is None:
+        return phrase("{devices} (simulated)", devices=name)
+    return phrase("{devices} (simulated, virtual clock)", devices=name)

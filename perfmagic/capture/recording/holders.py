@@ -277,19 +277,22 @@ def held_blocks(
     offset_ns: from the clock of the places to that of the blocks.  start_ns: of the recording, by the blocks' clock.
     """
     of_steps, of_names = _by_address(steps), _by_address(names)
-    rows = {name: list(column) for name, column in blocks.items()}
+    rows = {name: np.asarray(column).tolist() for name, column in blocks.items()}
     block_holders: list[Holder | None] = []
     seen: set[tuple[int, int]] = set()  # addresses of blocks that are there at the end
     for device, address, alloc_ns, free_ns, before in zip(
         *(rows[key] for key in ("device", "address", "alloc_ns", "free_ns", "before")), strict=True
     ):
-        key = int(device), int(address)
-        begin = 0 if before else int(alloc_ns) - offset_ns
-        end = _FOREVER if free_ns == NONE else int(free_ns) - offset_ns
-        block_holders.append(most_telling(_held(of_steps, key, begin, end), _held(of_names, key, begin, end)))
+        key = device, address
         if free_ns == NONE:
             seen.add(key)
-    lumps = {int(rows["device"][row]): row for row in range(len(block_holders)) if rows["address"][row] == NONE}
+        if key not in of_steps and key not in of_names:
+            block_holders.append(None)
+            continue
+        begin = 0 if before else alloc_ns - offset_ns
+        end = _FOREVER if free_ns == NONE else free_ns - offset_ns
+        block_holders.append(most_telling(_held(of_steps, key, begin, end), _held(of_names, key, begin, end)))
+    lumps = {rows["device"][row]: row for row in range(len(block_holders)) if rows["address"][row] == NONE}
     for place in _of_before(steps, names, seen):
         size = place.size_bytes
         lump = lumps.get(place.device)

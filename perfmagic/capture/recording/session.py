@@ -9,11 +9,11 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from perfmagic.base import units
 from perfmagic.base.errors import CaptureError, TraceError
+from perfmagic.base.free_memory import available_bytes, own_bytes
 from perfmagic.capture.devices import torch_private
 from perfmagic.capture.devices.backends import active_backends
 from perfmagic.capture.devices.profiled import note_profiled, profiled_before
@@ -28,7 +28,6 @@ INTERVAL_S = 0.5
 FASTEST_BYTES_PER_S = 150e6  # what recording can take: 0.21 kB × 0.5 M operators a second, half as much again
 JOIN_S = 2.0  # the end of a recording cannot be interrupted: a device that hangs must not block it
 ENDED_PER_LIVE = 15  # 12 by the figures above, and a margin for the rest of the process
-_KB = 1024
 
 
 class MemoryGuard:
@@ -63,24 +62,6 @@ class MemoryGuard:
             if grown > self._max_grown_bytes:
                 self._on_outgrown(grown)
                 return
-
-
-def own_bytes() -> int:
-    """Memory of this process that is backed by no file, 0 where that is not known."""
-    return _kb_of(Path("/proc/self/status"), "RssAnon:") * _KB
-
-
-def available_bytes() -> int:
-    """Memory that could still be had without swapping, 0 where that is not known."""
-    return _kb_of(Path("/proc/meminfo"), "MemAvailable:") * _KB
-
-
-def _kb_of(file: Path, key: str) -> int:
-    try:
-        rows = file.read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(row.split()[1]) for row in rows if row.startswith(key)), 0)
 
 
 class Session:

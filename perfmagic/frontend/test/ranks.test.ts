@@ -145,7 +145,7 @@ async function meeting() {
 
 describe("where ranks meet", () => {
   test("each collective has a part of every rank, and each message two ends", async () => {
-    const { meets, messages } = await meeting();
+    const { meets, messages } = (await meeting()).joined!;
     expect([...meets.first]).toEqual([0, 2, 4]);
     expect([...meets.start]).toEqual([10, 50, 295, 300]);
     expect([...meets.end]).toEqual([70, 70, 325, 330]);

@@ -1,6 +1,7 @@
 // The vectors that Python wrote, as models.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import "../src/more.ts";
 import { decode, inflate } from "../src/model/decode.ts";
 import { buildModel } from "../src/model/build.ts";
 import type { Model } from "../src/model/store.ts";

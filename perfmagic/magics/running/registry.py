@@ -53,6 +53,9 @@ _WITHOUT_EFFECT = {
     "torch.get_device_module(device).empty_cache() is for any device",
     re.compile(r"\bautocast\(\s*(?:device_type\s*=\s*)?['\"]cuda['\"]"): 'torch.autocast("cuda") does nothing '
     "without CUDA: torch.autocast(device.type) is for any device",
+    re.compile(
+        r"\bGradScaler\(\s*(?:\)|(?:device\s*=\s*)?['\"]cuda['\"])"
+    ): 'torch.amp.GradScaler("cuda") scales nothing without CUDA: torch.amp.GradScaler(device.type) is for any device',
 }
 
 
@@ -79,18 +82,18 @@ class Hints:
                 print(f"perfmagic: {hint}")
 
     def _device_hints(self, source: str) -> list[str]:
-        """Hints for a measured cell that used torch on a machine without CUDA."""
-        magic = source.lstrip().split(maxsplit=1)[:1]
-        if not magic or magic[0] not in _MEASURED or torch_if_imported() is None:
+        """Hints for a cell that used torch on a machine without CUDA: a measured one, or any beside a device."""
+        hints = [hint for pattern, hint in _WITHOUT_EFFECT.items() if pattern.search(source)]
+        measured = source.lstrip().startswith(_MEASURED)
+        if not (hints or measured) or torch_if_imported() is None:
             return []
-        from perfmagic.capture.devices.backends import active_backends, cuda_available  # loaded by the measured cell
+        from perfmagic.capture.devices.backends import active_backends, cuda_available
 
-        if cuda_available():
+        if cuda_available() or not (measured or active_backends()):
             return []
         if " --on" in source.lstrip().split("\n", 1)[0]:  # "cuda" is a GPU there
             return []
-        hints = [hint for pattern, hint in _WITHOUT_EFFECT.items() if pattern.search(source)]
-        if not active_backends() and self._asked_for_cuda(source):
+        if measured and not active_backends() and self._asked_for_cuda(source):
             hints.append(_ALL_ON_CPU)
         return hints
 

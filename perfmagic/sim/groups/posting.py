@@ -32,7 +32,7 @@ from perfmagic.sim.groups.ledger import Ledger, Request
 from perfmagic.sim.groups.operations import OperationKind
 from perfmagic.sim.launch import launch_lane, queue_op
 from perfmagic.sim.log import LOG, SimCollective
-from perfmagic.sim.pace import link_s
+from perfmagic.sim.pace import between, link_s
 from perfmagic.sim.queues import Job, Lane
 from perfmagic.sim.streams import POOL_STREAMS, Event, Stream, wait_for_job
 from perfmagic.sim.values import VALUES
@@ -352,8 +352,8 @@ def _body(group: Group, call: Call, request: Request, check: Check, run: Run, la
     empty = VALUES.active and any(ref.buffer.missing for ref in refs_in(call.reads, call.writes))
     # no tensors in here: their memory would be held until the thread has come to it
     gloo, device, operation, name = group.gloo, sim_device(call.device), call.operation, call.name
-    work = device.pace, call.size_bytes, len(group.ranks)
-    rest_ns = round(link_s(device.pace, operation.title, operation.link_bytes(*work[1:])) * 1e9)
+    work = between(device.pace, _who(group, call)), call.size_bytes, len(group.ranks)
+    rest_ns = round(link_s(work[0], operation.title, operation.link_bytes(*work[1:])) * 1e9)
 
     def body() -> None:
         __tracebackhide__ = True
@@ -378,6 +378,13 @@ def _body(group: Group, call: Call, request: Request, check: Check, run: Run, la
             device.closing.wait(agreed.takes_ns / 1e9)
 
     return body
+
+
+def _who(group: Group, call: Call) -> tuple[int, ...]:
+    """The ranks of the job that an operation is between; of a message from any rank only this one: the other knows."""
+    if not call.way:
+        return group.ranks
+    return tuple(group.ranks[i] for i in (group.rank, call.peer) if i is not None)
 
 
 def _move(gloo: Gloo, operation: OperationKind, name: str, run: Run) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -69,6 +68,8 @@ def _read_remote(file: RemoteFile, max_unpacked_bytes: int, *, helper: bool) -> 
     blocks.close()  # type: ignore[attr-defined]  # a generator
     if form.streams:
         return form.reader.read(file, max_unpacked_bytes, helper=helper)
+    import tempfile  # a tenth of what opening a small file imports
+
     with tempfile.TemporaryDirectory() as folder:
         fetched = Path(folder, file.name.replace("/", "_")[-_LONGEST_NAME:])
         with fetched.open("wb") as target:

@@ -95,11 +95,10 @@ class _Paired:
 
     def add(self, device: int, rows: Int64) -> None:
         """The events of one device, in time."""
-        size, address = self._memory["size_bytes"], self._memory["address"]
         alive: dict[int, tuple[int, int]] = {}
         before = 0
-        for row in rows.tolist():
-            where, change = int(address[row]), int(size[row])
+        size, address = (self._memory[name][rows].tolist() for name in ("size_bytes", "address"))
+        for row, change, where in zip(rows.tolist(), size, address, strict=True):
             if change >= 0:
                 if where in alive:  # its release was not recorded
                     given, held = alive.pop(where)
@@ -115,7 +114,7 @@ class _Paired:
         if device == HOST_DEVICE:
             return  # its count is of what profilers have seen, also earlier ones
         first = int(rows[0])
-        there = int(self._memory["allocated"][first]) - int(size[first]) - before
+        there = int(self._memory["allocated"][first]) - size[0] - before
         if there > 0:
             self._lump.append(len(self._rows))
             self._rows.append((NONE, NONE, there, device))

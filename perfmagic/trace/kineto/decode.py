@@ -13,7 +13,6 @@ import pickle
 import queue
 import re
 import struct
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -22,13 +21,16 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, ClassVar, Protocol, Union
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Protocol, Union
 
 import msgspec
 
 from perfmagic.base.errors import OptionError
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.kineto.gathered import Gathered
+
+if TYPE_CHECKING:
+    import subprocess
 
 # What the typed way stops at: damage, to be repaired by the tolerant way.
 UNSOUND = (msgspec.MsgspecError, json.JSONDecodeError, UnicodeDecodeError, RecursionError, OverflowError)
@@ -229,11 +231,6 @@ class Chunk:
     ts_us: list[float | Decimal] | None = None
     dur_us: list[float | Decimal] | None = None
 
-    @property
-    def may_say_inputs(self) -> bool:
-        """Whether some events may say the shapes of their inputs."""
-        return not self.text or b'"Input Dims"' in self.text
-
     def exact_ts_us(self) -> list[float | Decimal]:
         """The starts digit by digit."""
         if self.ts_us is None:
@@ -418,11 +415,14 @@ class Helper:
         return gathered
 
     def _start(self) -> bool:
+        import subprocess  # by large files alone
+
         program = _PROGRAM.format(path=[os.fspath(Path(entry).resolve()) for entry in sys.path])
         try:
             self._process = subprocess.Popen(
                 [str(_interpreter()), "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL, creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+                env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # its threads spin for 0.05 s each, and none is needed
             )  # fmt: skip
         except OSError:  # too many processes, too little memory: not forbidden, only slower
             self._wanted = False

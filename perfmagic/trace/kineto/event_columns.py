@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import repeat
 from operator import attrgetter
@@ -59,14 +61,18 @@ _INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)  # as many digits as int64 has
 ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)
 
 
-def _reader(kind: type[ArgsT]) -> Callable[[Sequence[Span | Count]], list[ArgsT]]:
-    """Decodes the arguments of many events at once, in a third of the time; an event without any has the defaults."""
+def _args_text(events: Sequence[Span | Count]) -> bytes:
+    """The arguments of some events as one list of JSON: decoded at once, they take a third of the time."""
+    return b"[" + b",".join([event.args or b"null" for event in events]) + b"]"
+
+
+def _reader(kind: type[ArgsT]) -> Callable[[bytes], list[ArgsT]]:
+    """Decodes a list of arguments; an event without any has the defaults."""
     decode: Callable[[bytes], list[ArgsT | None]] = msgspec.json.Decoder(list[kind | None]).decode  # type: ignore[valid-type]
     none = kind()  # shared, read-only
 
-    def read(events: Sequence[Span | Count]) -> list[ArgsT]:
-        decoded = decode(b"[" + b",".join([event.args or b"null" for event in events]) + b"]")
-        return [none if args is None else args for args in decoded]
+    def read(text: bytes) -> list[ArgsT]:
+        return [none if args is None else args for args in decode(text)]
 
     return read
 
@@ -86,12 +92,10 @@ def counter_values(event: Count) -> list[tuple[str, float]]:
 
 def numbers(values: list[Any]) -> Float64:
     """Numbers, also those written as text; NaN for all else."""
-    if not {*map(type, values)} <= {int}:
-        values = [_number(value) for value in values]
-    try:
-        return np.array(values, np.float64)
-    except OverflowError:
-        return np.array([_number(value) for value in values], np.float64)
+    if {*map(type, values)} <= {int, float}:
+        with suppress(struct.error):  # too large ones
+            return cast("Float64", packed(values, "d"))
+    return np.array([_number(value) for value in values], np.float64)
 
 
 def _number(value: Any) -> float:
@@ -105,16 +109,32 @@ def _number(value: Any) -> float:
         return math.nan
 
 
+def column(values: Sequence[Any], code: str) -> Any:
+    """Numbers as an array, by the struct module's code of their type. Raises OverflowError as np.array does."""
+    try:
+        return packed(values, code)
+    except struct.error:
+        return np.array(values, code)
+
+
+def packed(values: Sequence[Any], code: str) -> Any:
+    """The same in a third of the time that np.array takes. Raises struct.error for what it does not take."""
+    buffer = bytearray(len(values) * struct.calcsize(code))
+    struct.pack_into(f"{len(values)}{code}", buffer, 0, *values)
+    return np.frombuffer(buffer, code)
+
+
 def whole(values: list[Loose], events: Sequence[Any] = (), other: Callable[[Any], Loose] | None = None) -> Int64:
     """Numbers as `either` reads them. other: gives the value to take from the event where there is no number."""
-    kinds = {*map(type, values)}
+    if other is None and None in values[:1] and values.count(None) == len(values):
+        return np.full(len(values), NONE, np.int64)
     try:
-        if kinds <= {int}:
-            return np.array(values, np.int64)
-        if other is None and kinds <= {int, type(None)}:
-            return np.array([NONE if value is None else value for value in values], np.int64)
-    except OverflowError:
+        return cast("Int64", packed(values, "q"))
+    except struct.error:  # some are no integers, or too large ones
         pass
+    if other is None and {*map(type, values)} <= {int, type(None)}:
+        with suppress(OverflowError):
+            return np.array([NONE if value is None else value for value in values], np.int64)
     others = map(other, events) if other else repeat(NONE)
     return np.array([either(*pair) for pair in zip(values, others, strict=False)], np.int64)
 
@@ -188,7 +208,7 @@ class EventColumns:
 
     def ops(self, events: list[Span], category: Int64, _chunk: Chunk) -> Columns:
         """Kernels, copies and memsets."""
-        args = op_args(events)
+        args = op_args(_args_text(events))
         named = [a.collective for a in args]
         collective = np.full(len(args), NONE, np.int32)
         counted: Columns = {}
@@ -201,18 +221,18 @@ class EventColumns:
             "device": whole([a.device for a in args], events, _PID),
             "stream": whole([a.stream for a in args], events, _TID),
             "name": self._interned(events),
-            "correlation": np.array([a.correlation for a in args], np.int64),
+            "correlation": column([a.correlation for a in args], "q"),
             "size_bytes": whole([a.bytes for a in args]),
             "collective": collective,
-            "shape": np.array([shape_of[bytes(a.grid), bytes(a.block), a.registers, a.shared] for a in args], np.int32),
+            "shape": column([shape_of[bytes(a.grid), bytes(a.block), a.registers, a.shared] for a in args], "i"),
             **counted,
         }
 
     def calls(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
         """Calls of the runtime and the driver."""
-        args = call_args(events)
+        args = call_args(_args_text(events))
         kind_of = self._call_kind_of
-        kind = np.array([kind_of[event.name] for event in events], np.int8)
+        kind = column([kind_of[event.name] for event in events], "b")
         said = [a.call for a in args]
         if said.count(None) < len(said):
             for row, call in enumerate(said):
@@ -221,32 +241,34 @@ class EventColumns:
         return {
             "kind": kind,
             "name": self._interned(events),
-            "thread": _threads(events),
-            "correlation": np.array([a.correlation for a in args], np.int64),
+            "thread": whole([event.tid for event in events]),
+            "correlation": column([a.correlation for a in args], "q"),
         }
 
     def host_ops(self, events: list[Span], category: Int64, chunk: Chunk) -> Columns:
         """Operators and annotations."""
         shape, dtype, value = np.full((3, len(events)), NONE, np.int32)
-        if chunk.may_say_inputs:
+        text = _args_text(events)
+        if b'"Input Dims"' in text:
             inputs, dtypes, values = (self._gathered.books[book] for book in (INPUTS, DTYPES, VALUES))
-            args_of = host_args(events)
+            args_of = host_args(text)
             dims = [bytes(args.dims) for args in args_of]
-            rows = [row for row, text in enumerate(dims) if text]
-            shape[rows] = [inputs[dims[row]] for row in rows]
-            typed = [row for row in rows if bytes(args_of[row].types)]
-            dtype[typed] = [dtypes[bytes(args_of[row].types)] for row in typed]
+            types = [bytes(args.types) for args in args_of]
+            shape = column([inputs[said] if said else NONE for said in dims], "i")
+            dtype = column(
+                [dtypes[said] if said and known else NONE for said, known in zip(types, dims, strict=True)], "i"
+            )
             has_values = self._has_values
-            rows = [row for row in rows if has_values[events[row].name]]
+            rows = [row for row, event in enumerate(events) if dims[row] and has_values[event.name]]
             value[rows] = [values[bytes(args_of[row].values)] for row in rows]
         linked: Columns = {}
         if chunk.links:
-            links = link_args(events)
+            links = link_args(text)
             linked = {name: whole([getattr(link, name) for link in links]) for name in LINKS}
         return {
             "kind": np.array([HOST_KINDS.get(name, 0) for name in self._categories], np.int8)[category],
             "name": self._interned(events),
-            "thread": _threads(events),
+            "thread": whole([event.tid for event in events]),
             "shape": shape,
             "dtype": dtype,
             "value": value,
@@ -255,23 +277,23 @@ class EventColumns:
 
     def frames(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
         """Python frames."""
-        return {"name": self._interned(events), "thread": _threads(events)}
+        return {"name": self._interned(events), "thread": whole([event.tid for event in events])}
 
     def waits(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
         """Streams that wait for an event."""
-        args = wait_args(events)
+        args = wait_args(_args_text(events))
         return {
-            "correlation": np.array([a.correlation for a in args], np.int64),
+            "correlation": column([a.correlation for a in args], "q"),
             "device": whole([a.device for a in args], events, _PID),
             "stream": whole([a.stream for a in args], events, _TID),
-            "on_stream": np.array([a.on_stream for a in args], np.int64),
-            "on_correlation": np.array([a.on_correlation for a in args], np.int64),
-            "on_device": np.array([a.on_device for a in args], np.int64),
+            "on_stream": column([a.on_stream for a in args], "q"),
+            "on_correlation": column([a.on_correlation for a in args], "q"),
+            "on_device": column([a.on_device for a in args], "q"),
         }
 
     def host_waits(self, events: list[Span], _category: Int64, _chunk: Chunk) -> Columns:
         """Calls of the host that wait: for a stream, for an event, or for all of the device."""
-        args = wait_args(events)
+        args = wait_args(_args_text(events))
         of_event = np.array([event.name == _EVENT_SYNC for event in events], bool)
         of_all = np.array([event.name == _CONTEXT_SYNC for event in events], bool)
         stream = whole([a.stream for a in args], events, _TID)
@@ -279,7 +301,7 @@ class EventColumns:
         # an event whose record is not known says nothing: no stream has this number
         unknown = of_event & (np.array([a.on_correlation for a in args], np.int64) < 0)
         return {
-            "correlation": np.array([a.correlation for a in args], np.int64),
+            "correlation": column([a.correlation for a in args], "q"),
             "device": whole([a.device for a in args], events, _PID),
             "stream": np.where(unknown, _NO_STREAM, stream),
             "on_correlation": np.array([max(a.on_correlation, NONE) for a in args], np.int64),
@@ -287,20 +309,18 @@ class EventColumns:
 
     def counters(self, events: list[Event], category: Int64, chunk: Chunk, part: Part) -> None:
         """A row for each value of a counter, and for the totals memory events carry (those of 2021 carry none)."""
-        instants: Any = [(row, events[row]) for row in self.rows_of(INSTANT, category)]
-        memory = [pair for pair in instants if pair[1].name == _MEMORY_NAME]
-        rows = [row for row, _ in memory] + self.rows_of(COUNTER, category)
+        memory = [row for row in self.rows_of(INSTANT, category) if cast("Instant", events[row]).name == _MEMORY_NAME]
+        rows, n = memory + self.rows_of(COUNTER, category), len(memory)
         if not rows:
             return
         selected = [events[row] for row in rows]
-        counts = cast("list[Count]", selected[len(memory) :])
-        args = [event.args or _NO_TOTALS for _, event in memory] + counter_args(counts)
-        totals = args[: len(memory)]
-        counted = [(at, *value) for at, event in enumerate(counts, len(memory)) for value in counter_values(event)]
-        names, each = self._gathered.books[NAMES], np.arange(len(memory))
+        counts = cast("list[Count]", selected[n:])
+        totals = [event.args or _NO_TOTALS for event in cast("list[Instant]", selected[:n])]
+        counted = [(at, *value) for at, event in enumerate(counts, n) for value in counter_values(event)]
+        names, each = self._gathered.books[NAMES], np.arange(n)
         of_memory = [names[name] for name in (_ALLOCATED, _RESERVED)] if memory else []
         at = np.concatenate((each, each, np.array([at for at, _, _ in counted], np.int64)))
-        series = np.concatenate((np.repeat(of_memory, len(memory)), [names[name] for _, name, _ in counted]))
+        series = np.concatenate((np.repeat(of_memory, n), [names[name] for _, name, _ in counted]))
         value = np.concatenate(
             (
                 numbers([a.allocated for a in totals]),
@@ -310,27 +330,26 @@ class EventColumns:
         )
         possible = np.abs(value) <= MOST_BYTES  # false for NaN
         self._gathered.impossible += int((~possible & ~np.isnan(value)).sum())
+        args = totals + (counter_args(_args_text(counts)) if counts else [])
+        columns = {"device": whole([a.device_id for a in args], selected, _PID)}
+        columns |= time_columns(selected, rows, chunk)
         if possible.any():
-            device = whole([a.device_id for a in args], selected, _PID)
-            columns = {"device": device} | time_columns(selected, rows, chunk)
             part.columns[COUNTERS] = {name: column[at[possible]] for name, column in columns.items()} | {
                 "series": series[possible].astype(np.int32),
                 "value": value[possible],
             }
         if memory:
-            self._memory([event for _, event in memory], totals, rows[: len(memory)], chunk, part)
+            self._memory(selected[:n], totals, {name: column[:n] for name, column in columns.items()}, part)
 
-    def _memory(
-        self, events: list[Instant], args: list[CounterArgs], rows: list[int], chunk: Chunk, part: Part
-    ) -> None:
-        """What was given and taken back, and where; those of 2021 do not say where."""
+    def _memory(self, events: list[Any], args: list[CounterArgs], columns: Columns, part: Part) -> None:
+        """What was given and taken back, and where, which those of 2021 do not say.  columns: device, times."""
         address = whole([a.address for a in args])
         if (address == NONE).all():
             return
         on_host = whole([a.device_type for a in args]) == _HOST_TYPE
-        part.columns[MEMORY] = time_columns(events, rows, chunk) | {
-            "device": np.where(on_host, HOST_DEVICE, whole([a.device_id for a in args], events, _PID)),
-            "thread": _threads(events),
+        part.columns[MEMORY] = columns | {
+            "device": np.where(on_host, HOST_DEVICE, columns["device"]),
+            "thread": whole([event.tid for event in events]),
             "address": address,
             "size_bytes": whole([a.bytes for a in args]),
             "allocated": whole([a.allocated for a in args]),
@@ -342,7 +361,7 @@ class EventColumns:
 
     def _interned(self, events: list[Span]) -> Any:
         names = self._gathered.books[NAMES]
-        return np.array([names[event.name] for event in events], np.int32)
+        return column([names[event.name] for event in events], "i")
 
     def _new_shape(self, key: tuple[bytes, bytes, Loose, Loose]) -> int:
         """The number of a kernel's launch shape; NONE where the record has none (copies, and traces of 2021)."""
@@ -363,19 +382,9 @@ class EventColumns:
         return self._gathered.books[COLLECTIVES][(_with_peer(args), *sizes, *words, ranks_of(args.ranks))]
 
 
-def _threads(events: Sequence[Any]) -> Int64:
-    """The thread of each event, which in most chunks is one."""
-    found = [event.tid for event in events]
-    one = found[0]
-    if type(one) is int and found[-1] == one and found.count(one) == len(found) and abs(one) < 2**63:
-        return np.full(len(found), one, np.int64)
-    return whole(found)
-
-
 def time_columns(events: Sequence[Any], rows: list[int], chunk: Chunk) -> Columns:
     """When some events of a chunk began and how long they took, where the file says so."""
-    ts_us = np.array([event.ts for event in events], np.float64)
-    dur_us = np.array([event.dur for event in events], np.float64)
+    ts_us, dur_us = column([event.ts for event in events], "d"), column([event.dur for event in events], "d")
     if chunk.ts_us is not None or digits_matter(ts_us):
         exact = chunk.exact_ts_us()
         start_ns, has_start = to_ns([exact[row] for row in rows])

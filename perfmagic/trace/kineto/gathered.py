@@ -16,7 +16,7 @@ import numpy as np
 
 from perfmagic.base.language import counted
 from perfmagic.base.units import size
-from perfmagic.trace.columns import MOST_BYTES, NONE, Bool, Float64, Int64, Remark
+from perfmagic.trace.columns import MOST_BYTES, NONE, Bool, Float64, Int64, Remark, UsedUp
 
 Columns = dict[str, Any]
 OPS, CALLS, HOST_OPS, WAITS, COUNTERS, FRAMES, MEMORY, HOST_WAITS = range(1, 9)  # which table an event goes to; 0: none
@@ -131,17 +131,22 @@ def to_ns(values_us: Sequence[float | Decimal] | Float64) -> tuple[Int64, Bool]:
 
     Doubles stay exact to the nanosecond below 2^43 µs; decimals are exact always.
     """
-    approximate = np.array(values_us, np.float64)
-    valid = ~np.isnan(approximate)
-    if not valid.all():
-        approximate[~valid] = 0.0
-    if np.abs(approximate).max(initial=0.0) < _EXACT_PRODUCT_US:
-        product: Int64 = np.rint(approximate * 1000).astype(np.int64)
-        return product, valid
+    approximate = np.asarray(values_us, np.float64)
+    valid, most_us = np.ones(len(approximate), bool), np.abs(approximate).max(initial=0.0)
+    if np.isnan(most_us):
+        valid = ~np.isnan(approximate)
+        approximate = np.where(valid, approximate, 0.0)
+        most_us = np.abs(approximate).max(initial=0.0)
+    if most_us < _EXACT_PRODUCT_US:
+        return np.rint(approximate * 1000).astype(np.int64), valid
+    if most_us < _LIMIT_US and isinstance(values_us, np.ndarray):
+        ns: Int64 = approximate.astype(np.int64)
+        if (ns == approximate).all():
+            return ns * 1000, valid
     approximate = np.clip(approximate, -_LIMIT_US, _LIMIT_US)
     # whole and fraction scaled apart
     whole = np.floor(approximate)
-    ns: Int64 = whole.astype(np.int64) * 1000
+    ns = whole.astype(np.int64) * 1000
     if (whole != approximate).any():
         ns += np.rint((approximate - whole) * 1000).astype(np.int64)
     if isinstance(values_us, np.ndarray):
@@ -156,6 +161,8 @@ def to_ns(values_us: Sequence[float | Decimal] | Float64) -> tuple[Int64, Bool]:
 
 def digits_matter(values_us: Float64) -> bool:
     """Whether doubles may have lost nanoseconds: large ones with a fraction. Of few, none may have one by chance."""
+    if np.abs(values_us).max(initial=0.0) < EXACT_BELOW_US:
+        return False
     large = values_us[np.abs(values_us) >= EXACT_BELOW_US]  # not true of NaN
     return bool(len(large) and (len(large) < _FEW or (large != np.floor(large)).any()))
 
@@ -228,6 +235,9 @@ def repair_times(times: Times, pairs: Sequence[PairEnd], repairs: list[Remark]) 
 
 def _near_the_others(start_ns: Int64, judged: Bool) -> Bool:
     if not judged.any():
+        return judged
+    known = start_ns[judged]
+    if int(known.max()) - int(known.min()) < DAY_NS // 2:
         return judged
     time_ns = start_ns.astype(np.float64)  # int64 could overflow in the difference
     near: Bool = np.abs(time_ns - np.median(time_ns[judged])) < DAY_NS
@@ -324,6 +334,12 @@ def finished(gathered: Gathered, repairs: list[Remark]) -> Finished:
     """The columns of all chunks, which are emptied. Adds to repairs what was repaired."""
     begin_or_end = list(_paired(gathered.parts))
     joined = {table: _joined(gathered.parts, table) for table in TABLES}
+    if not begin_or_end and _is_sound(joined):
+        columns = {table: _timed(joined[table], table) for table in TABLES}
+        _drop_impossible(columns, gathered.impossible, repairs)
+        intact = {table: np.zeros(len(columns[table]["start_ns"]), bool) for table in TABLES}
+        starts_ns = (times["start_ns"].min() for times in columns.values() if len(times["start_ns"]))
+        return Finished(columns, intact, int(min(starts_ns)))
     times_of = [[joined[table].pop(name, _NO_TIMES[name]) for table in TABLES] for name in _TIMES]
     sizes = [len(start_ns) for start_ns in times_of[0]]
     times = _times(times_of, sizes)
@@ -340,6 +356,28 @@ def finished(gathered: Gathered, repairs: list[Remark]) -> Finished:
         whole = {"start_ns": times.start_ns[rows], "end_ns": end_ns[rows], **joined[table]}
         columns[table] = whole if kept.all() else {name: column[kept] for name, column in whole.items()}
     return Finished(columns, repaired, int(times.start_ns[times.usable].min(initial=np.iinfo(np.int64).max)))
+
+
+def _is_sound(joined: dict[int, Columns]) -> bool:
+    """Whether there are times, and none needs a repair: then no table waits for the others."""
+    least_ns, most_ns = [], []
+    for table, columns in joined.items():
+        if not columns:
+            continue
+        dur_ns = columns["dur_ns"]
+        sane = table not in SPAN_TABLES or (columns["has_dur"].all() and dur_ns.min() >= 0 and dur_ns.max() <= DAY_NS)
+        if not sane or not columns["has_start"].all():
+            return False
+        least_ns.append(int(columns["start_ns"].min()))
+        most_ns.append(int(columns["start_ns"].max()))
+    return bool(least_ns) and max(most_ns) - min(least_ns) < DAY_NS // 2
+
+
+def _timed(columns: Columns, table: int) -> Columns:
+    """The columns of a sound table with its ends, in place of durations."""
+    start_ns, dur_ns, *_ = (columns.pop(name, _NO_TIMES[name]) for name in _TIMES)
+    end_ns = np.add(start_ns, dur_ns, out=dur_ns) if table in SPAN_TABLES and len(dur_ns) else start_ns.copy()
+    return UsedUp({"start_ns": start_ns, "end_ns": end_ns, **columns})
 
 
 def _times(times_of: list[list[Any]], sizes: list[int]) -> Times:

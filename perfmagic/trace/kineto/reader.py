@@ -40,7 +40,6 @@ from perfmagic.trace.kineto.gathered import (
     around,
     finished,
 )
-from perfmagic.trace.kineto.repair import repair
 from perfmagic.trace.kineto.tables import Tables
 from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace, with_models
 
@@ -244,6 +243,8 @@ def _read(
         except HelperLostError:
             continue
         except UNSOUND:
+            from perfmagic.trace.kineto.repair import repair  # few files are damaged
+
             repairs, tables = [], Tables()
             chunk, header = repair(b"".join(text_blocks(content, name, max_unpacked_bytes, repairs)), name, repairs)
             tables.add(chunk)
@@ -285,8 +286,8 @@ def build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) ->
     devices, names = _devices(ops, origin), _cut_names(tables.names, repairs)
     base_ns, zero_ns = base_unix_ns(header, whole.first_ns, saved)
     for table in columns.values():
-        table["start_ns"] = table["start_ns"] - zero_ns
-        table["end_ns"] = table["end_ns"] - zero_ns
+        table["start_ns"] -= zero_ns
+        table["end_ns"] -= zero_ns
     linked = {name: host_ops.pop(name) for name in LINKS if name in host_ops}
     start_ns, end_ns = _window(ops, calls, host_ops, frames)
     rank, world_size = rank_and_world(header)
@@ -314,7 +315,7 @@ def build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) ->
         saved.meta(meta) if saved else meta,
         ops=ops if n_ops else None,
         calls=calls if n_calls else None,
-        host_ops=host_ops if n_host_ops else None,
+        host_ops=(dict(host_ops) if linked else host_ops) if n_host_ops else None,
         python_frames=frames if n_frames else None,
         waits=waits if len(waits["at_ns"]) else None,
         host_waits=host_waits if len(host_waits["at_ns"]) else None,

@@ -13,7 +13,7 @@ from perfmagic.trace.columns import Int64
 from perfmagic.trace.kineto import gathered
 from perfmagic.trace.kineto.decode import Begin, Chunk, End, Event, Other, Span
 from perfmagic.trace.kineto.dialects import CATEGORIES, in_kineto_words
-from perfmagic.trace.kineto.event_columns import HOST_KINDS, OP_KINDS, EventColumns, time_columns
+from perfmagic.trace.kineto.event_columns import HOST_KINDS, OP_KINDS, EventColumns, column, time_columns
 from perfmagic.trace.model import Collective, LaunchShape
 
 _TABLE_OF = {
@@ -108,7 +108,7 @@ class Tables:
             matching = np.flatnonzero(table == code)
             if len(matching):
                 rows = matching.tolist()
-                spans: list[Span] = list(map(events.__getitem__, rows))  # type: ignore[arg-type]
+                spans = cast("list[Span]", [events[row] for row in rows])
                 part.columns[code] = self._makers[code](spans, category[matching], chunk)
                 part.columns[code] |= time_columns(spans, rows, chunk)
         self._make.counters(events, category, chunk, part)
@@ -124,7 +124,7 @@ class Tables:
     def _classified(self, events: list[Event]) -> tuple[Int64, Any]:
         """Of each event the number of its category, and which table its span goes to, 0 for none."""
         categories = self._categories
-        category = np.array([categories[event.cat] for event in events], np.int64)
+        category = column([categories[event.cat] for event in events], "q")
         table = np.array([_TABLE_OF.get(name, 0) for name in categories], np.int8)[category]
         for row in np.flatnonzero(table == gathered.WAITS).tolist():
             name = cast("Span", events[row]).name

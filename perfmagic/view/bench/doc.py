@@ -122,7 +122,7 @@ class BenchDoc:
     @property
     def sentence(self) -> str:
         """The headline as one text."""
-        return f"{self.lead} {self.rest}".strip()
+        return say("{a} {b}", a=self.lead, b=self.rest).strip()
 
     def row(self, name: str) -> Row | None:
         """The row of a quantity, None where it was not measured."""

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from perfmagic.analysis.findings.answer import Conclusion
 from perfmagic.analysis.graph.graph import Graph
@@ -11,7 +15,10 @@ from perfmagic.analysis.graph.late import LateNode
 from perfmagic.base import units
 from perfmagic.base.language import say, translate_term, translated
 from perfmagic.base.tables import Table
+from perfmagic.trace.columns import Int64
+from perfmagic.trace.names import OpClass
 from perfmagic.trace.rows import Rows
+from perfmagic.view.svg.palette import CLASS_TOKENS
 
 EXECUTED = "as executed"
 PLANNED = "as the dependencies allow, one op at a time in each lane"
@@ -32,6 +39,25 @@ class GraphDoc:
     drawn: Drawn
     late: Rows[LateNode]
     notes: tuple[str, ...]
+
+    @cached_property
+    def executed_ns(self) -> Int64:
+        """Start and end of each node from the first start, shape (nodes, 2)."""
+        first_ns = self.graph.start_ns
+        times = [(node.start_ns - first_ns, node.end_ns - first_ns) for node in self.graph.nodes]
+        return np.array(times, np.int64).reshape(-1, 2)
+
+    @cached_property
+    def planned_ns(self) -> Int64:
+        """The same where nodes wait for their needs alone."""
+        durations_ns = np.array([node.duration_ns for node in self.graph.nodes], np.int64)
+        start_ns = np.array(self.graph.planned_ns, np.int64)
+        return np.stack((start_ns, start_ns + durations_ns), 1)
+
+    @cached_property
+    def tones(self) -> Any:
+        """The colour of what executed each node."""
+        return np.array([tone_of(node.colour) for node in self.graph.placed], str)
 
     @property
     def sentence(self) -> str:
@@ -75,3 +101,8 @@ class GraphDoc:
             else translated(first.sentence)
             for first, *more in alike.values()
         ]
+
+
+def tone_of(colour: OpClass | None) -> str:
+    """The colour of what executed a node."""
+    return "launch" if colour is None else CLASS_TOKENS[colour]

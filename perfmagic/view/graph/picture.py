@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +15,9 @@ from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase, say, translate_term, translated
 from perfmagic.base.tables import html_table, markdown_table, text_lines
 from perfmagic.base.terminal import wrapped
-from perfmagic.trace.columns import Int64
+from perfmagic.trace.columns import Float64, Int64
 from perfmagic.trace.names import OpClass
-from perfmagic.view.graph.doc import EXECUTED, PLANNED, GraphDoc
+from perfmagic.view.graph.doc import EXECUTED, PLANNED, GraphDoc, tone_of
 from perfmagic.view.html import RED, closed, conclusion_html, conclusion_markdown, framed, image, paragraphs, short
 from perfmagic.view.svg.canvas import NARROW_PX, Canvas, Part, in_row, number
 from perfmagic.view.svg.layouts import Picture, alone, in_bytes
@@ -130,11 +131,6 @@ _NARROW_PX = 2.0  # bars of one colour below it that touch are drawn as one
 _NAMED_PX = 24  # a bar this wide may have a name in it
 
 
-def tone_of(colour: OpClass | None) -> str:
-    """The colour of what executed a node."""
-    return "launch" if colour is None else CLASS_TOKENS[colour]
-
-
 def ink_on(colour: OpClass | None) -> str:
     """The colour of words on that."""
     return "ground" if colour is None else f"on_{CLASS_TOKENS[colour]}"
@@ -144,17 +140,16 @@ def draw_schedules(canvas: Canvas, doc: GraphDoc, y: float, x: int, width_px: in
     """Draw both from y on, between x and x + width_px; where the last one ends."""
     graph = doc.graph
     scale = Scale(0, max(1, graph.elapsed_ns), width_px)
-    first_ns = graph.start_ns
-    executed = np.array([(node.start_ns - first_ns, node.end_ns - first_ns) for node in graph.nodes], np.int64)
-    durations_ns = np.array([node.duration_ns for node in graph.nodes], np.int64)
-    planned = np.array(graph.planned_ns, np.int64)[:, None] + np.stack((0 * durations_ns, durations_ns), 1)
-    for title, times, elapsed_ns in ((EXECUTED, executed, graph.elapsed_ns), (PLANNED, planned, graph.possible_ns)):
+    for title, times, elapsed_ns in (
+        (EXECUTED, doc.executed_ns, graph.elapsed_ns),
+        (PLANNED, doc.planned_ns, graph.possible_ns),
+    ):
         words = say("{a}: {b}", a=phrase(title), b=units.duration(elapsed_ns))
         for line in in_lines(words, canvas.width_px - x, 10, bold=True):
             canvas.text(x, y + 12, line, bold=True)
             y += TITLE_PX
         for lane in range(len(graph.lanes)):
-            _lane(canvas, doc, scale, lane, times.reshape(-1, 2), x, y)
+            _lane(canvas, doc, scale, lane, times, x, y)
             y += ROW_PX
         y += 4
     for tick in ticks(scale.end_ns, width_px):
@@ -172,31 +167,32 @@ def _lane(canvas: Canvas, doc: GraphDoc, scale: Scale, lane: int, times: Int64, 
     graph = doc.graph
     canvas.boxes([(x, y + 1, scale.width_px, ROW_PX - 2)], "grid")
     canvas.text(x - 6, y + 11.5, fitted(translate_term(graph.lanes[lane]), x - 8, 10), "ink2", anchor="end")
-    bars: list[tuple[float, float, str]] = []  # left, right, colour
-    named: list[tuple[float, str, str]] = []
     nodes = np.flatnonzero(np.array(graph.lane) == lane)
     nodes = nodes[np.lexsort((times[nodes, 1], times[nodes, 0]))]
-    lefts, ends = (scale.x(times[nodes, side]).tolist() for side in (0, 1))
-    last_right, last_tone = -9.0, ""
-    for node, left, end in zip(nodes.tolist(), lefts, ends, strict=True):
-        right = max(end, left + _LEAST_PX)
-        colour = graph.placed[node].colour
-        tone = tone_of(colour)
-        if right - left < _NARROW_PX and left < last_right + _LEAST_PX and last_tone == tone:
-            if right > last_right:
-                bars[-1] = (bars[-1][0], right, tone)
-                last_right = right
-        elif right > last_right:
-            bars.append((max(left, last_right), right, tone))
-            last_right, last_tone = right, tone
-        words = fitted(graph.nodes[node].name, right - left - 3, 10) if right - left >= _NAMED_PX else ""
+    left, end = (scale.x(times[nodes, side]) for side in (0, 1))
+    right = np.maximum(end, left + _LEAST_PX)
+    for token, bars in _bars(left, right, doc.tones[nodes]).items():
+        canvas.boxes([(round(x + a, 1), y + 1, round(b - a, 1), ROW_PX - 2.0) for a, b in bars], token)
+    for row in np.flatnonzero(right - left >= _NAMED_PX).tolist():
+        node = int(nodes[row])
+        words = fitted(graph.nodes[node].name, float(right[row] - left[row]) - 3, 10)
         if words:
-            named.append((round(x + (left + right) / 2, 1), words, ink_on(colour)))
-    for token in dict.fromkeys(bar[2] for bar in bars):
-        spans = [(left, right - (_LEAST_PX if right - left > 3 else 0)) for left, right, tone in bars if tone == token]
-        canvas.boxes([(round(x + a, 1), y + 1, round(b - a, 1), ROW_PX - 2.0) for a, b in spans], token)
-    for middle, words, ink in named:
-        canvas.text(middle, y + 11.5, words, ink, anchor="middle")
+            middle = round(x + float(left[row] + right[row]) / 2, 1)
+            canvas.text(middle, y + 11.5, words, ink_on(graph.placed[node].colour), anchor="middle")
+
+
+def _bars(left: Float64, right: Float64, tones: Any) -> dict[str, list[tuple[float, float]]]:
+    """The edges of the bars of each colour, side by side. What ends before an earlier node's end is behind its bar."""
+    shown = np.flatnonzero(right > np.maximum.accumulate(np.append(-9.0, right[:-1])))
+    left, right, tones = left[shown], right[shown], tones[shown]
+    before = np.append(-9.0, right[:-1])
+    joined = (right - left < _NARROW_PX) & (left < before + _LEAST_PX) & (tones == np.append([""], tones[:-1]))
+    first = np.flatnonzero(~joined)
+    found: dict[str, list[tuple[float, float]]] = {}
+    ends = right[np.append(first[1:], len(right)) - 1] if len(first) else right
+    for tone, a, b in zip(tones[first], np.maximum(left, before)[first].tolist(), ends.tolist(), strict=True):
+        found.setdefault(str(tone), []).append((a, b - (_LEAST_PX if b - a > 3 else 0)))
+    return found
 
 
 LEFT_PX, RIGHT_PX = 104, 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 
 import numpy as np
@@ -93,7 +93,7 @@ class _Painter:
         self._first, self._shown = columns_of(doc.stack.size_bytes.sum(axis=0), min(n_columns, self._plot_px))
         self._edges = np.append(self._first, len(doc.stack)) * (self._plot_px / len(doc.stack)) + PLOT_X
 
-    @property
+    @cached_property
     def _peak_x(self) -> float:
         column = int(np.searchsorted(self._first, self._doc.stack.peak_step, side="right")) - 1
         return round(float((self._edges[column] + self._edges[column + 1]) / 2), 1)
@@ -129,23 +129,25 @@ class _Painter:
         """The name of a layer where it has most room; none where it would not fit."""
         width = width_px(kind.value, 10) + 8
         edges = self._edges
+        columns = np.arange(0, len(low), max(1, len(low) // 200))
+        until = np.searchsorted(edges, edges[columns] + width)
+        crossed = (edges[columns] - 3 <= self._peak_x) & (self._peak_x <= edges[columns] + width + 3)
+        fits = (until <= len(low)) & ~crossed  # no name across the line of the peak
+        columns = columns[fits]
+        spans = np.stack((columns, until[fits]), 1).ravel()
+        floor_px, ceiling_px = (
+            function.reduceat(np.append(values, values[-1:]), spans)[::2] if len(spans) else values[:0]
+            for function, values in ((np.maximum, low), (np.minimum, high))
+        )
         best, at = float(_LABEL_PX), -1
-        right = np.searchsorted(edges, edges[:-1] + width)
-        for column in range(0, len(low), max(1, len(low) // 200)):
-            until = int(right[column])
-            if until > len(low):
-                break
-            if edges[column] - 3 <= self._peak_x <= edges[column] + width + 3:
-                continue  # no name across the line of the peak
-            clear_px = float(high[column:until].min() - low[column:until].max())
+        for row, clear_px in enumerate((ceiling_px - floor_px).tolist()):
             if clear_px > best + 2:
-                best, at = clear_px, column
+                best, at = clear_px, row
         if at >= 0:
-            until = int(right[at])
-            middle = (float(high[at:until].min()) + float(low[at:until].max())) / 2
+            middle = (float(ceiling_px[at]) + float(floor_px[at])) / 2
             ink = "on_mem_dark" if kind in _ON_DARK else "on_mem_middle"
             self.canvas.text(
-                round(float(edges[at]) + 5, 1), round(floor - middle + 3.5, 1), translate_term(kind.value), ink
+                round(float(edges[columns[at]]) + 5, 1), round(floor - middle + 3.5, 1), translate_term(kind.value), ink
             )
 
     def _sides(self, floor: float, px: float) -> None:

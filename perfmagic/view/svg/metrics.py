@@ -12,7 +12,6 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from wcwidth import wcwidth
 
 from perfmagic.base import units
 from perfmagic.base.terminal import split_at_breaks
@@ -78,6 +77,8 @@ def _em(character: str) -> float:
     known = _EM.get(character)
     if known is not None:
         return known
+    from wcwidth import wcwidth  # slow to import, and most names are ASCII
+
     return {0: 0.0, 2: 1.0}.get(wcwidth(character), _UNKNOWN_EM)
 
 

@@ -120,6 +120,11 @@ class Wire:
     n_slices: int
 
     @property
+    def needs_more(self) -> bool:
+        """Whether more.js draws a part of it."""
+        return any(self.header.get(key) for key in ("ranks", "memory_lanes", "memory_stack"))
+
+    @property
     def header_json(self) -> str:
         return json.dumps(self.header, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 

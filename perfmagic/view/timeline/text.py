@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from perfmagic.analysis.findings.answer import Answers
 from perfmagic.analysis.findings.catalogue import HEADLINES
-from perfmagic.analysis.memory.peak import PeakByLine
 from perfmagic.analysis.timeline.trust import COUNTS
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, say, translate_term, translated
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, cut_to_columns, prose_width, wrapped
-from perfmagic.view.html import image
 from perfmagic.view.timeline.doc import (
     TimelineDoc,
     TimelineSummary,
@@ -24,7 +23,9 @@ from perfmagic.view.timeline.doc import (
 )
 from perfmagic.view.timeline.lanes import DeviceGroup
 from perfmagic.view.timeline.lines.doc import Block, LineRow, LinesDoc
-from perfmagic.view.timeline.lines.picture import alt_text, lines_picture
+
+if TYPE_CHECKING:
+    from perfmagic.analysis.memory.peak import PeakByLine
 
 MAX_STREAMS = 8
 GUTTER = 13
@@ -237,5 +238,8 @@ def lines_html(doc: LinesDoc | None) -> str:
     """The picture behind a summary that opens it; nothing without lines."""
     if doc is None:
         return ""
+    from perfmagic.view.html import image
+    from perfmagic.view.timeline.lines.picture import alt_text, lines_picture
+
     summary = f"<summary>{say('<b>lines</b> of the cell and of its functions')}</summary>"
     return f'<details style="{STYLE}">{summary}{image(lines_picture(doc), alt_text(doc))}</details>'

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfmagic.analysis.findings.catalogue import action
 from perfmagic.analysis.ranks.finding import RankFinding
 from perfmagic.analysis.ranks.findings import findings_of
 from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
@@ -42,6 +43,14 @@ def by_rule(ranks: Ranks) -> dict[str, RankFinding]:
 def rounds(*spans: Span, n: int = 4) -> list[Span]:
     """The same in each of n rounds of 1 ms."""
     return [(1000 * i + start, 1000 * i + end) for i in range(n) for start, end in spans]
+
+
+def test_who_only_measures_links_is_not_told_to_overlap_them_with_compute() -> None:
+    links = [rank(i, [], rounds((0, 500))) for i in range(2)]
+    training = [rank(i, rounds((0, 500)), rounds((500, 900))) for i in range(2)]
+    said = [by_rule(job(*traces))["rank_exposed"] for traces in (links, training)]
+    assert [each.action for each in said] == ["", action("overlap")]
+    assert ["Overlap" in each.sentence for each in said] == [False, True]
 
 
 def test_waiting_beside_compute_costs_nothing_and_is_counted_separately() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 import perfmagic
+from perfmagic.analysis.bench.queue_model import QueueModel
 from perfmagic.capture.bench import block
 from perfmagic.capture.bench.block import Benchmark
 from tests.capture.bench.machine import MS, Machine
@@ -31,6 +32,17 @@ def test_a_block_that_queues_work_gives_both_times(machine: Machine, capsys) -> 
         machine.body(2 * MS, 30 * MS)
     assert (timed.returned_s, timed.done_s) == (0.002, 0.032)
     assert said(capsys) == "products: Python returned after 2.00 ms, the device finished after 32.0 ms"
+
+
+def test_both_times_are_said_in_the_language_in_force(machine: Machine, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("PERFMAGIC_LANGUAGE", "zh")
+    reports(machine)
+    with Benchmark("products"):
+        machine.body(2 * MS, 30 * MS)
+    assert said(capsys) == "products：Python 在 2.00 ms 后返回，设备在 32.0 ms 后完成"
+    model = QueueModel(n=10, t1_s=5e-6, t2_s=1e-2, t3_s=8e-6, measured_s=0.1)
+    assert str(model).startswith("10 个算子：启动 t1 = 5.00")
+    assert model.sentence.startswith("10 ops: t1 = 5.00")
 
 
 def test_a_block_that_leaves_the_device_alone_is_not_said_to_have_used_it(machine: Machine, capsys) -> None:

@@ -160,6 +160,35 @@ def test_ranks_call_in_any_order_that_streams_allow_and_answers_depend_on_virtua
     assert first["end"] == second["end"]
 
 
+_MACHINES = (
+    _CLOCK.replace("PACE", '"link=1GB/s, network=100MB/s, machine=2ranks"')
+    + """
+t, inside = torch.ones(250_000, device=device), dist.new_subgroups(2)[0]
+def message(to):
+    if rank in (0, to):
+        dist.send(t, to) if rank == 0 else dist.recv(t, 0)
+took = {}
+for name, code in {
+    "inside": lambda: dist.all_reduce(t, group=inside),
+    "all": lambda: dist.all_reduce(t),
+    "to 1": lambda: message(1),
+    "to 2": lambda: message(2),
+}.items():
+    took[name] = max((end - start for _, start, end in ops(code)), default=0)
+say(took=took)
+"""
+)
+
+
+@pytest.mark.slow
+def test_what_leaves_a_machine_goes_over_its_network(tmp_path: Path) -> None:
+    took = [said["took"] for said in run_ranks(tmp_path, 4, _MACHINES)]
+    assert [each["inside"] for each in took] == [MB] * 4
+    assert [each["all"] for each in took] == [1.5 * MB * 10] * 4
+    assert (took[0]["to 1"], took[1]["to 1"]) == (MB, MB)
+    assert (took[0]["to 2"], took[2]["to 2"]) == (10 * MB, 10 * MB)
+
+
 _CHANGED = """
 if rank:
     perfmagic.device(clock="virtual")

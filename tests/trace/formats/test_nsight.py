@@ -342,6 +342,15 @@ def test_rows_beyond_the_limit_are_refused_before_they_are_read(tmp_path: Path) 
     assert "--max-gb" in str(caught.value.hint)
 
 
+def test_rows_beyond_the_free_memory_are_refused_whatever_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perfmagic.trace.formats.nsight.reader.available_bytes", lambda: MS)
+    path = small(tmp_path / "large.sqlite", CUPTI_ACTIVITY_KIND_RUNTIME=[call(i, i + 1, i) for i in range(5000)])
+    with pytest.raises(TraceError, match=r"1\.50.MB in memory, and 1\.00.MB are free on this machine"):
+        read_file(path, max_unpacked_bytes=1 << 40)
+
+
 def test_an_export_without_records_says_how_to_record(tmp_path: Path) -> None:
     path = made(tmp_path / "empty.sqlite", CUPTI_ACTIVITY_KIND_RUNTIME=[call(1, 2, 3)])
     with sqlite3.connect(path) as connection:
@@ -359,3 +368,49 @@ def test_bytes_that_are_no_text_do_not_stop_a_name(tmp_path: Path) -> None:
     connection.close()
     trace = read_file(path)
     assert np.unique(trace.ops.name).tolist() == [trace.names.index("k\ufffd")]
+
+
+def sampled(path: Path) -> Path:
+    """Four samples of a thread, 10 ns apart, made by the schema of exports: no recorded file has stacks."""
+    stacks = [(1, [3, 4]), (2, [3, 4]), (3, [3, 5, 6]), (4, [3, 5, 6])]
+    chain = [
+        {"id": number, "symbol": symbol, "module": 7, "unresolved": int(symbol == 6), "stackDepth": depth}
+        for number, stack in stacks
+        for depth, symbol in enumerate(reversed(stack))
+    ]
+    instants = [{"id": number, "start": 90 + 10 * number, "globalTid": THREAD} for number, _ in stacks]
+    elsewhere = [{"id": 9, "start": 100, "globalTid": PID | 77}]
+    texts = strings(
+        "void gemm<float>(int)", "cudaLaunchKernel_v7000", "main", "load", "train", "0x7f", "/usr/lib/libx.so"
+    )
+    return small(path, StringIds=texts, COMPOSITE_EVENTS=[*instants, *elsewhere], SAMPLING_CALLCHAINS=chain)
+
+
+def frames_in(trace: Trace) -> list[tuple[str, int, int]]:
+    frames = trace.python_frames.table
+    rows = zip(frames.name.tolist(), frames.start_ns.tolist(), frames.end_ns.tolist(), strict=True)
+    return sorted((trace.names[name], start, end) for name, start, end in rows)
+
+
+def test_samples_of_one_frame_are_one_frame_and_a_library_stands_for_an_address(tmp_path: Path) -> None:
+    trace = read_file(sampled(tmp_path / "s.sqlite"))
+    assert frames_in(trace) == [("[libx.so]", 20, 40), ("load", 0, 20), ("main", 0, 40), ("train", 20, 40)]
+    assert [note.numbers for note in trace.meta.notes if note.kind == "sampled_frames"] == [{"apart_ns": 10}]
+
+
+def test_a_thread_that_was_elsewhere_between_samples_has_no_frame_there(tmp_path: Path) -> None:
+    path = sampled(tmp_path / "s.sqlite")
+    with sqlite3.connect(path) as connection:
+        connection.execute("update COMPOSITE_EVENTS set start = start + 100 where id > 2 and id < 9")
+    connection.close()
+    assert ("main", 0, 20) in frames_in(read_file(path))
+    assert ("main", 120, 140) in frames_in(read_file(path))
+
+
+def test_the_backtrace_of_a_call_lasts_as_long_as_the_call(tmp_path: Path) -> None:
+    calls = [call(100, 105, 1) | {"callchainId": 1}, call(106, 109, 2) | {"callchainId": None}]
+    chain = [{"id": 1, "symbol": symbol, "module": 5, "stackDepth": 4 - symbol} for symbol in (3, 4)]
+    texts = strings("k", "cudaLaunchKernel_v7000", "main.py:1 <module>", "main.py:7 step", "python3")
+    more = {"StringIds": texts, "CUPTI_ACTIVITY_KIND_RUNTIME": calls, "CUDA_CALLCHAINS": chain}
+    trace = read_file(small(tmp_path / "b.sqlite", **more))
+    assert frames_in(trace) == [("main.py:1 <module>", 0, 5), ("main.py:7 step", 0, 5)]

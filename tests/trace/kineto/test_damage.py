@@ -12,7 +12,6 @@ from perfmagic.base.errors import TraceError
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import NONE
 from perfmagic.trace.kineto import file as kineto_file
-from perfmagic.trace.kineto import reader as kineto
 from perfmagic.trace.kineto.reader import EXPORT_SCHEMA, read_trace
 from tests.trace import recorded
 from tests.trace.damage import DAMAGED, SOUND
@@ -201,7 +200,7 @@ def test_a_header_behind_the_events_may_look_like_events(monkeypatch: pytest.Mon
     rows = [row for n in range(100) for row in launch_and_kernel(n, 20 * n, 20 * n + 5)]
     devices = [{"name": "GPU A", "id": 0}, {"name": "GPU B", "id": 1}]
     text = json.dumps({"traceEvents": rows, "deviceProperties": devices}).encode()
-    monkeypatch.setattr(kineto, "repair", None)  # not needed: the file is sound
+    monkeypatch.setattr("perfmagic.trace.kineto.repair.repair", None)  # not needed: the file is sound
     trace = read_trace(text)
     assert (len(trace.ops), trace.device_info(0).label) == (100, "GPU A")
 

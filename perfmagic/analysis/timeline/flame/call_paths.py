@@ -427,7 +427,8 @@ class _Paths:
     def add(self, thread: int, table: HostOps, names: Sequence[str]) -> None:
         """Add a thread; one without calls is left out."""
         stack = nested(table)
-        parent, end_ns = stack.parents(), ends_inside(stack, stack.parents())
+        parent = stack.parents()
+        end_ns = ends_inside(stack, parent)
         label, labels = labelled(table, names, len(self.trace.names))
         number = np.array([self._number(words) for words in labels], np.int64)[label]
         is_frame = table.value == NONE

@@ -1,5 +1,6 @@
 // What the words of a hover card are made of.
-import type { Model } from "../model/store.ts";
+import type { Window } from "../model/scale.ts";
+import type { Model, Ref } from "../model/store.ts";
 import { durationLike } from "../model/units.ts";
 import { say } from "../model/words.ts";
 
@@ -18,6 +19,15 @@ export interface Details {
   rows: DetailRow[];
   foot: string;
 }
+
+/** What belongs to several rows of the picture: what it says, and from when to when it ran. */
+export interface Kind {
+  details(model: Model, row: number): Details;
+  span(model: Model, row: number): Window;
+  count(model: Model): number;
+}
+
+export const KINDS = new Map<Ref["kind"], Kind>();
 
 export function at(model: Model, ns: number): string {
   return durationLike(ns, Math.max(1, 10 ** Math.floor(Math.log10(Math.max(1, model.span))) / 1e4), model.span);

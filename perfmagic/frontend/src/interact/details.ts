@@ -1,7 +1,6 @@
 // Everything known of one slice, as rows of words: what the hover card shows. No DOM here.
 import type { Picked } from "./pick.ts";
-import { at, type DetailRow, type Details, row } from "./detail_rows.ts";
-import { meetingDetails, messageDetails } from "./meet_details.ts";
+import { at, type DetailRow, type Details, KINDS, row } from "./detail_rows.ts";
 import { CLASS_TOKENS } from "../model/classes.ts";
 import type { Window } from "../model/scale.ts";
 import { freeAt, fullName, lineAt, type Model, type Ref, shortName } from "../model/store.ts";
@@ -17,9 +16,8 @@ export function detailsOf(model: Model, ref: Ref, window: Window, picked?: Picke
     : ref.kind === "host" ? hostDetails(model, ref.thread, ref.level, ref.row)
     : ref.kind === "launch" ? launchDetails(model, ref.row)
     : ref.kind === "blocked" ? blockedDetails(model, ref.row)
-    : ref.kind === "meeting" ? meetingDetails(model, ref.row)
-    : ref.kind === "message" ? messageDetails(model, ref.row)
-    : lineDetails(model, ref.row); // prettier-ignore
+    : ref.kind === "line" ? lineDetails(model, ref.row)
+    : KINDS.get(ref.kind)!.details(model, ref.row); // prettier-ignore
   if (picked && picked.folded > 1) {
     details.foot = say("{slices} in this pixel column; zoom in to see each", {
       slices: plural(picked.folded - 1, "more slice"),

@@ -9,7 +9,8 @@ import { type Totals, totalsOf } from "../model/totals.ts";
 import { count, duration, durationLike } from "../model/units.ts";
 import { say, term } from "../model/words.ts";
 
-const MOST_RANKS = 8;
+/** What stands beside the totals. */
+export const COLUMNS: ((model: Model, window: Window) => HTMLElement)[] = [];
 
 export function selectionPanel(model: Model): Part {
   const node = el("div", "pm-panel");
@@ -24,7 +25,7 @@ export function selectionPanel(model: Model): Part {
     shown = key;
     const totals = totalsOf(model, selection, state.off);
     const columns = [summary(model, totals)];
-    if (model.ranks.length) columns.push(ranks(model, selection));
+    for (const column of model.ranks.length ? COLUMNS : []) columns.push(column(model, selection));
     if (totals.parts.length) columns.push(device(totals));
     if (totals.names.length) columns.push(names(totals));
     if (totals.lines.length) columns.push(lines(totals));
@@ -54,7 +55,7 @@ function summary(model: Model, totals: Totals): HTMLElement {
 }
 
 /** The cells of one row: name, bar, value and what else is said. */
-function row(name: string, token: string, share: number, value: string, more: string): HTMLElement[] {
+export function row(name: string, token: string, share: number, value: string, more: string): HTMLElement[] {
   const bar = swatch(token, "pm-bar");
   bar.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
   const title = el("span", "", name);
@@ -70,17 +71,6 @@ function device(totals: Totals): HTMLElement {
     return row(say(part.name), part.token, part.ns / length, duration(part.ns), exposed);
   });
   return el("div", "pm-rows", el("h2", "", say("device")), ...rows);
-}
-
-/** How long each rank waited for others in the selection, the longest first. */
-function ranks(model: Model, [from, to]: Window): HTMLElement {
-  const waits = model.ranks.map((rank) => ({ rank, ns: rank.waits.covered(from, to) }));
-  const shown = waits.sort((a, b) => b.ns - a.ns).slice(0, MOST_RANKS);
-  const rows = shown.flatMap(({ rank, ns }) => {
-    const computed = say("computes {time}", { time: duration(rank.compute.covered(from, to)) });
-    return row(rank.wire.label, "wait", ns / (to - from), say("waits {time}", { time: duration(ns) }), computed);
-  });
-  return el("div", "pm-rows", el("h2", "", say("by rank")), ...rows);
 }
 
 function names(totals: Totals): HTMLElement {

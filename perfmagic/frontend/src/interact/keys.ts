@@ -25,7 +25,11 @@ const KEYS: Record<string, Command> = {
   ArrowUp: "row above",
   ArrowDown: "row below",
 };
-for (const { name, key } of TABS) if (key) KEYS[key] = `tab ${name}`;
+
+function meaning(key: string): Command | null {
+  const tab = TABS.find((one) => one.key === key);
+  return tab ? `tab ${tab.name}` : (KEYS[key] ?? null);
+}
 
 export interface Pressed {
   key: string;
@@ -39,12 +43,12 @@ export interface Pressed {
 export function commandOf(event: Pressed): Command | null {
   if (event.ctrlKey || event.altKey || event.metaKey) return null;
   const named = event.key.length > 1; // Enter, Escape, arrows: with Shift they are the notebook's
-  if (named) return event.shiftKey ? null : (KEYS[event.key] ?? null);
-  return KEYS[event.key] ?? (event.shiftKey ? null : (KEYS[event.key.toLowerCase()] ?? null));
+  if (named) return event.shiftKey ? null : meaning(event.key);
+  return meaning(event.key) ?? (event.shiftKey ? null : meaning(event.key.toLowerCase()));
 }
 
 /** For the list that `?` shows. */
-export const HELP: readonly (readonly [string[], string])[] = [
+export const help = (): [string[], string][] => [
   [["W", "S"], term("zoom in, out")],
   [["A", "D"], term("pan left, right")],
   [["F"], term("fit all")],

@@ -1,13 +1,14 @@
 // What is known of a collective on all its ranks, and of a message: the hover card's words.
-import { at, type Details, row } from "./detail_rows.ts";
+import { at, type Details, type Kind, row } from "./detail_rows.ts";
 import type { Model } from "../model/store.ts";
 import { duration, plural } from "../model/units.ts";
 import { say } from "../model/words.ts";
 
 const MOST_RANKS = 8; // that a card lists, those that waited longest
 
-export function meetingDetails(model: Model, i: number): Details {
-  const { meets, ranks } = model;
+function meetingDetails(model: Model, i: number): Details {
+  const { ranks } = model;
+  const { meets } = model.joined!;
   const [title, full] = split(meets.kinds[meets.kind[i]] ?? "");
   const label = (place: number): string => ranks[meets.row[place]].wire.label;
   const parts = Array.from({ length: meets.first[i + 1] - meets.first[i] }, (_, p) => meets.first[i] + p);
@@ -41,8 +42,9 @@ export function meetingDetails(model: Model, i: number): Details {
   return { title, token: "comm", full: `${full} · ${plural(parts.length, "rank")}`, life, rows, foot };
 }
 
-export function messageDetails(model: Model, i: number): Details {
-  const { messages, ranks } = model;
+function messageDetails(model: Model, i: number): Details {
+  const { ranks } = model;
+  const { messages } = model.joined!;
   const [source, target] = [messages.source[i], messages.target[i]].map((place) => ranks[place].wire.label);
   const [met, sentEnd, arrived] = [messages.met[i], messages.sentEnd[i], messages.arrived[i]];
   const waited = (from: number, to: number): string =>
@@ -55,6 +57,26 @@ export function messageDetails(model: Model, i: number): Details {
   ];
   return { title: `${source} → ${target}`, token: "comm", full: say("message"), life: [], rows, foot: "" };
 }
+
+/** From the first of its ranks to the last. */
+export const meeting: Kind = {
+  details: meetingDetails,
+  span({ joined }, i) {
+    const { first, start, end } = joined!.meets;
+    const parts = [first[i], first[i + 1]] as const;
+    return [Math.min(...start.slice(...parts)), Math.max(...end.slice(...parts))];
+  },
+  count: ({ joined }) => joined!.meets.met.length,
+};
+
+export const message: Kind = {
+  details: messageDetails,
+  span({ joined }, i) {
+    const { sent, sentEnd, asked, arrived } = joined!.messages;
+    return [Math.min(sent[i], asked[i]), Math.max(sentEnd[i], arrived[i])];
+  },
+  count: ({ joined }) => joined!.messages.met.length,
+};
 
 /** A time and how far it may be wrong, where that is more than a hundredth of it. */
 function known(ns: number, err: number): string {

@@ -1,7 +1,8 @@
 // The memory tab: the stack on a canvas, by reason or by line, and what was alive at the peak as a table.
 import { button, el, swatch } from "./dom.ts";
 import type { Panel } from "./panel.ts";
-import type { Layout } from "../model/layout.ts";
+import type { Tab } from "./tabs.ts";
+import { type Layout, layoutOf } from "../model/layout.ts";
 import type { Layer, MemoryStack } from "../model/memory_stack.ts";
 import type { Model } from "../model/store.ts";
 import type { Action } from "../model/state.ts";
@@ -15,7 +16,16 @@ const HINT = term(
   "Each step to the right is an allocation or a release; waiting takes no room. Point at a layer or at a row.",
 );
 
-export function memoryPanel(model: Model, _act: (action: Action) => void, signal: AbortSignal): Panel {
+export const MEMORY_TAB: Tab = {
+  name: term("memory"),
+  key: "m",
+  help: term("what held the memory; again: back to the timeline"),
+  has: (model) => model.stack !== null,
+  layout: layoutOf,
+  panel: memoryPanel,
+};
+
+function memoryPanel(model: Model, _act: (action: Action) => void, signal: AbortSignal): Panel {
   const stack = model.stack!;
   const told = el("div", "pm-say", say(HINT));
   told.setAttribute("aria-live", "polite");

@@ -1,7 +1,7 @@
 // What lies over the lanes for a while: the hover card, the search field, the list of keys.
 import type { Details } from "./detail_rows.ts";
 import { el, swatch } from "./dom.ts";
-import { HELP } from "./keys.ts";
+import { help } from "./keys.ts";
 import type { Hits } from "../model/hits.ts";
 import type { Layout } from "../model/layout.ts";
 import type { Action, State } from "../model/state.ts";
@@ -113,7 +113,7 @@ export class Search {
 
 export function helpBox(): HTMLElement {
   const node = el("div", "pm-help");
-  for (const [keys, words] of HELP)
+  for (const [keys, words] of help())
     node.append(el("span", "", ...keys.map((k) => el("kbd", "", say(k)))), el("span", "", say(words)));
   return node;
 }

@@ -1,8 +1,6 @@
 // What lies under the pointer.
 import { pileView } from "../model/crop.ts";
-import { firstLevel, type Layout, LEVEL_PX, type Row, rowAt } from "../model/layout.ts";
-import { takenAt, takenBy } from "../model/meets.ts";
-import { placeOf, twoWay } from "../model/rank_bands.ts";
+import { firstLevel, type Layout, LEVEL_PX, type Row, rowAt, type RowKind } from "../model/layout.ts";
 import type { Scale } from "../model/scale.ts";
 import { upTo } from "../model/sorted.ts";
 import type { Model, Ref, Stream } from "../model/store.ts";
@@ -15,7 +13,10 @@ export interface Picked {
   folded: number;
 }
 
-const REACH_PX = 2; // a slice narrower than a pixel is still found so far away
+export const REACH_PX = 2; // a slice narrower than a pixel is still found so far away
+
+type Picker = (model: Model, row: Row, scale: Scale, x: number, y: number) => Ref | null;
+export const PICKERS = new Map<RowKind, Picker>();
 
 export function pick(model: Model, layout: Layout, scale: Scale, x: number, y: number): Picked {
   const row = rowAt(layout, y);
@@ -46,25 +47,9 @@ export function pick(model: Model, layout: Layout, scale: Scale, x: number, y: n
       const found = model.cell ? model.cell.spans.at(at) : -1;
       return found < 0 ? nothing : { ...nothing, ref: { kind: "line", row: found } };
     }
-    case "rank": {
-      const found = pickMeeting(model, row, scale, x, y);
-      return found ? { ...nothing, ref: found } : nothing;
-    }
     default:
-      return nothing;
+      return { ...nothing, ref: PICKERS.get(row.kind)?.(model, row, scale, x, y) ?? null };
   }
-}
-
-/** The collective or message of a rank whose part lies under the pointer. */
-function pickMeeting(model: Model, row: Row, scale: Scale, x: number, y: number): Ref | null {
-  const [top, high] = placeOf(row, "comm");
-  if (y < top || y >= top + high) return null;
-  const rank = model.ranks[row.index];
-  const lower = twoWay(rank) && y >= top + high / 2;
-  const taken = takenBy(model.meets, model.messages, row.index);
-  const found = takenAt(taken, scale.ns(x), REACH_PX / scale.pxPerNs, lower);
-  if (found === null) return null;
-  return found < 0 ? { kind: "message", row: -1 - found } : { kind: "meeting", row: found };
 }
 
 interface Near {

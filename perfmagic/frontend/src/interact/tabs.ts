@@ -1,7 +1,6 @@
 // The tabs at the right of the first line. A further tab is one more entry of TABS.
 import { button, el, type Part } from "./dom.ts";
 import { linesPanel } from "./lines_panel.ts";
-import { memoryPanel } from "./memory_panel.ts";
 import type { Panel } from "./panel.ts";
 import { type Layout, layoutOf } from "../model/layout.ts";
 import { linesLayout } from "../model/lines_layout.ts";
@@ -20,7 +19,7 @@ export interface Tab {
   panel?(model: Model, act: (action: Action) => void, signal: AbortSignal): Panel;
 }
 
-export const TABS: readonly Tab[] = [
+export const TABS: Tab[] = [
   { name: term("timeline"), key: "", help: "", has: () => true, layout: layoutOf },
   {
     name: term("lines"),
@@ -29,14 +28,6 @@ export const TABS: readonly Tab[] = [
     has: (model) => model.lines !== null,
     layout: linesLayout,
     panel: linesPanel,
-  },
-  {
-    name: term("memory"),
-    key: "m",
-    help: term("what held the memory; again: back to the timeline"),
-    has: (model) => model.stack !== null,
-    layout: layoutOf,
-    panel: memoryPanel,
   },
 ];
 

@@ -1,4 +1,5 @@
 // Stepping with the keyboard: from a launch to its op and on, along a lane, from hit to hit.
+import { KINDS } from "./detail_rows.ts";
 import type { Hits } from "../model/hits.ts";
 import type { Window } from "../model/scale.ts";
 import { upTo } from "../model/sorted.ts";
@@ -41,8 +42,7 @@ export function beside(model: Model, from: Ref | null, by: 1 | -1, view: Window)
     : from.kind === "host" ? model.threads[from.thread].levels[from.level].length
     : from.kind === "launch" ? model.launches!.track.length
     : from.kind === "blocked" ? model.blocked!.start.length
-    : from.kind === "meeting" ? model.meets.met.length
-    : from.kind === "message" ? model.messages.met.length
+    : KINDS.has(from.kind) ? KINDS.get(from.kind)!.count(model)
     : model.cell!.spans.length; // prettier-ignore
   const row = from.row + by;
   return row >= 0 && row < length ? { ...from, row } : from;
@@ -74,16 +74,8 @@ export function nextHit(model: Model, hits: Hits, from: Ref | null, by: 1 | -1, 
 
 /** When a slice ran; of what several ranks did, from the first of them to the last. */
 export function spanOf(model: Model, ref: Ref): Window {
-  if (ref.kind === "meeting") {
-    const { first, start, end } = model.meets;
-    const parts = [first[ref.row], first[ref.row + 1]] as const;
-    return [Math.min(...start.slice(...parts)), Math.max(...end.slice(...parts))];
-  }
-  if (ref.kind === "message") {
-    const { sent, sentEnd, asked, arrived } = model.messages;
-    const i = ref.row;
-    return [Math.min(sent[i], asked[i]), Math.max(sentEnd[i], arrived[i])];
-  }
+  const kind = KINDS.get(ref.kind);
+  if (kind) return kind.span(model, ref.row);
   const from =
     ref.kind === "op" ? model.streams[ref.stream]
     : ref.kind === "host" ? model.threads[ref.thread].levels[ref.level]

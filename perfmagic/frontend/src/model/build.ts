@@ -3,10 +3,9 @@ import { CLASSES, COMM, COMPUTE, DTOD, DTOH, HTOD, MATRIX, PTOP, UNKNOWN } from 
 import type { Columns, Decoded } from "./decode.ts";
 import { Flame } from "./flame.ts";
 import { Lines } from "./lines.ts";
-import { MemoryStack } from "./memory_stack.ts";
-import { meetsOf, messagesOf } from "./meets.ts";
 import { BEFORE_THE_RECORD, Pile } from "./pile.ts";
-import { gaps, NOTHING, Spans, subtract, unionAll, unionOf } from "./spans.ts";
+import { picked } from "./sorted.ts";
+import { gaps, Spans, subtract, unionAll, unionOf } from "./spans.ts";
 import type {
   Blocked,
   CellLines,
@@ -15,15 +14,17 @@ import type {
   Launches,
   Memory,
   Model,
-  Rank,
   Stave,
   StavePart,
   Stream,
   Thread,
 } from "./store.ts";
 import { Track } from "./track.ts";
-import type { GroupWire, Header, RankWire, StreamWire } from "./wire.ts";
+import type { GroupWire, Header, StreamWire } from "./wire.ts";
 import { speak } from "./words.ts";
+
+/** What few results have. */
+export const PARTS: ((model: Model, columns: Columns) => void)[] = [];
 
 /** Builds the model from what was decoded. */
 export function buildModel(header: Header, decoded: Decoded): Model {
@@ -35,7 +36,7 @@ export function buildModel(header: Header, decoded: Decoded): Model {
     stream(wire, columns[`stream${i}`] ?? {}, classes, table?.["start"]),
   );
   const groups = header.device_groups.map((wire) => group(wire, streams));
-  return {
+  const model: Model = {
     header,
     names,
     origins,
@@ -50,32 +51,20 @@ export function buildModel(header: Header, decoded: Decoded): Model {
     cell: header.cell_lane ? cellLines(columns, header.cell_lane.texts) : null,
     groups,
     memory: header.memory_lanes.map((wire, i) => memory(columns[`memory${i}`], wire)),
-    ranks: (header.ranks ?? []).map((wire, i) => rank(wire, (name) => columns[`rank${i}_${name}`])),
-    meets: meetsOf(header.kinds ?? [], columns),
-    messages: messagesOf(columns),
-    stack: header.memory_stack ? new MemoryStack(header.memory_stack, columns) : null,
+    ranks: [],
+    stack: null,
     flame: header.flame ? new Flame(header.flame, columns, decoded.labels) : null,
     path: path(columns["path"]),
     lines: header.lines && new Lines(header.lines, columns, decoded.codes, decoded.chains, streams),
   };
+  for (const add of PARTS) add(model, columns);
+  return model;
 }
 
 function path(columns: Columns[string] | undefined): CriticalPath | null {
   const start = columns?.["start"];
   if (!columns || !start?.length) return null;
   return { start, end: columns["end"], share: columns["share"], stream: columns["stream"].map((number) => number - 1) };
-}
-
-const BANDS = "host blocked compute transfer wait waitBeside got asked askedBeside copy idle boxes".split(" ");
-
-function rank(wire: RankWire, table: (name: string) => Columns[string] | undefined): Rank {
-  const spans = BANDS.map((name) => {
-    const found = table(name.replace("B", "_b"));
-    return [name, found?.["start"] ? new Spans(found["start"], found["end"]) : NOTHING];
-  });
-  const bands = Object.fromEntries(spans) as unknown as Rank;
-  const labels = wire.boxes?.split(" ") ?? [];
-  return { ...bands, wire, labels, waits: unionAll([bands.wait, bands.asked]) };
 }
 
 function stream(wire: StreamWire, columns: Columns[string], classes: Uint8Array, calls?: Float64Array): Stream {
@@ -114,18 +103,16 @@ function tracksOf(
   depth: number,
 ): Track[] {
   if (depth <= 1) return [new Track({ ...ops, split: null, row: null })];
-  const tracks: Track[] = [];
-  for (let lane = 0; lane < depth; lane++) {
-    const rows: number[] = [];
-    for (let i = 0; i < subLane.length; i++) if (subLane[i] === lane) rows.push(i);
-    const row = Int32Array.from(rows);
-    const pick = (values: Float64Array): Float64Array => Float64Array.from(row, (i) => values[i]);
-    const cls = Uint8Array.from(row, (i) => ops.cls[i]);
-    const shared = Uint8Array.from(row, (i) => split[i] + 1);
+  const rows: number[][] = Array.from({ length: depth }, () => []);
+  for (let i = 0; i < subLane.length; i++) rows[subLane[i]].push(i);
+  return rows.map((those, lane) => {
+    const row = new Int32Array(those);
+    const pick = (values: Float64Array): Float64Array => picked(values, row);
+    const cls = new Uint8Array(row.length).map((_, i) => ops.cls[row[i]]);
+    const shared = new Uint8Array(row.length).map((_, i) => split[row[i]] + 1);
     const columns = { start: pick(ops.start), end: pick(ops.end), name: pick(ops.name), cls, split: shared, row };
-    tracks.push(new Track(columns, lane));
-  }
-  return tracks;
+    return new Track(columns, lane);
+  });
 }
 
 function plainTrack(start: Float64Array, end: Float64Array, name: Float64Array): Track {
@@ -203,7 +190,7 @@ function group(wire: GroupWire, all: Stream[]): Group {
     return unionAll(having.map(({ start, end, cls }) => unionOf(start, end, (row) => counts[cls[row]] === 1)));
   };
   const compute = ofClass(MATRIX, COMPUTE, UNKNOWN);
-  const busy = unionAll(streams.map((i) => unionOf(all[i].start, all[i].end)));
+  const busy = unionAll(streams.map((i) => (all[i].wire.depth > 1 ? all[i].busy : unionOf(all[i].start, all[i].end))));
   const comm = ofClass(COMM);
   const part = (token: string, active: Spans): StavePart => ({ token, active, exposed: subtract(active, compute) });
   const copies = [part("dtod", ofClass(DTOD)), part("dtod", ofClass(PTOP)), part("htod", ofClass(HTOD))];

@@ -1,4 +1,5 @@
 // The lines of the cell and of its functions: what each cost, which lines an op lies on, and when each was at work.
+import { picked } from "./sorted.ts";
 import type { Columns } from "./decode.ts";
 import { NOTHING, Spans, unionAll, unionOf } from "./spans.ts";
 import type { ChainRows, LinesWire, Place } from "./wire.ts";
@@ -140,8 +141,5 @@ function placeWords([name, line]: Place): string {
 
 function union(ops: number[], start: Float64Array, end: Float64Array): Spans {
   if (!ops.length) return NOTHING;
-  return unionOf(
-    Float64Array.from(ops, (i) => start[i]),
-    Float64Array.from(ops, (i) => end[i]),
-  );
+  return unionOf(picked(start, ops), picked(end, ops));
 }

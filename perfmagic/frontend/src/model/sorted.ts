@@ -56,3 +56,8 @@ export function rises(values: Rising): boolean {
   for (let i = 1; i < values.length; i++) if (values[i] < values[i - 1]) return false;
   return true;
 }
+
+/** The values of some rows; `Float64Array.from` with a function takes several times as long. */
+export function picked(values: Float64Array, rows: Int32Array | number[]): Float64Array {
+  return new Float64Array(rows).map((row) => values[row]);
+}

@@ -167,8 +167,7 @@ export interface Model {
   memory: Memory[];
   /** Rows of a page of several ranks; empty for one timeline. */
   ranks: Rank[];
-  meets: Meets;
-  messages: Messages;
+  joined?: { meets: Meets; messages: Messages };
   /** Null where the record knows no lines. */
   lines: Lines | null;
   stack: MemoryStack | null;

@@ -22,7 +22,7 @@ export class Track implements TrackColumns {
   readonly split: Uint8Array | null;
   readonly row: Int32Array | null;
   readonly classes: readonly number[];
-  private readonly prefix: (Float64Array | undefined)[];
+  private prefix: (Float64Array | undefined)[] | null = null;
   private durations: Pyramid | null = null;
 
   constructor(
@@ -30,8 +30,9 @@ export class Track implements TrackColumns {
     readonly subLane = 0,
   ) {
     ({ start: this.start, end: this.end, name: this.name, cls: this.cls, split: this.split, row: this.row } = columns);
-    this.prefix = this.prefixSums(null);
-    this.classes = this.prefix.flatMap((sums, cls) => (sums ? [cls] : []));
+    const present = new Uint8Array(CLASSES);
+    for (let i = 0; i < this.length; i++) present[this.cls[i]] = 1;
+    this.classes = [...present.keys()].filter((cls) => present[cls]);
   }
 
   get length(): number {
@@ -52,15 +53,12 @@ export class Track implements TrackColumns {
   /** For each class, the running sum of durations (by share of the lane's height); null counts every slice. */
   prefixSums(counts: ((i: number) => boolean) | null): (Float64Array | undefined)[] {
     const { start, end, cls, split, length } = this;
-    const present = new Uint8Array(CLASSES);
-    for (let i = 0; i < length; i++) present[cls[i]] = 1;
     const sums: (Float64Array | undefined)[] = [];
     const running = new Float64Array(CLASSES);
-    for (let c = 0; c < CLASSES; c++) sums[c] = present[c] ? new Float64Array(length + 1) : undefined;
-    const used = sums.flatMap((_, c) => (present[c] ? [c] : []));
+    for (const c of this.classes) sums[c] = new Float64Array(length + 1);
     for (let i = 0; i < length; i++) {
       if (!counts || counts(i)) running[cls[i]] += (end[i] - start[i]) / (split ? split[i] : 1);
-      for (const c of used) sums[c]![i + 1] = running[c];
+      for (const c of this.classes) sums[c]![i + 1] = running[c];
     }
     return sums;
   }
@@ -72,7 +70,7 @@ export class Track implements TrackColumns {
   addShares(
     edges: Float64Array,
     out: (Float64Array | undefined)[],
-    sums = this.prefix,
+    sums = (this.prefix ??= this.prefixSums(null)),
     counts: ((i: number) => boolean) | null = null,
   ): void {
     const { start, end, cls, split } = this;

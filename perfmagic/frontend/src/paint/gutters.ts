@@ -1,12 +1,12 @@
 // Lane names at the left, numbers at the right, brackets at the far left: every lane is a row of a table.
 import { COMM, DTOD, DTOH, HTOD, PTOP } from "../model/classes.ts";
 import { pileView } from "../model/crop.ts";
-import type { Row } from "../model/layout.ts";
+import type { Row, RowKind } from "../model/layout.ts";
 import { below } from "../model/sorted.ts";
 import { isWhole } from "../model/state.ts";
 import type { Stream } from "../model/store.ts";
 import { mainClass } from "../model/totals.ts";
-import { count, duration, mean, percent, plural, size } from "../model/units.ts";
+import { count, duration, mean, percent, plural } from "../model/units.ts";
 import type { Frame } from "./draw.ts";
 import { say, term } from "../model/words.ts";
 
@@ -19,7 +19,9 @@ export interface RowText {
   unit: string;
 }
 
-const NONE: RowText = { label: "", sub: "", number: "", unit: "" };
+export const TEXTS = new Map<RowKind, (f: Frame, row: Row) => RowText>();
+
+export const NONE: RowText = { label: "", sub: "", number: "", unit: "" };
 const NOTES: Record<number, string> = {
   [COMM]: term("communication"),
   [HTOD]: "HtoD",
@@ -74,27 +76,9 @@ export function rowText(f: Frame, row: Row): RowText {
         unit: stave.exposed && active ? exposed : "",
       };
     }
-    case "memory": {
-      const lane = model.memory[row.index];
-      return { ...NONE, label: say("memory"), number: size(lane.peak), unit: say("peak") };
-    }
-    case "rank":
-      return rankText(f, row);
     default:
-      return NONE;
+      return TEXTS.get(row.kind)?.(f, row) ?? NONE;
   }
-}
-
-/** A rank that can be opened says so; for a part of the axis how long it waits and is busy there. */
-function rankText(f: Frame, row: Row): RowText {
-  const { wire, waits: waited, idle } = f.model.ranks[row.index];
-  const open = f.state.ranks.includes(row.index);
-  const label = wire.part ? `${wire.label} ${open ? "▾" : "▸"}` : wire.label;
-  if (isWhole(f.state)) return { ...NONE, label, number: wire.words[0] || wire.words[1], unit: "" };
-  const [from, to] = f.state.view;
-  const waits = waited.covered(from, to);
-  const idles = say("idle {time}", { time: duration(idle.covered(from, to)) });
-  return { ...NONE, label, number: waits ? say("waits {time}", { time: duration(waits) }) : idles };
 }
 
 function pileText(f: Frame, row: Row, stream: Stream): RowText {
@@ -115,7 +99,6 @@ export function writeGutters(f: Frame): void {
     writeLabel(f, row, text);
     if (f.layout.right) writeNumber(f, row, text);
   }
-  for (const row of f.rows) if (row.kind === "memory" && f.layout.right) writeReserved(f, row);
   writeHeadings(f);
   if (f.layout.left) writeBrackets(f);
 }
@@ -162,12 +145,6 @@ function writeNumber(f: Frame, row: Row, text: RowText): void {
   const unit = text.unit;
   if (unit && f.text.width(unit, { size: 10 }) <= f.layout.right - 6 - used)
     f.text.write(unit, x + used, y, { size: 10, colour: f.palette.css("ink2") });
-}
-
-function writeReserved(f: Frame, row: Row): void {
-  const { reserved } = f.model.memory[row.index];
-  const words = say("{size} reserved", { size: size(reserved) });
-  if (reserved) f.text.write(words, f.scale.width + 8, row.y + row.h - 6, { size: 10, colour: f.palette.css("ink2") });
 }
 
 function writeHeadings(f: Frame): void {

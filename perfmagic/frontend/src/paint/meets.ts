@@ -27,7 +27,7 @@ export function paintMeets(f: Frame): void {
 /** Outlines of a collective or a message on all its ranks. */
 export function paintMeeting(f: Frame, ref: Ref): void {
   const rows = f.layout.rows.filter((row) => row.kind === "rank");
-  const { meets, messages } = f.model;
+  const { meets, messages } = f.model.joined!;
   const i = ref.row;
   inPlot(f, () => {
     const { g } = f.text;
@@ -58,7 +58,7 @@ function inPlot(f: Frame, paint: () => void): void {
 
 /** Of the collectives in view one in so many pixels: that of the longest wait. */
 function inView(f: Frame): number[] {
-  const { met, waited } = f.model.meets;
+  const { met, waited } = f.model.joined!.meets;
   const most = new Map<number, number>();
   const last = below(met, f.scale.to);
   for (let i = below(met, f.scale.from); i < last; i++) {
@@ -70,7 +70,7 @@ function inView(f: Frame): number[] {
 }
 
 function line(f: Frame, rows: Row[], i: number, token = "wait"): void {
-  const { meets } = f.model;
+  const { meets } = f.model.joined!;
   let [top, bottom] = [Infinity, -Infinity];
   for (let p = meets.first[i]; p < meets.first[i + 1]; p++) {
     const [y, h] = commOf(f, rows[meets.row[p]], false);
@@ -89,7 +89,7 @@ function line(f: Frame, rows: Row[], i: number, token = "wait"): void {
 }
 
 function dot(f: Frame, rows: Row[], i: number): void {
-  const { meets } = f.model;
+  const { meets } = f.model.joined!;
   if (meets.last[i] < 0) return;
   const [y, h] = commOf(f, rows[meets.last[i]], false);
   const { g } = f.text;
@@ -106,7 +106,7 @@ function dot(f: Frame, rows: Row[], i: number): void {
 }
 
 function arrows(f: Frame, rows: Row[]): void {
-  const { met, arrived, longest } = f.model.messages;
+  const { met, arrived, longest } = f.model.joined!.messages;
   const first = below(met, f.scale.from - longest);
   const last = below(met, f.scale.to);
   const few = last - first <= MANY_ARROWS && !f.model.header.staged; // boxes of a schedule say who passes on
@@ -117,7 +117,7 @@ function arrows(f: Frame, rows: Row[]): void {
 }
 
 function arrow(f: Frame, rows: Row[], i: number): void {
-  const { met, source, target, arrived } = f.model.messages;
+  const { met, source, target, arrived } = f.model.joined!.messages;
   const [y0, h0] = commOf(f, rows[source[i]], false);
   const [y1, h1] = commOf(f, rows[target[i]], true);
   const [ax, ay, bx, by] = [f.scale.x(met[i]), y0 + h0 / 2, f.scale.x(arrived[i]), y1 + h1 / 2];

@@ -1,7 +1,8 @@
 // Allocated memory over time, as high as its share of the peak.
 import type { Row } from "../model/layout.ts";
 import { upTo } from "../model/sorted.ts";
-import { duration } from "../model/units.ts";
+import { duration, size } from "../model/units.ts";
+import { NONE, type RowText } from "./gutters.ts";
 import { bar, type Frame } from "./draw.ts";
 import { say } from "../model/words.ts";
 
@@ -24,6 +25,11 @@ export function paintMemory(f: Frame, row: Row): void {
   }
 }
 
+export function memoryText(f: Frame, row: Row): RowText {
+  const { peak } = f.model.memory[row.index];
+  return { ...NONE, label: say("memory"), number: size(peak), unit: say("peak") };
+}
+
 export function writeMemory(f: Frame, row: Row): void {
   const lane = f.model.memory[row.index];
   const at = lane.at[lane.bytes.indexOf(lane.peak)];
@@ -41,4 +47,14 @@ export function writeMemory(f: Frame, row: Row): void {
     align: left ? "right" : "left",
     colour: f.palette.css("ink2"),
   });
+}
+
+export function writeReserved(f: Frame): void {
+  for (const row of f.layout.right ? f.rows : []) {
+    if (row.kind !== "memory") continue;
+    const { reserved } = f.model.memory[row.index];
+    const words = say("{size} reserved", { size: size(reserved) });
+    if (reserved)
+      f.text.write(words, f.scale.width + 8, row.y + row.h - 6, { size: 10, colour: f.palette.css("ink2") });
+  }
 }

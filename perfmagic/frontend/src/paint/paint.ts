@@ -1,26 +1,24 @@
 // One frame: fills into the pixel buffer, then words and lines over it.
 import * as python from "./python.ts";
 import type { Row, RowKind } from "../model/layout.ts";
+import type { Ref } from "../model/store.ts";
 import { ticks } from "../model/scale.ts";
 import type { Frame } from "./draw.ts";
 import { crossesPole, paintFlags } from "./flags.ts";
 import { writeGutters } from "./gutters.ts";
 import { lengthPill, paintFocus, paintSelection } from "./marks.ts";
 import { paintOverview } from "./overview.ts";
-import { paintMeeting, paintMeets } from "./meets.ts";
 import { paintBackward } from "./backward.ts";
-import { paintMemory, writeMemory } from "./memory.ts";
 import { paintPathOf } from "./path.ts";
 import { paintCriticalPath } from "./critical.ts";
 import { paintPile } from "./pile.ts";
 import type { Band } from "./pixels.ts";
-import { paintRank, writeRank } from "./rank.ts";
 import { writePile } from "./pile_words.ts";
 import { paintLane, paintStave, paintStrip, writeLane, writeStrip } from "./stream.ts";
 
 type Painter = (f: Frame, row: Row) => void;
 
-const FILLS = new Map<RowKind, Painter>([
+export const FILLS = new Map<RowKind, Painter>([
   ["overview", paintOverview],
   ["cell", python.paintCell],
   ["thread", python.paintThread],
@@ -29,20 +27,20 @@ const FILLS = new Map<RowKind, Painter>([
   ["lane", paintLane],
   ["strip", paintStrip],
   ["stave", paintStave],
-  ["memory", paintMemory],
-  ["rank", paintRank],
 ]);
 
-const WORDS = new Map<RowKind, Painter>([
+export const WORDS = new Map<RowKind, Painter>([
   ["cell", python.writeCell],
   ["thread", python.writeThread],
   ["launches", python.writeLaunches],
   ["pile", writePile],
   ["lane", writeLane],
   ["strip", writeStrip],
-  ["memory", writeMemory],
-  ["rank", writeRank],
 ]);
+
+/** What is drawn over all rows and below the gutters' words, and what is outlined in place of an op's path. */
+export const OVER: ((f: Frame) => void)[] = [];
+export const OUTLINES = new Map<Ref["kind"], (f: Frame, ref: Ref) => void>();
 
 /** All fills. */
 export function paintPixels(f: Frame, band: Band): void {
@@ -96,7 +94,7 @@ export function paintWords(f: Frame): void {
     f.layout.rows.find((row) => row.kind === "axis")!,
   );
   if (!f.moving) for (const row of f.rows) WORDS.get(row.kind)?.(f, row);
-  if (f.model.ranks.length) paintMeets(f);
+  for (const paint of OVER) paint(f);
   writeGutters(f);
   paintCriticalPath(f);
   paintBackward(f);
@@ -106,6 +104,5 @@ export function paintWords(f: Frame): void {
     paintPathOf(f, focus);
     paintFocus(f, focus);
   }
-  if (hover?.kind === "meeting" || hover?.kind === "message") paintMeeting(f, hover);
-  else if (hover) paintPathOf(f, hover);
+  if (hover) (OUTLINES.get(hover.kind) ?? paintPathOf)(f, hover);
 }

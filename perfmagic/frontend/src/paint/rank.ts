@@ -5,6 +5,8 @@ import type { Spans } from "../model/spans.ts";
 import { below } from "../model/sorted.ts";
 import { duration } from "../model/units.ts";
 import { box, type Frame, inGap, lost, skyline } from "./draw.ts";
+import { NONE, type RowText } from "./gutters.ts";
+import { isWhole } from "../model/state.ts";
 import { say } from "../model/words.ts";
 
 const IDLE_SHARE = 0.45; // of red: idle time is lost, but it is not this rank that makes others wait
@@ -73,6 +75,18 @@ export function writeRank(f: Frame, row: Row): void {
     const words = say("waits {time}", { time: duration(wait.end[i] - wait.start[i]) });
     if (fits(words, x0, x1 - 12)) inGap(f, words, x0, x1, { y, h }, "wait");
   }
+}
+
+/** A rank that can be opened says so; for a part of the axis how long it waits and is busy there. */
+export function rankText(f: Frame, row: Row): RowText {
+  const { wire, waits: waited, idle } = f.model.ranks[row.index];
+  const open = f.state.ranks.includes(row.index);
+  const label = wire.part ? `${wire.label} ${open ? "▾" : "▸"}` : wire.label;
+  if (isWhole(f.state)) return { ...NONE, label, number: wire.words[0] || wire.words[1], unit: "" };
+  const [from, to] = f.state.view;
+  const waits = waited.covered(from, to);
+  const idles = say("idle {time}", { time: duration(idle.covered(from, to)) });
+  return { ...NONE, label, number: waits ? say("waits {time}", { time: duration(waits) }) : idles };
 }
 
 /** Where a rank's collectives and sends, or its receives, are drawn. */

@@ -13,16 +13,18 @@ from pathlib import Path
 import numpy as np
 
 from perfmagic.base.errors import TraceError
+from perfmagic.base.free_memory import available_bytes
 from perfmagic.base.language import counted, phrase
-from perfmagic.base.units import count, size
+from perfmagic.base.units import count, duration, size
 from perfmagic.trace.columns import NONE, HostKind, Int64, Remark
-from perfmagic.trace.formats.nsight import device, host, nvtx
+from perfmagic.trace.formats.nsight import device, host, nvtx, stacks
 from perfmagic.trace.formats.nsight.database import MAGIC, ROW_BYTES, Columns, Database, opened, text_of
 from perfmagic.trace.formats.nsight.host import ANY_THREAD
 from perfmagic.trace.json_form import FAR_NS, printable
 from perfmagic.trace.model import LaunchShape, Trace, TraceMeta, make_trace
 
-_READ = (*device.TABLES, *host.CALLS, host.SYNCS, host.EVENTS, nvtx.NVTX, host.SYSTEM, device.MEMORY)
+_STACKS = (stacks.SAMPLES, stacks.CHAINS, stacks.BACKTRACES)
+_READ = (*device.TABLES, *host.CALLS, host.SYNCS, host.EVENTS, nvtx.NVTX, host.SYSTEM, device.MEMORY, *_STACKS)
 _WHOLE = (*device.TABLES, *host.CALLS, nvtx.NVTX)  # one of them makes a database an export
 _NAMED = 5  # tables that an error names
 _PID_BITS = 24  # of a global id: the thread's below the process's
@@ -57,6 +59,11 @@ def _check_size(database: Database, limit_bytes: int) -> None:
         needed = f"{size(n * ROW_BYTES)} in memory, more than the limit of {size(limit_bytes)}"
         hint = "raise it with open_trace(path, max_unpacked_bytes=...) or --max-gb, or record less (--duration)"
         raise TraceError(f"{database.name} has up to {count(n)} rows to read, {needed}", hint=hint)
+    free_bytes = available_bytes()
+    if 0 < free_bytes < n * ROW_BYTES:
+        needed = f"{size(n * ROW_BYTES)} in memory, and {size(free_bytes)} are free on this machine"
+        hint = "record less (--duration), or open it where more memory is free"
+        raise TraceError(f"{database.name} has up to {count(n)} rows to read, {needed}", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ class _Table:
 
 @dataclass
 class _Export:
-    """All that a database says.  repairs: on rows that were left out."""
+    """All that a database says.  repairs: on rows that were left out.  apart_ns: samples of the CPU, 0 for none."""
 
     ops: _Table
     calls: _Table
@@ -84,6 +91,7 @@ class _Export:
     shapes: list[LaunchShape]
     names: list[str]
     repairs: list[Remark]
+    apart_ns: int
 
 
 def _export(database: Database) -> _Export:
@@ -97,18 +105,20 @@ def _export(database: Database) -> _Export:
     ends = [table["end_ns"] for table in (side.ops, calls)]
     last_ns = max((int(end.max()) for end in ends if len(end)), default=int(ranges["end_ns"].max(initial=0)))
     ranges["end_ns"] = np.where(ranges["end_ns"] == NONE, np.maximum(last_ns, ranges["start_ns"]), ranges["end_ns"])
-    both = {name: np.concatenate([ranges[name], system[name]]) for name in ranges}
+    frames = stacks.frames_of(database, names, threads)
+    hosts = {name: np.concatenate([ranges[name], system[name], frames.columns[name]]) for name in ranges}
     op_pid = side.pid if not len(side.pid) or (side.pid >= 0).any() else _only_process(side.pid, call_pid)
     memory, memory_pid = device.memory_of(database, names)
     return _Export(
         _possible(_Table(side.ops, op_pid), repairs),
         _possible(_Table(calls, call_pid), repairs),
-        _possible(_Table(both, np.concatenate([range_pid, system_pid])), repairs),
+        _possible(_Table(hosts, np.concatenate([range_pid, system_pid, frames.pid])), repairs),
         host.waits_of(database),
         _Table(memory, memory_pid),
         side.shapes,
         list(names.texts),
         repairs,
+        frames.apart_ns,
     )
 
 
@@ -220,7 +230,7 @@ def _trace(database: Database, export: _Export, pid: int, about: _About) -> Trac
         rank=about.rank,
         world_size=about.world_size,
         repairs=tuple(export.repairs),
-        notes=tuple(_notes(database, ops, calls, ranges, about)),
+        notes=(*_notes(database, ops, calls, ranges, about), *_of_samples(export)),
         # the processes of one recording share a clock
         boot=f"{database.name} {about.base_unix_ns} {zero}" if about.of_several else "",
         monotonic_base_ns=zero if about.of_several else None,
@@ -249,6 +259,14 @@ def _notes(database: Database, ops: Columns, calls: Columns, ranges: Columns, ab
         words = phrase("no host operator was recorded: NVTX ranges stand in their place")
         notes.append(Remark("no_host_ops", words))
     return [*notes, *_diagnostics(database)]
+
+
+def _of_samples(export: _Export) -> list[Remark]:
+    if not export.apart_ns:
+        return []
+    apart = duration(export.apart_ns)
+    words = phrase("frames are CPU samples about {apart} apart: what was shorter may be missing", apart=apart)
+    return [Remark("sampled_frames", words, {"apart_ns": export.apart_ns})]
 
 
 def _diagnostics(database: Database) -> list[Remark]:

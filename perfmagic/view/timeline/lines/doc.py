@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfmagic.analysis.memory.peak import PeakByLine, peak_by_line
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.lines import LineStat, function_lines, lines, sync_paths
 from perfmagic.analysis.timeline.paths import backward_rows, on_paths, op_paths, sites
@@ -16,6 +16,9 @@ from perfmagic.trace.columns import NO_LINE, Int64
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.paths import NOWHERE, Paths
+
+if TYPE_CHECKING:
+    from perfmagic.analysis.memory.peak import PeakByLine
 
 LEAST_SHARE = 0.01  # of Python's time and of the devices': a function below both is named, and not drawn
 MOST_CALLERS = 3
@@ -96,7 +99,7 @@ def lines_doc(trace: Trace) -> LinesDoc | None:
         folded=folded,
         total=_total(stats) if cell else None,
         notes=_notes(trace.paths),
-        memory=peak_by_line(trace) if cell else None,
+        memory=_peak(trace) if cell else None,
     )
 
 
@@ -109,7 +112,7 @@ def _cell_block(trace: Trace, stats: Sequence[LineStat]) -> Block:
     ends = np.append(marks.at_ns[1:], _returned_ns(trace)) if len(marks) else marks.at_ns
     inside = ~blocked.after_cell
     backward = backward_rows(trace)
-    times, memory = _Times(trace), peak_by_line(trace)
+    times, memory = _Times(trace), _peak(trace)
     rows = [
         times.row(
             n,
@@ -131,7 +134,7 @@ def _function_blocks(trace: Trace) -> tuple[list[Block], tuple[str, ...]]:
     if paths is None:
         return [], ()
     of_site = _OfSites(trace)
-    times, known, memory = _Times(trace), sites(trace), peak_by_line(trace)
+    times, known, memory = _Times(trace), sites(trace), _peak(trace)
     held = memory.site_bytes if memory else np.zeros(len(known), np.int64)
     least = LEAST_SHARE * memory.peak_bytes if memory else np.inf
     # by site: two lambdas of a line have one name and one place
@@ -256,3 +259,9 @@ def _notes(paths: Paths | None) -> tuple[str, ...]:
 
 def _returned_ns(trace: Trace) -> int:
     return trace.meta.end_ns if trace.meta.returned_ns is None else trace.meta.returned_ns
+
+
+def _peak(trace: Trace) -> PeakByLine | None:
+    from perfmagic.analysis.memory.peak import peak_by_line  # not by each timeline's text
+
+    return peak_by_line(trace)

@@ -1,0 +1,58 @@
+"""Wrong answers to the exercises of lesson 01: words of the reason, and the answer that gets it."""
+
+WAIT = "perfmagic.synchronize(device)"
+CLOCK = "time.perf_counter()"
+TIMED = """
+def seconds_until_done(body):
+    {first}
+    start = time.perf_counter()
+    body()
+    {then}
+"""
+MODEL = "def model(n, t1, t2, t3):\n    return {result}"
+LAZY = "def total(steps):\n    {body}"
+FED = """
+def feed_bounded(steps, ahead=2):
+    marks = deque()
+    for i in range(steps):
+        {first}
+        y = {batch}.to(device, non_blocking=True).sum()
+        {then}
+"""
+
+WRONG = {
+    1: [
+        ("before the device is done", TIMED.format(first=WAIT, then="return time.perf_counter() - start")),
+        ("before the device is done", TIMED.format(first=WAIT, then=f"end = {CLOCK}; {WAIT}; return end - start")),
+        ("more in it than the products", TIMED.format(first="pass", then=f"{WAIT}; return {CLOCK} - start")),
+        ("do not run once", TIMED.format(first=WAIT, then=f"body(); {WAIT}; return {CLOCK} - start")),
+    ],
+    2: [
+        ("number 1 of the answer for n=100", MODEL.format(result="t1 + n * t2 + t3, n * (t1 + t2 + t3)")),
+        ("number 1 of the answer for n=10,", MODEL.format(result="n * t1 + t2 + t3, n * (t1 + t2 + t3)")),
+        ("number 2 of the answer for n=10,", MODEL.format(result="t1 + (n - 1) * max(t1, t2) + t2 + t3, n * t2")),
+        ("no list of numbers", MODEL.format(result="n * max(t1, t2) + t3")),
+    ],
+    3: [
+        ("Python waits for a device", LAZY.format(
+         body="return sum(x.mm(x).sum().item() for _ in range(steps))")),
+        ("Python waits for a device", LAZY.format(
+         body="results = [x.mm(x).sum() for _ in range(steps)]\n    return sum(r.item() for r in results)")),
+        ("mm runs 1 time, not 10", LAZY.format(body="return steps * x.mm(x).sum()")),
+        ("the sum is 64", LAZY.format(
+         body="for _ in range(steps):\n        result = x.mm(x).sum()\n    return result")),
+    ],
+    4: [
+        ("number 1 of the starts in ms is 10.0", "def earliest_starts(durations):\n    return durations"),
+        ("number 1 of the starts", "def earliest_starts(durations):\n    return list(np.cumsum(durations))"),
+        ("number 3 of the starts", "def earliest_starts(durations):\n    return [0, *durations[:-1]]"),
+        ("2 of 3 numbers", "def earliest_starts(durations):\n    return [0, durations[0]]"),
+    ],
+    5: [
+        ("7 batches ahead", FED.format(first="pass", batch="data.pin_memory()", then="pass")),
+        ("Python waits for each batch", FED.format(first="pass", batch="data.pin_memory()",
+         then="perfmagic.synchronize(device)")),
+        ("not pinned", FED.format(first="pass", batch="data.clone()", then="pass")),
+        ("not eight batches", FED.format(first="if i % 2: continue", batch="data.pin_memory()", then="pass")),
+    ],
+}  # fmt: skip

@@ -1,0 +1,85 @@
+"""Wrong answers to the exercises of lesson 05: words of the reason, and the answer that gets it."""
+
+HELD = "def bytes_a_parameter():\n    return {}"
+RELU = "def kept_by_relu(rows, width):\n    return {}"
+BLOCK = "def needed_in_a_block(rows, width):\n    return {}"
+COLLECT = "def collect(losses, loss):\n    {}"
+DESCEND = "def descend(parameters, rate):\n    for p in parameters:\n        {}"
+PARTS = "def parts_for(limit_bytes):\n    {}"
+TRY = "parts = 1\n    while peak_of(parts) > limit_bytes:\n        parts {}\n    return parts"
+MIXED = "def mixed_bytes_a_parameter():\n    return {}"
+AMP = """
+def amp_step(net, optimizer, scaler, x):
+    with torch.autocast({device}, dtype=torch.float16):
+        loss = small_loss(net, x)
+    optimizer.zero_grad()
+    {backward}
+    {step}
+    return loss.detach()
+"""
+SCALED, STEP, RIGHT = "scaler.scale(loss).backward()", "scaler.step(optimizer); scaler.update()", "device.type"
+ROOM = "def room(total, allocated, reserved):\n    return ({}, {}), ({}, {})"
+HUNDRED = "def hundred():\n    {}"
+LOSS = "(net(x) - x).square().mean()"
+
+WRONG = {
+    1: [
+        ("too low", HELD.format("4 + 4")),
+        ("too low", HELD.format("4 + 4 + 4")),
+        ("too high", HELD.format("4 + 4 + 2 * 8")),
+        ("no number", HELD.format("None")),
+    ],
+    2: [
+        ("for 1024 rows and width 128 is", RELU.format("rows * 4 * width * 4")),
+        ("too low", RELU.format("3 * rows * width * 4")),
+        ("too low", RELU.format("3 * rows * 4 * width")),
+        ("too high", RELU.format("2 * 3 * rows * 4 * width * 4")),
+        ("for 2048 rows", RELU.format("6291456")),
+    ],
+    3: [
+        ("too low", BLOCK.format("rows * 4 * width * 4")),
+        ("too high", BLOCK.format("3 * 2 * rows * 4 * width * 4")),
+        ("too high", BLOCK.format("2 * rows * 4 * width * 4 + rows * width * 4")),
+    ],
+    4: [
+        ("each round leaves 7.86 MB behind", COLLECT.format("losses.append(loss.clone())")),
+        ("expected 4 losses, got 1", COLLECT.format("losses[:] = [loss.item()]")),
+        ("expected 4 losses, got 0", COLLECT.format("loss.detach()")),
+        ("number 1 of the list", COLLECT.format("losses.append(round(loss.item()))")),
+    ],
+    5: [
+        ("without an error", DESCEND.format("p.data -= rate * p.grad")),
+        ("number 1 of the list of parameters is 1.00", DESCEND.format("p = p - rate * p.grad")),
+        ("number 1 of the list of parameters is 1.30", DESCEND.format("p.detach().add_(rate * p.grad)")),
+        ("number 1 of the list of parameters", DESCEND.format("p.detach().sub_(rate)")),
+    ],
+    6: [
+        ("parts fit, too", PARTS.format(TRY.format("*= 2"))),
+        ("parts fit, too", PARTS.format("return 8")),
+        ("and the limit is", PARTS.format("return 2")),
+        ("None is not a whole number", PARTS.format("pass")),
+    ],
+    7: [
+        ("too low", MIXED.format("2 + 2 + 2 * 4")),
+        ("too low", MIXED.format("2 + 2 + 2 * 2")),
+        ("too high", MIXED.format("4 + 4 + 4 + 2 * 4")),
+    ],
+    8: [
+        ("not computed once, in float16", AMP.format(device="'cuda'", backward=SCALED, step=STEP)),
+        ("no parameter has changed", AMP.format(device=RIGHT, backward="loss.backward()", step="optimizer.step()")),
+        ("too high", AMP.format(device=RIGHT, backward=SCALED, step="optimizer.step()")),
+        ("no parameter has changed", AMP.format(device=RIGHT, backward=SCALED, step="pass")),
+    ],
+    9: [
+        ("wrong for another program before", ROOM.format(*["total - allocated"] * 4)),
+        ("wrong for this program before", ROOM.format(*["total - reserved"] * 2, *["total - allocated"] * 2)),
+        ("wrong for this program after",
+         ROOM.format("total - allocated", "total - reserved", "total - reserved", "total - allocated")),
+    ],
+    10: [
+        ("are left", HUNDRED.format(f"return [{LOSS} for _ in range(100)]")),
+        ("no list of 100 losses", HUNDRED.format(f"return [{LOSS}.item()]")),
+        ("number 1 of the list", HUNDRED.format("return [0.0] * 100")),
+        ("no list of 100 losses", HUNDRED.format(f"for _ in range(3):\n        {LOSS}.item()")),
+    ],
+}  # fmt: skip
