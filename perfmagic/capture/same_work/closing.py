@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
-from types import FunctionType
 from typing import Any, Protocol, TypeAlias
 
 from perfmagic.base.errors import PerfmagicError
@@ -20,7 +19,6 @@ from perfmagic.capture.same_work.drawn import addresses, drawn_anew, is_array, m
 from perfmagic.capture.same_work.effects import events_of
 from perfmagic.capture.same_work.recorded import work_in
 from perfmagic.capture.same_work.same_work import SameWork
-from perfmagic.capture.same_work.state import State, read_by
 from perfmagic.capture.same_work.values import Leaf, containers, leaves, shared
 from perfmagic.trace.model import Trace
 
@@ -171,13 +169,7 @@ class Closing:
     def _see_make(self) -> None:
         """Whether the function that makes the arguments leaves something behind for another function."""
         same = self._same
-        make = getattr(same.arguments, "made_by", None)
-        if type(make) is not FunctionType:
-            return
-        around = State({str(i): value for i, value in enumerate(read_by(make))})
-        before = around.traces()
-        same.arguments.made()  # type: ignore[union-attr] # it was asked for what makes them
-        left = {key for key, mark in around.traces().items() if before.get(key) != mark}
+        left = getattr(same.arguments, "left", None) or set()
         first = self._states[0]
         for watched, state in zip(same.watched[1:], self._states[1:], strict=True):
             for_it = left & {*state.held, *state.found} - {*first.held, *first.found}
