@@ -41,7 +41,8 @@ def recorded(call: Callable[[], object]) -> Done:
     """The work of a call on the CPU."""
     with perfmagic.timeline(device="cpu", shapes=True) as t:
         call()
-    return work_in(t.result.trace)
+    result: Any = t.result
+    return work_in(result.trace)
 
 
 @pytest.mark.parametrize("name", CALLS)
