@@ -4,6 +4,7 @@ from perfmagic.lessons.bars import bars
 from perfmagic.lessons.checks import (
     NotYet,
     at_work,
+    behind,
     check,
     close,
     overlap,
@@ -17,6 +18,6 @@ from perfmagic.lessons.checks import (
 from perfmagic.lessons.guesses import guess, reveal
 
 __all__ = [
-    "NotYet", "at_work", "bars", "check", "close", "guess", "overlap", "python_waits", "race_free", "record", "require",
-    "reveal", "same_work", "waits",
+    "NotYet", "at_work", "bars", "behind", "check", "close", "guess", "overlap", "python_waits", "race_free", "record",
+    "require", "reveal", "same_work", "waits",
 ]  # fmt: skip

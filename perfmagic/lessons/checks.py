@@ -11,6 +11,8 @@ from numbers import Real
 from traceback import clear_frames
 from typing import TypeVar, cast
 
+import numpy as np
+
 from perfmagic import sim
 from perfmagic.analysis.findings.record import RACES
 from perfmagic.api.show import keep_quiet
@@ -129,6 +131,22 @@ def race_free(t: TimelineResult) -> None:
     (later, earlier), (a, b) = ([column[row] for row in rows] for column in (_ops(t), t.trace.ops.stream.tolist()))
     race = phrase(RACES[kind], later=later, earlier=earlier, a=a, b=b, times="")
     raise NotYet(say("a wait is missing: {race}", race=race))
+
+
+def behind(t: TimelineResult, later: int, earlier: int) -> bool:
+    """Whether one op had to wait for another, by the order of a stream and by the waits of a simulated device's record.
+
+    later, earlier: rows of t.trace.ops.
+    """
+    ops, held = t.trace.ops, t.trace.waits
+    streams = [*zip(ops.device.tolist(), ops.stream.tolist(), strict=True)]
+    other_device = np.where(held.on_device < 0, held.device, held.on_device)
+    columns = (held.device, held.stream, held.correlation, other_device, held.on_stream, held.on_correlation)
+    ended = {streams[later]: int(ops.correlation[later])}  # by stream: its launches up to this one have ended by then
+    for device_, stream, since, *other, until in reversed([*zip(*(c.tolist() for c in columns), strict=True)]):
+        if since < ended.get((device_, stream), 0):
+            ended[other[0], other[1]] = max(until, ended.get((other[0], other[1]), 0))
+    return bool(ops.correlation[earlier] <= ended.get(streams[earlier], 0))
 
 
 def waits(t: TimelineResult, at_least: int = 1) -> None:

@@ -18,6 +18,12 @@ def wrong_answers(lesson: Path) -> dict[int, list[tuple[str, str]]]:
     return answers
 
 
+def right_answers(lesson: Path) -> dict[int, list[str]]:
+    """By exercise: answers besides the solution that are right."""
+    answers: dict[int, list[str]] = runpy.run_path(str(WRONG / f"{lesson.stem}.py")).get("RIGHT", {})
+    return answers
+
+
 class Student:
     """Somebody who runs the set-up of a lesson, and then its exercises in any order."""
 

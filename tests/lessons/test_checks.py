@@ -155,3 +155,22 @@ def test_a_refusal_keeps_nothing_alive_that_its_grader_made() -> None:
         check(grader)
     assert str(problem.value) == "not this"
     assert made[0]() is None
+
+
+def test_an_op_is_behind_what_its_stream_or_a_chain_of_waits_holds_it_for(devices: Any) -> None:
+    module, x = torch.get_device_module(devices[0]), torch.ones(2, 2, device=devices[0])
+    side, last = (module.Stream(devices[0]) for _ in range(2))
+
+    def chain() -> None:
+        main = module.current_stream(devices[0])
+        x.mm(x)
+        side.wait_stream(main)
+        x.mm(x)
+        last.wait_stream(side)
+        with module.stream(last):
+            x.mm(x)
+        last.wait_stream(main)
+
+    _, t = record(chain, pace=PACE)
+    assert [lessons.behind(t, 2, row) for row in (0, 1)] == [True, False]
+    assert [lessons.behind(t, 1, row) for row in (0, 2)] == [True, False]

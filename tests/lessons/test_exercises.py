@@ -6,7 +6,7 @@ import nbformat
 import pytest
 
 from demos import editions
-from tests.lessons.lesson import DEMOS, LESSONS, WRONG, Student, wrong_answers
+from tests.lessons.lesson import DEMOS, LESSONS, WRONG, Student, right_answers, wrong_answers
 
 pytest.importorskip("torch", reason="torch is not installed")
 
@@ -25,6 +25,8 @@ def test_right_answers_pass_in_any_order_and_wrong_ones_get_their_reason(lesson:
         assert len(wrong[exercise.number]) >= 3
         for words, answer in wrong[exercise.number]:
             assert words in student.says(exercise, answer), (exercise.number, answer)
+        for answer in right_answers(lesson).get(exercise.number, []):
+            assert student.says(exercise, answer) == "right", (exercise.number, answer)
         student.run(exercise.solution.source)
     for exercise in reversed(exercises):
         student.run(exercise.solution.source)

@@ -10,6 +10,9 @@ import random
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
 
 from perfmagic.base.clock import reader, spent_reader
 from perfmagic.base.errors import CaptureError, OptionError
@@ -25,6 +28,7 @@ from perfmagic.capture.same_work.same_work import SameWork
 from perfmagic.trace.samples import BenchRecord
 
 PROBES = 6  # samples of each before their lengths are made equal; even: each comes first as often as last
+BLOCKS, BLOCK_BITS = 8, (10, 18)  # of memory that is held during a sample, of 1 to 256 kB
 ALIKE = 1.5  # bodies whose calls differ by less have as many calls in a sample
 
 
@@ -57,6 +61,7 @@ class Interleaved:
         self._round_id = secrets.token_hex(6) if len(engines) > 1 else ""
         self._passes = 0
         self._lot = random.Random(0)  # of a seed: on a virtual clock the same order gives the same result
+        self._sizes = random.Random(1)
         self._order = [*enumerate(self._phases)]
 
     def __enter__(self) -> Interleaved:  # noqa: PYI034 - typing.Self needs Python 3.11
@@ -172,8 +177,17 @@ class Interleaved:
             self._lot.shuffle(self._order)
         with self._judge.of_pass() if self._judge is not None else nullcontext():
             for which, phases in self._order:
+                taken = self._memory()
                 yield which, phases.sampling.sample(lambda: spent_s() / len(self.engines))
+                del taken
         self._passes += 1
+
+    def _memory(self) -> list[Any]:
+        """Untouched memory of drawn sizes: while it is held, what the next sample makes comes to lie elsewhere.
+
+        A call takes up to 5 % longer by where its results lie, and equal bodies kept getting different places.
+        """
+        return [np.empty(int(2 ** self._sizes.uniform(*BLOCK_BITS)), np.uint8) for _ in range(BLOCKS)]
 
     def _since_s(self, from_ns: int) -> float:
         return (self._spent_ns() - from_ns) / 1e9

@@ -420,10 +420,14 @@ def leave_modes(wanted: tuple[int, int]) -> None:
 
 
 def own_operators() -> frozenset[str]:
-    """Operators of torch that Python code has replaced (torch.library._impls; fallback: none)."""
+    """Operators of torch that Python code has replaced (torch.library._impls; fallback: none).
+
+    Without those that vmap() and compile() bring when they are first called.
+    """
     return _own_operators(len(getattr(torch.library, "_impls", ())))
 
 
 @cache
 def _own_operators(_n: int) -> frozenset[str]:
-    return frozenset(name for name in getattr(torch.library, "_impls", ()) if name.startswith("aten/"))
+    names = [name for name in getattr(torch.library, "_impls", ()) if name.startswith("aten/")]
+    return frozenset(name for name in names if not name.rpartition("/")[2].startswith(("FuncTorch", "Meta")))

@@ -32,6 +32,7 @@ from perfmagic.capture.same_work.drawn import (
     times,
 )
 from perfmagic.capture.same_work.process import NOW_NS
+from perfmagic.capture.same_work.state import State, read_around
 
 MOST_SETS = 32  # of arguments that lie ready, one for each call of a sample
 MOST_BYTES = 32_000_000  # of them together
@@ -118,7 +119,7 @@ class Arguments:
 class MadeArguments(Arguments):
     """Arguments that a function makes from a generator of random numbers.  made_by: that function.
 
-    made_ns: what that takes.
+    made_ns: what that takes.  left: what changed, when it was first asked anew, of what it reads from around it.
     """
 
     def __init__(self, make: Callable[[Any], Sequence[Any]], fixed: Collection[int]) -> None:
@@ -127,12 +128,17 @@ class MadeArguments(Arguments):
         from_ns = NOW_NS()
         self._made = [self.made()]
         self.made_ns = NOW_NS() - from_ns
+        self.left: set[int] | None = None
+        self._around = State(read_around(make))
         self._scaled = [i for i, v in enumerate(self._made[0]) if i not in self.fixed and has_floating(v)]
         self._begin(self._made)
 
     def prepare(self, n: int, *, cheaply: bool = False) -> None:
         if not cheaply or not self._scaled:
+            were = self._around.traces() if self.left is None else {}
             self._made = [self.made() for _ in range(n)]
+            if self.left is None:  # once: large arguments take as long to make as many calls
+                self.left = {key for key, mark in self._around.traces().items() if were.get(key) != mark}
             self._begin(self._made)
             return
         others = [self._made[i % len(self._made)] for i in range(n)]

@@ -12,7 +12,7 @@ from perfmagic.base.imported import torch_if_imported
 from perfmagic.capture.same_work.contents import looked_at
 from perfmagic.capture.watch.user_code import UserCode
 
-MOST = 400  # names
+MOST, MOST_STATES = 400, 3  # names, and states of a model: before and after calls of its function
 
 
 class Callees:
@@ -21,7 +21,7 @@ class Callees:
     def __init__(self, body: Callable[..., object]) -> None:
         self._named: list[tuple[Any, str, Any]] = []  # a namespace or cell, the name in it, what it stood for
         self._codes: list[tuple[Any, Any, Any]] = []
-        self._models: list[tuple[str, Any, tuple[object, ...]]] = []
+        self._models: list[tuple[str, Any, list[tuple[object, ...]]]] = []  # with their states
         self._seen: set[int] = set()
         function = getattr(body, "func", body)
         function = getattr(function, "__func__", function)
@@ -39,7 +39,7 @@ class Callees:
                 members = vars(value)
                 self._named += [(members, n, members[n]) for n in code.co_names if callable(members.get(n))]
             elif _is_model(value):
-                self._models.append((name, value, _hooks(value)))
+                self._models.append((name, value, [_hooks(value)]))
             elif callable(value):
                 self._named.append((place, name, value))
                 if type(value) is types.FunctionType and value.__globals__ is around:
@@ -56,10 +56,16 @@ class Callees:
             if function.__code__ is not code or function.__defaults__ is not defaults:
                 function.__code__, function.__defaults__ = code, defaults
                 found = found or f"the code of {function.__name__}"
-        for name, model, hooks in self._models:
-            if not found and _hooks(model) != hooks:
+        for name, model, known in self._models:
+            if not found and len(known) > 1 and _hooks(model) not in known:
                 found = f"the hooks of {name}"
         return found
+
+    def note_own(self) -> None:
+        """The function itself was called: as it leaves its models, others may leave them."""
+        for _, model, known in self._models:
+            if len(known) < MOST_STATES:
+                known.append(_hooks(model))
 
 
 def of_its_library(was: Any, now: Any) -> bool:

@@ -34,7 +34,7 @@ from perfmagic.trace.model import Trace
 Phase: TypeAlias = Generator[Iterable[tuple[Any, ...]], int, None]
 SEEN_SAMPLES = ((0.005, 5), (0.05, 2), (math.inf, 1))  # (longest call in s, samples on values seen before)
 PAIRS, LONG_PAIRS, LONG_S = 7, 3, 0.05  # for calls of that length fewer: none of them differs by noise
-TRIES = 3  # series of pairs, each of which has to show it
+TRIES = 2  # series of pairs, each of which has to show it
 MARK = 7.5e4  # what is written to a result, to see it in an input
 
 
@@ -183,13 +183,7 @@ class Closing:
     def _see_make(self) -> None:
         """Whether the function that makes the arguments leaves something behind for another function."""
         same = self._same
-        make = getattr(same.arguments, "made_by", None)
-        if type(make) is not FunctionType:
-            return
-        around = State({str(i): value for i, value in enumerate(read_by(make))})
-        before = around.traces()
-        same.arguments.made()  # type: ignore[union-attr] # it was asked for what makes them
-        left = {key for key, mark in around.traces().items() if before.get(key) != mark}
+        left = getattr(same.arguments, "left", None) or set()
         first = self._states[0]
         for watched, state in zip(same.watched[1:], self._states[1:], strict=True):
             for_it = left & {*state.held, *state.found} - {*first.held, *first.found}

@@ -146,8 +146,10 @@ def _held(same: SameWork, first: Watched, it: Watched, which: int) -> Iterator[C
     if not same.last_states:
         return
     own, other = same.last_states[0].held, same.last_states[which].held
-    changes = {key for key in first.alters(operator.ne) if key in other} - it.alters(operator.ne)
-    if names := sorted({own[key][0] for key in changes if key in own}):
+    altered, instead = first.alters(operator.ne), it.alters(operator.ne)
+    left = {key for key in altered if key in other and key in own} - instead
+    if len(left) > len(instead - altered):  # a list of each, to note what it gave, is as good
+        names = sorted({own[key][0] for key in left})
         yield Condition("state", {"by": first.name, "not": it.name, "names": ", ".join(names[:3])})
 
 

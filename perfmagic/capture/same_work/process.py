@@ -53,13 +53,22 @@ class Replaced:
             if all(map(operator.is_, was.values(), map(now.get, was))):
                 continue
             for name, value in was.items():
-                if now.get(name) is value or of_its_library(value, now.get(name)):
+                if (other := now.get(name)) is value or of_its_library(value, other) or _of_torch(other):
                     continue
                 if callable(value) and not name.startswith("_abc_"):
                     with suppress(AttributeError, TypeError):
                         setattr(owner, name, value)
                     return f"{_called(owner)}.{name}"
         return ""
+
+
+def _of_torch(function: Any) -> bool:
+    """Whether it is a function of torch: its compiler replaces some when it is first called."""
+    code = getattr(function, "__code__", None)
+    return (
+        code is not None
+        and Path(getattr(torch_if_imported(), "__file__", "") or "-").parent in Path(code.co_filename).parents
+    )
 
 
 def _own(owner: Any, name: str) -> Any:

@@ -29,6 +29,7 @@ from perfmagic.capture.same_work.watched import ProcessWatch, Watched
 CHECKING_FRAC = 0.06  # of the time so far, that results may be compared for
 MAKING_FRAC = 0.06  # that arguments may be made and written for; else those that there are get other values
 ALWAYS_CHECKED = 3  # passes
+ALWAYS_LOOKED = 8  # calls before the samples
 PREPARED_NS = 2_000_000  # to make the arguments of one sample
 
 
@@ -95,7 +96,7 @@ class SameWork:
         self._begun_ns = NOW_NS()
         self._spent_ns = {"checking": 0, "making": 0}
         self._queued: int | None = None
-        self._stray = 0
+        self._stray, self._looks = 0, 0
         self._inputs_change = False
         self._begun: dict[int, tuple[State, dict[int, tuple[Any, ...]]]] = {}  # before the first call of each
         self._own: dict[int, State] = {}  # what its first call changed of it
@@ -231,12 +232,13 @@ class SameWork:
         """The clock has stopped."""
         self.effects.end(self.watched[which].effects, calls)
         if not self._passes and self.arguments is not None and not self._inputs_change:
-            chosen, left = leaves(self.arguments.chosen()), leaves(self.arguments.slots[0])
-            self._inputs_change = unlike(chosen, left) is not None or any(distances(chosen, left))
+            self._see_changed_inputs()
         self.process.after(self.watched[which])
         for other, callees in enumerate(self._callees):
             if (what := callees.replaced()) and other != which:
                 self.watched[which].fact("replaced", what=what)
+        if self._callees:
+            self._callees[which].note_own()
         if self._in_pass is None:
             self._in_pass = self._passes <= ALWAYS_CHECKED or self._affordable("checking", CHECKING_FRAC)
         if self._in_pass or self.checks_now:
@@ -256,6 +258,17 @@ class SameWork:
         from_ns = NOW_NS()
         self.kept[:] = [None] * len(self.kept)
         self.watched[which].times_ns.setdefault("dropped", []).append(NOW_NS() - from_ns)
+
+    def _see_changed_inputs(self) -> None:
+        """Whether calls change their inputs: after the first few calls as often as there is time."""
+        assert self.arguments is not None
+        self._looks += 1
+        if self._looks > ALWAYS_LOOKED and not self._affordable("checking", CHECKING_FRAC):
+            return
+        from_ns = NOW_NS()
+        chosen, left = leaves(self.arguments.chosen()), leaves(self.arguments.slots[0])
+        self._inputs_change = unlike(chosen, left) is not None or any(distances(chosen, left))
+        self._spent_ns["checking"] += NOW_NS() - from_ns
 
     def _see_busy_threads(self) -> None:
         """Threads that the functions have started and that work while none of them is called."""

@@ -69,14 +69,11 @@ def _plain_settings() -> dict[str, _Setting]:
         "gc.enable": (gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
         "sys.settrace": (sys.gettrace, sys.settrace),
         "sys.setprofile": (sys.getprofile, sys.setprofile),
-    }
-    settings |= {
         "gc.set_threshold": (gc.get_threshold, lambda limits: gc.set_threshold(*limits)),
         "gc.callbacks": (lambda: [*gc.callbacks], lambda were: gc.callbacks.__setitem__(slice(None), were)),
         "numpy.seterr": (np.geterr, lambda were: np.seterr(**were)),
         "decimal's context": (_decimal, _set_decimal),
         "tracemalloc.start": (tracemalloc.is_tracing, lambda on: None if on else tracemalloc.stop()),
-        "sys.setrecursionlimit": (sys.getrecursionlimit, sys.setrecursionlimit),
     }
     if hasattr(os, "sched_getaffinity"):
         settings["os.sched_setaffinity"] = (

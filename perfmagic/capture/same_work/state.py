@@ -158,6 +158,11 @@ def read_by(function: FunctionType) -> list[Any]:
     return found + [around[name] for name in function.__code__.co_names if name in around]
 
 
+def read_around(function: object) -> dict[str, Any]:
+    """The same by number; nothing of what is no plain function."""
+    return {str(i): v for i, v in enumerate(read_by(function))} if type(function) is FunctionType else {}
+
+
 def _mark(value: Any) -> tuple[Any, ...]:
     if is_tensor(value):
         try:

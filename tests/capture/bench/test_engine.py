@@ -1,4 +1,5 @@
 import math
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -458,6 +459,19 @@ def test_what_a_body_leaves_behind_is_not_said_of_the_one_it_is_interleaved_with
     nothing, (grew,) = conditions_interleaved(machine, lambda: machine.body(1 * MS, 1 * MS), leaves)
     assert nothing == ()
     assert (grew.kind, grew.values["bytes_per_call"]) == ("memory grew", 4096)
+
+
+def test_each_sample_finds_other_memory_taken():
+    machine, taken_bytes = Machine(), []
+
+    def body() -> None:
+        machine.body(1 * MS)
+        taken_bytes.append(tracemalloc.get_traced_memory()[0])
+
+    tracemalloc.start()
+    conditions_interleaved(machine, body, body)
+    tracemalloc.stop()
+    assert max(taken_bytes[-10:]) - min(taken_bytes[-10:]) > 100_000
 
 
 @pytest.mark.parametrize("call_s", [0.002, 8.0])

@@ -266,6 +266,28 @@ def counted_by_both(_device: str) -> Made:
 
 
 @honest("cpu")
+def noted_by_each(_device: str) -> Made:
+    noted: dict[str, list[float]] = {"a": [], "b": []}
+    return lambda x, w: (noted["a"].append(1.0), x * 2)[1], lambda x, w: (noted["b"].append(1.0), x + x)[1]
+
+
+@honest("cpu")
+def sets_the_mode_of_its_model(_device: str) -> Made:
+    model = torch.nn.Sequential(torch.nn.Linear(48, 48), torch.nn.Dropout())
+    return lambda x, w: model.eval()(x).detach(), torch.no_grad()(lambda x, w: model.eval()(x))
+
+
+@honest("cpu")
+def mapped_over_rows(_device: str) -> Made:
+    return lambda x, w: torch.stack([row @ w for row in x]), lambda x, w: torch.vmap(lambda row: row @ w)(x)
+
+
+@honest("cpu")
+def compiled_by_dynamo(_device: str) -> Made:
+    return product, torch.compile(product, backend="aot_eager")
+
+
+@honest("cpu")
 def rows_of_all_scales(_device: str) -> Made:
     scale = torch.logspace(0, -12, 48)[:, None]
     return lambda x, w: (x @ w) * scale, lambda x, w: (x * scale) @ w

@@ -9,7 +9,7 @@ def seconds_until_done(body):
     body()
     {then}
 """
-MODEL = "def model(n, t1, t2, t3):\n    return {result}"
+QUEUES = "def two_queues(n, t1, t2, t3):\n    return {result}"
 LAZY = "def total(steps):\n    {body}"
 FED = """
 def feed_bounded(steps, ahead=2):
@@ -24,14 +24,16 @@ WRONG = {
     1: [
         ("before the device is done", TIMED.format(first=WAIT, then="return time.perf_counter() - start")),
         ("before the device is done", TIMED.format(first=WAIT, then=f"end = {CLOCK}; {WAIT}; return end - start")),
-        ("more in it than the products", TIMED.format(first="pass", then=f"{WAIT}; return {CLOCK} - start")),
+        ("when the clock started: it returns 110 ms", TIMED.format(
+            first="pass", then=f"{WAIT}; return {CLOCK} - start")),
         ("do not run once", TIMED.format(first=WAIT, then=f"body(); {WAIT}; return {CLOCK} - start")),
     ],
     2: [
-        ("number 1 of the answer for n=100", MODEL.format(result="t1 + n * t2 + t3, n * (t1 + t2 + t3)")),
-        ("number 1 of the answer for n=10,", MODEL.format(result="n * t1 + t2 + t3, n * (t1 + t2 + t3)")),
-        ("number 2 of the answer for n=10,", MODEL.format(result="t1 + (n - 1) * max(t1, t2) + t2 + t3, n * t2")),
-        ("no list of numbers", MODEL.format(result="n * max(t1, t2) + t3")),
+        ("n=100, t1=5 µs, t2=8 µs, t3=8 µs is", QUEUES.format(result="t1 + (n - 1) * max(t1, t2) + t2 + t3")),
+        ("t2=3 µs, t3=8 µs is 0.000255: too low", QUEUES.format(result="(t1 + (n - 1) * max(t1, t2) + t2 + t3) / 2")),
+        ("too low", QUEUES.format(result="t1 + (n // 2 - 1) * max(t1, t2) + t2 + t3")),
+        ("n=2, t1=5 µs", QUEUES.format(result="2 * t1 + n // 2 * max(2 * t1, t2) + t2 + t3")),
+        ("is no number", QUEUES.format(result="[n * t1 + t2 + t3, n * (t1 + t2 + t3)]")),
     ],
     3: [
         ("Python waits for a device", LAZY.format(
@@ -43,10 +45,10 @@ WRONG = {
          body="for _ in range(steps):\n        result = x.mm(x).sum()\n    return result")),
     ],
     4: [
-        ("number 1 of the starts in ms is 10.0", "def earliest_starts(durations):\n    return durations"),
+        ("a stream runs one op after the other, is 10.0", "def earliest_starts(durations):\n    return durations"),
         ("number 1 of the starts", "def earliest_starts(durations):\n    return list(np.cumsum(durations))"),
         ("number 3 of the starts", "def earliest_starts(durations):\n    return [0, *durations[:-1]]"),
-        ("2 of 3 numbers", "def earliest_starts(durations):\n    return [0, durations[0]]"),
+        ("has 2 of 3 numbers", "def earliest_starts(durations):\n    return [0, durations[0]]"),
     ],
     5: [
         ("7 batches ahead", FED.format(first="pass", batch="data.pin_memory()", then="pass")),

@@ -14,10 +14,24 @@ def prefetched(loader):
     while coming is not None:
         {first}
         current, coming = coming, fetch()
+        {then}
         yield current
         {last}
 """
-KEEP = "current.record_stream(main)"
+KEEP, READY = "current.record_stream(main)", "main.wait_stream(copies)"
+KEEP_ALL = FETCH.format(first=READY, then="all_of_them.append(current)", last="pass").replace(
+    "coming =", "all_of_them, coming = [],", 1
+)
+UP_FRONT = """
+def prefetched(loader):
+    main, batches = module.current_stream(devs[0]), []
+    with module.stream(copies):
+        for batch in loader:
+            batches.append((batch.to(devs[0], non_blocking=True), copies.record_event()))
+    for batch, there in batches:
+        main.wait_event(there)
+        yield batch
+"""
 TURNS = """
 def prefetched(loader):
     for batch in loader:
@@ -54,11 +68,12 @@ def send_during():
             sent[p] = p.grad.to("cpu", non_blocking=True)
     for p in stack.parameters():
         handles.append(p.register_post_accumulate_grad_hook(send))
+    {before}
     stack(batch).sum().backward()
-    for handle in handles:
-        handle.remove()
+    {last}
     return {result}
 """
+REMOVE = "[handle.remove() for handle in handles]"
 BEHIND, SENT = "sender.wait_stream(module.current_stream(devs[0]))", "[sent[p] for p in stack.parameters()]"
 BOTH = """
 def there_and_back():
@@ -87,10 +102,14 @@ WRONG = {
         ("number 2 of the answer", RULE.format(result="n * (product_s + copy_s), n * product_s + copy_s")),
     ],
     3: [
-        ("a wait is missing", FETCH.format(first="pass", last=KEEP)),
-        ("a wait is missing", FETCH.format(first="copies.wait_stream(main)", last=KEEP)),
-        ("Python waits for a device", FETCH.format(first="copies.synchronize()", last=KEEP)),
-        ("overwritten before its product", FETCH.format(first="main.wait_stream(copies)", last="pass")),
+        ("a wait is missing", FETCH.format(first="pass", then="pass", last=KEEP)),
+        ("a wait is missing", FETCH.format(first="copies.wait_stream(main)", then="pass", last=KEEP)),
+        ("Python waits for a device", FETCH.format(first="copies.synchronize()", then="pass", last=KEEP)),
+        ("batch 1 may be overwritten", FETCH.format(first=READY, then="pass", last="pass")),
+        ("batch 1 may be overwritten", FETCH.format(first=READY, then="pass", last="current.record_stream(copies)")),
+        ("batch 1 may be overwritten", FETCH.format(first=READY, then="pass", last="x.record_stream(main)")),
+        ("product 1 also waits for the copy of the next", FETCH.format(first="pass", then=READY, last=KEEP)),
+        ("8 batches on the device, not 2", UP_FRONT),
         ("0 % of the copies run beside", "prefetched = on_device"),
         ("7 of 8 numbers", "def prefetched(loader):\n    yield from list(on_device(loader))[:-1]"),
         ("Python waits for a device", TURNS.format(wait="copies.record_event().synchronize()")),
@@ -112,10 +131,22 @@ WRONG = {
             each="q.append(forward(b).mean()); perfmagic.synchronize()", result="[v.item() for v in q]")),
     ],
     6: [
-        ("streams wait for each other 0 times", SEND.format(first="pass", stream="sender", result=SENT)),
-        ("not the gradients", SEND.format(first=BEHIND, stream="sender", result="[*sent.values()]")),
-        ("0 % of the copies run beside", SEND.format(first=BEHIND, stream="main", result=SENT)),
-        ("streams wait for each other 1 time", "send_during = backward_then_send"),
+        ("copy 1 may begin before", SEND.format(
+            before="pass", first="pass", stream="sender", last=REMOVE, result=SENT)),
+        ("copy 1 may begin before", SEND.format(
+            before="[sender.wait_stream(main) for _ in range(5)]", first="pass", stream="sender",
+            last=REMOVE, result=SENT)),
+        ("copy 1 may begin before", SEND.format(
+            before="pass", first="sender.wait_stream(copies)", stream="sender", last=REMOVE, result=SENT)),
+        ("order of stack.parameters()", SEND.format(
+            before="pass", first=BEHIND, stream="sender", last=REMOVE, result="[*sent.values()]")),
+        ("5 hooks are still there", SEND.format(
+            before="pass", first=BEHIND, stream="sender", last="pass", result=SENT)),
+        ("0 % of the copies run beside", SEND.format(
+            before="pass", first=BEHIND, stream="main", last=REMOVE, result=SENT)),
+        ("0 % of the copies run beside", "send_during = backward_then_send"),
+        ("no list of gradients", "def send_during():\n    backward_then_send()"),
+        ("not the gradients", "def send_during():\n    return backward_then_send()[:4]"),
     ],
     7: [
         ("a wait is missing", BOTH.format(first=SIDE, then="pass", result="q + p")),
@@ -127,3 +158,10 @@ WRONG = {
         ("not q plus p", BOTH.format(first=SIDE, then=MAIN, result="q")),
     ],
 }  # fmt: skip
+
+RIGHT = {  # besides the solution
+    3: [
+        KEEP_ALL,
+        FETCH.format(first=f"{READY}; copies.wait_stream(main)", then="pass", last="pass"),
+    ]
+}
