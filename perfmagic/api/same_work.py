@@ -44,7 +44,7 @@ class CheckOptions(TypedDict, total=False):
         str | None,
         Option("the precision that is good enough", unset="that of the results", metavar="TYPE"),
     ]
-    random: Annotated[bool, Option("compare mean and deviation alone", default=False)]
+    random: Annotated[bool, Option("compare distributions alone", default=False)]
     equal: Annotated[
         Callable[[Any, Any], Any] | None,
         Option("tells whether two results are the same, in place of the tolerances", unset="by tolerances"),

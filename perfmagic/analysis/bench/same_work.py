@@ -90,8 +90,23 @@ ROWS = {
     "identical": _Row("results", OK, "identical results, {n} times"),
     "equal": _Row("results", OK, "equal= found the results the same {n} times"),
     "random": _Row("results", OK, "mean and deviation are the same: {off} standard errors apart"),
-    "differ": _Row("results", REFUSED, "results differ by {off} of their size, {allowed} is rounding (pass {pass})"),
-    "differ in kind": _Row("results", REFUSED, "results differ: NaN, infinity or text in one only (pass {pass})"),
+    "differ": _Row(
+        "results", REFUSED, "results differ by {off} of their size, {allowed} is rounding ({type}, {which} of {of})"
+    ),
+    "differ in kind": _Row(
+        "results", REFUSED, "results differ: NaN, infinity or text in one only ({type}, {which} of {of})"
+    ),
+    "differ on ours": _Row(
+        "results",
+        REFUSED,
+        "results differ on values drawn by perfmagic, by {off} of their size ({type}, {which} of {of}); "
+        "values= allows that",
+    ),
+    "differ in kind on ours": _Row(
+        "results",
+        REFUSED,
+        "results differ on values drawn by perfmagic: NaN, infinity or text in one only; values= allows that",
+    ),
     "not equal": _Row("results", REFUSED, "equal= found the results different (pass {pass})"),
     "random differ": _Row("results", REFUSED, "mean or deviation differ by {off} standard errors"),
     "other structure": _Row("results", REFUSED, "{b} returned {other} values, {a} {first}"),
@@ -142,6 +157,12 @@ ROWS = {
     "lost": _Row("results", REFUSED, "{b} left out {percent} % of the values, small ones beside the others"),
     "random kept": _Row("random", REFUSED, "results of {b} change less with the random numbers than those of {a}"),
     "random repeats": _Row("random", REFUSED, "random numbers of {b} repeat, those of {a} do not"),
+    "random unlike": _Row("random", REFUSED, "random numbers of {b} have another distribution or other correlations"),
+    "whole": _Row(
+        "values",
+        REFUSED,
+        "results differ where integers or booleans of the inputs are not all equal; values= allows that",
+    ),
     "made": _Row("inputs", REFUSED, "the function that makes the inputs changes {names}, which {b} reads"),
     "other work": _Row(
         "values", REFUSED, "{b} does other work on other values: {other} ops instead of {given}; values= allows that"
@@ -153,6 +174,8 @@ ROWS = {
     "set by first": _Row("settings", REFUSED, "{a} changed {what} for the other, too"),
     "late work": _Row("late work", REFUSED, "{b} queued device work after it had returned and was waited for"),
     "late thread": _Row("late work", REFUSED, "a thread of {b} went on for {busy_s} of {of_s} after it was waited for"),
+    "dropped": _Row("late work", REFUSED, "releasing a result of {b} takes {late_s}, which no clock sees"),
+    "collected": _Row("late work", REFUSED, "a callback of garbage collection uses {names} of {b}"),
     "unjoined stream": _Row(
         "late work", REFUSED, "{b} returned before its work on another stream, and nobody waits for that"
     ),
@@ -175,6 +198,8 @@ ROWS = {
     "copies": _Row("work", NOTED, "copies between devices: {other} against {first}"),
     "streams": _Row("work", NOTED, "streams: {other} against {first}"),
     "state": _Row("state", REFUSED, "{by} changes {names}, {not} does not"),
+    "state unseen": _Row("state", NOTED, "state not looked at whole: {names}"),
+    "file kept": _Row("effects", REFUSED, "{a} reads {what} in each call, {b} reads no file"),
     "files": _Row("effects", REFUSED, "{a} writes {first} bytes a call to files, {b} {other}"),
     "file calls": _Row("effects", REFUSED, "{a} calls {what}, {b} does not"),
     "prints": _Row("effects", REFUSED, "{a} prints, {b} does not"),

@@ -243,7 +243,7 @@ def measure_interleaved(
             if kept is not None:
                 kept([engine.record() for engine in engines])
             if limit.over and isinstance(error, KeyboardInterrupt):
-                raise CaptureError(f"compare: {error}", hint="limit= gives it longer") from None
+                raise CaptureError(f"compare: {error}", hint=limit.hint) from None
             raise
     return [engine.record() for engine in engines]
 

@@ -9,10 +9,11 @@ from contextlib import nullcontext, suppress
 
 from perfmagic.base.clock import virtual_clock
 from perfmagic.base.units import duration_s
-from perfmagic.capture.same_work.process import own_threads
+from perfmagic.capture.same_work.process import NOW_NS, own_threads
 
 LIMIT_S = 600.0  # of one call: compiling with autotuning takes minutes
 LOOK_S = 1.0  # how often; four times within a shorter limit
+SLOW = 3  # looks in a row between which the clock went too slowly
 LEAST_S = 0.1  # shorter calls are not worth a word
 
 
@@ -20,12 +21,14 @@ class Limit:
     """Interrupts the main thread, as Ctrl-C does, when a call has run for longer than a limit.
 
     running_s: for how long the call under way has run, in real time; 0 where none does.
+    stands_still: whether the clock does, as something has replaced it from below: then it interrupts, too.
     over: whether that happened. It cannot elsewhere than in the main thread, and where nobody listens to interrupts; on
     a virtual clock and without threads it is looked for only where a limit was given.
     """
 
     def __init__(self, limit_s: float | None, running_s: Callable[[], float]) -> None:
         self.limit_s = LIMIT_S if limit_s is None else limit_s
+        self.stands_still = False
         self.over, self._given = False, limit_s is not None
         self._running_s, self._ended = running_s, False
         self._open = threading.Lock()  # released when nothing is measured any more; no `with`: an interrupt may strike
@@ -53,13 +56,25 @@ class Limit:
             own_threads[0] -= 1
 
     def _look(self) -> None:
-        while not self._open.acquire(timeout=min(LOOK_S, self.limit_s / 4)) and not self._ended:
-            if self._running_s() > self.limit_s:
+        wait_s, slow = min(LOOK_S, self.limit_s / 4), 0
+        from_ns = NOW_NS()
+        while not self._open.acquire(timeout=wait_s) and not self._ended:
+            now_ns = NOW_NS()  # the wait knows nothing of Python's clocks
+            slow = slow + 1 if now_ns - from_ns < wait_s * 1e9 / 2 else 0
+            from_ns, self.stands_still = now_ns, slow >= SLOW
+            if self.stands_still or self._running_s() > self.limit_s:
                 self.over = True
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
+    @property
+    def hint(self) -> str:
+        """What would help."""
+        return "start Python anew" if self.stands_still else "limit= gives it longer"
+
     def words(self, name: str) -> str:
         """What had been going on when an interrupt came; "" between calls, and where they are short."""
+        if self.stands_still:
+            return f"the clock stands still: {name or 'the function'} may have replaced it"
         running_s = self._running_s()
         if running_s < LEAST_S:
             return ""

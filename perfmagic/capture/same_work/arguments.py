@@ -21,7 +21,7 @@ from perfmagic.capture.same_work.contents import is_tensor
 from perfmagic.capture.same_work.drawn import (
     copied,
     count_up,
-    drawn_from,
+    drawn_apart,
     generator,
     has_floating,
     into,
@@ -196,7 +196,7 @@ class GivenArguments(Arguments):
     def _drawn(self, i: int) -> Any:
         """New values for an argument: a stretch of some that were drawn once, which costs one copy."""
         if i not in self._banks:
-            self._banks[i] = drawn_from(self._before[i], size_of(self._before[i]) * 5 // 4 + 4096)
+            self._banks[i] = drawn_apart(self._before[i], size_of(self._before[i]) * 5 // 4 + 4096)
         bank, like = self._banks[i], self._before[i]
         n = size_of(like)
         at = secrets.randbelow(len(bank) - n + 1)

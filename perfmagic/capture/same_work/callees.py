@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from perfmagic.base.imported import torch_if_imported
+from perfmagic.capture.same_work.contents import looked_at
+from perfmagic.capture.watch.user_code import UserCode
 
 MOST, MOST_STATES = 400, 3  # names, and states of a model: before and after calls of its function
 
@@ -45,7 +49,7 @@ class Callees:
         """What stands for something else now, "" for nothing. Names are put back."""
         found = ""
         for place, name, was in self._named:
-            if _value(place, name) is not was:
+            if (now := _value(place, name)) is not was and not of_its_library(was, now):
                 _put(place, name, was)
                 found = found or name
         for function, code, defaults in self._codes:
@@ -62,6 +66,30 @@ class Callees:
         for _, model, known in self._models:
             if len(known) < MOST_STATES:
                 known.append(_hooks(model))
+
+
+def of_its_library(was: Any, now: Any) -> bool:
+    """Whether a library itself has replaced one of its functions: parts that are imported late wrap earlier ones."""
+    if not (type(was) is type(now) is types.FunctionType and was.__name__ == now.__name__):
+        return False
+    libraries = {_library_of(each) for each in (was, now)}
+    return len(libraries) == 1 and "" not in libraries
+
+
+def _library_of(function: types.FunctionType) -> str:
+    """The package that has a function's code and names, "" for the user's own."""
+    name = function.__globals__.get("__name__", "")
+    module, package = sys.modules.get(name), sys.modules.get(name.partition(".")[0])
+    folder = getattr(package, "__path__", None)
+    is_there = folder is not None and function.__code__.co_filename.startswith(str(folder[0]) + os.sep)
+    return (
+        package.__name__
+        if package is not None
+        and is_there
+        and not UserCode()(function.__code__)
+        and vars(module) is function.__globals__
+        else ""
+    )
 
 
 def _names(function: Any, code: Any) -> Iterator[tuple[Any, str, Any]]:
@@ -96,7 +124,11 @@ def _is_model(value: Any) -> bool:
 
 
 def _hooks(model: Any) -> tuple[object, ...]:
-    """How many hooks a model's parts have, and what its parameters ask for."""
+    """How many hooks a model's parts have, and what its parameters ask for; () of a model in TorchScript."""
+    return looked_at(lambda: _asked_of(model), ())
+
+
+def _asked_of(model: Any) -> tuple[object, ...]:
     parts = [
         (len(m._forward_hooks), len(m._forward_pre_hooks), len(m._backward_hooks), m.training) for m in model.modules()
     ]

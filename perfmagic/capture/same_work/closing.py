@@ -5,20 +5,29 @@ They are made from the frame that the samples were made from.
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
+from types import FunctionType
 from typing import Any, Protocol, TypeAlias
 
 from perfmagic.base.errors import PerfmagicError
 from perfmagic.capture.same_work.after_call import goes_on, is_unjoined
-from perfmagic.capture.same_work.beyond import on_small_parts, on_wider_values, with_other_random_numbers
+from perfmagic.capture.same_work.beyond import (
+    on_other_integers,
+    on_small_parts,
+    on_what_is_carried,
+    on_wider_values,
+    with_other_random_numbers,
+)
 from perfmagic.capture.same_work.contents import is_tensor
 from perfmagic.capture.same_work.difference import distances, unlike
 from perfmagic.capture.same_work.drawn import addresses, drawn_anew, is_array, mapped, nearby
 from perfmagic.capture.same_work.effects import events_of
 from perfmagic.capture.same_work.recorded import work_in
 from perfmagic.capture.same_work.same_work import SameWork
+from perfmagic.capture.same_work.state import State, read_by
 from perfmagic.capture.same_work.values import Leaf, containers, leaves, shared
 from perfmagic.trace.model import Trace
 
@@ -82,9 +91,12 @@ class Closing:
                 yield from self._on_other_values()
                 yield from on_wider_values(self)
                 yield from on_small_parts(self)
+                yield from on_other_integers(self)
         if same.asked.random:
             yield from with_other_random_numbers(self)
+        yield from on_what_is_carried(self)
         self._see_make()
+        self._see_collected()
         same.checks_now = False
         for which in everyone:
             same.process.whole(same.watched[which])
@@ -102,7 +114,7 @@ class Closing:
     def _timed(self, fresh_s: Sequence[float], calls: int) -> Generator[tuple[int, Phase], None, None]:
         """Samples on values that were used right before; where they are quicker, pairs of new values and the same."""
         same = self._same
-        same.checks_now = False
+        same.checks_now, same.warms = False, True
         for which, it in enumerate(same.watched):
             it.times_ns["fresh"] = [round(fresh_s[which] * 1e9)]
             for _ in range(next(n for most_s, n in SEEN_SAMPLES if fresh_s[which] <= most_s)):
@@ -117,7 +129,7 @@ class Closing:
                     it.keeps_by_time = it.is_quicker(new, again)
                     if not it.keeps_by_time:
                         break
-        same.checks_now = True
+        same.checks_now, same.warms = True, False
 
     def _sample(self, which: int, calls: int, label: str) -> Phase:
         reading = yield from self._samplers[which].sample(calls)
@@ -130,12 +142,14 @@ class Closing:
         if not same.arguments.in_place:
             same.new_values(cheaply=True)
             same.arguments.change(drawn_anew)
+            same.results.are_ours = True
             self._forgive(True)
             more = [len(same.watched) == 1]  # whether any does more: only then it counts what the first does
             for which in reversed(range(len(self._samplers))):
                 yield which, self._recorded(which, "other", records=which > 0 or any(more))
                 more.append(same.watched[which].does_more_on_others())
             self._forgive(False)
+            same.results.are_ours = False
         if same.results.in_doubt(same.arguments.longest()):
             same.new_values(cheaply=True)
             yield 0, self._recorded(0, "before")
@@ -175,6 +189,17 @@ class Closing:
             for_it = left & {*state.held, *state.found} - {*first.held, *first.found}
             if for_it:
                 watched.fact("made", names=state.name(min(for_it)))
+
+    def _see_collected(self) -> None:
+        """Whether a callback of garbage collection, which no clock sees, works with what a function reads."""
+        states = self._states
+        for each in gc.callbacks:
+            if not isinstance(each, FunctionType):
+                continue
+            around = State({str(i): value for i, value in enumerate(read_by(each))})
+            for watched, state in zip(self._same.watched[1:], states[1:], strict=True):
+                if shared := {*around.held, *around.found} & {*state.held, *state.found}:
+                    watched.fact("collected", names=state.name(min(shared)))
 
     def _nearby(self, before: Sequence[Leaf]) -> Phase:
         same, sampler = self._same, self._samplers[0]
@@ -216,7 +241,7 @@ class Closing:
         self._note_kept(which, label, out)
         if label == "fresh":
             same.watched[which].shares = shared(out)
-            same.watched[which].changed = self._states[which].changed(before)
+            same.watched[which].changed = self._states[which].changed(before, out)
             self._look_after(which, out)
         same.after(which, 1)
         if label == "fresh":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import statistics
 from collections import Counter
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 LEFT = 3  # samples that leave a thread: a pool that lives on begins once
 BUSY_NS, BUSY_FRAC = 10_000_000, 0.1  # CPU time of threads between calls: idle ones wake up now and then
+LATE_NS, LATE_TIMES = 300_000, 5
+NEARLY = 0.95  # of the elements: optimizers count their steps for each part
 WORK_TIMES = 1.02  # as many floating-point operations or bytes as the first, at most: rounding of shapes
 
 
@@ -42,7 +45,9 @@ def conclude(same: SameWork, which: int) -> Iterator[Condition]:
         yield Condition("aliased" if it.aliases else "not aliased")
     yield from _process(same, first, it)
     yield from _work(first, it, declared=bool(same.asked.dtype))
-    yield from left_out(first.effects, it.effects)
+    yield from left_out(first.effects, it.effects, reads=_named(same))
+    if names := sorted(first.unseen | it.unseen):
+        yield Condition("state unseen", {"names": ", ".join(names[:3])})
     yield from _state(same, first, it, which)
     yield from _held(same, first, it, which)
 
@@ -54,6 +59,8 @@ def _process(same: SameWork, first: Watched, it: Watched) -> Iterator[Condition]
         yield Condition("process left", {"n": n})
     if same.busy_ns > BUSY_NS and same.busy_ns > BUSY_FRAC * same.rested_ns:
         yield Condition("threads between", {"busy_s": same.busy_ns / 1e9, "of_s": same.rested_ns / 1e9})
+    if _ends_late(first, it):
+        yield Condition("dropped", {"late_s": statistics.median(it.times_ns["dropped"]) / 1e9})
     if it.unjoined and not first.unjoined:
         yield Condition("unjoined stream")
     if it.reuses and not first.reuses:
@@ -61,6 +68,19 @@ def _process(same: SameWork, first: Watched, it: Watched) -> Iterator[Condition]
     for kind in ("replaced", "set"):  # by the first: the others are then compared with something else
         if kind in first.facts:
             yield Condition(f"{kind} by first", first.facts[kind].values)
+
+
+def _named(same: SameWork) -> bool:
+    """Whether files may be what the functions work on: no arguments, or names among them."""
+    return same.arguments is None or any(
+        type(each) is str or hasattr(each, "__fspath__") for each in same.arguments.slots[0]
+    )
+
+
+def _ends_late(first: Watched, it: Watched) -> bool:
+    """Whether results work when they end, which no clock sees: memory is given back by both."""
+    own, other = (statistics.median(each.times_ns.get("dropped", [0])) for each in (first, it))
+    return other > LATE_NS + LATE_TIMES * own and other > min(it.times_ns.get("fresh", [LATE_NS]))
 
 
 def _kept(first: Watched, it: Watched) -> Iterator[Condition]:
@@ -127,21 +147,17 @@ def _held(same: SameWork, first: Watched, it: Watched, which: int) -> Iterator[C
         return
     own, other = same.last_states[0].held, same.last_states[which].held
     altered, instead = first.alters(operator.ne), it.alters(operator.ne)
-    left = {key for key in altered if key in other} - instead
-    left |= first.alters(_grows) - {*other} if not it.alters(_grows) else set()
+    left = {key for key in altered if key in other and key in own} - instead
     if len(left) > len(instead - altered):  # a list of each, to note what it gave, is as good
         names = sorted({own[key][0] for key in left})
         yield Condition("state", {"by": first.name, "not": it.name, "names": ", ".join(names[:3])})
 
 
-def _grows(before: tuple[int, object], after: tuple[int, object]) -> bool:
-    return after[0] > before[0]
-
-
 def _has_own(changed: set[int], of: State, instead: set[int], of_other: State) -> bool:
-    """Whether the other one changes as many of the same shapes of its own: a model that was copied."""
+    """Whether the other one changes as many of its own: a model that was copied, or weights that lie together."""
     shapes = [
         Counter(tuple(state.found[key][1].shape) for key in keys)
         for keys, state in ((changed, of), (instead, of_other))
     ]
-    return not shapes[0] - shapes[1]
+    sizes = [sum(n * math.prod(shape) for shape, n in each.items()) for each in shapes]
+    return not shapes[0] - shapes[1] or 0 < sizes[0] * NEARLY <= sizes[1]

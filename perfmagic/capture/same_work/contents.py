@@ -8,16 +8,25 @@ import io
 import sys
 import types
 from collections import deque
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 
 from perfmagic.base.imported import torch_if_imported
 
+T = TypeVar("T")
 SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _TEXT_MODULES = ("datetime", "decimal", "fractions", "ipaddress", "pathlib", "uuid", "zoneinfo")  # compared as written
 _ASKED = {"__array__", "__torch_function__", "result", "join"}  # of what does something when it is asked
+
+
+def looked_at(how: Callable[[], T], otherwise: T) -> T:
+    """What a look at a user's object finds. Its class may do anything then; what it raises ends no benchmark."""
+    try:
+        return how()
+    except Exception:  # noqa: BLE001 - the one place for it
+        return otherwise
 
 
 def contents(value: Any) -> list[Any] | None:

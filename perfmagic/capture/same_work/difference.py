@@ -25,6 +25,8 @@ NEARBY = 16.0  # times what inputs that differ by one rounding change
 # many values at least; the other's are wrong by nearly all of themselves
 SMALL, LEAST, LEAST_OF_RMS, SMALL_FRAC, LOST = 1e-3, 1e-30, 1e-18, 0.01, 0.9
 
+FEWEST, STEADY_ERRORS = 4, 8.0  # calls, and standard errors of their mean: chance is beyond them once in 10⁴ for nine
+
 
 def unlike(first: Sequence[Leaf], other: Sequence[Leaf]) -> Condition | None:
     """What differs in the form of two results: number, type, shape, device; None where nothing does."""
@@ -120,16 +122,36 @@ def rounding(a: Leaf, b: Leaf, declared_eps: float, n: int) -> float:
     return min(0.25, units * eps * max(1.0, math.sqrt(math.sqrt(n / GROWS_FROM))))
 
 
-def moments(first: Sequence[Leaf], other: Sequence[Leaf]) -> float:
-    """How far mean and deviation of random results differ, in standard errors."""
-    worst = 0.0
+Moments = list[tuple[float, float, float]]
+
+
+def moments(first: Sequence[Leaf], other: Sequence[Leaf]) -> Moments:
+    """Of each random value how far mean and deviation are from the other's, and the standard error of such numbers."""
+    found: Moments = []
     for a, b in zip(first, other, strict=True):
         if a.kind == "text" or not (a.plain and b.plain) or a.values.size < 2:
             continue
         x, y = a.values.astype(np.float64), b.values.astype(np.float64)
         spread = math.hypot(float(x.std()), float(y.std())) / math.sqrt(x.size)
+        found.append((float(y.mean() - x.mean()), float(y.std() - x.std()), spread))
+    return found
+
+
+def standard_errors(of_one: Moments) -> float:
+    """The furthest of them, if all numbers are independent."""
+    worst = 0.0
+    for mean, deviation, spread in of_one:
         if not math.isfinite(spread):
             return math.inf
-        off = max(abs(float(x.mean() - y.mean())), abs(float(x.std() - y.std())))
+        off = max(abs(mean), abs(deviation))
         worst = max(worst, off / spread if spread else math.inf * bool(off))
     return 0.0 if math.isnan(worst) else worst
+
+
+def is_steady(series: Sequence[Moments]) -> bool:
+    """Whether any is as far in each call: numbers that depend on each other are far now and then, to both sides."""
+    if len(series) < FEWEST or len({*map(len, series)}) > 1:
+        return True
+    values = np.array(series)[:, :, :2].reshape(len(series), -1)
+    errors = values.std(axis=0, ddof=1) / math.sqrt(len(series))
+    return bool((np.abs(values.mean(axis=0)) > STEADY_ERRORS * errors).any())

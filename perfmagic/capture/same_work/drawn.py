@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import zlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,10 +11,13 @@ from typing import Any
 import numpy as np
 
 from perfmagic.base.imported import torch_if_imported
-from perfmagic.capture.same_work.contents import is_tensor
+from perfmagic.capture.same_work.contents import is_tensor, looked_at
 from perfmagic.capture.same_work.values import address
 
 MOST_DRAWN, STRETCH = 2**16, 509  # values drawn one by one, and how many of them come together; odd, as rows are even
+
+MOST_TRIED, UNTIED, NUDGE = 4096, 0.99, 2.0**-5  # numbers, the share of different ones, and how much less each becomes
+MOSTLY = 0.8  # truths that still hold
 
 
 def mapped(value: Any, how: Callable[[Any], Any]) -> Any:
@@ -133,10 +137,10 @@ def drawn_from(array: Any, n: int) -> Any:
         drawn = flat[rng.integers(0, max(1, flat.size), min(n, MOST_DRAWN))]
         if flat.size > 1 and not (flat != flat[0]).any():
             drawn = (drawn + rng.standard_normal(len(drawn))).astype(array.dtype)
-        if n <= MOST_DRAWN:
-            return drawn
-        stretches = np.lib.stride_tricks.sliding_window_view(drawn, STRETCH)
-        return stretches[rng.integers(0, len(stretches), -(-n // STRETCH))].reshape(-1)[:n]
+        if n > MOST_DRAWN:
+            stretches = np.lib.stride_tricks.sliding_window_view(drawn, STRETCH)
+            drawn = stretches[rng.integers(0, len(stretches), -(-n // STRETCH))].reshape(-1)[:n]
+        return drawn
     torch: Any = torch_if_imported()
     flat, made = array.detach().reshape(-1), generator()
     drawn = flat[torch.randint(0, max(1, flat.numel()), (min(n, MOST_DRAWN),), generator=made).to(flat.device)].cpu()
@@ -148,6 +152,62 @@ def drawn_from(array: Any, n: int) -> Any:
     return drawn.to(array.device)
 
 
+def drawn_apart(array: Any, n: int) -> Any:
+    """The same without ties where the array has none: each is a little less than what it was drawn from."""
+    drawn, flat = drawn_from(array, n), array.reshape(-1)
+    if not looked_at(lambda: _untied(flat), False):
+        return drawn
+    if not is_tensor(array):
+        return (drawn * (1 - NUDGE * np.random.default_rng(secrets.randbits(64)).random(n))).astype(array.dtype)
+    torch: Any = torch_if_imported()
+    less = 1 - NUDGE * torch.rand(n, generator=generator(), dtype=drawn.dtype)
+    return drawn * less.to(array.device)
+
+
+def _untied(flat: Any) -> bool:
+    """Whether numbers are all different, as good as: ties among those drawn from them would be ours."""
+    some = flat.detach()[:MOST_TRIED].cpu() if is_tensor(flat) else flat[:MOST_TRIED]
+    n = len(some.unique() if is_tensor(some) else np.unique(some))
+    return len(some) > 1 and n > UNTIED * len(some) and not bool((some == some.round()).all())
+
+
+def read_through(value: Any) -> None:
+    """Read all bytes of a value."""
+    if isinstance(value, (bytes, bytearray)):
+        zlib.crc32(value)
+    elif isinstance(value, (list, tuple, dict)):
+        for each in value.values() if isinstance(value, dict) else value:
+            read_through(each)
+    elif is_array(value) and size_of(value):
+        value.max() if is_floating(value) else None
+
+
+def below(array: Any) -> Any:
+    """Whole numbers that are all one: numbers up to it, the largest first; truths that all hold, or none: some of them.
+
+    So lengths and masks stay in order.
+    """
+    kind = str(array.dtype).removeprefix("torch.") if is_array(array) else ""
+    if (
+        not kind.startswith(("int", "uint", "bool"))
+        or size_of(array) < 2
+        or bool((array != array.reshape(-1)[0]).any())
+    ):
+        return array
+    most, rng = int(array.reshape(-1)[0]), np.random.default_rng(secrets.randbits(64))
+    if most < 1 and kind != "bool":
+        return array
+    shape = tuple(array.shape)
+    drawn = rng.integers(1, most + 1, shape) if most > 1 else (rng.random(shape) < MOSTLY).astype(int)
+    ordered = np.sort(drawn, axis=-1)[..., ::-1].copy()
+    ordered[..., 0] = max(1, most)
+    ordered = ordered if most else 1 - ordered
+    if not is_tensor(array):
+        return ordered.astype(array.dtype)
+    torch: Any = torch_if_imported()
+    return torch.from_numpy(ordered).to(array.dtype).to(array.device)
+
+
 def times(factor: float, array: Any) -> Any:
     """A floating-point array times a number; another one as it is."""
     if factor == 1 or not is_floating(array):
@@ -157,7 +217,7 @@ def times(factor: float, array: Any) -> Any:
 
 def drawn_anew(array: Any) -> Any:
     """Other values of the same shape; what is no floating-point number stays."""
-    return drawn_from(array, size_of(array)).reshape(array.shape) if is_floating(array) else array
+    return drawn_apart(array, size_of(array)).reshape(array.shape) if is_floating(array) else array
 
 
 def alike(array: Any) -> Any:

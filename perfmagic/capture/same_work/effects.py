@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from perfmagic.trace.samples import Condition
@@ -20,6 +21,7 @@ _CHANGES = {
     "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod", "os.utime",
 }  # fmt: skip
 _STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "pty.spawn"}
+_CODE = (".py", ".pyc", ".so", ".pth")
 _SYNCS = ("fsync", "fdatasync", "sync")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
@@ -33,6 +35,7 @@ class Effects:
     prints: int = 0
     events: Counter[str] = field(default_factory=Counter)
     opened: set[str] = field(default_factory=set)
+    read: list[set[str]] = field(default_factory=list)
 
     @property
     def only_passing(self) -> bool:
@@ -87,6 +90,8 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
         path, mode, flags = args
         if isinstance(path, str) and (flags & _WRITES or (mode and not {*"wax+"}.isdisjoint(mode))):
             _listening[-1].opened.add(path)
+        elif isinstance(path, (str, bytes)) and not os.fsdecode(path).endswith(_CODE):
+            _listening[-1].read[-1].add(os.fsdecode(path))
     elif event in _CHANGES:
         if not (event == "os.remove" and str(args[0]) in _listening[-1].opened):
             _listening[-1].events[event] += 1
@@ -101,6 +106,7 @@ def events_of(of: Effects) -> Iterator[None]:
         _hooked.set()
         sys.addaudithook(_hook)
     syncs = {name: getattr(os, name) for name in _SYNCS if hasattr(os, name)}
+    of.read.append(set())
     _listening.append(of)
     for name, real in syncs.items():
         setattr(os, name, partial(_counted, of, name, real))
@@ -117,13 +123,21 @@ def _counted(of: Effects, name: str, real: Callable[..., object], *args: object)
     return real(*args)
 
 
-def left_out(first: Effects, it: Effects) -> Iterator[Condition]:
-    """What the first leaves outside of its results and the other does not."""
+def _always_read(of: Effects) -> set[str]:
+    """Files that every recorded call opened, which it did not write itself."""
+    always = set.intersection(*of.read) - of.opened if of.read else set()
+    return {path for path in always if Path(path).is_file() and not path.startswith(("/proc/", "/sys/", "/dev/"))}
+
+
+def left_out(first: Effects, it: Effects, *, reads: bool) -> Iterator[Condition]:
+    """What the first leaves outside of its results and the other does not.  reads: or reads from there."""
     own, other = (each.written_bytes // max(1, each.calls) for each in (first, it))
     if own >= LEAST_BYTES and other * FEWER < own and not first.only_passing:
         yield Condition("files", {"first": own, "other": other})
     asked = (_CHANGES | {f"os.{name}" for name in _SYNCS}) & {*first.events}
     if asked and not asked & {*it.events} and not first.only_passing:
         yield Condition("file calls", {"what": min(asked)})
+    if reads and (kept := _always_read(first)) and not any(it.read):
+        yield Condition("file kept", {"what": Path(min(kept)).name})
     if first.prints and not it.prints:
         yield Condition("prints")

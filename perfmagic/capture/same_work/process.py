@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic.base.imported import sim_loaded, torch_if_imported
+from perfmagic.capture.same_work.callees import of_its_library
 
 # Our own references, taken before any function that is judged runs.
 NOW_NS, SLEEP, CPU_NS = time.perf_counter_ns, time.sleep, time.process_time_ns
@@ -52,8 +53,9 @@ class Replaced:
             if all(map(operator.is_, was.values(), map(now.get, was))):
                 continue
             for name, value in was.items():
-                replaced = now.get(name) is not value and not _of_torch(now.get(name))
-                if replaced and callable(value) and not name.startswith("_abc_"):
+                if (other := now.get(name)) is value or of_its_library(value, other) or _of_torch(other):
+                    continue
+                if callable(value) and not name.startswith("_abc_"):
                     with suppress(AttributeError, TypeError):
                         setattr(owner, name, value)
                     return f"{_called(owner)}.{name}"

@@ -9,7 +9,18 @@ from typing import Any
 
 from perfmagic.base.clock import virtual_clock
 from perfmagic.base.errors import CaptureError
-from perfmagic.capture.same_work.difference import NEARBY, distances, lost, moments, rounding, size_of, unlike
+from perfmagic.capture.same_work.difference import (
+    NEARBY,
+    Moments,
+    distances,
+    is_steady,
+    lost,
+    moments,
+    rounding,
+    size_of,
+    standard_errors,
+    unlike,
+)
 from perfmagic.capture.same_work.values import Leaf, leaves
 from perfmagic.trace.samples import Condition
 
@@ -20,11 +31,15 @@ RANDOM_ERRORS = 6.0  # standard errors: chance is beyond them once in 10⁹ numb
 
 @dataclass
 class _Compared:
-    """What has been found of one function. worst: of each value; failed: the first difference that needs no measure."""
+    """What has been found of one function. worst: of each value; failed: the first difference that needs no measure.
+
+    given: the same on values of the user's alone.
+    """
 
     n: int = 0
     worst: list[float] = field(default_factory=list)
-    at: int = 0
+    given: list[float] = field(default_factory=list)
+    moments: list[Moments] = field(default_factory=list)
     of: Sequence[Leaf] = ()
     failed: Condition | None = None
     noted: dict[str, Condition] = field(default_factory=dict)
@@ -33,9 +48,10 @@ class _Compared:
 class Results:
     """Compares what functions gave on the same values.
 
-    equal: the user's own check.  random: compare mean and deviation alone.  eps: of a type that is declared to be good
+    equal: the user's own check.  random: compare distributions alone.  eps: of a type that is declared to be good
     enough, else 0.  eps_of_numbers: of the least exact input: a Python number may come from a tensor like it.
     before: what the first gave last.  loses: whether small values were left out.
+    are_ours: whether the present values are none of the user's.
     """
 
     def __init__(
@@ -48,7 +64,7 @@ class Results:
         self._spread: list[float] = []
         self._nearby: list[float] = []
         self._sizes: list[float] = []  # of each value, the largest so far
-        self.seed, self.loses = 0, False
+        self.seed, self.loses, self.are_ours = 0, False, False
 
     def begin(self, seed: int) -> None:
         """New values: what was given before is compared with nothing any more."""
@@ -96,7 +112,8 @@ class Results:
             self._note(compared, first, other)
             compared.of = other
             if self._random:
-                compared.worst = _larger(compared.worst, [moments(first, other)])
+                compared.moments.append(moments(first, other))
+                compared.worst = _larger(compared.worst, [standard_errors(compared.moments[-1])])
             else:
                 self.loses = self.loses or any(map(lost, first, other))
                 self._measure(compared, self._in_own_units(first, distances(first, other)))
@@ -112,10 +129,9 @@ class Results:
         return [off / (usual or 1.0) for off, usual in zip(worst, self._sizes, strict=False)]
 
     def _measure(self, compared: _Compared, found: list[float]) -> None:
-        larger = _larger(compared.worst, found)
-        if larger != compared.worst:
-            compared.at = compared.n
-        compared.worst = larger
+        compared.worst = _larger(compared.worst, found)
+        if not self.are_ours:
+            compared.given = _larger(compared.given, found)
 
     def _user_says(self, first: Any, other: Any) -> bool:
         try:
@@ -147,7 +163,7 @@ class Results:
             return [Condition("equal", {"n": compared.n})]
         if self._random:
             off = max(compared.worst, default=0.0)
-            kind = "random differ" if off > RANDOM_ERRORS else "random"
+            kind = "random differ" if off > RANDOM_ERRORS and is_steady(compared.moments) else "random"
             return [Condition(kind, {"off": min(off, 1e9), "n": compared.n}), *noted]
         return [self._verdict(compared, longest, fresh=fresh), *noted]
 
@@ -162,12 +178,18 @@ class Results:
         allowed = [self._allowed(i, a, b, longest) for i, (a, b) in enumerate(zip(first, compared.of, strict=False))]
         if max(self._spread, default=0.0) > VARIES:
             return Condition("first is random" if fresh else "first varies")
-        worst = self._relative(compared.worst)
-        for off, most in zip(worst, allowed, strict=False):
+        worst, given = self._relative(compared.worst), self._relative(compared.given)
+        for i, (off, most) in enumerate(zip(worst, allowed, strict=False)):
+            ours = " on ours" if i < len(given) and given[i] <= most and math.isfinite(given[i]) else ""
+            which: dict[str, str | float] = {
+                "which": i + 1,
+                "of": len(worst),
+                "type": compared.of[i].dtype or compared.of[i].kind,
+            }
             if not math.isfinite(off):
-                return Condition("differ in kind", {"pass": compared.at})
+                return Condition(f"differ in kind{ours}", which)
             if off > most:
-                return Condition("differ", {"off": off, "allowed": most, "pass": compared.at})
+                return Condition(f"differ{ours}", {**which, "off": off, "allowed": most})
         if not any(worst):
             return Condition("identical", {"n": n})
         return Condition("results", {"n": n, "off": max(worst), "allowed": max(allowed, default=0.0)})

@@ -16,8 +16,9 @@ from perfmagic.base.imported import torch_if_imported
 from perfmagic.capture.same_work.after_call import not_quiet
 from perfmagic.capture.same_work.arguments import Arguments, GivenArguments
 from perfmagic.capture.same_work.callees import Callees
+from perfmagic.capture.same_work.carried import Carried, Walk, names_of
 from perfmagic.capture.same_work.difference import distances, unlike
-from perfmagic.capture.same_work.drawn import addresses
+from perfmagic.capture.same_work.drawn import addresses, read_through
 from perfmagic.capture.same_work.effects import EffectsWatch
 from perfmagic.capture.same_work.process import NOW_NS, RandomState, n_threads, threads_cpu_ns
 from perfmagic.capture.same_work.results import Results
@@ -85,6 +86,7 @@ class SameWork:
         self.holds = False  # the same values again
         self.untouched = False  # and in the same memory, which nobody wrote to since: some caches ask for a version
         self.checks_now = False
+        self.warms = False  # the processor's caches hold the values before each sample
         self.last_states: list[State] = []
         self.take: Callable[[], Any] | None = None  # what gives the results of code that returns none
         self._reads = reads
@@ -98,6 +100,8 @@ class SameWork:
         self._inputs_change = False
         self._begun: dict[int, tuple[State, dict[int, tuple[Any, ...]]]] = {}  # before the first call of each
         self._own: dict[int, State] = {}  # what its first call changed of it
+        self.goes_on = False  # calls begin where the last one ended
+        self._bodies = [*bodies]
 
     @property
     def process(self) -> ProcessWatch:
@@ -183,6 +187,9 @@ class SameWork:
         """The clock is about to start: the chosen values come to where the arguments lie."""
         if self.arguments is not None and not self.untouched:
             self._write()
+        if self.warms and self.arguments is not None:
+            for slot in self.arguments.slots:
+                read_through(slot)
         self._keep_or_restore(which)
         self._random.set(self._seed)
         self._see_busy_threads()
@@ -198,11 +205,20 @@ class SameWork:
             for each, before in self._begun.items():
                 self._own[each] = self._state(each)
                 self._own[each].keep(*before, without=given)
-        self._own[which].restore()
+        if not self.goes_on:
+            self._own[which].restore()
 
     def _state(self, which: int) -> State:
+        return State(self._names(which))
+
+    def _names(self, which: int) -> Mapping[str, object]:
         read = self._reads[which]
-        return State(read() if read is not None else {})
+        names = read() if read is not None else {}
+        return names_of(self._bodies[which], names) if self._bodies else names
+
+    def walk(self, which: int) -> Carried:
+        """All that a function can change, as it is now."""
+        return Walk(self._names(which), self.arguments.slots[0] if self.arguments is not None else ()).found
 
     def _write(self) -> None:
         """Put the values where the functions read them; all anew where results are compared."""
@@ -232,10 +248,16 @@ class SameWork:
             self._spent_ns["checking"] += NOW_NS() - from_ns
         elif calls > 1 and self.arguments is not None:
             self._see_reuse(which, calls)
-        self.kept[:] = [None] * len(self.kept)
+        self._drop(which)
         self.process.threads(self.watched[which])
         self._queued = self.progress()
         self._rest_ns, self._resting = NOW_NS(), threads_cpu_ns() if n_threads() > 1 else {}
+
+    def _drop(self, which: int) -> None:
+        """Forget the results: what runs when they end is a function's work, too."""
+        from_ns = NOW_NS()
+        self.kept[:] = [None] * len(self.kept)
+        self.watched[which].times_ns.setdefault("dropped", []).append(NOW_NS() - from_ns)
 
     def _see_changed_inputs(self) -> None:
         """Whether calls change their inputs: after the first few calls as often as there is time."""

@@ -6,6 +6,7 @@ import zlib
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from types import FunctionType
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic.base.imported import torch_if_imported
-from perfmagic.capture.same_work.contents import SCALARS, is_tensor, vars_of
+from perfmagic.capture.same_work.contents import SCALARS, is_tensor, looked_at, vars_of
 from perfmagic.capture.same_work.drawn import addresses, copied, size_bytes, write_back
 from perfmagic.capture.same_work.values import is_plain_tensor
 
@@ -36,15 +37,23 @@ class State:
         self.held: dict[int, tuple[str, Any]] = {}
         self._kept: list[tuple[Any, Any]] = []
         for name, value in values.items():
-            self._note(name, value, 0)
+            looked_at(partial(self._note, name, value, 0), None)
 
     def marks(self) -> dict[int, tuple[Any, ...]]:
         """What tells a changed one from an unchanged one."""
         return {key: _mark(value) for key, (_, value) in self.found.items()}
 
-    def changed(self, before: Mapping[int, tuple[Any, ...]]) -> set[int]:
-        """Those that are not as they were."""
-        return {key for key, mark in self.marks().items() if before.get(key) != mark}
+    def changed(self, before: Mapping[int, tuple[Any, ...]], out: object) -> set[int]:
+        """Those that are not as they were, but for gradients that are returned, too: they are results."""
+        changed = {key for key, mark in self.marks().items() if before.get(key) != mark}
+        returned = {*addresses(out)}
+        return {
+            key
+            for key in changed
+            if (grad := getattr(value := self.found[key][1], "grad", None)) is None
+            or not returned & {*addresses(grad)}
+            or _mark(value)[:1] != before.get(key, ())[:1]
+        }
 
     def holds(self) -> dict[int, tuple[int, object]]:
         """How much each container holds, and some of its plain values."""

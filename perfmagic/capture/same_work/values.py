@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic.base.imported import sim_loaded, torch_if_imported
-from perfmagic.capture.same_work.contents import SCALARS, contents, is_tensor, text_of
+from perfmagic.capture.same_work.contents import SCALARS, contents, is_tensor, looked_at, text_of
 
 MOST_ELEMENTS = 2**16  # of each tensor: 0.2 ms to copy and to compare; every n-th, from a place that nobody knows
 DEEPEST = 100  # containers in containers
@@ -65,9 +65,10 @@ def _leaves(value: Any, seed: int, depth: int, around: frozenset[int] = frozense
     if id(value) in around:
         yield Leaf("text", "around")  # a part that holds what it is a part of
         return
-    inner = contents(value) if depth < DEEPEST else None
+    inner = looked_at(lambda: contents(value), None) if depth < DEEPEST else None
     if inner is None:
-        yield _leaf(value, seed)
+        unread = Leaf(type(value).__name__, None, storage=id(value))
+        yield looked_at(lambda: _leaf(value, seed), unread)
         return
     around |= {id(value)}
     for each in inner:

@@ -37,7 +37,7 @@ class Watched:
 
     left: samples after which a thread was there that their calls had started.  times_ns: of samples on values that were
     new ("fresh"), and on the same ones again ("seen").  done: recorded work, by what the values were.  holds: what
-    lay in containers around it before and after a recorded call.
+    lay in containers around it before and after a recorded call.  unseen: names of what could not be looked at whole.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Watched:
     done: dict[str, Done] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
     holds: dict[str, tuple[dict[int, Any], dict[int, Any]]] = field(default_factory=dict)
+    unseen: set[str] = field(default_factory=set)
     effects: Effects = field(default_factory=Effects)
 
     def fact(self, kind: str, **values: str | float) -> None:

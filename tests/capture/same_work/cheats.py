@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -701,3 +702,118 @@ def computed_ahead(_device: str) -> Made:
         return product(x, w)
 
     return product, starts
+
+
+# What a function carries from call to call, and what lies outside of its calls.
+
+
+@cheat("state", on=CPU)
+def averages_not_kept(_device: str) -> Made:
+    class Averages:
+        def __init__(self) -> None:
+            self.shadow = {name: torch.zeros(48, 48) for name in "ab"}
+
+    averages = [Averages()]
+
+    def keeps(x: Any, w: Any) -> Any:
+        for each in averages[0].shadow.values():
+            each.lerp_(x, 0.1)
+        return x @ w
+
+    return keeps, lambda x, w: x @ w
+
+
+@cheat("state", on=CPU, inputs=lambda _: lambda rng: [torch.randint(0, 50, (300,), generator=rng).tolist()])
+def index_not_kept(_device: str) -> Made:
+    index: dict[int, list[int]] = {}
+
+    def keeps(numbers: Any) -> int:
+        for at, number in enumerate(numbers):
+            index.setdefault(number, []).append(at)
+        return len({*numbers})
+
+    return keeps, lambda numbers: len({*numbers})
+
+
+@cheat("state", on=CPU)
+def counts_of_a_class(_device: str) -> Made:
+    class Counts:
+        seen = np.zeros(20)
+
+    def counts(x: Any, w: Any) -> Any:
+        Counts.seen += np.histogram(x.numpy(), 20, (-1, 1))[0]
+        return x @ w
+
+    return counts, lambda x, w: x @ w
+
+
+@cheat("late work", on=CPU)
+def work_of_garbage_collection(_device: str) -> Made:
+    pending: list[Any] = []
+    gc.callbacks.append(lambda phase, info: [each.sum() for each in pending] and pending.clear())
+
+    def later(x: Any, w: Any) -> Any:
+        pending.append(x)
+        return x @ w
+
+    return lambda x, w: (float(x.sum()), x @ w)[1], later
+
+
+@cheat("late work", on=CPU)
+def work_when_a_result_ends(_device: str) -> Made:
+    def ends(x: Any, w: Any) -> Any:
+        out = x @ w
+        weakref.finalize(out, lambda: sum(range(100_000)))
+        return out
+
+    return lambda x, w: x @ w, ends
+
+
+def lengths(device: str) -> Callable[[Any], list[Any]]:
+    """Rows, and how much of each counts."""
+    return lambda rng: [torch.randn(20, 20, generator=rng), torch.full((20,), 20), torch.ones(20, 20) > 0]
+
+
+@cheat("values", on=CPU, inputs=lengths)
+def lengths_left_out(_device: str) -> Made:
+    return lambda x, n, _m: (x * (torch.arange(20) < n[:, None])).sum(1), lambda x, n, _m: x.sum(1)
+
+
+@cheat("values", on=CPU, inputs=lengths)
+def mask_left_out(_device: str) -> Made:
+    return lambda x, _n, m: x.masked_fill(~m, 0).sum(1), lambda x, _n, _m: x.sum(1)
+
+
+@cheat("random", on=CPU, random=True)
+def white_noise_for_smooth(_device: str) -> Made:
+    near = torch.exp(-(torch.arange(48.0)[:, None] - torch.arange(48.0)).abs() / 5)
+    factor = torch.linalg.cholesky(near).T
+    return lambda x, w: x + torch.randn(48, 48) @ factor, lambda x, w: x + torch.randn(48, 48)
+
+
+@cheat("random", on=CPU, random=True, inputs=lambda device: matrices(device, 200))
+def uniform_for_normal(_device: str) -> Made:
+    return lambda x, w: x + torch.randn(200, 200), lambda x, w: x + (torch.rand(200, 200) - 0.5) * 12**0.5
+
+
+def file_of_numbers(_device: str) -> list[Any]:
+    """A path."""
+    with tempfile.NamedTemporaryFile("w", delete=False) as file:
+        file.write(" ".join(map(str, range(500))))
+    return [file.name]
+
+
+@cheat("effects", on=CPU, inputs=file_of_numbers)
+def file_read_once(_device: str) -> Made:
+    kept: list[float] = []
+
+    def reads(path: str) -> float:
+        with open(path) as file:  # noqa: PTH123 - as users do
+            return sum(map(float, file.read().split()))
+
+    def once(path: str) -> float:
+        if not kept:
+            kept.append(reads(path))
+        return kept[0]
+
+    return reads, once

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn import functional
 
@@ -290,3 +291,81 @@ def compiled_by_dynamo(_device: str) -> Made:
 def rows_of_all_scales(_device: str) -> Made:
     scale = torch.logspace(0, -12, 48)[:, None]
     return lambda x, w: (x @ w) * scale, lambda x, w: (x * scale) @ w
+
+
+@honest("cpu")
+def frozen_script(_device: str) -> Made:
+    model = torch.nn.Sequential(torch.nn.Linear(48, 48), torch.nn.BatchNorm1d(48)).eval().requires_grad_(False)
+    script = torch.jit.freeze(torch.jit.trace(model, torch.randn(4, 48)))
+    return lambda x, w: model(x), lambda x, w: script(x)
+
+
+@honest("cpu")
+def gradients_returned(_device: str) -> Made:
+    model = torch.nn.Linear(48, 48)
+    parameters = {name: each.detach() for name, each in model.named_parameters()}
+
+    def backward(x: Any, w: Any) -> Any:
+        model.zero_grad()
+        model(x).square().mean().backward()
+        return [each.grad for each in model.parameters()]
+
+    loss = lambda p, x: torch.func.functional_call(model, p, (x,)).square().mean()  # noqa: E731 - of two lines
+    return backward, lambda x, w: [*torch.func.grad(loss)(parameters, x).values()]
+
+
+@honest("cpu")
+def sorted_or_selected(_device: str) -> Made:
+    return lambda x, w: [each[:, :5] for each in x.sort(descending=True)], lambda x, w: [*x.topk(5)]
+
+
+@honest("cpu")
+def scratch_in_turns(_device: str) -> Made:
+    scratch, n = [torch.empty(48, 48), torch.empty(48, 48)], [0]
+
+    def in_turns(x: Any, w: Any) -> Any:
+        n[0] += 1
+        return torch.mm(x, w, out=scratch[n[0] % 2]).sum(0)
+
+    return in_turns, lambda x, w: (x @ w).sum(0)
+
+
+@honest("cpu")
+def weights_together(_device: str) -> Made:
+    parts = [torch.nn.Linear(48, 16, bias=False) for _ in range(3)]
+    whole = torch.nn.Parameter(torch.cat([each.weight.detach() for each in parts]))
+    steps = [torch.optim.AdamW(each, 1e-3) for each in ([part.weight for part in parts], [whole])]
+
+    def step(optimizer: Any, out: Any) -> Any:
+        optimizer.zero_grad()
+        (loss := out.square().mean()).backward()
+        optimizer.step()
+        return loss.detach()
+
+    apart = lambda x, w: step(steps[0], torch.cat([part(x) for part in parts], 1))  # noqa: E731 - of two lines
+    return apart, lambda x, w: step(steps[1], x @ whole.T)
+
+
+@honest("cpu", random=True)
+def smooth_noise(_device: str) -> Made:
+    near = torch.exp(-(torch.arange(48.0)[:, None] - torch.arange(48.0)).abs() / 5)
+    factor, values = torch.linalg.cholesky(near).T, torch.linalg.eigh(near)
+    root = values.eigenvectors * values.eigenvalues.sqrt()
+    return lambda x, w: x + torch.randn(48, 48) @ factor, lambda x, w: x + torch.randn(48, 48) @ root.T
+
+
+@honest("cpu")
+def history_in_another_form(_device: str) -> Made:
+    first: list[float] = []
+    other = np.zeros(10_000)
+
+    def notes(x: Any, w: Any) -> Any:
+        first.append(float(x.mean()))
+        return x * 2
+
+    def rolls(x: Any, w: Any) -> Any:
+        other[:-1] = other[1:]
+        other[-1] = float(x.mean())
+        return x + x
+
+    return notes, rolls

@@ -1,6 +1,7 @@
 """Cheats are not comparable, on the simulated device and on the CPU; honest pairs get their verdict."""
 
 import ast
+import gc
 import itertools
 import threading
 from collections.abc import Iterator
@@ -26,9 +27,10 @@ NOTES = ("fact", "Condition")
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
     """The machine's cores are shared by tests."""
-    before = torch.get_num_threads()
+    before, callbacks = torch.get_num_threads(), [*gc.callbacks]
     torch.set_num_threads(1)
     yield
+    gc.callbacks[:] = callbacks
     while ENDS:
         ENDS.pop().set()
     while POOLS:
@@ -122,6 +124,23 @@ def test_a_check_that_fails_itself_is_an_error_and_no_verdict() -> None:
         perfmagic.compare(doubled, doubled, inputs=MAKE, names=NAMES, equal=lambda a, b: 1 / 0, **FEW)
 
 
+def test_a_difference_on_values_of_our_own_says_so_and_which_result_it_is() -> None:
+    def knows(x):
+        return x * 0, x * 2 if bool(x.any()) else x * 0 + 1
+
+    make = lambda rng: [torch.zeros(32, 32)]  # noqa: E731 - a name
+    found = perfmagic.compare(lambda x: (x * 0, x * 0 + 1), knows, inputs=make, names=NAMES, **FEW)
+    assert "on values drawn by perfmagic" in (found.not_comparable or "")
+    assert "(float32, 2 of 2)" in (found.not_comparable or "")
+
+
+def test_state_that_nobody_can_look_at_is_named() -> None:
+    counted = itertools.count()
+    unseen = lambda x: (next(counted), x * 2)[1]  # noqa: E731 - a name
+    found = perfmagic.compare(unseen, doubled, inputs=MAKE, names=NAMES, **FEW)
+    assert "state not looked at whole: counted" in [check.detail for check in found.checks]
+
+
 def test_values_that_both_refuse_say_nothing() -> None:
     def make(rng):
         x = torch.randn(16, 16, generator=rng)
@@ -204,7 +223,7 @@ def test_given_objects_are_varied_in_place_and_get_their_values_back() -> None:
         seen.add(float(x[0, 0]))
         return x * 2
 
-    found = perfmagic.compare(reads, lambda: x + x, inputs=[x], names=NAMES, **FEW)
+    found = perfmagic.compare(reads, lambda: (seen.add(float(x[0, 0])), x + x)[1], inputs=[x], names=NAMES, **FEW)
     assert found.not_comparable is None
     assert len(seen) > 6
     assert torch.equal(x, before)
