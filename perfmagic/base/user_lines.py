@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 import sys
 import threading
+from functools import partial
+from itertools import accumulate, chain, islice, repeat, takewhile
+from operator import attrgetter, is_not, methodcaller
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
 
 _OURS = ("torch", "perfmagic", "contextlib", "typing_extensions")  # the last two wrap functions of torch
 # files that say nothing of the user: installed packages, the standard library, and what has no file of Python's
@@ -20,24 +24,49 @@ def user_line() -> tuple[str, int]:
 
     A device's part of a backward pass runs on a thread of torch's: it was asked for where the main thread waits for it.
     """
-    frame = _users(sys._getframe(1))
-    if frame is None:
-        frame = _in_backward(sys._current_frames().get(threading.main_thread().ident or 0))
-    if frame is None or _module_of(frame) == "threading":
-        return "", 0
-    return frame.f_code.co_filename, frame.f_lineno
-
-
-def _users(frame: FrameType | None) -> FrameType | None:
-    while frame is not None and _module_of(frame) in _OURS:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _package(frame.f_globals) in _OURS:
         frame = frame.f_back
-    return frame
+    place = _in_backward() if frame is None else Place(frame.f_code, frame.f_lineno, frame.f_globals)
+    if place is None or place.module == "threading":
+        return "", 0
+    return place.code.co_filename, place.line
 
 
-def _in_backward(frame: FrameType | None) -> FrameType | None:
-    """The user's code that started the backward pass which this thread is in."""
-    inside = frame is not None and frame.f_globals.get("__name__", "").startswith("torch.autograd")
-    return _users(frame) if inside else None
+def _in_backward() -> Place | None:
+    """The user's code on the main thread that started the backward pass which this thread is in."""
+    stack = stack_of(threading.main_thread().ident)
+    inside = stack and stack[0].module.startswith("torch.autograd")
+    return next((place for place in stack if _package(place.variables) not in _OURS), None) if inside else None
+
+
+class Place(NamedTuple):
+    """Where a function is that a thread runs.  variables: of its module."""
+
+    code: CodeType
+    line: int
+    variables: dict[str, Any]
+
+    @property
+    def module(self) -> str:
+        """The name of its module."""
+        return str(self.variables.get("__name__", ""))
+
+
+def stack_of(thread: int | None) -> list[Place]:
+    """What a thread runs, the innermost function first; nothing for a thread that has ended.
+
+    It is read in one call into C, during which no thread goes on. Whoever holds a frame while its function returns
+    holds its tensors, too: autograd then copies a gradient that it would have kept, and the device has one op more.
+    """
+    innermost = map(methodcaller("get", thread), islice(iter(sys._current_frames, None), 1))
+    frames = takewhile(partial(is_not, None), accumulate(chain(innermost, repeat("f_back")), getattr))
+    return list(map(Place._make, list(map(attrgetter("f_code", "f_lineno", "f_globals"), frames))))
+
+
+def running_threads() -> list[int]:
+    """The numbers of all threads that run Python, also of those that Python has not started."""
+    return next(map(list, iter(sys._current_frames, None)))
 
 
 def is_users(file: str) -> bool:
@@ -66,5 +95,5 @@ def describe_line(file: str, line: int) -> str:
     return f"line {line}" if running[1] == cell[1] else f"cell {cell[1]}, line {line}"
 
 
-def _module_of(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", "")).split(".", 1)[0]
+def _package(variables: dict[str, Any]) -> str:
+    return str(variables.get("__name__", "")).split(".", 1)[0]

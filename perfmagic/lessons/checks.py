@@ -7,8 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import unwrap
 from numbers import Real
-from traceback import clear_frames
+from traceback import clear_frames, walk_tb
 from typing import TypeVar, cast
 
 import numpy as np
@@ -48,8 +49,8 @@ class Right:
 def check(grader: Callable[..., object], *answer: object) -> Right:
     """Run an exercise's grader on an answer, and say "right" where it raises nothing.
 
-    Raises NotYet with the reason of the grader, of a helper of this module or of perfmagic.testing. Other exceptions
-    are the answer's own, and pass.
+    Raises NotYet with the reason of the grader, of a helper of this module or of perfmagic.testing, and where the
+    grader cannot take a None. Other exceptions are the answer's own, and pass.
 
     >>> from perfmagic.lessons import check, require
     >>> check(lambda n: require(n == 4, "two and two are something else"), 4)
@@ -63,7 +64,18 @@ def check(grader: Callable[..., object], *answer: object) -> Right:
         if not str(problem) or isinstance(problem, NotYet):
             raise
         raise NotYet(str(problem)) from problem
+    except (TypeError, AttributeError) as problem:
+        if "NoneType" not in str(problem) or _is_from(answer, problem):
+            raise
+        clear_frames(problem.__traceback__)
+        raise NotYet(say("a value is missing: does a function return nothing?")) from None
     return Right()
+
+
+def _is_from(answer: tuple[object, ...], problem: Exception) -> bool:
+    """Whether a function of the answer raised it, or something that it called."""
+    codes = {getattr(unwrap(one), "__code__", None) for one in answer if callable(one)}
+    return any(frame.f_code in codes for frame, _ in walk_tb(problem.__traceback__))
 
 
 def require(holds: object, reason: str) -> None:

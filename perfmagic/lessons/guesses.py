@@ -119,7 +119,7 @@ def _how_far(value: float | str, truth: float | str) -> str:
     if abs(value - truth) <= RIGHT_FRAC * abs(truth):
         return say("right")
     high = value > truth
-    if value * truth <= 0:  # no ratio of both says anything
+    if value <= 0 or truth <= 0:  # no ratio of both says anything
         return say("too high") if high else say("too low")
     ratio = value / truth
     if 1 / MOST_PERCENT <= ratio <= MOST_PERCENT:

@@ -143,6 +143,17 @@ def test_what_other_checks_assert_is_a_reason_and_an_exception_of_the_answer_pas
         check(grader, lambda: 1 // 0)
 
 
+def test_an_answer_without_return_gets_a_reason_and_its_own_error_passes() -> None:
+    def grader(answer: Callable[[], Any]) -> None:
+        lessons.require(answer() + 1 == 4, "this is not three")
+
+    assert refused(check, grader, lambda: None) == "a value is missing: does a function return nothing?"
+    with pytest.raises(TypeError, match="NoneType"):
+        check(grader, lambda: len(None))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="str"):
+        check(grader, lambda: "3")
+
+
 def test_a_refusal_keeps_nothing_alive_that_its_grader_made() -> None:
     made: list[weakref.ref[object]] = []
 

@@ -16,6 +16,7 @@ from perfmagic.lessons import guess, reveal
         (90, 3.0, "found: 3.00 × · your guess: 90 ×, too high by a factor of 30"),
         (2, 2.004, "found: 2.00 × · your guess: 2 ×, right"),
         (-1, 2, "found: 2 × · your guess: -1 ×, too low"),
+        (-1, -2, "found: -2 × · your guess: -1 ×, too high"),
         (5, 0, "found: 0 × · your guess: 5 ×, too high"),
     ],
 )

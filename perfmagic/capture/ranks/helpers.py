@@ -6,11 +6,11 @@ import importlib
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
-from types import FrameType
 from typing import Any
 
+from perfmagic.base.user_lines import Place, stack_of
 from perfmagic.sim import groups
 
 # daemons that never run the user's code, by the module of what they run; whatever is not here may do anything
@@ -33,22 +33,23 @@ class Helpers:
 
         daemons: whether those count too, which a program's end does not wait for.
         """
-        frames, running, waiting = sys._current_frames(), "", False
+        running, waiting = "", False
         for thread in threading.enumerate():
-            frame = frames.get(thread.ident or 0)
-            if frame is None or thread in self._before or not self._counts(thread, frame, daemons):
+            stack = stack_of(thread.ident)
+            if not stack or thread in self._before or not self._counts(thread, stack, daemons):
                 continue
-            if _names(frame) == _WAITS:
+            names = stack[0].module, stack[0].code.co_name
+            if names == _WAITS:
                 waiting = True
-            elif _names(frame) != _IDLE:
+            elif names != _IDLE:
                 running = running or thread.name
         return running, waiting
 
     @staticmethod
-    def _counts(thread: threading.Thread, frame: FrameType, daemons: bool) -> bool:
+    def _counts(thread: threading.Thread, stack: Sequence[Place], daemons: bool) -> bool:
         if isinstance(thread, threading._DummyThread):
             return False
-        return not thread.daemon or (daemons and not _run_by(frame).startswith(_SERVANTS))
+        return not thread.daemon or (daemons and not _run_by(stack).startswith(_SERVANTS))
 
 
 def finish_threads() -> None:
@@ -61,29 +62,9 @@ def finish_threads() -> None:
         threading._shutdown()  # type: ignore[attr-defined]
 
 
-def _names(frame: FrameType) -> tuple[str, str]:
-    return frame.f_globals.get("__name__", ""), frame.f_code.co_name
-
-
-def _run_by(frame: FrameType) -> str:
+def _run_by(stack: Sequence[Place]) -> str:
     """The module of the outermost function that is not threading's own."""
-    outermost = ""
-    for caller in stack_of(frame):
-        module = _names(caller)[0]
-        outermost = outermost if module == "threading" else module
-    return outermost
-
-
-def stack_of(frame: FrameType | None) -> list[FrameType]:
-    """A frame of another thread and its callers, the innermost first.
-
-    Collected at once, because that thread may go on in between: Python 3.11 then gives objects that are no frames.
-    """
-    stack = []
-    while isinstance(frame, FrameType):
-        stack.append(frame)
-        frame = frame.f_back
-    return stack
+    return next((place.module for place in reversed(stack) if place.module != "threading"), "")
 
 
 # A call of a store in C++ has no frame: a function of Python goes around it, whose frame holds the key.
@@ -107,8 +88,11 @@ def show_key_waits() -> None:
                 setattr(store, name, _with_frame(call))
 
 
-def key_wait_of(frame: FrameType | None) -> tuple[str, int] | None:
+def key_wait_of(thread: int | None) -> tuple[str, int] | None:
     """The call that a thread waits in, as "store.get('ready')", and when it began; None where it waits for no key."""
+    if all(place.code is not _CODE for place in stack_of(thread)[:2]):
+        return None
+    frame = sys._current_frames().get(thread or 0)
     if frame is not None and frame.f_code is not _CODE:
         frame = frame.f_back  # the innermost is the one that keeps virtual time
     if frame is None or frame.f_code is not _CODE:

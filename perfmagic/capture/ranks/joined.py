@@ -21,6 +21,7 @@ from perfmagic import sim
 from perfmagic.base.clock import VIRTUAL
 from perfmagic.base.errors import CaptureError
 from perfmagic.base.sockets import keep
+from perfmagic.base.user_lines import Place
 from perfmagic.capture.devices.backends import active_backends
 from perfmagic.capture.ranks.connection import Connection, Message
 from perfmagic.capture.ranks.drivers import Started
@@ -247,8 +248,8 @@ def _accept_rank(listener: socket.socket, token: bytes) -> tuple[int, socket.soc
 
 def _call_in(error: BaseException) -> str:
     """The outermost function of torch.distributed that raised, "" where none did."""
-    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
-    return next((frame.f_code.co_name for frame in frames if is_call(frame)), "")
+    places = (Place(frame.f_code, line, frame.f_globals) for frame, line in traceback.walk_tb(error.__traceback__))
+    return next((place.code.co_name for place in places if is_call(place)), "")
 
 
 def _own_address(name: str) -> str:

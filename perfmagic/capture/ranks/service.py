@@ -5,16 +5,15 @@ from __future__ import annotations
 import faulthandler
 import os
 import signal
-import sys
 import threading
 import time
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from perfmagic.base.user_lines import Place, running_threads, stack_of
 from perfmagic.capture.ranks.connection import Connection, Message
-from perfmagic.capture.ranks.helpers import Helpers, key_wait_of, stack_of
+from perfmagic.capture.ranks.helpers import Helpers, key_wait_of
 
 if TYPE_CHECKING:
     from perfmagic.capture.ranks.job import Job
@@ -92,7 +91,7 @@ class Service:
         line, call, waits = self._main_stands()
         thread, helped = self._helpers.stand(daemons=bool(self.cell))
         place: dict[str, Any] = {"line": line, "call": call, "mark": self._mark(), "thread": thread}
-        key_wait = key_wait_of(sys._current_frames().get(self._main.ident or 0)) if not call else None
+        key_wait = key_wait_of(self._main.ident) if not call else None
         if key_wait:
             place["key_wait"], place["mark"] = key_wait
         job = self.job
@@ -192,18 +191,16 @@ class Service:
         It may where it is inside torch.distributed, or in a call of the device, which may wait for what is queued; and
         in C++ code below torch, as a backward pass is, unless that runs the user's functions on a thread of its own.
         """
-        frames = sys._current_frames()
-        stack = stack_of(frames.get(self._main.ident or 0))
-        call, waits = "", _is_ours(stack[0] if stack else None)
-        computes = any(not _is_ours(other) for other in _of_cplusplus(frames))
-        for frame in stack:
-            module = frame.f_globals.get("__name__", "")
-            if frame.f_code.co_filename == self.cell_file and self.cell:
+        stack = stack_of(self._main.ident)
+        call, waits = "", bool(stack) and _is_ours(stack[0])
+        computes = any(not _is_ours(other) for other in _of_cplusplus())
+        for place in stack:
+            if place.code.co_filename == self.cell_file and self.cell:
                 # on the magic's own line the cell has ended, and its recording waits for the device
-                return frame.f_lineno if frame.f_lineno > self.head else 0, call, waits and not computes
-            if is_call(frame):
-                call = frame.f_code.co_name
-            waits = waits or module.startswith(("torch.distributed", "perfmagic.sim."))
+                return place.line if place.line > self.head else 0, call, waits and not computes
+            if is_call(place):
+                call = place.code.co_name
+            waits = waits or place.module.startswith(("torch.distributed", "perfmagic.sim."))
         return 0, call, waits and not computes
 
     def _mark(self) -> int:
@@ -224,17 +221,17 @@ def end_with_children() -> None:
     os._exit(0)
 
 
-def _of_cplusplus(frames: dict[int, FrameType]) -> list[FrameType]:
+def _of_cplusplus() -> list[Place]:
     """The Python code that threads run which Python has not started."""
     started = {thread.ident for thread in threading.enumerate() if not isinstance(thread, threading._DummyThread)}
-    return [frame for ident, frame in frames.items() if ident not in started]
+    return [place for ident in running_threads() if ident not in started for place in stack_of(ident)[:1]]
 
 
-def _is_ours(frame: FrameType | None) -> bool:
-    return frame is not None and frame.f_globals.get("__name__", "").split(".", 1)[0] in ("torch", "perfmagic")
+def _is_ours(place: Place) -> bool:
+    return place.module.split(".", 1)[0] in ("torch", "perfmagic")
 
 
-def is_call(frame: FrameType) -> bool:
+def is_call(place: Place) -> bool:
     """Whether it is a function of torch.distributed that users call."""
-    ours = frame.f_globals.get("__name__", "").startswith("torch.distributed")
-    return ours and not frame.f_code.co_name.startswith(("_", "wrapper", "<"))
+    ours = place.module.startswith("torch.distributed")
+    return ours and not place.code.co_name.startswith(("_", "wrapper", "<"))

@@ -11,6 +11,7 @@ import numpy as np
 from perfmagic.base.kinds import HostKind, OpKind
 from perfmagic.base.work import DTYPE_WORDS, Inputs, flop_of, io_bytes_of
 from perfmagic.trace.columns import NONE
+from perfmagic.trace.hoststack import nested
 from perfmagic.trace.model import Trace
 
 NARROW = ("fp16", "bf16", "fp8")
@@ -53,21 +54,59 @@ def work_in(trace: Trace) -> Done:
     moved = ops.kind == OpKind.MEMCPY
     done.copies, done.copied_bytes = int(moved.sum()), int(np.maximum(ops.size_bytes[moved], 0).sum())
     done.streams = {*zip(ops.device.tolist(), ops.stream.tolist(), strict=True)}
-    rows = np.flatnonzero((host.kind == HostKind.OP) & (host.thread == threading.get_native_id()))
-    calls = Counter(zip(*(c[rows].tolist() for c in (host.name, host.shape, host.dtype, host.value)), strict=True))
-    for (name, shape, dtype, value), n in calls.items():
-        _count(done, trace, trace.names[name], (shape, dtype, value), n)
+    thread = threading.get_native_id()
+    mine = (host.kind == HostKind.OP) & (host.thread == thread)
+    stack, reads = nested(host, mine), _Reads(trace)
+    parents, counted = stack.parents().tolist(), {NONE: (False, False)}
+    for level in (np.flatnonzero(mine & (host.end_ns <= host.start_ns)), *stack.levels.get(thread, ())):
+        for row in level.tolist():
+            counted[row] = _count(done, reads.of(row), counted[parents[row]])
     return done
 
 
-def _count(done: Done, trace: Trace, name: str, at: tuple[int, int, int], n: int) -> None:
-    if not name.startswith("aten::") or name.removeprefix("aten::") in _NO_WORK:
-        return
-    done.ops[name] += n
-    if at[0] == NONE:
-        return
-    texts = (trace.input_shapes, trace.input_dtypes, trace.input_values)
-    inputs = Inputs.read(*(column[i] if i != NONE else None for column, i in zip(texts, at, strict=True)))
-    done.types |= {DTYPE_WORDS[dtype] for dtype in inputs.dtypes if dtype in DTYPE_WORDS}
-    done.flop += n * (flop_of(name, inputs) or 0)
-    done.bytes += n * (io_bytes_of(name, inputs) or 0)
+@dataclass(frozen=True)
+class _Call:
+    """What an operator does; no name: it only makes a view, allocates or looks."""
+
+    name: str = ""
+    types: frozenset[str] = frozenset()
+    flop: int | None = None
+    bytes: int | None = None
+
+
+class _Reads:
+    """The calls of a trace by row of host_ops, each kind read once."""
+
+    def __init__(self, trace: Trace) -> None:
+        host, self._trace, self._read = trace.host_ops, trace, dict[tuple[int, ...], _Call]()
+        self._columns = host.name, host.shape, host.dtype, host.value
+
+    def of(self, row: int) -> _Call:
+        """The call of a row."""
+        key = tuple(int(column[row]) for column in self._columns)
+        if key not in self._read:
+            self._read[key] = self._call(self._trace.names[key[0]], key[1:])
+        return self._read[key]
+
+    def _call(self, name: str, at: tuple[int, ...]) -> _Call:
+        if not name.startswith("aten::") or name.removeprefix("aten::") in _NO_WORK:
+            return _Call()
+        if at[0] == NONE:
+            return _Call(name)
+        texts = (self._trace.input_shapes, self._trace.input_dtypes, self._trace.input_values)
+        inputs = Inputs.read(*(column[i] if i != NONE else None for column, i in zip(texts, at, strict=True)))
+        types = frozenset(DTYPE_WORDS[dtype] for dtype in inputs.dtypes if dtype in DTYPE_WORDS)
+        return _Call(name, types, flop_of(name, inputs), io_bytes_of(name, inputs))
+
+
+def _count(done: Done, call: _Call, within: tuple[bool, bool]) -> tuple[bool, bool]:
+    """Add a call. within: whether operators around it have counted its FLOP, and its bytes: aten::linear does addmm's.
+
+    The same of it and what is around it.
+    """
+    if call.name:
+        done.ops[call.name] += 1
+        done.types |= call.types
+    done.flop += 0 if within[0] else call.flop or 0
+    done.bytes += 0 if within[1] else call.bytes or 0
+    return within[0] or call.flop is not None, within[1] or call.bytes is not None

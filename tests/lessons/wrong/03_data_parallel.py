@@ -34,9 +34,9 @@ WRONG = {
         ("is no number", "def bytes_at_first(k, size_bytes):\n    print(2 * (k - 1) * size_bytes)"),
     ],
     2: [
-        ("epoch_s(2, 80, …)", EPOCH.format(result="steps * step_s / k")),
-        ("epoch_s(1, 80, …)", EPOCH.format(result="steps / k * (step_s + 2 * transfer_s)")),
-        ("epoch_s(4, 80, …)", EPOCH.format(result="steps * (step_s / k + 2 * (k - 1) * transfer_s)")),
+        ("epoch_s(2, 80, ...)", EPOCH.format(result="steps * step_s / k")),
+        ("epoch_s(1, 80, ...)", EPOCH.format(result="steps / k * (step_s + 2 * transfer_s)")),
+        ("epoch_s(4, 80, ...)", EPOCH.format(result="steps * (step_s / k + 2 * (k - 1) * transfer_s)")),
     ],
     3: [
         ("too low", BETWEEN.format(result="4 * numbers")),

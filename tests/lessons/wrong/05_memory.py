@@ -12,12 +12,19 @@ AMP = """
 def amp_step(net, optimizer, scaler, x):
     with torch.autocast({device}, dtype=torch.float16):
         loss = small_loss(net, x)
-    optimizer.zero_grad()
+    {clear}
     {backward}
     {step}
-    return loss.detach()
+    {end}
 """
-SCALED, STEP, RIGHT = "scaler.scale(loss).backward()", "scaler.step(optimizer); scaler.update()", "device.type"
+
+
+def amp(device="device.type", clear="optimizer.zero_grad()", backward="scaler.scale(loss).backward()",
+        step="scaler.step(optimizer); scaler.update()", end="return loss.detach()"):  # fmt: skip
+    """A step, right but for what is given."""
+    return AMP.format(device=device, clear=clear, backward=backward, step=step, end=end)
+
+
 ROOM = "def room(total, allocated, reserved):\n    return ({}, {}), ({}, {})"
 HUNDRED = "def hundred():\n    {}"
 LOSS = "(net(x) - x).square().mean()"
@@ -65,16 +72,24 @@ WRONG = {
         ("too high", MIXED.format("4 + 4 + 4 + 2 * 4")),
     ],
     8: [
-        ("not computed once, in float16", AMP.format(device="'cuda'", backward=SCALED, step=STEP)),
-        ("no parameter has changed", AMP.format(device=RIGHT, backward="loss.backward()", step="optimizer.step()")),
-        ("too high", AMP.format(device=RIGHT, backward=SCALED, step="optimizer.step()")),
-        ("no parameter has changed", AMP.format(device=RIGHT, backward=SCALED, step="pass")),
+        ("not computed once a step, in float16", amp(device="'cuda'")),
+        ("no parameter has changed", amp(backward="loss.backward()", step="optimizer.step()")),
+        ("after step 1 is", amp(step="optimizer.step()")),
+        ("no parameter has changed", amp(step="pass")),
+        ("after step 1 is", amp(clear="pass")),
+        ("after step 1 is", amp(clear="loss = loss / 2; optimizer.zero_grad()")),
+        ("the loss of step 1", amp(end="return scaler.scale(loss)")),
+        ("the loss of step 1", amp(end="return 0.0")),
+        ("returns no loss", amp(end="pass")),
+        ("stays as it was", amp(step="scaler.step(optimizer)")),
     ],
     9: [
-        ("wrong for another program before", ROOM.format(*["total - allocated"] * 4)),
-        ("wrong for this program before", ROOM.format(*["total - reserved"] * 2, *["total - allocated"] * 2)),
-        ("wrong for this program after",
+        ("for another program before empty_cache() are too many", ROOM.format(*["total - allocated"] * 4)),
+        ("for this program before empty_cache() are too few",
+         ROOM.format(*["total - reserved"] * 2, *["total - allocated"] * 2)),
+        ("for this program after empty_cache() are too few",
          ROOM.format("total - allocated", "total - reserved", "total - reserved", "total - allocated")),
+        ("a value is missing", "def room(total, allocated, reserved):\n    total - allocated"),
     ],
     10: [
         ("are left", HUNDRED.format(f"return [{LOSS} for _ in range(100)]")),

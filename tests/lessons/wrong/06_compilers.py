@@ -9,15 +9,21 @@ WORKERS = "def workers_for(picture_s, n, step_s):\n    return {}"
 
 WRONG = {
     1: [("too high", "my_answer = 1"), ("too high", "my_answer = 3"), ("no number", 'my_answer = "none"')],
-    2: [("times as long as with one", ROWS.format(n)) for n in (1, 2, 10)],
+    2: [
+        *[("times as long as with one", ROWS.format(n)) for n in (1, 2, 4096)],
+        ("10 is no power of two", ROWS.format(10)),
+        ("None is no power of two", "def rows_for_ten_times():\n    2"),
+    ],
     3: [
         ("a trace makes", WHERE.format("return t * 2 if t.sum() > 0 else t")),
         ("a trace makes", WHERE.format("return torch.where(t > 0, t, t * 2)")),
+        ("makes [6.0, -1.0, -1.0] of [3.0, -1.0, -1.0]", WHERE.format("return torch.where(t > 0, t * 2, t)")),
         ("a trace makes", WHERE.format("return t * (1 + int(t.sum() > 0))")),
         ("a trace makes", WHERE.format("return torch.where(torch.tensor(bool(t.sum() > 0)), t * 2, t)")),
     ],
     4: [
         ("it has 2 regions", REGION.format('t = gelu(t)\n    print("halfway")\n    return t.relu() * 2')),
+        ("even if no operator does", REGION.format('print("halfway")\n    return gelu(t).relu() * 2')),
         ("does not say halfway", REGION.format("return gelu(t).relu() * 2")),
         ("the result is another", REGION.format('print("halfway")\n    return gelu(t)')),
         ("the result is another", REGION.format('print("halfway")')),

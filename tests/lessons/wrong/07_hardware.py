@@ -42,9 +42,9 @@ WRONG = {
         ("with 8 bits", SHARE.format("bytes_a_number / 16e9", "100 * copy_s / (copy_s + 20e-3)")),
     ],
     6: [
-        ("more messages are within", MESSAGES.format("20")),
-        ("wait longer than a tenth", MESSAGES.format("round(100e6 / 1.25e9 / 50e-6)")),
-        ("wait longer than a tenth", MESSAGES.format("161")),
+        ("the waits of more messages are within", MESSAGES.format("20")),
+        ("messages take more than a tenth", MESSAGES.format("round(100e6 / 1.25e9 / 50e-6)")),
+        ("messages take more than a tenth", MESSAGES.format("161")),
         ("no number of messages", MESSAGES.format("160.0")),
     ],
     7: [
