@@ -334,7 +334,7 @@ def test_ranks_that_wait_for_cores_as_long_as_they_communicate_move_no_data_for_
     def exposed(ranks: Ranks) -> str:
         return next(plain(finding.sentence) for finding in findings_of(ranks) if finding.rule == "rank_exposed")
 
-    assert exposed(of(0)).endswith("Overlap it with compute, or move fewer bytes")
+    assert exposed(of(0)).startswith("exposed communication is mostly transfer")
     assert exposed(of(250)).startswith("exposed communication is of unknown cause")
     assert plain(find_job_answers(of(250)).decides) == (
         "Cores decide: 4 ranks on 2 cores wait for one, which looks like transfer"
