@@ -13,6 +13,7 @@ import pytest
 
 import perfmagic
 from perfmagic.base.errors import CaptureError, OptionError
+from perfmagic.capture.bench import limit
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no signals to one thread")
 
@@ -44,6 +45,12 @@ def test_a_call_that_does_not_return_is_stopped_and_named(calls: int, asleep: bo
         perfmagic.compare(honest, hangs_after(calls, asleep=asleep), limit=0.2, check=check)
     assert state() == before
     assert threading.active_count() <= threads + 1  # it ends within a quarter of the limit
+
+
+def test_a_clock_that_stands_still_ends_the_call_and_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limit, "NOW_NS", lambda: 7)  # as a clock that something has replaced from below
+    with pytest.raises(CaptureError, match="the clock stands still: hangs may have replaced it"):
+        perfmagic.compare(honest, hangs_after(0, asleep=True), limit=0.4)
 
 
 def test_an_interrupt_says_whose_call_ran_and_for_how_long() -> None:
