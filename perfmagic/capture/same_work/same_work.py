@@ -179,12 +179,14 @@ class SameWork:
 
     def before(self, which: int) -> None:
         """A sample is about to be prepared: nothing may have been queued since the last one."""
+        self._see_busy_threads()
         now = self.progress()
         self._stray += None not in (now, self._queued) and now != self._queued
         self.process.before()
 
     def ready(self, which: int) -> None:
         """The clock is about to start: the chosen values come to where the arguments lie."""
+        self._rest()  # not before: threads of a pool work in the untimed calls
         if self.arguments is not None and not self.untouched:
             self._write()
         if self.warms and self.arguments is not None:
@@ -251,6 +253,9 @@ class SameWork:
         self._drop(which)
         self.process.threads(self.watched[which])
         self._queued = self.progress()
+        self._rest()
+
+    def _rest(self) -> None:
         self._rest_ns, self._resting = NOW_NS(), threads_cpu_ns() if n_threads() > 1 else {}
 
     def _drop(self, which: int) -> None:

@@ -3,14 +3,18 @@
 import decimal
 import gc
 import tracemalloc
+import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the settings are torch's")
 
-from perfmagic.capture.bench.sampling import Reading  # noqa: E402 - need torch
+import perfmagic  # noqa: E402 - need torch
+from perfmagic.capture.bench.sampling import Reading  # noqa: E402
 from perfmagic.capture.same_work.arguments import MadeArguments  # noqa: E402
 from perfmagic.capture.same_work.callees import Callees  # noqa: E402
 from perfmagic.capture.same_work.closing import PAIRS, SEEN_SAMPLES, Closing  # noqa: E402
@@ -104,3 +108,22 @@ def test_quicker_on_seen_values_counts_in_two_series_of_pairs_only(again_us: int
             pass
     same.close()
     assert same.watched[0].keeps_by_time == (again_us == 100)
+
+
+def test_a_pool_that_stays_may_work_in_untimed_calls() -> None:
+    pool = ThreadPoolExecutor(2)
+
+    def packed(part: Any) -> bytes:
+        return zlib.compress(part.tobytes(), 1)
+
+    def make(rng: torch.Generator) -> list[Any]:
+        return [torch.randint(0, 16, (200_000,), generator=rng, dtype=torch.uint8).numpy()]
+
+    def in_turn(a: Any) -> list[bytes]:
+        return [packed(part) for part in np.array_split(a, 8)]
+
+    def at_once(a: Any) -> list[bytes]:
+        return [*pool.map(packed, np.array_split(a, 8))]
+
+    result = perfmagic.compare(in_turn, at_once, inputs=make)
+    assert result.not_comparable is None
