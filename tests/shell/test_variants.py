@@ -24,8 +24,9 @@ def test_variants_are_interleaved_and_the_last_ones_value_is_shown(notebook: Not
     assert ran.value == 2  # of the first run of the last variant, as the plain cell would give
     assert isinstance(notebook.names["c"], CompareSummary)
     assert [r.name for r in notebook.names["c"].results] == ["A", "other"]
-    # first calls, then turns; %%syncbench without a device has nothing to add. Then one call of each, for what goes on
-    assert re.fullmatch("ab(abba|baab){4}ba", notebook.names["order"])
+    # first calls, then turns; %%syncbench without a device has nothing to add. Then one call of each, for what goes on,
+    # and three of each, as both change what lies around them
+    assert re.fullmatch("ab(abba|baab){4}baaaabbb", notebook.names["order"])
 
 
 def test_three_variants_are_compared_with_the_first_under_their_names(notebook: Notebook) -> None:
@@ -192,7 +193,7 @@ def test_what_only_looks_like_a_separator_stays_as_typed(notebook: Notebook) -> 
 def test_variants_have_exactly_the_requested_samples(notebook: Notebook) -> None:
     notebook.run("order = ''")
     notebook.run("%%bench --vs -r 3 --warmup 0 -n 1 -o c\norder += 'a'\n# --- B\norder += 'b'")
-    assert re.fullmatch("ab(abba|baab)(ab|ba)ba", notebook.names["order"])
+    assert re.fullmatch("ab(abba|baab)(ab|ba)baaaabbb", notebook.names["order"])
     result = notebook.names["c"]
     assert "took the 3 samples asked for" in result.results[0].method
     assert result.comparisons[0].why.endswith("--samples 5 or more")
