@@ -19,6 +19,7 @@ from perfmagic.sim.log import LOG
 from perfmagic.sim.memory import Memory
 from perfmagic.sim.pace import Model, PaceFunction, describe
 from perfmagic.sim.queues import AtOnce, Job, Lane, first_line
+from perfmagic.sim.torch_private import forget_background_streams
 
 NAME = "sim"
 ALIAS: list[str] = []  # what code of the user's calls the device meanwhile: "cuda" in a cell that was written for it
@@ -126,6 +127,8 @@ def make_devices(n: int) -> None:
         raise DeviceError(f"{n} simulated devices were asked for; there can be {MOST_DEVICES}")
     pace = _devices[0].pace if _devices else None
     capacity = _devices[0].memory.capacity if _devices else None
+    if n > len(_devices) > 0:
+        forget_background_streams()
     for index in range(len(_devices), n):
         _devices[index] = SimDevice(index)
         _devices[index].keep_pace(pace)

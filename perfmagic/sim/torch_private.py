@@ -431,6 +431,16 @@ def provide_peer_copies(functions: dict[str, tuple[Callable[..., Any], Callable[
         _choose_between(torch._C, name, function, is_ours)
 
 
+def forget_background_streams() -> None:
+    """Have torch.nn.parallel count the devices again: it keeps a list of streams, one for each that there was.
+
+    Clears torch.nn.parallel._functions._streams (read in 2.13.0), where that module is loaded.
+    """
+    functions: Any = sys.modules.get("torch.nn.parallel._functions")
+    if functions is not None and hasattr(functions, "_streams"):
+        functions._streams = None
+
+
 def leave_nccl_alone(is_ours: Callable[..., bool]) -> None:
     """Have torch.nn.parallel.comm add up what is ours without NCCL, and without its warning that NCCL is missing.
 

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="these are names of torch")
 
-from perfmagic.sim import torch_private  # noqa: E402 - after the skip
+from perfmagic.sim import device, torch_private  # noqa: E402 - after the skip
 
 
 def test_an_interrupt_that_strikes_where_torch_can_take_none_is_sent_again() -> None:
@@ -62,3 +62,13 @@ except perfmagic.base.errors.DeviceError as error:
     ).stdout
     assert "counts devices once" in said
     assert "before the first backward pass" in said
+
+
+def test_data_parallel_counts_the_devices_again_when_there_are_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.nn.parallel import _functions
+
+    monkeypatch.setattr(_functions, "_streams", [None])  # as after a scatter to one device
+    monkeypatch.setattr(device, "_devices", {0: device.sim_device(0)})
+    monkeypatch.setattr(device.LOG, "memories", device.LOG.memories[:1])
+    device.make_devices(2)
+    assert _functions._streams is None
