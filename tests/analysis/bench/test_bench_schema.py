@@ -35,7 +35,8 @@ def benchmark() -> BenchSummary:
     answer = Answer("Fact", "Do this", ("sync",), 4, 3, 2, 3, False, 1, (5,), 0, 4, ("Sentence",))
     model = PredictedFor("H100 SXM", 1.4, "step.json.gz")
     full = summarise(replace(record, environment={"python": "3"}), VERDICT)
-    checks = (Condition("differ", {"off": 0.1, "allowed": 1e-5, "pass": 2}), Condition("state", {"names": "w"}))
+    differ = {"off": 0.1, "allowed": 1e-5, "pass": 2, "type": "float32", "which": 1, "of": 1}
+    checks = (Condition("differ", differ), Condition("state", {"names": "w"}))
     return replace(full, answer=answer, predicted_for=model, checks=checks)
 
 
