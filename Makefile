@@ -55,7 +55,7 @@ NBVAL = PYTHONPATH=$(abspath tests/without)$${PYTHONPATH:+:$$PYTHONPATH} PERFMAG
 PINS := $(if $(filter system,$(TORCH)),$(VENV)/constraints.txt,constraints-dev.txt)
 
 # said before anything is made: how much will be fetched
-ifneq ($(filter demo lab slides class,$(MAKECMDGOALS)),)
+ifneq ($(filter demo lab slides lessons class,$(MAKECMDGOALS)),)
 ifeq ($(wildcard $(VENV)/demo.stamp $(VENV)/lab.stamp $(VENV)/dev.stamp),)
 $(info pip fetches into $(VENV) what a notebook needs: 200 MB on disk, 300 MB with JupyterLab.)
 ifneq ($(TORCH),system)
@@ -86,8 +86,8 @@ slides: $(VENV)/demo.stamp $(REVEAL)/package.json  ## make slides of the lessons
 lessons: $(VENV)/lab.stamp  ## write the lessons in Chinese: OUT=build/lessons
 	$(BIN)/python demos/translation.py $(or $(LOCALE),zh) --out $(or $(OUT),$(BUILD)/lessons)
 
-class: $(VENV)/$(if $(LOCALE),lab,demo).stamp  ## write the students' lessons, the solutions and nbgrader's folder into OUT; LOCALE=zh: in Chinese
-	$(BIN)/python demos/editions.py --out $(OUT) $(if $(LOCALE),--language $(LOCALE))
+class: $(VENV)/$(if $(LOCALE),lab,demo).stamp  ## write the students' lessons, the solutions and nbgrader's folder: OUT=build/class, LOCALE=zh
+	$(BIN)/python demos/editions.py --out $(or $(OUT),$(BUILD)/class) $(if $(LOCALE),--language $(LOCALE))
 
 # what two parts would make at once is made before them
 test: $(VENV)/dev.stamp $(FLOOR)/floor.stamp $(SANITIZE)  ## lint, types, layers, docs, tests here and on the floor, demos compared; runs all, then fails

@@ -55,7 +55,7 @@ def main() -> int:
     """Write all editions into the folder of the command line; 1 where cells lack their tags, which are listed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--language", help="zh: in Chinese")
+    parser.add_argument("--language", choices=["zh"], help="zh: in Chinese")
     options = parser.parse_args()
     out = options.out
     lessons = {path.stem: nbformat.read(path, as_version=4) for path in sorted(DEMOS.glob("*.ipynb"))}

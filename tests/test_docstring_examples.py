@@ -50,7 +50,7 @@ def test_the_example_does_what_it_says(name: str, tmp_path: Path, monkeypatch: p
     shutil.copy(TRACES / "v100_4streams_nccl_step.json.gz", tmp_path / "step.json.gz")
     shutil.copytree(eight_ranks(), tmp_path / "runs")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(builtins, "_", None, raising=False)  # doctest leaves its last value there; IPython then sets none
+    monkeypatch.setattr(builtins, "_", None, raising=False)  # doctest leaves a value; IPython then sets none
     test = EXAMPLES[name]
     if name in NEED_TORCH:
         test.globs["torch"] = pytest.importorskip("torch", reason="torch is not installed")

@@ -193,7 +193,7 @@ def text_blocks(table: Table, *, least: Sequence[int] = (), shorten: ShortenName
 
 
 def _fitted(names: Sequence[str], room: int, shorten: ShortenNames | None) -> list[str]:
-    """The heading and the names in so many columns."""
+    """The heading and the names in this many columns."""
     short = names[1:] if shorten is None else shorten(names[1:], room)
     return [cut_to_columns(name, room) for name in (names[0], *short)]
 

@@ -102,7 +102,7 @@ def split_at_breaks(text: str) -> list[tuple[str, str]]:
 
 
 def squeezed(text: str, max_columns: int) -> str:
-    """A text in at most so many columns: letters go from the middle of its longest words, then from its own."""
+    """A text in at most max_columns columns: letters go from the middle of its longest words, then from its own."""
     over = columns(text) - max_columns
     if over <= 0:
         return text

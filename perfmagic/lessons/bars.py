@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from perfmagic.base import units
 from perfmagic.base.errors import OptionError
 from perfmagic.base.language import phrase, say, translated
+from perfmagic.base.terminal import columns
 from perfmagic.view.html import FONT, PALE, framed, short
 
 BAR_PX = 320
@@ -61,9 +62,9 @@ class Bars:
         return say("logarithmic: from one line to the next it is ten times as much") if self.log else ""
 
     def __repr__(self) -> str:
-        wide = max(len(name) for name, *_ in self.rows)
+        wide = max(columns(name) for name, *_ in self.rows)
         lines = [
-            f"{name:{wide}}  {self._shown(number):>12}  {self._letters(number, source)}"
+            f"{name}{' ' * (wide - columns(name))}  {self._shown(number):>12}  {self._letters(number, source)}"
             for name, number, source in self.rows
         ]
         return "\n".join([*lines, *([self._axis] if self.log else [])])

@@ -162,7 +162,7 @@ def behind(t: TimelineResult, later: int, earlier: int) -> bool:
 
 
 def waits(t: TimelineResult, at_least: int = 1) -> None:
-    """Raise NotYet unless streams waited for each other so often; a record of CUDA devices does not say."""
+    """Raise NotYet unless streams waited for each other at least this often; a record of CUDA devices does not say."""
     __tracebackhide__ = True
     n = len(t.trace.waits)
     few = counted(
@@ -175,9 +175,9 @@ def waits(t: TimelineResult, at_least: int = 1) -> None:
 
 
 def python_waits(t: TimelineResult, at_most: int = 0) -> None:
-    """Raise NotYet where Python waited for a device more often."""
+    """Raise NotYet where Python waited for a device more often than this; `.item()` is one wait."""
     __tracebackhide__ = True
-    n = sum(row["n_calls"] for row in t.to_dict()["syncs"])
+    n = sum(row["n_asked"] for row in t.to_dict()["syncs"])
     often = counted(n, "Python waits for a device {n} time", "Python waits for a device {n} times")
     require(n <= at_most, translated(often))
 
@@ -194,7 +194,7 @@ def overlap(t: TimelineResult, at_least: float = 0.25) -> None:
 
 
 def at_work(t: TimelineResult, at_least: float = 1.25) -> None:
-    """Raise NotYet unless on average so many devices worked, from the first op to the last."""
+    """Raise NotYet unless at least this many devices worked on average, from the first op to the last."""
     __tracebackhide__ = True
     ops = t.trace.ops
     require(len(ops.start_ns), say("no device did anything"))

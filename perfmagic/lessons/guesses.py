@@ -115,7 +115,7 @@ def _check(name: str, noted: Guess, value: float | str) -> None:
 def _how_far(value: float | str, truth: float | str) -> str:
     """In words: "right", "9 % too low", "too high by a factor of 5.0"."""
     if isinstance(value, str) or isinstance(truth, str):
-        return say("right") if value == truth else say("which it is not")
+        return say("right") if value == truth else say("wrong")
     if abs(value - truth) <= RIGHT_FRAC * abs(truth):
         return say("right")
     high = value > truth

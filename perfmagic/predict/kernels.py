@@ -63,7 +63,7 @@ def times_ns(calls: Sequence[Call], gpu: Gpu) -> Float64:
 
 
 def took_tf32(call: Call, gpu: Gpu, ns: float) -> bool:
-    """Whether a product of float32 that a GPU's model gave so many ns was one of TF32: the nearer of both times.
+    """Whether a product of float32 that a GPU's model gave this time was one of TF32: the nearer of both times.
 
     A fitted model has all times by a factor, so neither need be met.
     """

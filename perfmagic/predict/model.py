@@ -118,7 +118,7 @@ class DeviceModel:
         return found if self.has_module_time else {**found, "module": 0}
 
     def __call__(self, name: str, kind: OpKind, size_bytes: int) -> float:
-        """Seconds of a copy or a fill of so many bytes."""
+        """Seconds of a copy or a fill of this many bytes."""
         if kind == OpKind.MEMCPY and "DtoD" not in name:
             peer = peer_bytes_per_s(self.name) if "PtoP" in name else None
             rate = peer or pcie_bytes_per_s(self.name) or NVLINK_C2C_BYTES_PER_S

@@ -61,7 +61,7 @@ class FlameResult(Result):
         return flame_svg(self.data)
 
     def text(self, *, most_lines: int = TEXT_LINES) -> str:
-        """The sentence, and the longest paths as a tree of at most so many lines."""
+        """The sentence, and the longest paths as a tree of at most most_lines lines."""
         from perfmagic.view.timeline.flame import flame_text
 
         return flame_text(self.data, most_lines)

@@ -210,7 +210,7 @@ _numbers = itertools.count(1)
 class Memory:
     """The counters of one device, in bytes; they are true after settle().
 
-    advise: what the error says in the end where a device of so many bytes has no room.
+    advise: what the error says in the end where a device has no room for a request.
     """
 
     def __init__(self, index: int, advise: Callable[[int], str] = lambda _: "") -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from perfmagic.base.errors import OptionError
+from perfmagic.base.terminal import columns
 from perfmagic.lessons import bars
 
 
@@ -53,3 +54,8 @@ def test_a_number_has_its_unit(unit: str, number: float, words: str) -> None:
 def test_without_numbers_above_zero_there_are_no_bars(numbers: dict[str, float]) -> None:
     with pytest.raises(OptionError, match="bars need numbers above 0"):
         bars("s", measured=numbers)
+
+
+def test_names_of_wide_letters_do_not_shift_the_bars() -> None:
+    rows = repr(bars("s", measured={"内存": 1.0, "disk": 1.0})).splitlines()[:2]
+    assert len({columns(row.partition("█")[0]) for row in rows}) == 1

@@ -76,8 +76,8 @@ def test_a_missing_wait_is_a_race(devices: Any) -> None:
 
 def test_python_that_waits_is_counted(devices: Any) -> None:
     _, t = record(answer(devices, item=True), pace=PACE)
-    assert refused(lessons.python_waits, t) == "Python waits for a device 2 times"
-    lessons.python_waits(t, 2)
+    assert refused(lessons.python_waits, t) == "Python waits for a device 1 time"
+    lessons.python_waits(t, 1)
 
 
 def test_copies_that_take_turns_with_products_do_not_overlap(devices: Any) -> None:

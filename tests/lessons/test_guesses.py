@@ -27,7 +27,7 @@ def test_a_number_shows_how_far_off_the_guess_was(guessed: float, truth: float, 
 
 def test_a_choice_is_right_or_not() -> None:
     guess("shortest", "faster mm", choices=("no item", "faster mm"))
-    assert repr(reveal("shortest", "no item")) == "found: no item · your guess: faster mm, which it is not"
+    assert repr(reveal("shortest", "no item")) == "found: no item · your guess: faster mm, wrong"
     assert repr(reveal("shortest", "faster mm")).endswith("faster mm, right")
 
 

@@ -116,7 +116,9 @@ def _steps(ledger: Ledger) -> tuple[Int64, tuple[Int64, Int64], tuple[Int64, Int
     free_order = ledger.blocks.free_order
     made, freed = np.flatnonzero(~ledger.before), np.flatnonzero(free_order != NONE)
     orders = np.sort(np.concatenate((ledger.order[made], free_order[freed])))
-    orders = orders[np.append(True, orders[1:] != orders[:-1])] if len(orders) else orders
+    orders = (
+        orders[np.append(True, orders[1:] != orders[:-1])] if len(orders) else orders
+    )  # np.unique: 4 to 20 × slower
     step_made = np.searchsorted(orders, ledger.order[made]) + 1
     step_freed = np.searchsorted(orders, free_order[freed]) + 1
     return orders, (made, step_made), (freed, step_freed)

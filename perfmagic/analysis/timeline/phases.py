@@ -173,6 +173,7 @@ def _phase(trace: Trace, steps: Sequence[_Timed]) -> Phase:
         step_ns=float(np.median(spans[:, 1] - spans[:, 0])) if whole else None,
         total_ns=total_ns,
         window_busy_frac=int(covered_ns(busy_intervals(trace), *spans.T).sum()) / total_ns if whole else None,
+        # as statistics.median_low, whose module is slow to import
         batch_size=sorted(step.said.batch_size for step in steps)[(len(steps) - 1) // 2],
         n_tokens=n_tokens,
         tokens_per_s=in_whole / total_ns * 1e9 if whole and in_whole else None,
