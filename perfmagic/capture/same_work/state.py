@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dis
 import zlib
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -18,7 +17,6 @@ from perfmagic.base.imported import torch_if_imported
 from perfmagic.capture.same_work.contents import SCALARS, is_tensor, looked_at, vars_of
 from perfmagic.capture.same_work.drawn import addresses, copied, size_bytes, write_back
 from perfmagic.capture.same_work.values import is_plain_tensor
-from perfmagic.capture.watch.user_code import UserCode
 
 DEEPEST, MOST = 3, 2000  # containers in containers, and objects looked at
 MOST_KEPT_BYTES = 512_000_000  # of one function
@@ -158,26 +156,6 @@ def read_by(function: FunctionType) -> list[Any]:
             found.append(cell.cell_contents)
     around = function.__globals__
     return found + [around[name] for name in function.__code__.co_names if name in around]
-
-
-def functions_around(values: Iterable[object]) -> list[FunctionType]:
-    """Plain functions and methods of the user's among some values, and those that they read."""
-    found, todo, is_users = dict[int, FunctionType](), [*values], UserCode()
-    while todo and len(found) < SOME:
-        value = todo.pop()
-        if isinstance(value, type) or type(value).__module__ not in ("builtins", "torch", "numpy"):
-            kind = value if isinstance(value, type) else type(value)
-            todo += [each for each in vars(kind).values() if type(each) is FunctionType and is_users(each.__code__)]
-        function = getattr(value, "__func__", value)
-        if type(function) is FunctionType and id(function) not in found and is_users(function.__code__):
-            found[id(function)] = function
-            todo += read_by(function)
-    return [*found.values()]
-
-
-def raises(function: FunctionType) -> bool:
-    """Whether a statement in it raises."""
-    return any(each.opname == "RAISE_VARARGS" for each in dis.get_instructions(function))
 
 
 def read_around(function: object) -> dict[str, Any]:

@@ -6,7 +6,6 @@ the change, not against the result. The change grows until there is an answer.
 
 from __future__ import annotations
 
-import dis
 import math
 import secrets
 from collections.abc import Sequence
@@ -14,13 +13,12 @@ from functools import partial
 from typing import Any
 
 from perfmagic.capture.same_work.beyond.answers import Answers, Found, differ_when_tiny
-from perfmagic.capture.same_work.beyond.places import BAD, changed, disturbed, values_in, with_one
+from perfmagic.capture.same_work.beyond.places import changed, disturbed, values_in
+from perfmagic.capture.same_work.beyond.unchecked import on_bad_values, see_unchecked
 from perfmagic.capture.same_work.beyond.values import Calls, Closing
 from perfmagic.capture.same_work.difference import distances, unlike
 from perfmagic.capture.same_work.drawn import copied, drawn_anew, is_floating, mapped, nearby, times, write_back
 from perfmagic.capture.same_work.process import NOW_NS
-from perfmagic.capture.same_work.state import functions_around, raises
-from perfmagic.capture.watch.user_code import UserCode
 
 # times the root mean square of an array; None: to a value that it has elsewhere
 LEVELS: tuple[float | None, ...] = (None, 2.0**5, 2.0**17, 2.0**29, 2.0**41)
@@ -29,6 +27,7 @@ HIGHER = 2  # levels that one value may need more than a stretch
 TINY = (2.0**-12, 2.0**-24)
 ROUNDS, ALWAYS, MOST_VALUES = 8, 3, 8
 FRACS = (0.25, 0.2, 0.15, 0.06)  # of the time so far: for the first three rounds, and for more of them
+LEAST_NS = 3_000_000_000  # that it counts as: short comparisons look as closely
 
 
 def on_disturbed_values(closing: Closing) -> Calls:
@@ -46,7 +45,7 @@ def on_disturbed_values(closing: Closing) -> Calls:
         return
     levels = [*LEVELS, *(OF_FLAGS if answers.are_flags else ())] if steady else [*LEVELS[:2]]
     n = sum(1 for i, v in enumerate(base) if i not in same.arguments.fixed for _ in values_in(v))
-    from_ns, all_ns = NOW_NS(), same.elapsed_ns()
+    from_ns, all_ns = NOW_NS(), max(LEAST_NS, same.elapsed_ns())
     for i in range(ROUNDS * min(n, MOST_VALUES)):
         round_, k = divmod(i, min(n, MOST_VALUES))
         if NOW_NS() - from_ns < all_ns * (FRACS[round_] if round_ < ALWAYS else FRACS[-1]):
@@ -54,7 +53,7 @@ def on_disturbed_values(closing: Closing) -> Calls:
     if steady and any(each.computes_less_than(same.watched[0]) for each in same.watched[1:]):
         yield from _on_tiny_values(closing, base)
     if steady:
-        yield from _on_bad_values(closing, base, min(n, MOST_VALUES))
+        yield from on_bad_values(closing, base, min(n, MOST_VALUES))
     same.new_values()
 
 
@@ -74,7 +73,7 @@ def _change_one(
         same.arguments.choose(values)
         found = yield from closing.gathered("disturbed")
         if found[0] is None:
-            _see_unchecked(closing, found)
+            see_unchecked(closing, found)
         elif answers.visible(found):
             answers.level.setdefault(k, level)
             yield from _compare(closing, values, answers, found)
@@ -89,42 +88,6 @@ def _compare(closing: Closing, values: Sequence[Any], answers: Answers, found: F
         moved = yield from closing.gathered("disturbed, moved")
         for which in suspects & answers.otherwise(found, moved[0]) & answers.otherwise(moved, found[0]):
             closing.same.watched[which].fact("disturbed")
-
-
-def _see_unchecked(closing: Closing, found: Found) -> None:
-    """Whether the first refuses a value by a statement of its own, and another takes it."""
-    error = closing.raised.get(0)
-    if error is None or not _raised_by_hand(error):
-        return
-    for watched, other in zip(closing.same.watched[1:], found[1:], strict=True):
-        if other is not None:
-            watched.fact("unchecked input", error=f"{type(error).__name__}: {error}"[:100])
-
-
-def _raised_by_hand(error: BaseException) -> bool:
-    """Whether a statement of the user's raised it: raise or assert."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None or not UserCode()(trace.tb_frame.f_code):
-        return False
-    return trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
-
-
-def _on_bad_values(closing: Closing, base: Sequence[Any], n: int) -> Calls:
-    """Values that a function may refuse, where the first refuses any by a statement of its own."""
-    same = closing.same
-    assert same.arguments is not None
-    if not any(map(raises, functions_around(same.reached(0)))):
-        return
-    for k in range(n):
-        for bad in BAD:
-            values = changed(base, same.arguments.fixed, k, partial(with_one, bad=bad))
-            if values is not None:
-                same.arguments.choose(values)
-                found = yield from closing.gathered("bad")
-                if found[0] is None:
-                    _see_unchecked(closing, found)
 
 
 def _on_tiny_values(closing: Closing, base: Sequence[Any]) -> Calls:
