@@ -171,7 +171,8 @@ def _set_state(
     for device in devices.all_devices():
         device.memory.limit(limits[device.index] if device.index < len(limits) else 0)
     devices.choose(index)
-    devices.current.lanes = lanes
+    devices.current.lanes.clear()
+    devices.current.lanes.update(lanes)
 
 
 def call(name: str) -> None:
