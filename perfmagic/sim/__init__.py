@@ -201,8 +201,15 @@ def synchronize(index: int | None = None) -> None:
     Raises what failed there, once.
     """
     _loaded_device()
-    for each in [device.index for device in devices_in_use()] if index is None else (index,):
-        torch_module().synchronize(each)
+    if index is not None:
+        torch_module().synchronize(index)
+        return
+    from perfmagic.sim.streams import drain
+
+    owners = devices_in_use()
+    drain([lane for owner in owners for lane in owner.lanes.values()], "simDeviceSynchronize")  # one wait of Python
+    for owner in owners:
+        owner.raise_failure()
 
 
 def torch_module() -> Any:

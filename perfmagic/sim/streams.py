@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -43,7 +44,7 @@ def wait_for_lane(lane: Lane, call: str) -> None:
     """Block the host until a stream is done, as a logged call; then raise what failed on the device."""
     __tracebackhide__ = True
     devices.check_usable()
-    _drain((lane,), call)
+    drain((lane,), call)
     lane.device.raise_failure()
 
 
@@ -53,11 +54,12 @@ def synchronize(device: Any = None) -> None:
     __tracebackhide__ = True
     devices.check_usable()
     owner = devices.sim_device(devices.device_of(device))
-    _drain(tuple(owner.lanes.values()), "simDeviceSynchronize")
+    drain(tuple(owner.lanes.values()), "simDeviceSynchronize")
     owner.raise_failure()
 
 
-def _drain(lanes: tuple[Lane, ...], call: str) -> None:
+def drain(lanes: Sequence[Lane], call: str) -> None:
+    """Block until some lanes are done, recorded as one call."""
     start_ns = now_ns()
     seen = [(lane, lane.last_correlation) for lane in lanes]
     waited_for = [ordered for lane in lanes for ordered in list(lane.seen.items())]
