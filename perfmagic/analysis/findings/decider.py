@@ -251,8 +251,8 @@ def _advise_less_work(facts: Facts, verdict: Answer, *, is_open: bool) -> Answer
     """The operator with most of the device's time; for a simulated device, whose pace is set, only that it had work."""
     at_work = _devices_at_work(facts)
     if not is_open and at_work is not None and 2 * at_work < 1 + len(facts.trace.device_ids):
-        fact = headline("devices_in_turn", n=f"{at_work:.1f}", devices=len(facts.trace.device_ids))
-        return replace(verdict, headline=fact, action=action("feed_devices"))
+        turns = headline("devices_in_turn", n=f"{at_work:.1f}", devices=len(facts.trace.device_ids))
+        return replace(verdict, headline=turns, action=action("feed_devices"))
     by_name: dict[str, float] = {}
     if not facts.trace.paced:
         for row in device_operators(facts.trace, facts.device, facts.comm_names):
