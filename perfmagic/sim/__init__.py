@@ -10,6 +10,7 @@ This module is the only door: nothing outside perfmagic.sim imports another modu
     load prepare loaded      make the device; tell torch of it without making it; whether it was made
     state call               what sets all back to what it is now; a name beside "sim" for code in a mode
     devices_in_use           what the devices were given and have not done, and their pace
+    synchronize              one wait for all of them
     torch_module             torch.sim: streams, events, memory, random numbers, as torch.cuda has them
     found_accelerator        what torch.accelerator meant before the simulated device was there
     Pace                     the least time of ops
@@ -17,7 +18,7 @@ This module is the only door: nothing outside perfmagic.sim imports another modu
     SimRecording SimRecords  what the devices did in a recording; BesideRecords: on another GPU
     groups                   process groups for the simulated device and the CPU: a door of its own
 
-Tests and benchmarks also use set_pace, current_pace, synchronize and log.
+Tests and benchmarks also use set_pace, current_pace and log.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "VALUES", "BesideRecords", "Pace", "SimRecording", "SimRecords", "call", "devices_in_use", "found_accelerator",
-    "groups", "load", "loaded", "prepare", "state", "torch_module",
+    "groups", "load", "loaded", "prepare", "state", "synchronize", "torch_module",
 ]  # fmt: skip
 
 _paces = PaceLog()
@@ -200,16 +201,10 @@ def synchronize(index: int | None = None) -> None:
 
     Raises what failed there, once.
     """
-    _loaded_device()
-    if index is not None:
-        torch_module().synchronize(index)
-        return
-    from perfmagic.sim.streams import drain
+    device = _loaded_device()
+    from perfmagic.sim.streams import wait_for_devices
 
-    owners = devices_in_use()
-    drain([lane for owner in owners for lane in owner.lanes.values()], "simDeviceSynchronize")  # one wait of Python
-    for owner in owners:
-        owner.raise_failure()
+    wait_for_devices(devices_in_use() if index is None else (device.sim_device(index),))
 
 
 def torch_module() -> Any:
