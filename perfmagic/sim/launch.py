@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from perfmagic.base.clock import HOST, VIRTUAL, at_work, now_ns
 from perfmagic.base.kinds import Hazard, KernelTime, OpKind
@@ -81,7 +81,7 @@ def queue_op(
     job.engine = "compute" if model is not None and model.fills_device else ""
     job.beside = () if model is None else model.others
     job.in_backward, job.meets_ranks = in_backward, meets_ranks
-    if in_backward and (is_main_thread() or is_main_in_backward()):
+    if in_backward and (is_main_thread() or _is_main_in(torch_private.backward_id())):
         job.joined = main_lane(lane.device.index)
     pace = lane.device.pace
     job.least_s = least_s if least_s is not None else (pace(name, kind, size_bytes) if pace else 0.0)
@@ -98,6 +98,12 @@ def queue_op(
     if LOG.recording:
         LOG.add_launch(start_ns, now_ns(), call, job.correlation, torch_private.autograd_numbers())
     return job
+
+
+@lru_cache(maxsize=8)
+def _is_main_in(backward_id: int) -> bool:
+    """Whether the main thread waits for a backward pass; asked once a pass, as that reads a stack."""
+    return backward_id != -1 and is_main_in_backward()
 
 
 def _order(job: Job, lane: Lane, reads: Sequence[Buffer], writes: Sequence[Buffer]) -> None:
