@@ -121,7 +121,7 @@ HEADLINES |= {
     "most_of_device": "{name} takes {share} of the device's time",
     "device_is_limit": "The device had work nearly all the time",
     "devices_in_turn": "The devices take turns: {n} of {devices} work at once, on average",
-    "copies_beside": "Copies overlap compute already, and last as long or longer",
+    "copies_beside": "Copies overlap compute already, but take as long or longer",
     "late_python": "The device waits for Python",
     "python_first": "Python works before the first device op",
     "python_last": "Python keeps working after the last device op",

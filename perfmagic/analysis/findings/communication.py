@@ -270,7 +270,7 @@ def _reduces(facts: Facts, row: int) -> bool:
 def _why_copies_are_exposed(facts: Facts) -> str:
     """Why pinned copies are exposed; nothing where pageable ones are the most of it, which have a finding."""
     if facts.copies_beside:
-        return phrase("copies have streams of their own: what is left has no compute to overlap with")
+        return phrase("copies have streams of their own already")
     pinned, pageable = facts.pinned_copies, facts.pageable_copies
     if pinned is None or pinned.overlap or (pageable and total_ns(pageable.exposed) > total_ns(pinned.exposed)):
         return ""

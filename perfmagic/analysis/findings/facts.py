@@ -10,7 +10,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.finding import Finding, PythonWas, Silent, of_extent, python_was, too_short
 from perfmagic.analysis.timeline.activity import StreamStat, Syncs, busy_intervals, extent, streams, syncs
-from perfmagic.analysis.timeline.copies import OVERLAPS_FRAC, HostCopies
+from perfmagic.analysis.timeline.copies import PIPELINE_FRAC, HostCopies
 from perfmagic.analysis.timeline.idle import (
     CAUSES,
     Causes,
@@ -343,12 +343,11 @@ class Facts:
 
         Copies that last longer than all compute hide that instead.
         """
-        pinned, pageable = self.pinned_copies, self.pageable_copies
-        if pinned is None or not pinned.own_stream:
+        pinned, exposed_ns = self.pinned_copies, self.breakdown.exposed_copy_ns
+        if pinned is None or not pinned.own_stream or 2 * total_ns(pinned.exposed) <= exposed_ns:
             return False
-        others_ns = total_ns(pageable.exposed) if pageable else 0
         most_ns = min(total_ns(pinned.spans), total_ns(self.breakdown.intervals["compute"]))
-        return total_ns(pinned.exposed) > others_ns and pinned.overlapped_ns >= OVERLAPS_FRAC * most_ns > 0
+        return pinned.overlapped_ns >= PIPELINE_FRAC * most_ns > 0
 
     @cached_property
     def launches(self) -> Launches:

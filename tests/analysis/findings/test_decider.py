@@ -102,7 +102,7 @@ def copies(*, own_stream: bool, copy_ns: int = 100) -> Trace:
 def test_what_is_left_of_copies_on_a_stream_of_their_own_asks_for_no_stream() -> None:
     assert said(copies(own_stream=False))[1].startswith("Copy results on another stream")
     headline, action = said(copies(own_stream=True))
-    assert headline == "Copies overlap compute already, and last as long or longer"
+    assert headline == "Copies overlap compute already, but take as long or longer"
     assert action.startswith("Move fewer bytes")
     assert not said(copies(own_stream=True, copy_ns=20))[1].startswith("Copy")
 
