@@ -83,6 +83,17 @@ def test_a_wait_that_costs_a_device_s_time_is_the_answer() -> None:
     assert answer.gain_ns > 300_000
 
 
+@pytest.mark.parametrize("more", [False, True])
+def test_only_a_wait_before_more_work_asks_to_queue_that_first(more: bool) -> None:
+    b = Builder()
+    b.op(10, 500, of=b.launch(0, 5))
+    b.sync(10, 560)
+    if more:
+        b.op(575, 1000, of=b.launch(570, 575))
+    trace = b.trace(end=1000 if more else 560, returned=576 if more else 560)
+    assert (said(trace)[1] == "Queue the next work before Python waits for results") is more
+
+
 def copies(*, own_stream: bool, copy_ns: int = 100) -> Trace:
     """Five products, each with a copy of its result, which waits for it."""
     b, free_ns, copied_ns = Builder(), 5, 0
