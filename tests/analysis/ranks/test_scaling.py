@@ -82,7 +82,7 @@ def test_where_nothing_notable_is_lost_no_cause_is_named() -> None:
     )
     concluded = conclude_scaling(scaling_table({1: ONE, 2: run(103, 90, moving=9)}, "weak"), "weak")
     assert isinstance(concluded.decides, Words)  # there is a translation
-    assert (plain(concluded.decides), concluded.answers) == (
+    assert (plain(concluded.decides), concluded.proposals) == (
         "Weak scaling from 1 to 2 ranks is 97 % efficient: 103 ms, ideally 100 ms",
         (),
     )
