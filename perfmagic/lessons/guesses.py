@@ -86,6 +86,7 @@ def guess(name: str, value: Value, *, unit: str = "", choices: Sequence[str] = (
     >>> reveal("gain", 3.3)
     found: 3.30 × · your guess: 3 ×, 9 % too low
     """
+    value = str(value) if str(value) in choices else value  # 0.12 for "0.12"
     noted = Guess(value, unit, tuple(choices))
     if value is not None:
         _check(name, noted, value)
