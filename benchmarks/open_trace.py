@@ -1,7 +1,7 @@
 """What does it cost to open a saved trace and run all analyses: time and peak memory, beside two other analysers?
 
-    python benchmarks/open_trace.py [--peers DIR] [--events N] [--source FILE] [--rounds N] [--forms gzip line indented]
-    python benchmarks/open_trace.py --growth [--large]
+    python benchmarks/open_trace.py [--text] [--peers DIR] [--events N] [--source FILE] [--rounds N] [--forms FORM ...]
+    python benchmarks/open_trace.py [--text] --growth [--large]
 
 The input is a recorded trace, repeated by repeat_trace.py until it has about N events (1.06 million), in three forms:
 one line of JSON, indented as Kineto writes it, and that gzipped. Every run is a new process, its start and imports
@@ -12,6 +12,7 @@ and cached. Linux.
 
 What a tool does (open_trace_with.py):
     perfmagic    open_trace(file).to_dict(): all totals by device and all findings.
+    text         with --text, in place of perfmagic: open_trace(file).text(), what %trace prints first.
     hta          HolisticTraceAnalysis: TraceAnalysis of a folder with this file, then the breakdowns of time, kernels
                  and idling, overlap of communication, launch statistics and queue lengths; nothing is drawn.
     tb_profiler  torch-tb-profiler: RunProfileData.parse and all views of RunGenerator, which is what its loader does
@@ -28,7 +29,8 @@ it.
 measured alone. --growth measures perfmagic alone at 10 k, 100 k and 1 M events (10 M with --large), one line unless
 --forms says otherwise: a cost that does not grow with the size of the file has the same figures in every row.
 
-Prints a JSON object a row, then the rows as a table. MB are 10^6 bytes; ratios are a tool's figure over perfmagic's.
+Prints a JSON object a row, then the rows as a table. MB are 10^6 bytes; CPU time is that of all
+threads and processes; ratios are a tool's figure over perfmagic's. PERFMAGIC_HELPER=0 keeps perfmagic to one process.
 """
 
 # The parent stays small and imports little: on Linux a child's peak begins with what its parent had when it began.
@@ -106,7 +108,7 @@ def measure(tool: str, python: str, file: Path) -> Run:
     # modules are compiled once and cached, for every tool alike, wherever this is run
     unwanted = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
     environment = {key: value for key, value in os.environ.items() if key not in unwanted}
-    if tool == "perfmagic":
+    if tool not in PEERS:
         environment["PYTHONPATH"] = str(HERE.parent)
     command = [python, str(HERE / "open_trace_with.py"), tool, str(file)]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as log:
@@ -148,8 +150,8 @@ def measure_all(tools: dict[str, str], given: Input, rounds: int) -> list[Row]:
     own = rows[0]
     for each in rows:
         if "failed" not in each and "failed" not in own:
-            each["wall_ratio"] = round(each["wall_s"] / own["wall_s"], 2)
-            each["peak_ratio"] = round(each["peak_mb"] / own["peak_mb"], 2)
+            for what, measured in (("wall", "wall_s"), ("cpu", "cpu_s"), ("peak", "peak_mb")):
+                each[f"{what}_ratio"] = round(each[measured] / own[measured], 2)
         print(json.dumps(each), flush=True)
     return rows
 
@@ -160,18 +162,20 @@ def row(tool: str, given: Input, runs: list[Run]) -> Row:
     known["file_mb"] = round(given.file.stat().st_size / 1e6, 1)
     if runs[-1].failed:
         return known | {"failed": runs[-1].failed, "wall_s": round(runs[-1].wall_s, 2)}
-    wall_s = statistics.median(run.wall_s for run in runs)
+    wall_s, cpu_s = (statistics.median(each) for each in zip(*((run.wall_s, run.cpu_s) for run in runs), strict=True))
     return known | {
         "rounds": len(runs),
         "wall_s": round(wall_s, 3),
-        "cpu_s": round(statistics.median(run.cpu_s for run in runs), 3),
+        "cpu_s": round(cpu_s, 3),
         "us_per_event": round(wall_s * 1e6 / given.events, 2),
+        "cpu_us_per_event": round(cpu_s * 1e6 / given.events, 2),
         "peak_mb": round(statistics.median(run.peak_mb for run in runs), 1),
         "found": runs[-1].found,
     }
 
 
-COLUMNS = ("tool", "form", "events", "wall_s", "cpu_s", "us_per_event", "peak_mb", "wall_ratio", "peak_ratio")
+MEASURED = ("wall_s", "cpu_s", "us_per_event", "cpu_us_per_event", "peak_mb", "wall_ratio", "cpu_ratio", "peak_ratio")
+COLUMNS = ("tool", "form", "events", *MEASURED)
 
 
 def table(rows: list[Row]) -> str:
@@ -223,6 +227,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="runs of each tool on each file")
     parser.add_argument("--forms", nargs="+", choices=FORMS, metavar="FORM", help=", ".join(FORMS))
     parser.add_argument("--cores", type=lambda text: {int(core) for core in text.split(",")}, metavar="0,1")
+    parser.add_argument("--text", action="store_true", help="perfmagic up to the text of the verdict, no tables")
     parser.add_argument("--growth", action="store_true", help="perfmagic alone, at several sizes")
     parser.add_argument("--large", action="store_true", help="with --growth: 10 M events, too")
     return parser.parse_args()
@@ -232,7 +237,7 @@ def main() -> int:
     """Print the rows, then the table."""
     options = parsed()
     os.sched_setaffinity(0, options.cores or os.sched_getaffinity(0))  # children inherit it
-    tools = {"perfmagic": sys.executable}
+    tools = {"text" if options.text else "perfmagic": sys.executable}
     if options.peers and not options.growth:
         tools |= dict.fromkeys(PEERS, peer_python(options.peers.resolve()))
     elif not options.growth:

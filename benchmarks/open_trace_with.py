@@ -18,6 +18,12 @@ def perfmagic(file: str) -> dict[str, Any]:
     return {"device_ops": len(result.trace.ops), "report_fields": len(report)}
 
 
+def text(file: str) -> dict[str, Any]:
+    """What %trace prints first: who decides and what to do."""
+    result = import_module("perfmagic").open_trace(file)
+    return {"lines": len(result.text().splitlines()), "device_ops": len(result.trace.ops)}
+
+
 def hta(file: str) -> dict[str, Any]:
     """Six analyses of the rank in the file's folder: where time, kernels and idling go, overlap, launches, queues."""
     folder = file.rpartition("/")[0]
@@ -44,4 +50,4 @@ def tb_profiler(file: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     tool, path = sys.argv[1:]
-    print(json.dumps({"perfmagic": perfmagic, "hta": hta, "tb_profiler": tb_profiler}[tool](path)))
+    print(json.dumps({"perfmagic": perfmagic, "text": text, "hta": hta, "tb_profiler": tb_profiler}[tool](path)))

@@ -121,6 +121,17 @@ class UsedUp(dict[str, Any]):
     """Columns that Table.make takes out one by one, so that they are in memory once."""
 
 
+_MOST_KEPT_BYTES = (32 << 20) - (8 << 10)  # DEFAULT_MMAP_THRESHOLD_MAX of glibc's malloc.c, less what it adds
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep what columns leave, for the next ones: the system would clear every page anew.
+
+    From a large block that is freed, malloc learns to give back none up to its size: mallopt(3), M_MMAP_THRESHOLD.
+    """
+    np.empty(_MOST_KEPT_BYTES, np.uint8)  # no page of it is touched
+
+
 _FEW_ROWS = 4096  # whose columns are not worth a look
 
 

@@ -32,10 +32,8 @@ def blocks_of(memory: Columns, host_ops: Columns, linked: Columns, names: Sequen
     order = np.argsort(memory["at_ns"], kind="stable")
     memory = {name: column[order] for name, column in memory.items()}
     nodes = _Nodes.from_operators(memory, host_ops, linked, names)
-    paired = _Paired(memory)
-    for device in np.unique(memory["device"]).tolist():
-        paired.add(device, np.flatnonzero(memory["device"] == device))
-    return paired.columns(nodes)
+    blocks = [_of_device(memory, device) for device in np.unique(memory["device"]).tolist()]
+    return _columns(memory, np.concatenate(blocks, axis=1), nodes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,64 +83,56 @@ def _newest(memory: Columns, host_ops: Columns, linked: Columns) -> Int64:
     return newest
 
 
-class _Paired:
-    """Allocations and what took them back; an address is given again once it has come back."""
+def _of_device(memory: Columns, device: int) -> Int64:
+    """The blocks of one device: given, taken (rows of memory, NONE), bytes, device; shape (4, n).
 
-    def __init__(self, memory: Columns) -> None:
-        self._memory = memory
-        self._rows: list[tuple[int, int, int, int]] = []  # given, taken (rows of memory, NONE), bytes, device
-        self._lump: list[int] = []  # rows of the above that stand for memory allocated before the record
+    An address is given again once it has come back, so that the next event of an address takes back what was given.
+    """
+    rows = np.flatnonzero(memory["device"] == device)
+    size, address = memory["size_bytes"][rows], memory["address"][rows]
+    order = np.argsort(address, kind="stable")
+    again = np.flatnonzero(address[order[1:]] == address[order[:-1]])
+    earlier, later, gives = order[again], order[again + 1], size >= 0
+    follows, foreign = np.full(len(rows), NONE), ~gives
+    follows[earlier] = later
+    foreign[later[gives[earlier]]] = False  # what is left was given before the record
+    given = np.concatenate((np.flatnonzero(gives), np.full(foreign.sum(), NONE)))
+    taken = np.concatenate((follows[gives], np.flatnonzero(foreign)))
+    held = np.abs(size[np.where(given == NONE, taken, given)])
+    in_turn = np.lexsort((given, np.where(taken == NONE, len(rows), taken)))  # as they came back
+    given, taken = (np.where(at == NONE, NONE, rows[at])[in_turn] for at in (given, taken))
+    blocks = np.stack((given, taken, held[in_turn], np.full(len(held), device)))
+    there = int(memory["allocated"][rows[0]] - size[0] + size[foreign].sum())
+    if device == HOST_DEVICE or there <= 0:  # the host's count is of what profilers have seen, also earlier ones
+        return blocks
+    return np.column_stack((blocks, (NONE, NONE, there, device)))
 
-    def add(self, device: int, rows: Int64) -> None:
-        """The events of one device, in time."""
-        alive: dict[int, tuple[int, int]] = {}
-        before = 0
-        size, address = (self._memory[name][rows].tolist() for name in ("size_bytes", "address"))
-        for row, change, where in zip(rows.tolist(), size, address, strict=True):
-            if change >= 0:
-                if where in alive:  # its release was not recorded
-                    given, held = alive.pop(where)
-                    self._rows.append((given, row, held, device))
-                alive[where] = row, change
-            elif where in alive:
-                given, held = alive.pop(where)
-                self._rows.append((given, row, held, device))
-            else:
-                self._rows.append((NONE, row, -change, device))
-                before -= change
-        self._rows += [(given, NONE, held, device) for given, held in alive.values()]
-        if device == HOST_DEVICE:
-            return  # its count is of what profilers have seen, also earlier ones
-        first = int(rows[0])
-        there = int(self._memory["allocated"][first]) - size[0] - before
-        if there > 0:
-            self._lump.append(len(self._rows))
-            self._rows.append((NONE, NONE, there, device))
 
-    def columns(self, nodes: _Nodes) -> Columns:
-        given, taken, size, device = np.array(self._rows, np.int64).T
-        at_ns, thread = self._memory["at_ns"], self._memory["thread"]
-        before, stays = given == NONE, taken == NONE
-        address = self._memory["address"][np.where(before, taken, given)]
-        address[self._lump] = NONE
+def _columns(memory: Columns, blocks: Int64, nodes: _Nodes) -> Columns:
+    """The columns of blocks as `_of_device` gives them."""
+    given, taken, size, device = blocks
+    at_ns, thread = memory["at_ns"], memory["thread"]
+    before, stays = given == NONE, taken == NONE
+    address = memory["address"][np.where(before, taken, given)]
+    address[before & stays] = NONE
 
-        def values_at(values: Any, rows: Int64, none: Any) -> Any:
-            return np.where(none, NONE, values[rows])
+    def values_at(values: Any, rows: Int64, none: Any) -> Any:
+        return np.where(none, NONE, values[rows])
 
-        return {
-            "order": given,
-            "device": device,
-            "alloc_ns": np.where(before, int(at_ns[0]), at_ns[given]),
-            "free_ns": values_at(at_ns, taken, stays),
-            "free_order": taken,
-            "size_bytes": size,
-            "thread": np.where(before, 0, thread[given]),
-            "free_thread": values_at(thread, taken, stays),
-            "before": before.astype(np.int8),
-            "node": values_at(nodes.name, given, before),
-            "node_sequence": values_at(nodes.sequence, given, before),
-            "free_node": values_at(nodes.name, taken, stays),
-            "free_sequence": values_at(nodes.sequence, taken, stays),
-            "newest_sequence": values_at(nodes.newest, given, before),
-            "address": address,
-        }
+    return {
+        "order": given,
+        "device": device,
+        "alloc_ns": np.where(before, int(at_ns[0]), at_ns[given]),
+        "free_ns": values_at(at_ns, taken, stays),
+        "free_order": taken,
+        "size_bytes": size,
+        "thread": np.where(before, 0, thread[given]),
+        "free_thread": values_at(thread, taken, stays),
+        "before": before.astype(np.int8),
+        "node": values_at(nodes.name, given, before),
+        "node_sequence": values_at(nodes.sequence, given, before),
+        "free_node": values_at(nodes.name, taken, stays),
+        "free_sequence": values_at(nodes.sequence, taken, stays),
+        "newest_sequence": values_at(nodes.newest, given, before),
+        "address": address,
+    }

@@ -26,7 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Protocol, Union
 import msgspec
 
 from perfmagic.base.errors import OptionError
-from perfmagic.trace.columns import NONE
+from perfmagic.trace.columns import NONE, keep_freed_memory
 from perfmagic.trace.kineto.gathered import Gathered
 
 if TYPE_CHECKING:
@@ -453,6 +453,7 @@ class TakesChunks(Protocol):
 
 def serve(tables: TakesChunks) -> None:
     """The helper's side: chunks from standard input to its end, then columns to standard output."""
+    keep_freed_memory()
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     sys.stdout = sys.stderr  # nothing else may print into the columns
     source = sys.stdin.buffer

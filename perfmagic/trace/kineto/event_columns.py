@@ -24,9 +24,7 @@ from perfmagic.trace.kineto.decode import (
     Chunk,
     Count,
     CounterArgs,
-    Event,
     HostArgs,
-    Instant,
     LinkArgs,
     Loose,
     OpArgs,
@@ -307,15 +305,15 @@ class EventColumns:
             "on_correlation": np.array([max(a.on_correlation, NONE) for a in args], np.int64),
         }
 
-    def counters(self, events: list[Event], category: Int64, chunk: Chunk, part: Part) -> None:
+    def counters(self, events: list[Any], category: Int64, chunk: Chunk, part: Part) -> None:
         """A row for each value of a counter, and for the totals memory events carry (those of 2021 carry none)."""
-        memory = [row for row in self.rows_of(INSTANT, category) if cast("Instant", events[row]).name == _MEMORY_NAME]
+        memory = [row for row in self.rows_of(INSTANT, category) if events[row].name == _MEMORY_NAME]
         rows, n = memory + self.rows_of(COUNTER, category), len(memory)
         if not rows:
             return
         selected = [events[row] for row in rows]
-        counts = cast("list[Count]", selected[n:])
-        totals = [event.args or _NO_TOTALS for event in cast("list[Instant]", selected[:n])]
+        counts = selected[n:]
+        totals = [event.args or _NO_TOTALS for event in selected[:n]]
         counted = [(at, *value) for at, event in enumerate(counts, n) for value in counter_values(event)]
         names, each = self._gathered.books[NAMES], np.arange(n)
         of_memory = [names[name] for name in (_ALLOCATED, _RESERVED)] if memory else []

@@ -21,7 +21,7 @@ import numpy as np
 from perfmagic.base.errors import TraceError
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.units import count, duration
-from perfmagic.trace.columns import NONE, HostKind, Remark, forward_rows
+from perfmagic.trace.columns import NONE, HostKind, Remark, forward_rows, keep_freed_memory
 from perfmagic.trace.json_form import EXACT, FAR_NS, Line, Ns, printable, typed
 from perfmagic.trace.kineto.blocks import blocks_of
 from perfmagic.trace.kineto.decode import UNSOUND, Header, Helper, HelperLostError, SoundFile, decoded
@@ -212,6 +212,7 @@ def read_trace(
     """
     content = Path(source) if isinstance(source, (str, os.PathLike)) else source
     name = printable(origin or ("trace" if isinstance(content, bytes) else content.name))
+    keep_freed_memory()
     collector = Collector()
     with collector, collector:  # twice: an interrupt may strike before the first line of one __exit__
         gc.disable()

@@ -92,9 +92,9 @@ class Tables:
         events = chunk.events
         if not events:
             return
-        if self.empty:
-            self.gathered.seen.update(map(_kind, events))
         category, table = self._classified(events)
+        if self.empty:
+            self._count_kinds(category)
         others = [code for name, code in self._categories.items() if name in CATEGORIES]
         if others and (rows := np.flatnonzero(np.isin(category, others)).tolist()):
             in_kineto_words(events, rows)
@@ -121,6 +121,11 @@ class Tables:
         """Add the chunks that other tables took. Nothing can be added after that."""
         self.gathered = gathered.together([self.gathered, *others])
 
+    def _count_kinds(self, category: Int64) -> None:
+        for kind, n in zip(self._categories, np.bincount(category).tolist(), strict=False):
+            if n:
+                self.gathered.seen[kind.words if isinstance(kind, Other) else kind or "other"] += n
+
     def _classified(self, events: list[Event]) -> tuple[Int64, Any]:
         """Of each event the number of its category, and which table its span goes to, 0 for none."""
         categories = self._categories
@@ -131,10 +136,6 @@ class Tables:
             if name != _WAIT_NAME:
                 table[row] = gathered.HOST_WAITS if name in _HOST_WAIT_NAMES else 0
         return category, table
-
-
-def _kind(event: Event) -> str:
-    return event.cat.words if isinstance(event.cat, Other) else event.cat or "other"
 
 
 def _note_pairs(chunk: Chunk, table: Any, part: gathered.Part) -> None:

@@ -97,17 +97,19 @@ def test_a_rank_is_added_where_there_is_none(tmp_path: Path) -> None:
     assert read_trace(tmp_path / "bare_ranked.json").meta.rank == 5
 
 
-def test_the_benchmark_measures_perfmagic_alone_where_there_are_no_peers() -> None:
+@pytest.mark.parametrize(("more", "tool"), [([], "perfmagic"), (["--text"], "text")])
+def test_the_benchmark_measures_perfmagic_alone_where_there_are_no_peers(more: list[str], tool: str) -> None:
     source = FOLDER / "a100_event_sync_3streams.json.gz"
-    options = ["--source", str(source), "--events", "400", "--rounds", "1", "--forms", "gzip"]
+    options = ["--source", str(source), "--events", "400", "--rounds", "1", "--forms", "gzip", *more]
     command = [sys.executable, str(MAKER.with_name("open_trace.py")), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     row, _, *table = done.stdout.splitlines()
     found = json.loads(row)
-    assert (found["tool"], found["form"], found["wall_ratio"]) == ("perfmagic", "gzip", 1.0)
+    assert (found["tool"], found["form"], found["wall_ratio"]) == (tool, "gzip", 1.0)
     assert found["events"] == 43 + 3 * 106  # said once; in a round
     assert found["found"]["device_ops"] == 3 * len(read_trace(source).ops)
     assert found["us_per_event"] == pytest.approx(found["wall_s"] * 1e6 / found["events"], rel=0.01)
+    assert found["cpu_us_per_event"] == pytest.approx(found["cpu_s"] * 1e6 / found["events"], rel=0.01)
     assert found["peak_mb"] > 10
-    assert [line.split()[0] for line in table] == ["tool", "perfmagic"]
+    assert [line.split()[0] for line in table] == ["tool", tool]
     assert "--peers DIR" in done.stderr
