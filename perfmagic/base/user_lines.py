@@ -74,6 +74,11 @@ def running_threads() -> list[int]:
     return next(map(list, iter(sys._current_frames, None)))
 
 
+def is_main_in_backward() -> bool:
+    """Whether the main thread waits for a backward pass."""
+    return _in_backward() is not None
+
+
 def is_users(file: str) -> bool:
     """Whether a file, as stacks name it, holds code of the user's."""
     return file.endswith(_SOURCES) and _LIBRARY.search(file) is None

@@ -151,14 +151,14 @@ class GraphResult(Result):
 
     @property
     def _about(self) -> str:
-        """The operators and their work, how many lanes could be busy at once, and how many were."""
+        """The operators and their work, how many could run at once on average (`could`), and how many did."""
         graph = self._graph
         return counted(
             len(graph.nodes),
-            "{n} operator · {work} of work · on average {could} of {lanes} could be busy, {did} were",
-            "{n} operators · {work} of work · on average {could} of {lanes} could be busy, {did} were",
+            "{n} operator · {work} of work in {lanes} · on average dependencies allow {could} at once, {did} ran",
+            "{n} operators · {work} of work in {lanes} · on average dependencies allow {could} at once, {did} ran",
             work=units.duration(graph.work_ns),
-            could=units.significant(graph.work_ns / max(1, graph.possible_ns), 2),
+            could=units.significant(self.could, 2),
             lanes=counted(len(graph.lanes), "{n} lane", "{n} lanes"),
             did=units.significant(self.did, 2),
         )

@@ -10,6 +10,7 @@ This module is the only door: nothing outside perfmagic.sim imports another modu
     load prepare loaded      make the device; tell torch of it without making it; whether it was made
     state call               what sets all back to what it is now; a name beside "sim" for code in a mode
     devices_in_use           what the devices were given and have not done, and their pace
+    synchronize              one wait for all of them
     torch_module             torch.sim: streams, events, memory, random numbers, as torch.cuda has them
     found_accelerator        what torch.accelerator meant before the simulated device was there
     Pace                     the least time of ops
@@ -17,7 +18,7 @@ This module is the only door: nothing outside perfmagic.sim imports another modu
     SimRecording SimRecords  what the devices did in a recording; BesideRecords: on another GPU
     groups                   process groups for the simulated device and the CPU: a door of its own
 
-Tests and benchmarks also use set_pace, current_pace, synchronize and log.
+Tests and benchmarks also use set_pace, current_pace and log.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "VALUES", "BesideRecords", "Pace", "SimRecording", "SimRecords", "call", "devices_in_use", "found_accelerator",
-    "groups", "load", "loaded", "prepare", "state", "torch_module",
+    "groups", "load", "loaded", "prepare", "state", "synchronize", "torch_module",
 ]  # fmt: skip
 
 _paces = PaceLog()
@@ -171,7 +172,8 @@ def _set_state(
     for device in devices.all_devices():
         device.memory.limit(limits[device.index] if device.index < len(limits) else 0)
     devices.choose(index)
-    devices.current.lanes = lanes
+    devices.current.lanes.clear()
+    devices.current.lanes.update(lanes)
 
 
 def call(name: str) -> None:
@@ -199,9 +201,10 @@ def synchronize(index: int | None = None) -> None:
 
     Raises what failed there, once.
     """
-    _loaded_device()
-    for each in [device.index for device in devices_in_use()] if index is None else (index,):
-        torch_module().synchronize(each)
+    device = _loaded_device()
+    from perfmagic.sim.streams import wait_for_devices
+
+    wait_for_devices(devices_in_use() if index is None else (device.sim_device(index),))
 
 
 def torch_module() -> Any:

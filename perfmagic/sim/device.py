@@ -189,14 +189,28 @@ def meant(device: torch.device) -> torch.device:
 # The stream that a thread queues on, on each device.
 
 
+_of_main: dict[int, Lane] = {}
+
+
 class _Current(threading.local):
     """The stream a thread has chosen on each device."""
 
     def __init__(self) -> None:
-        self.lanes: dict[int, Lane] = {}
+        self.lanes = _of_main if is_main_thread() else {}
+
+
+def is_main_thread() -> bool:
+    """Whether the main thread asks."""
+    return threading.get_ident() == threading.main_thread().ident
 
 
 current = _Current()
+
+
+def main_lane(device_index: int) -> Lane:
+    """The lane that the main thread queues on, for whichever thread asks."""
+    lane = _of_main.get(device_index)
+    return lane_of(sim_device(device_index), 0) if lane is None else lane
 
 
 def lane_of(device: SimDevice, number: int) -> Lane:

@@ -484,7 +484,7 @@ def _launch(
         size_bytes=_moved_bytes(taken) if kind != OpKind.KERNEL else -1,
         least_s=least_s(by_work, op, taken, fresh) if by_work else None,
         direct=direct,
-        in_backward=in_backward,
+        in_backward=in_backward or op.kernel.endswith("_like"),  # which waits for a shape, and reads no memory
         model=model,
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from perfmagic.base.clock import HOST, VIRTUAL, at_work, now_ns
 from perfmagic.base.kinds import Hazard, KernelTime, OpKind
+from perfmagic.base.user_lines import is_main_in_backward
 from perfmagic.sim import torch_private
 from perfmagic.sim.beside import BESIDE, hold_beside, spend_beside
-from perfmagic.sim.device import check_usable, current, current_lane, lane_of, sim_device
+from perfmagic.sim.device import check_usable, current, current_lane, is_main_thread, lane_of, main_lane, sim_device
 from perfmagic.sim.log import LOG
 from perfmagic.sim.queues import Body, Job, Lane, next_correlation
 from perfmagic.sim.streams import Event, Stream
@@ -23,9 +24,10 @@ def launch_lane(device_index: int, refs: Sequence[Ref]) -> tuple[Lane, bool]:
     """The lane an op goes to, and whether it belongs to a backward pass.
 
     torch runs backward on threads of its own, each op on the stream of its forward op: here, of what it reads first,
-    unless that came from other ranks, on a stream where no op was.
+    unless that came from other ranks, on a stream where no op was. What a hook queues on a stream of its own choice is
+    the user's, as no engine orders it.
     """
-    if not torch_private.in_backward():
+    if not torch_private.in_backward() or (device_index in current.lanes and not is_main_thread()):
         return current_lane(device_index), False
     writer = refs[0].buffer.writer if refs else None
     if writer is None or writer.meets_ranks:
@@ -79,6 +81,8 @@ def queue_op(
     job.engine = "compute" if model is not None and model.fills_device else ""
     job.beside = () if model is None else model.others
     job.in_backward, job.meets_ranks = in_backward, meets_ranks
+    if in_backward and (is_main_thread() or _is_main_in(torch_private.backward_id())):
+        job.joined = main_lane(lane.device.index)
     pace = lane.device.pace
     job.least_s = least_s if least_s is not None else (pace(name, kind, size_bytes) if pace else 0.0)
     _order(job, lane, reads, writes)
@@ -94,6 +98,12 @@ def queue_op(
     if LOG.recording:
         LOG.add_launch(start_ns, now_ns(), call, job.correlation, torch_private.autograd_numbers())
     return job
+
+
+@lru_cache(maxsize=8)
+def _is_main_in(backward_id: int) -> bool:
+    """Whether the main thread waits for a backward pass; asked once a pass, as that reads a stack."""
+    return backward_id != -1 and is_main_in_backward()
 
 
 def _order(job: Job, lane: Lane, reads: Sequence[Buffer], writes: Sequence[Buffer]) -> None:
@@ -124,12 +134,17 @@ def _order(job: Job, lane: Lane, reads: Sequence[Buffer], writes: Sequence[Buffe
 def _hold(job: Job, lane: Lane, earlier: Job, kind: Hazard, after: list[Job]) -> None:
     if not earlier.ended or not earlier.done or BESIDE:  # done on one GPU, it may not be on another
         after.append(earlier)
-    # autograd orders the streams of a backward pass itself, so its ops race with nobody
-    if job.raced or job.in_backward or earlier.in_backward:
+    # autograd orders the streams of a backward pass itself, and its caller's stream behind it; no other one
+    joined = earlier.joined
+    if job.raced or job.in_backward or (earlier.in_backward and joined in (None, lane)):
         return
-    known = max(lane.seen.get(earlier.lane, 0), earlier.lane.device.host_seen.get(earlier.lane, 0))
-    if known < earlier.correlation:
+    if not any(_is_behind(lane, each, earlier.correlation) for each in (earlier.lane, joined) if each is not None):
         job.raced = earlier.correlation, kind
+
+
+def _is_behind(lane: Lane, other: Lane, correlation: int) -> bool:
+    """Whether a stream, or the host, has waited for another one up to a launch at least."""
+    return max(lane.seen.get(other, 0), other.device.host_seen.get(other, 0)) >= correlation
 
 
 def resize(ref: Ref) -> None:

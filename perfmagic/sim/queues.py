@@ -67,6 +67,7 @@ class Job:
 
     body: what to run.  after: jobs of other streams to wait for first.  least_s: the pace.  kind None: not a device op.
     raced: the launch with which the job races for memory, and the kind of race.
+    joined: of one of a backward pass, the stream that waits for the end of that pass; None where nobody races with it.
     ends_future: torch has a future of it, and orders the streams of all who use what it writes.
     skipped_ns: the part of its beginning that does not belong to the op, as its body says.
     meets_ranks: its end depends on other ranks, as that of a collective or message does.
@@ -79,8 +80,8 @@ class Job:
 
     __slots__ = (
         "after", "beside", "beside_ns", "body", "correlation", "direct", "done_ns", "ended", "ends_future", "engine",
-        "error", "in_backward", "kind", "lane", "least_s", "meets_ranks", "name", "raced", "seen", "size_bytes",
-        "skipped_ns", "until_ns", "waiters",
+        "error", "in_backward", "joined", "kind", "lane", "least_s", "meets_ranks", "name", "raced", "seen",
+        "size_bytes", "skipped_ns", "until_ns", "waiters",
     )  # fmt: skip
 
     def __init__(self, lane: Lane, name: str, body: Body | None, kind: OpKind | None = None) -> None:
@@ -99,6 +100,7 @@ class Job:
         self.raced: tuple[int, Hazard] | None = None
         self.skipped_ns = 0
         self.in_backward = self.ends_future = False
+        self.joined: Lane | None = None
         self.seen: dict[Lane, int] = {}
         self.error: BaseException | None = None
         self.ended = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -47,17 +48,23 @@ def wait_for_lane(lane: Lane, call: str) -> None:
     lane.device.raise_failure()
 
 
-@at_work
 def synchronize(device: Any = None) -> None:
     """Block until all streams of a device are done; raises what failed on it, once."""
     __tracebackhide__ = True
+    wait_for_devices((devices.sim_device(devices.device_of(device)),))
+
+
+@at_work
+def wait_for_devices(owners: Sequence[devices.SimDevice]) -> None:
+    """Block until all streams of some devices are done, as one logged call; raises what failed on one, once."""
+    __tracebackhide__ = True
     devices.check_usable()
-    owner = devices.sim_device(devices.device_of(device))
-    _drain(tuple(owner.lanes.values()), "simDeviceSynchronize")
-    owner.raise_failure()
+    _drain([lane for owner in owners for lane in owner.lanes.values()], "simDeviceSynchronize")
+    for owner in owners:
+        owner.raise_failure()
 
 
-def _drain(lanes: tuple[Lane, ...], call: str) -> None:
+def _drain(lanes: Sequence[Lane], call: str) -> None:
     start_ns = now_ns()
     seen = [(lane, lane.last_correlation) for lane in lanes]
     waited_for = [ordered for lane in lanes for ordered in list(lane.seen.items())]

@@ -221,10 +221,10 @@ def in_backward() -> bool:
 
     Uses torch._C._current_graph_task_id (read in 2.13.0); fallback: never, so backward runs on the default stream.
     """
-    return _task_id() != -1
+    return backward_id() != -1
 
 
-_task_id: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)  # asked at every launch
+backward_id: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)  # asked at every launch
 
 
 def autograd_numbers() -> tuple[int, int]:

@@ -80,6 +80,17 @@ def test_python_that_waits_is_counted(devices: Any) -> None:
     lessons.python_waits(t, 1)
 
 
+def test_one_wait_for_all_devices_is_one(devices: Any) -> None:
+    def wait_twice() -> None:
+        for device in devices:
+            torch.ones(2, device=device)
+        perfmagic.synchronize()
+        perfmagic.synchronize()
+
+    assert len(devices) > 1
+    assert refused(lessons.python_waits, record(wait_twice, pace=PACE)[1]) == "Python waits for a device 2 times"
+
+
 def test_copies_that_take_turns_with_products_do_not_overlap(devices: Any) -> None:
     x = torch.ones(200, 200, device=devices[0])
     _, t = record(lambda: x.mm(x).to("cpu", non_blocking=True), pace=PACE)

@@ -11,6 +11,7 @@ pytest.importorskip("torch", reason="the simulated device needs torch")
 
 import perfmagic
 from perfmagic import sim
+from perfmagic.base import language
 from perfmagic.capture import other_clocks
 from perfmagic.sim.virtual import OP_NS
 
@@ -65,6 +66,12 @@ def test_a_cell_that_reads_another_clock_is_told_so_once(
     first, second = (told(notebook.run(f"{head}\nt0 = time.time()\ny = x @ x\nt0")) for _ in range(2))
     assert first.count(said) == 1
     assert said not in second
+
+
+def test_it_is_told_in_the_language_in_force(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(other_clocks, "_noted", [])
+    monkeypatch.setattr(language, "_chosen", ["zh"])
+    assert "设备用的是虚拟时钟" in notebook.run("import time\nt0 = time.time()").printed
 
 
 def test_on_the_real_clock_nothing_is_told(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,12 +196,20 @@ def test_ranks_that_sleep_or_call_a_store_take_virtual_time(notebook: Notebook) 
         perfmagic.ranks().stop()
 
 
-def test_what_a_line_prints_waits_in_print_and_a_copy_of_its_own_in_that(notebook: Notebook) -> None:
+def test_a_wait_for_a_copy_has_the_name_that_its_line_writes(notebook: Notebook) -> None:
     notebook.run("import perfmagic, torch\ndevice = perfmagic.device('sim', clock='virtual', pace='mm=1ms')")
-    notebook.run("x = torch.ones(2, 2, device=device)")
-    notebook.run("%%timeline -o t\nprint(x.mm(x))\nprint(x.mm(x).cpu())\nx.mm(x).tolist()")
+    notebook.run("x, host = torch.ones(2, 2, device=device), torch.ones(2, 2)")
+    lines = {
+        "print(x.mm(x))": "print()",
+        "print(x.mm(x).cpu())": ".cpu()",
+        "x.mm(x).tolist()": ".tolist()",
+        "x.to('cpu').eq(x.cpu())": ".to()",  # either
+        "host[:] = x": "assigning to a slice",
+        "host.copy_(x)": ".copy_()",
+    }
+    notebook.run("\n".join(["%%timeline -o t", *lines]))
     asked = {sync.line: sync.asked_by for sync in notebook.names["t"].syncs() if not sync.after_cell}
-    assert asked == {2: "print()", 3: ".to()", 4: ".to()"}
+    assert asked == dict(enumerate(lines.values(), 2))
 
 
 @pytest.mark.slow

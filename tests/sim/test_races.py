@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -158,3 +158,68 @@ def test_every_way_to_overwrite_what_another_stream_reads_is_a_race(overwrite: s
             x + 1
         eval(overwrite, {"torch": torch, "x": x})
     assert [race.kind for race in recorded.records().races] == [Hazard.WRITE_AFTER_READ]
+
+
+def races_of(step: Callable[[Any, Any, Any], None]) -> list[Race]:
+    """The races of a step with an input, a parameter and a stream."""
+    x, w = torch.ones(8, 8, device="sim"), torch.ones(8, 8, device="sim", requires_grad=True)
+    sim.synchronize()
+    with Recorded() as recorded:
+        step(x, w, torch.sim.Stream())
+    return recorded.records().races
+
+
+def send(w: Any, side: Any, wait: Callable[[Any], None]) -> None:
+    wait(side)
+    with torch.sim.stream(side):
+        w.grad.to("cpu", non_blocking=True)
+
+
+def backward_then_send(x: Any, w: Any, side: Any, wait: Callable[[Any], None]) -> None:
+    x.mm(w).sum().backward()
+    send(w, side, wait)
+
+
+def forward_on_another_stream(x: Any, w: Any, side: Any, wait: Callable[[Any], None]) -> None:
+    other = torch.sim.Stream()
+    other.wait_stream(torch.sim.current_stream())
+    with torch.sim.stream(other):
+        y = x.mm(w).sum()
+    y.backward()  # the current stream waits for its end
+    w.grad.add_(w.grad)
+    send(w, side, wait)
+
+
+def send_from_a_hook(x: Any, w: Any, side: Any, wait: Callable[[Any], None]) -> None:
+    w.register_post_accumulate_grad_hook(lambda p: send(p, side, wait))
+    x.mm(w).sum().backward()
+
+
+def use_a_returned_gradient(x: Any, w: Any, side: Any, wait: Callable[[Any], None]) -> None:
+    (grad,) = torch.autograd.grad(x.mm(w).sum(), w)
+    wait(side)
+    with torch.sim.stream(side):
+        grad + 1
+
+
+WAITS = [lambda side: side.wait_stream(torch.sim.current_stream()), lambda _side: sim.synchronize()]
+
+
+@pytest.mark.parametrize(
+    "step", [backward_then_send, forward_on_another_stream, send_from_a_hook, use_a_returned_gradient]
+)
+def test_a_gradient_that_another_stream_uses_without_a_wait_is_a_race(step: Callable[..., None]) -> None:
+    assert [race.kind for race in races_of(partial(step, wait=lambda _side: None))] == [Hazard.READ_AFTER_WRITE]
+    for wait in WAITS:
+        assert races_of(partial(step, wait=wait)) == []
+
+
+def test_what_takes_only_a_shape_races_with_nobody_until_others_use_it() -> None:
+    def step(x: Any, _w: Any, side: Any) -> None:
+        with torch.sim.stream(side):
+            y = x + 1
+        like = torch.ones_like(y)
+        with torch.sim.stream(side):
+            like + 1
+
+    assert [race.kind for race in races_of(step)] == [Hazard.READ_AFTER_WRITE]

@@ -87,15 +87,19 @@ def test_threads_that_launch_together_lose_nothing() -> None:
     assert [t.item() for t in totals] == [200, 200, 200]
 
 
-def test_backward_under_a_stream_runs_there_and_races_with_nobody() -> None:
+@pytest.mark.parametrize("waits", [False, True])
+def test_backward_under_a_stream_runs_there_and_others_wait_for_that_stream(waits: bool) -> None:
+    """Source: torch's notes on CUDA semantics, "Stream semantics of backward passes"."""
     side = torch.sim.Stream()
     w = torch.ones(3, device="sim", requires_grad=True)
     with Recorded() as recorded:
         with torch.sim.stream(side):
             (w * 2).sum().backward()
+        if waits:
+            torch.sim.current_stream().wait_stream(side)
         w.grad.add_(1)
     assert w.grad.tolist() == [3, 3, 3]
-    assert recorded.records().races == []
+    assert len(recorded.records().races) == (not waits)
     assert side.stream_id in recorded.records().ops["stream"][-3:]
 
 

@@ -80,13 +80,14 @@ class QueueModel:
 
 
 def queue_model_of(record: BenchRecord, trace: Trace) -> QueueModel | None:
-    """The queue model of a cell; None without device ops or without samples of *done*.
+    """The queue model of a cell; None without device ops, on several queues, or without samples of *done*.
 
     t1 = returns / n comes from the samples. t2 = device busy / n and t3 = end of the final synchronise - end of the
     last op come from the recorded run, whose device times the profiler does not change.
     """
     n = len(trace.ops)
-    if not n or not len(record.done_s):
+    n_queues = len(np.unique(np.stack((trace.ops.device, trace.ops.stream)), axis=1).T)
+    if n_queues != 1 or not len(record.done_s):
         return None
     executed_ns = sum(busy_ns(trace, device) for device in trace.device_ids)
     tail_ns = max(0, trace.meta.end_ns - int(trace.ops.end_ns.max()))
@@ -109,9 +110,6 @@ def busy_ns(trace: Trace, device: int) -> int:
 def _caveat(trace: Trace, model: QueueModel) -> str:
     if _waits_itself(trace):
         return phrase("the cell waits for the device itself, so t1 includes waiting")
-    n_queues = len(np.unique(np.stack((trace.ops.device, trace.ops.stream)), axis=1).T)
-    if n_queues > 1:
-        return phrase("the model is for one queue, and the cell uses {n}", n=n_queues)
     if abs(model.predicted_s - model.measured_s) > _MISFIT_FRAC * model.measured_s:
         return phrase("it is more than a quarter off: the model is of equal ops, launched evenly")
     return ""

@@ -87,8 +87,17 @@ def _by_group(trace: Trace, comm_names: str | None) -> tuple[list[list[Finding]]
     """The findings that share a remedy, and the answer of each such group."""
     outcomes, gains = known(trace, comm_names)
     nodes, head = tree(outcomes, gains)
-    groups = _by_remedy([*_with_headline(head.parts), *_with_headline(nodes)])
+    groups = _by_remedy([_queued_ahead(trace, gains, f) for f in [*_with_headline(head.parts), *_with_headline(nodes)]])
     return groups, [_answer(outcomes.facts, gains, group) for group in groups]
+
+
+def _queued_ahead(trace: Trace, gains: Gains, finding: Finding) -> Finding:
+    """A wait before more work that has no remedy of its own, with one where a replay without it ends earlier."""
+    if finding.rule != "sync" or finding.action or not (trace.launch_start_ns() > finding.start_ns).any():
+        return finding
+    prediction = gains.prediction(finding)
+    won = prediction is not None and prediction.won_ns >= LEAST_FRAC * prediction.recorded_ns
+    return replace(finding, action=action("queue_ahead")) if won else finding
 
 
 def every_answer(trace: Trace, comm_names: str | None = None) -> list[Answer]:

@@ -229,6 +229,8 @@ def _action(facts: Facts, rule: str, in_pieces: bool) -> str:
             return action("bucket")
         alone_ns, in_all_ns = total_ns(_where(facts, _alone(facts))), facts.breakdown.exposed_communication_ns
         return action("last_bucket") if 2 * alone_ns >= in_all_ns else ""
+    if facts.copies_beside:
+        return ""
     pageable, pinned = facts.pageable_copies, facts.pinned_copies
     exposed_ns = _exposed_by_direction(facts)
     most = max(exposed_ns, key=exposed_ns.__getitem__)
@@ -267,6 +269,8 @@ def _reduces(facts: Facts, row: int) -> bool:
 
 def _why_copies_are_exposed(facts: Facts) -> str:
     """Why pinned copies are exposed; nothing where pageable ones are the most of it, which have a finding."""
+    if facts.copies_beside:
+        return phrase("copies have streams of their own already")
     pinned, pageable = facts.pinned_copies, facts.pageable_copies
     if pinned is None or pinned.overlap or (pageable and total_ns(pageable.exposed) > total_ns(pinned.exposed)):
         return ""

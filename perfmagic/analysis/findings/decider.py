@@ -215,6 +215,8 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
     spoken = max(of_rules, key=lambda answer: answer.cost_ns or 0, default=replace(verdict, headline=headline(fact)))
     if kind == kinds.STALLED and (held_ns := facts.cell_time.stalled_ns) >= facts.notable_ns:
         spoken = replace(spoken, headline=headline("queued_idle", time=units.duration(held_ns)), cost_ns=held_ns)
+    if kind == kinds.COPY_BOUND and facts.copies_beside:
+        spoken, remedy = replace(spoken, headline=headline("copies_beside"), cost_ns=None), "fewer_bytes"
     info = facts.trace.device_info(facts.device)
     if remedy == "see_python" and info.virtual and not info.host_measured:  # Python takes no time but for its operators
         remedy = "fewer_larger"
@@ -236,8 +238,21 @@ def _refine_kind(facts: Facts, kind: str) -> str:
     return kinds.LATENCY_BOUND if judgement.latency_ns > min(judgement.host_ns, on_device_ns) else kind
 
 
+def _devices_at_work(facts: Facts) -> float | None:
+    """How many devices worked at once, on average while any did; None if one device is busy nearly all the time."""
+    trace = facts.trace
+    if len(trace.device_ids) < 2 or facts.cell_time.busy_frac >= kinds.DEVICE_BOUND_FRAC:
+        return None
+    any_ns, *of_each = (sum_ns(busy_intervals(trace, device)) for device in (None, *trace.device_ids))
+    return sum(of_each) / any_ns
+
+
 def _advise_less_work(facts: Facts, verdict: Answer, *, is_open: bool) -> Answer:
     """The operator with most of the device's time; for a simulated device, whose pace is set, only that it had work."""
+    at_work = _devices_at_work(facts)
+    if not is_open and at_work is not None and 2 * at_work < 1 + len(facts.trace.device_ids):
+        turns = headline("devices_in_turn", n=f"{at_work:.1f}", devices=len(facts.trace.device_ids))
+        return replace(verdict, headline=turns, action=action("feed_devices"))
     by_name: dict[str, float] = {}
     if not facts.trace.paced:
         for row in device_operators(facts.trace, facts.device, facts.comm_names):

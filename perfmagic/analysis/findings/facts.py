@@ -10,7 +10,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.finding import Finding, PythonWas, Silent, of_extent, python_was, too_short
 from perfmagic.analysis.timeline.activity import StreamStat, Syncs, busy_intervals, extent, streams, syncs
-from perfmagic.analysis.timeline.copies import HostCopies
+from perfmagic.analysis.timeline.copies import PIPELINE_FRAC, HostCopies
 from perfmagic.analysis.timeline.idle import (
     CAUSES,
     Causes,
@@ -336,6 +336,18 @@ class Facts:
     def host_copies(self, rows: Int64, *, pageable: bool) -> HostCopies:
         """Some copies between host and device, rows of trace.ops."""
         return HostCopies(self.trace, self.device, rows, self.breakdown.intervals["compute"], pageable)
+
+    @cached_property
+    def copies_beside(self) -> bool:
+        """Whether exposed copies are mostly what is left of pinned ones that overlap on streams of their own.
+
+        Copies that last longer than all compute hide that instead.
+        """
+        pinned, exposed_ns = self.pinned_copies, self.breakdown.exposed_copy_ns
+        if pinned is None or not pinned.own_stream or 2 * total_ns(pinned.exposed) <= exposed_ns:
+            return False
+        most_ns = min(total_ns(pinned.spans), total_ns(self.breakdown.intervals["compute"]))
+        return pinned.overlapped_ns >= PIPELINE_FRAC * most_ns > 0
 
     @cached_property
     def launches(self) -> Launches:

@@ -204,6 +204,8 @@ def change_of(facts: Facts, finding: Finding) -> Change | None:
         return Pin()
     if rule in _CHANGES:
         return _CHANGES[rule](facts, finding)
+    if rule == "exposed_copy" and facts.copies_beside:  # nobody can hide what is left
+        return None
     if rule in _HIDDEN:
         what, classes = _HIDDEN[rule]
         return Overlapped(what, classes, device=facts.device, comm_names=facts.comm_names)

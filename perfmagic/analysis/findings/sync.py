@@ -11,7 +11,7 @@ import numpy as np
 from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts, indexing_calls, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_frame, on_call_lines, on_sync_lines
-from perfmagic.analysis.timeline.activity import NO_COST_FRAC, PRINTED
+from perfmagic.analysis.timeline.activity import ASSIGNED, NO_COST_FRAC, PRINTED
 from perfmagic.analysis.timeline.copies import HostCopies, copied_again, pinned_bus
 from perfmagic.analysis.timeline.host_time import is_own_frame
 from perfmagic.analysis.timeline.idle import LAUNCH_LATENCY_NS
@@ -22,7 +22,9 @@ from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.names import OpClass, op_classes
 
 _PROFILER = re.compile(r"(?:^|[\\/])torch[\\/](?:profiler|autograd[\\/]profiler\.py)")  # frames of torch.profiler
-_READS = frozenset({".item()", "bool()", PRINTED, ".to()", ".copy_()"})  # which can wait until after a loop
+_READS = frozenset(
+    {".item()", "bool()", PRINTED, ".to()", ".cpu()", ".tolist()", ".copy_()", ASSIGNED}
+)  # which can wait until after a loop
 SEVERAL = 3  # waits at least, before the gaps after them are reported
 QUEUED_FRAC = 0.1  # of a wait; less is ordinary launch latency
 

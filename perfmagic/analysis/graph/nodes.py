@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from perfmagic.base.numerics.intervals import total_ns, union
+from perfmagic.base.numerics.intervals import union
 from perfmagic.trace.columns import NO_LINE, NONE, Int64, SeenOp, lines_at
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass, op_classes
@@ -55,6 +55,7 @@ class GraphNode:
 class Placed(NamedTuple):
     """A node before it is numbered: the operator, the rows of its device ops, its lane, and the lines that called it.
 
+    busy_ns: start and end of each stretch in which they ran.
     colour: the OpClass of its longest device op, None on the host.  path: row of trace.paths.  cell_line, top_line: the
     cell's innermost and top-level statement; 0 without a cell.
     """
@@ -63,12 +64,25 @@ class Placed(NamedTuple):
     rows: tuple[int, ...]
     lane: str
     colour: OpClass | None
-    start_ns: int
-    end_ns: int
-    duration_ns: int
+    busy_ns: tuple[tuple[int, int], ...]
     path: int
     cell_line: int
     top_line: int
+
+    @property
+    def start_ns(self) -> int:
+        """When its first op began."""
+        return self.busy_ns[0][0]
+
+    @property
+    def end_ns(self) -> int:
+        """When its last op ended."""
+        return self.busy_ns[-1][1]
+
+    @property
+    def duration_ns(self) -> int:
+        """How long its ops ran."""
+        return sum(end_ns - start_ns for start_ns, end_ns in self.busy_ns)
 
 
 @dataclass(frozen=True)
@@ -96,12 +110,11 @@ def placed_nodes(trace: Trace, seen: Sequence[SeenOp]) -> PlacedNodes:
     nodes = []
     for at, i in enumerate(kept):
         op, own_rows = seen[i], rows.get(i, [])
-        begin, end, duration = op.start_ns, op.end_ns, op.end_ns - op.start_ns
+        busy_ns: tuple[tuple[int, int], ...] = ((op.start_ns, op.end_ns),)
         if own_rows:
-            begin, end = int(trace.ops.start_ns[own_rows].min()), int(trace.ops.end_ns[own_rows].max())
-            duration = total_ns(union(trace.ops.start_ns[own_rows], trace.ops.end_ns[own_rows]))
-        what = lanes.lanes[at], lanes.classes[at]
-        nodes.append(Placed(op, tuple(own_rows), *what, begin, end, duration, *places[at]))
+            busy = union(trace.ops.start_ns[own_rows], trace.ops.end_ns[own_rows]).tolist()
+            busy_ns = tuple((start_ns, end_ns) for start_ns, end_ns in busy)
+        nodes.append(Placed(op, tuple(own_rows), lanes.lanes[at], lanes.classes[at], busy_ns, *places[at]))
     return PlacedNodes(tuple(nodes), int((owner == NONE).sum()))
 
 

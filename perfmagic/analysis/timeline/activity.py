@@ -195,8 +195,9 @@ def order_of(trace: Trace, correlation: Int64, at_ns: Int64) -> Int64:
     return np.where(correlation != NONE, correlation, before)
 
 
-PRINTED = "print()"
-_PRINTS, _COPIES = re.compile(r"\bprint\("), re.compile(r"\.(?:to|cpu|numpy|tolist)\(")
+PRINTED, ASSIGNED = "print()", phrase("assigning to a slice")
+_PRINTS, _COPIES = re.compile(r"\bprint\("), re.compile(r"\.(to|cpu|tolist)\(")
+_ASSIGNS = re.compile(r"\]\s*=(?!=)")
 ASKED_AS = {  # operators that people do not write, as what they write
     "aten::item": ".item()",
     "aten::_local_scalar_dense": ".item()",
@@ -385,21 +386,25 @@ def _asker_names(trace: Trace, rows: Int64, asker: Int64) -> tuple[tuple[str, ..
     names = trace.calls.name[rows]
     if len(trace.host_ops):
         names = np.where(asker != NONE, trace.host_ops.name[asker], names)
-    used, codes = np.unique(np.where(_printed(trace, rows, names), -1, names), return_inverse=True)
-    asked = (PRINTED if n < 0 else ASKED_AS.get(trace.names[n], trace.names[n].removeprefix("aten::")) for n in used)
-    return tuple(asked), codes.astype(np.int32)
+    by_line, at = np.unique(np.column_stack((trace.calls.line[rows], names)), axis=0, return_inverse=True)
+    asked = [
+        _as_written(trace, line, ASKED_AS.get(trace.names[name], trace.names[name].removeprefix("aten::")))
+        for line, name in by_line.tolist()
+    ]
+    words = tuple(dict.fromkeys(asked))
+    codes = np.array([words.index(word) for word in asked], np.int32)
+    return words, codes[at.reshape(-1)]
 
 
-def _printed(trace: Trace, rows: Int64, names: Int32) -> Bool:
-    """Which calls copy what a line of the cell prints: it has no copy of its own."""
-    if trace.cell is None or not len(rows):
-        return np.zeros(len(rows), bool)
-    copies = np.array([ASKED_AS.get(name) == ".to()" for name in trace.names], bool)[names]
-    lines = trace.calls.line[rows]
-    text = {line: trace.cell.text(line) for line in np.unique(lines[copies]).tolist()}
-    printing = [line for line, said in text.items() if _PRINTS.search(said) and not _COPIES.search(said)]
-    result: Bool = copies & np.isin(lines, printing)
-    return result
+def _as_written(trace: Trace, line: int, word: str) -> str:
+    """A copy as a line of the cell writes it, if the line shows one way only; what it prints has none of its own."""
+    text = trace.cell.text(line) if trace.cell is not None else ""
+    if word == ".copy_()":
+        return ASSIGNED if _ASSIGNS.search(text) and ".copy_(" not in text else word
+    ways = {f".{name}()" for name in _COPIES.findall(text)}
+    if word != ".to()" or len(ways) > 1:
+        return word
+    return ways.pop() if ways else PRINTED if _PRINTS.search(text) else word
 
 
 def _devices(trace: Trace, rows: Int64) -> Int64:

@@ -257,6 +257,7 @@ def _writes(node: ast.AST, around: ast.AST) -> bool:
 # Why copies between host and device overlapped with compute, or did not.
 
 OVERLAPS_FRAC = 0.5  # of the copies' time: a smaller overlap needs a reason
+PIPELINE_FRAC = 0.75  # of what could overlap: as in a pipeline of four, whose ends have nothing to overlap with
 CHANCE_FRAC = 0.1  # of the copies' time: a smaller overlap is chance
 BECAUSE_FRAC = 0.5  # of the time without overlap: what holds for that share is the reason
 

@@ -153,9 +153,7 @@ class SimBackend:
         )
 
     def synchronize(self, index: int | None = None) -> None:
-        used = [device.index for device in self._sim.devices_in_use()]
-        for each in used if index is None else (index,):
-            self._sim.torch_module().synchronize(each)
+        self._sim.synchronize(index)
 
     def progress(self, index: int | None = None) -> int:
         return sum(d.progress for d in self._sim.devices_in_use() if index in (None, d.index))

@@ -190,6 +190,7 @@ class DeviceWork(_Work):  # type: ignore[misc]
         torch orders the streams of whoever takes one, so that op races with nobody.
         """
         self._job.in_backward = self._job.ends_future = True
+        self._job.joined = None
         future: Any = torch.futures.Future()
         future.set_result(self._result)
         return future

@@ -42,17 +42,17 @@ class GraphDoc:
 
     @cached_property
     def executed_ns(self) -> Int64:
-        """Start and end of each node from the first start, shape (nodes, 2)."""
+        """Each stretch in which a node ran: the node, start and end from the first start, shape (stretches, 3)."""
         first_ns = self.graph.start_ns
-        times = [(node.start_ns - first_ns, node.end_ns - first_ns) for node in self.graph.nodes]
-        return np.array(times, np.int64).reshape(-1, 2)
+        busy_ns = [(i, a - first_ns, b - first_ns) for i, node in enumerate(self.graph.placed) for a, b in node.busy_ns]
+        return np.array(busy_ns, np.int64).reshape(-1, 3)
 
     @cached_property
     def planned_ns(self) -> Int64:
         """The same where nodes wait for their needs alone."""
         durations_ns = np.array([node.duration_ns for node in self.graph.nodes], np.int64)
         start_ns = np.array(self.graph.planned_ns, np.int64)
-        return np.stack((start_ns, start_ns + durations_ns), 1)
+        return np.stack((np.arange(len(start_ns)), start_ns, start_ns + durations_ns), 1)
 
     @cached_property
     def tones(self) -> Any:

@@ -160,16 +160,16 @@ def draw_schedules(canvas: Canvas, doc: GraphDoc, y: float, x: int, width_px: in
 
 
 def _lane(canvas: Canvas, doc: GraphDoc, scale: Scale, lane: int, times: Int64, x: int, y: float) -> None:
-    """A bar for each node of a lane; those too narrow to be distinguished are drawn as one.
+    """A bar for each time that a node of a lane runs; those too narrow to be distinguished are drawn as one.
 
-    times: start and end of every node, shape (nodes, 2).
+    times: node, start and end, shape (bars, 3).
     """
     graph = doc.graph
     canvas.boxes([(x, y + 1, scale.width_px, ROW_PX - 2)], "grid")
     canvas.text(x - 6, y + 11.5, fitted(translate_term(graph.lanes[lane]), x - 8, 10), "ink2", anchor="end")
-    nodes = np.flatnonzero(np.array(graph.lane) == lane)
-    nodes = nodes[np.lexsort((times[nodes, 1], times[nodes, 0]))]
-    left, end = (scale.x(times[nodes, side]) for side in (0, 1))
+    times = times[np.array(graph.lane)[times[:, 0]] == lane]
+    nodes, start_ns, end_ns = times[np.lexsort((times[:, 2], times[:, 1]))].T
+    left, end = scale.x(start_ns), scale.x(end_ns)
     right = np.maximum(end, left + _LEAST_PX)
     for token, bars in _bars(left, right, doc.tones[nodes]).items():
         canvas.boxes([(round(x + a, 1), y + 1, round(b - a, 1), ROW_PX - 2.0) for a, b in bars], token)

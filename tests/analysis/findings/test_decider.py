@@ -57,6 +57,67 @@ def test_of_a_busy_simulated_device_it_says_that_python_may_stay() -> None:
     assert action.startswith("Leave Python alone")
 
 
+def two_devices(*, waits: bool, at_once: bool = False) -> Trace:
+    """One device after the other: because Python waits for the first one, or for what it computes."""
+    b = Builder()
+    b.op(10, 500, of=b.launch(0, 5), device=0)
+    first_ns = 20 if at_once else 500
+    if waits:
+        b.sync(10, 500)
+    b.op(first_ns + 20, first_ns + 510, of=b.launch(first_ns if waits else 5, first_ns + 5 if waits else 8), device=1)
+    devices = [DeviceInfo(n, "sim", "Test device") for n in range(2)]
+    return b.trace(end=first_ns + 510, returned=first_ns + 10 if waits else 30, devices=devices)
+
+
+def test_of_devices_that_take_turns_it_says_so() -> None:
+    headline, action = said(two_devices(waits=False))
+    assert headline == "The devices take turns: 1.0 of 2 work at once, on average"
+    assert action.startswith("Give each device work")
+    assert said(two_devices(waits=False, at_once=True))[1].startswith("Leave Python alone")
+
+
+def test_a_wait_that_costs_a_device_s_time_is_the_answer() -> None:
+    answer = only(two_devices(waits=True))
+    assert plain(answer.action) == "Queue the next work before Python waits for results"
+    assert answer.gain_ns is not None
+    assert answer.gain_ns > 300_000
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_only_a_wait_before_more_work_asks_to_queue_that_first(more: bool) -> None:
+    b = Builder()
+    b.op(10, 500, of=b.launch(0, 5))
+    b.sync(10, 560)
+    if more:
+        b.op(575, 1000, of=b.launch(570, 575))
+    trace = b.trace(end=1000 if more else 560, returned=576 if more else 560)
+    assert (said(trace)[1] == "Queue the next work before Python waits for results") is more
+
+
+def copies(*, own_stream: bool, copy_ns: int = 100) -> Trace:
+    """Five products, each with a copy of its result, which waits for it."""
+    b, free_ns, copied_ns = Builder(), 5, 0
+    for i in range(5):
+        free_ns = (free_ns if own_stream else max(free_ns, copied_ns)) + 100
+        product = b.launch(3 * i, 3 * i + 1)
+        b.op(free_ns - 100, free_ns, of=product)
+        copied_ns = max(free_ns, copied_ns) + copy_ns
+        name = "Memcpy DtoH (Device -> Pinned)"
+        if own_stream:
+            b.wait(3 * i + 1, 9, 7, product)
+        launched = b.launch(3 * i + 2, 3 * i + 3)
+        b.op(copied_ns - copy_ns, copied_ns, of=launched, name=name, stream=9 if own_stream else 7)
+    return b.trace(end=copied_ns, returned=20, devices=[DeviceInfo(0, "sim", "Test device")])
+
+
+def test_what_is_left_of_copies_on_a_stream_of_their_own_asks_for_no_stream() -> None:
+    assert said(copies(own_stream=False))[1].startswith("Copy results on another stream")
+    headline, action = said(copies(own_stream=True))
+    assert headline == "Copies overlap compute already, but take as long or longer"
+    assert action.startswith("Move fewer bytes")
+    assert not said(copies(own_stream=True, copy_ns=20))[1].startswith("Copy")
+
+
 def test_communication_that_decides_is_the_answer_and_no_fact_beside_it() -> None:
     answer = only(real_trace("mi300_resnet_2streams"))
     assert answer.rules == ("exposed_communication",)

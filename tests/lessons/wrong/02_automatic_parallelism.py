@@ -131,12 +131,12 @@ WRONG = {
             each="q.append(forward(b).mean()); perfmagic.synchronize()", result="[v.item() for v in q]")),
     ],
     6: [
-        ("copy 1 may begin before", SEND.format(
+        ("a wait is missing", SEND.format(
             before="pass", first="pass", stream="sender", last=REMOVE, result=SENT)),
-        ("copy 1 may begin before", SEND.format(
+        ("a wait is missing", SEND.format(
             before="[sender.wait_stream(main) for _ in range(5)]", first="pass", stream="sender",
             last=REMOVE, result=SENT)),
-        ("copy 1 may begin before", SEND.format(
+        ("a wait is missing", SEND.format(
             before="pass", first="sender.wait_stream(copies)", stream="sender", last=REMOVE, result=SENT)),
         ("order of stack.parameters()", SEND.format(
             before="pass", first=BEHIND, stream="sender", last=REMOVE, result="[*sent.values()]")),

@@ -18,7 +18,7 @@ from perfmagic.view.page import page
 from perfmagic.view.svg.canvas import Canvas
 from perfmagic.view.svg.layouts import MAX_PICTURE_BYTES as MAX_BYTES
 from perfmagic.view.svg.metrics import Scale
-from perfmagic.view.timeline.picture.frame import DETAILS, PLOT_PX, Frame
+from perfmagic.view.timeline.picture.frame import DETAILS, PLOT_PX, Frame, narrow_detail
 from perfmagic.view.timeline.picture.timeline import highest, timeline_picture, timeline_svg
 from perfmagic.view.timeline.text import timeline_text
 from perfmagic.view.timeline.writers import timeline_html
@@ -256,3 +256,7 @@ def test_real_traces_fit(name: str) -> None:
     ET.fromstring(svg)
     assert len(svg.encode()) <= MAX_BYTES
     assert len(timeline_html(doc).encode()) <= MAX_OUTPUT_BYTES
+
+
+def test_narrow_layouts_draw_four_streams() -> None:
+    assert narrow_detail(DETAILS[0]).streams == 4

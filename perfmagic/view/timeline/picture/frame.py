@@ -59,7 +59,7 @@ DETAILS = (
 
 def narrow_detail(detail: Detail) -> Detail:
     """That of narrow layouts where not every layout can be fine."""
-    return replace(DETAILS[-1], streams=min(3, detail.streams))
+    return replace(DETAILS[-1], streams=min(4, detail.streams))
 
 
 @dataclass(frozen=True, eq=False)
