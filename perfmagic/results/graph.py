@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.analysis.findings.answer import Conclusion
@@ -16,7 +15,7 @@ from perfmagic.base.errors import CaptureError, TraceError
 from perfmagic.base.language import chained, counted, phrase, translated
 from perfmagic.results.result import Result
 from perfmagic.trace.columns import SeenOps
-from perfmagic.trace.kineto.reader import Collector
+from perfmagic.trace.kineto.reader import uncollected
 from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import Rows
@@ -50,10 +49,7 @@ class GraphResult(Result):
 
     @cached_property
     def _found(self) -> Graph:
-        collector = Collector()
-        with collector, collector:  # twice: an interrupt may strike before the first line of one __exit__
-            gc.disable()
-            return graph_of(self.trace, self.seen.ops)
+        return uncollected(partial(graph_of, self.trace, self.seen.ops))
 
     @property
     def _graph(self) -> Graph:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -285,8 +285,7 @@ class PathMarks(Table):
 # Which memory each operator read and wrote, in the order in which the host called them.
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """A piece of memory that an operator used: the bytes [low, high) of a storage.
 
     storage: a number that no other storage of the recording has, also where one got the address of another.
@@ -304,8 +303,7 @@ class Use:
         return self.low < high and low < self.high
 
 
-@dataclass(frozen=True)
-class SeenOp:
+class SeenOp(NamedTuple):
     """One call of an operator that touches data; views and allocations are none.
 
     name: without its namespace.  start_ns, end_ns: of the call, in ns of the trace.  thread: that made it.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 
@@ -54,8 +55,7 @@ class Wait:
     lane: str
 
 
-@dataclass(frozen=True)
-class Delay:
+class Delay(NamedTuple):
     """A time on the executed critical path before an operator.
 
     node: its number.  ns: how long it lasts.  wait: the longest that Python was in, None for none.
@@ -80,22 +80,26 @@ class Delays:
     def every(self) -> list[Delay]:
         """All of them, the last one first."""
         graph = self._graph
-        node: int | None = max(range(len(graph.nodes)), key=lambda i: graph.nodes[i].end_ns)
-        before = self._before
+        before, end_ns = self._before, [each.end_ns for each in graph.nodes]
+        node: int | None = end_ns.index(max(end_ns))
         seen: set[int] = set()
         delays: list[Delay] = []
         while node is not None and node not in seen:
             seen.add(node)
             known = {*graph.needs[node], *before[node]} - {node}
-            last = max(known, key=lambda i: graph.nodes[i].end_ns, default=None)
-            ready_ns = graph.start_ns if last is None else graph.nodes[last].end_ns
+            last = max(known, key=end_ns.__getitem__, default=None)
+            ready_ns = graph.start_ns if last is None else end_ns[last]
             delays += self._of_node(node, ready_ns)
             node = last
         return delays
 
-    def ns_of(self, cause: Cause) -> int:
-        """The sum of the delays with a cause."""
-        return sum(delay.ns for delay in self.every if delay.cause is cause)
+    @cached_property
+    def ns_of(self) -> Counter[Cause]:
+        """The sum of the delays with each cause."""
+        found = Counter[Cause]()
+        for delay in self.every:
+            found[delay.cause] += delay.ns
+        return found
 
     @cached_property
     def waits(self) -> list[Wait]:
@@ -132,10 +136,11 @@ class Delays:
         graph, ops = self._graph, self._trace.ops
         before: list[set[int]] = [set() for _ in graph.nodes]
         last: dict[object, int] = {}
-        for i in sorted(range(len(graph.nodes)), key=lambda i: (graph.nodes[i].start_ns, i)):
-            rows = graph.placed[i].rows
-            for queue in {graph.lane[i], *((int(ops.device[row]), int(ops.stream[row])) for row in rows[:1])}:
-                before[i] |= {last[queue]} if queue in last else set()
+        for i in sorted(range(len(graph.nodes)), key=lambda i: graph.nodes[i].start_ns):
+            first = graph.placed[i].rows[:1]
+            for queue in (graph.lane[i], *((int(ops.device[row]), int(ops.stream[row])) for row in first)):
+                if queue in last:
+                    before[i].add(last[queue])
                 last[queue] = i
         node_of = {row: i for i, placed in enumerate(graph.placed) for row in placed.rows}
         pairs, _ = stream_waits(self._trace, Queues(self._trace), heads(self._trace))
@@ -223,16 +228,16 @@ class _Answers:
                 return decides("graph_lane", lane=lane, time=units.duration(work_ns), total=elapsed)
             return decides("graph_both", total=elapsed, time=units.duration(graph.possible_ns))
         if self.cause is not None:
-            return decides(_KEYS[self.cause], total=elapsed, time=units.duration(self._delays.ns_of(self.cause)))
+            return decides(_KEYS[self.cause], total=elapsed, time=units.duration(self._delays.ns_of[self.cause]))
         key = "graph_stream" if any(row.because == HELD for row in self._late) else "graph_order"
         return decides(key, total=elapsed, time=units.duration(graph.elapsed_ns - graph.possible_ns))
 
     @property
     def cause(self) -> Cause | None:
         """What most of the lost time is due to; None where little is lost, or to the order of ops in a lane."""
-        cause = max(Cause, key=self._delays.ns_of)
+        cause = max(Cause, key=self._delays.ns_of.__getitem__)
         lost_ns = self._graph.elapsed_ns - self._graph.possible_ns
-        return cause if self._is_slow and 2 * self._delays.ns_of(cause) >= lost_ns else None
+        return cause if self._is_slow and 2 * self._delays.ns_of[cause] >= lost_ns else None
 
     def waits(self) -> Iterator[Proposal]:
         """Each line whose waits keep Python from queueing what could run."""

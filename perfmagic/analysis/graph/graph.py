@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from perfmagic.analysis.graph.nodes import DISPLAY_NAMES, GraphNode, Placed, place_of, placed_nodes
 from perfmagic.trace.columns import SeenOp, Use
@@ -17,8 +17,7 @@ from perfmagic.trace.rows import Rows
 DATA, MEMORY = "data", "memory"
 
 
-@dataclass(frozen=True)
-class Need:
+class Need(NamedTuple):
     """A dependency: an operator cannot start before another one has ended.
 
     kind: DATA if it reads what the other wrote; MEMORY if it overwrites what the other reads or wrote.
@@ -73,31 +72,31 @@ def needs_of(ops: Sequence[SeenOp]) -> Needs:
     Memory is compared as byte ranges: two views of one storage with overlapping ranges count as sharing memory, even if
     their elements interleave, as columns do.
     """
-    writers: dict[int, _Ranges] = defaultdict(_Ranges)
-    readers: dict[int, _Ranges] = defaultdict(_Ranges)
+    writers: dict[int, _Ranges] = {}
+    readers: dict[int, _Ranges] = {}
     needs: Needs = []
     for node, op in enumerate(ops):
         needed: dict[int, Need] = {}
         for use in op.uses:
             if use.reads:
-                _add(needed, DATA, writers[use.storage].overlapping(use))
+                _add(needed, DATA, writers, use)
         for use in op.uses:
             if use.writes:
-                _add(needed, MEMORY, readers[use.storage].overlapping(use))
-                _add(needed, MEMORY, writers[use.storage].overlapping(use))
+                _add(needed, MEMORY, readers, use)
+                _add(needed, MEMORY, writers, use)
         for use in op.uses:
             if use.writes:
-                for table in (writers, readers):  # no later operator depends on what is completely overwritten
-                    table[use.storage].drop_within(use)
-                writers[use.storage].add(use, node)
-            elif use.reads:
-                readers[use.storage].add(use, node)
+                # no later operator depends on what is completely overwritten
+                for ranges in filter(None, (writers.get(use.storage), readers.get(use.storage))):
+                    ranges.drop_within(use)
+            if use.writes or use.reads:
+                (writers if use.writes else readers).setdefault(use.storage, _Ranges()).add(use, node)
         needs.append(needed)
     return needs
 
 
-def _add(needed: dict[int, Need], kind: str, touched: list[tuple[int, int]]) -> None:
-    for node, size in touched:
+def _add(needed: dict[int, Need], kind: str, table: dict[int, _Ranges], use: Use) -> None:
+    for node, size in table[use.storage].overlapping(use) if use.storage in table else ():
         old = needed.get(node)
         if old is None:
             needed[node] = Need(kind, size)
@@ -169,7 +168,12 @@ def schedule(needs: Sequence[Iterable[int]], duration_ns: Sequence[int], lane: S
     for node in range(len(rest) - 1, -1, -1):
         for before in needs[node]:
             rest[before] = max(rest[before], duration_ns[before] + rest[node])
+    work = Counter[int]()
+    for number, ns in zip(lane, duration_ns, strict=True):
+        work[number] += ns
     by_rest = _scheduled(needs, duration_ns, lane, [-rest_ns for rest_ns in rest])
+    if by_rest[1] == max([0, *rest, *work.values()]):
+        return by_rest  # as long as a chain or a lane takes: none is shorter
     by_call = _scheduled(needs, duration_ns, lane, range(len(rest)))
     return min(by_rest, by_call, key=lambda scheduled: scheduled[1])
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 
 import numpy as np
 
@@ -151,6 +151,8 @@ def _by_lane(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
     Visits follow each other, so only groups of one visit could. It stops after `most` + 1 groups, which are not drawn:
     data that goes back and forth would make as many groups as nodes.
     """
+    if len(graph.lanes) == 1:
+        return [list(run) for _, run in islice(groupby(range(len(visits)), visits.__getitem__), most + 1)]
     lanes, needs = graph.lane, graph.needs
     groups: list[list[int]] = []
     where: dict[int, int] = {}
@@ -160,11 +162,11 @@ def _by_lane(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
         if number != visit:
             visit, first, of_lane, below = number, node, {}, {}
         group = of_lane.get(lanes[node])
-        if group is not None and all(where[before] == group for before in needs[node] if before >= first):
+        needed = {where[before] for before in needs[node] if before >= first}
+        if needed <= {group} and group is not None:
             groups[group].append(node)  # nothing new, as for most nodes
             where[node] = group
             continue
-        needed = {where[before] for before in needs[node] if before >= first}
         if group is None or any(group in below[other] for other in needed - {group}):
             if len(groups) > most:
                 break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -52,8 +52,7 @@ class GraphNode:
     )
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(NamedTuple):
     """A node before it is numbered: the operator, the rows of its device ops, its lane, and the lines that called it.
 
     busy_ns: start and end of each stretch in which they ran.
@@ -107,14 +106,15 @@ def placed_nodes(trace: Trace, seen: Sequence[SeenOp]) -> PlacedNodes:
     start = np.array([seen[i].start_ns for i in kept], np.int64)
     thread = np.array([seen[i].thread for i in kept], np.int64)
     path = trace.paths.at(thread, start) if trace.paths is not None else np.zeros(len(kept), np.int64)
-    line, top = lines_at(trace.marks, start), _top_lines_at(trace, start)
+    places = np.column_stack((path, lines_at(trace.marks, start), _top_lines_at(trace, start))).tolist()
     nodes = []
     for at, i in enumerate(kept):
         op, own_rows = seen[i], rows.get(i, [])
-        busy = union(trace.ops.start_ns[own_rows], trace.ops.end_ns[own_rows]).tolist()
-        busy_ns = tuple((start_ns, end_ns) for start_ns, end_ns in busy) or ((op.start_ns, op.end_ns),)
-        lane, colour = lanes.lane_and_class(at)
-        nodes.append(Placed(op, tuple(own_rows), lane, colour, busy_ns, *map(int, (path[at], line[at], top[at]))))
+        busy_ns: tuple[tuple[int, int], ...] = ((op.start_ns, op.end_ns),)
+        if own_rows:
+            busy = union(trace.ops.start_ns[own_rows], trace.ops.end_ns[own_rows]).tolist()
+            busy_ns = tuple((start_ns, end_ns) for start_ns, end_ns in busy)
+        nodes.append(Placed(op, tuple(own_rows), lanes.lanes[at], lanes.classes[at], busy_ns, *places[at]))
     return PlacedNodes(tuple(nodes), int((owner == NONE).sum()))
 
 
@@ -164,7 +164,10 @@ def _top_lines_at(trace: Trace, at_ns: Int64) -> Int64:
 
 
 class _Lanes:
-    """What executes one op at a time: a stream of a device, a direction of copies, a thread of the host."""
+    """What executes one op at a time: a stream of a device, a direction of copies, a thread of the host.
+
+    lanes: of each node.  classes: of what it did there.
+    """
 
     def __init__(self, trace: Trace, seen: Sequence[SeenOp], rows: Sequence[Sequence[int]]) -> None:
         self._trace, self._seen, self._rows = trace, seen, rows
@@ -178,20 +181,21 @@ class _Lanes:
             else (info.kind if kinds.count(info.kind) == 1 else f"{info.kind}:{i - first[info.kind]}")
             for i, info in infos.items()
         }
+        self.classes = [self._class(at) for at in range(len(seen))]
         self._keys = [self._key(at) for at in range(len(seen))]
         self._streams: dict[str, set[int]] = {}
         for name, number in self._keys:
             self._streams.setdefault(name, set()).add(number)
         if not self._overlaps_on_host():
             self._streams[HOST] = {0}
+        lanes = {key: self._lane(*key) for key in set(self._keys)}
+        self.lanes = [lanes[key] for key in self._keys]
 
-    def lane_and_class(self, at: int) -> tuple[str, OpClass | None]:
-        """The lane of a node, and the class of what it did there."""
-        name, number = self._keys[at]
+    def _lane(self, name: str, number: int) -> str:
         several = len(self._streams[name]) > 1
         unit = "thread" if name == HOST else "stream"
         place = sorted(self._streams[name]).index(number) if several else 0
-        return (f"{name}, {unit} {place}" if several and place else name), self._class(at)
+        return f"{name}, {unit} {place}" if several and place else name
 
     def _class(self, at: int) -> OpClass | None:
         """The class of the longest device op of a node."""
@@ -200,7 +204,7 @@ class _Lanes:
         return None if longest is None else OpClass(int(self._classes[longest]))
 
     def _key(self, at: int) -> tuple[str, int]:
-        ops, op_class = self._trace.ops, self._class(at)
+        ops, op_class = self._trace.ops, self.classes[at]
         if op_class is None:
             return HOST, self._seen[at].thread
         row = max(self._rows[at], key=lambda row: int(ops.end_ns[row] - ops.start_ns[row]))

@@ -116,6 +116,9 @@ class _Visiting:
     call: list[int] = field(default_factory=lambda: [0])
     call_ends: list[int] = field(default_factory=lambda: [FOREVER])
 
+    def __post_init__(self) -> None:
+        self._function: list[int] = self.paths.function.tolist()
+
     def thread(self, marks: PathMarks) -> tuple[Int64, Int64]:
         """The visits of one thread, and from when on it was in which."""
         stack: list[int] = []  # visits, the outermost first
@@ -136,7 +139,7 @@ class _Visiting:
         for visit in ended:
             self.end_ns[visit] = at_ns
         goes_on = (
-            bool(ended) and same < len(chain) and self._function(self.path[ended[0]]) == self._function(chain[same])
+            bool(ended) and same < len(chain) and self._function[self.path[ended[0]]] == self._function[chain[same]]
         )
         for visit in ended[1 if goes_on else 0 :]:
             self.call_ends[self.call[visit]] = at_ns
@@ -156,6 +159,3 @@ class _Visiting:
             self.end_ns.append(FOREVER)
             self.call.append(call)
             stack.append(visit)
-
-    def _function(self, path: int) -> int:
-        return int(self.paths.function[path])

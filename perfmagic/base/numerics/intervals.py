@@ -40,7 +40,12 @@ def union(start_ns: npt.NDArray[Any], end_ns: npt.NDArray[Any]) -> Intervals:
     np.greater(start[1:], end[:-1], out=opens[1:])
     first = np.flatnonzero(opens)
     last = np.append(first[1:] - 1, len(start) - 1)
-    return np.column_stack((start[first], end[last]))
+    return pairs(start[first], end[last])
+
+
+def pairs(start_ns: Int64, end_ns: Int64) -> Intervals:
+    """Rows of start and end. Each column lies in one piece, as it is read far more often than a row."""
+    return np.array((start_ns, end_ns)).T
 
 
 def merge(*parts: Intervals) -> Intervals:
@@ -69,7 +74,7 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
     touched = high - low
     row_a = np.repeat(np.arange(len(a)), touched)
     row_b = np.arange(len(row_a)) - np.repeat(np.cumsum(touched) - touched, touched) + np.repeat(low, touched)
-    return np.column_stack((np.maximum(a[row_a, 0], b[row_b, 0]), np.minimum(a[row_a, 1], b[row_b, 1])))
+    return pairs(np.maximum(a[row_a, 0], b[row_b, 0]), np.minimum(a[row_a, 1], b[row_b, 1]))
 
 
 def parts_of(start_ns: Int64, end_ns: Int64, b: Intervals) -> tuple[Int64, Intervals]:
@@ -81,8 +86,7 @@ def parts_of(start_ns: Int64, end_ns: Int64, b: Intervals) -> tuple[Int64, Inter
     n = np.maximum(np.searchsorted(b[:, 0], end_ns, side="left") - low, 0)
     number = np.repeat(np.arange(len(start_ns)), n)
     row = np.arange(len(number)) - np.repeat(np.cumsum(n) - n, n) + np.repeat(low, n)
-    edges = np.column_stack((np.maximum(start_ns[number], b[row, 0]), np.minimum(end_ns[number], b[row, 1])))
-    return number, edges
+    return number, pairs(np.maximum(start_ns[number], b[row, 0]), np.minimum(end_ns[number], b[row, 1]))
 
 
 def subtract(a: Intervals, b: Intervals) -> Intervals:
@@ -95,7 +99,7 @@ def subtract(a: Intervals, b: Intervals) -> Intervals:
 def complement(a: Intervals, start_ns: int, end_ns: int) -> Intervals:
     """The time inside [start_ns, end_ns) during which a is not active."""
     inside = clip(a, start_ns, end_ns)
-    edges = np.empty((len(inside) + 1, 2), np.int64)
+    edges = np.empty((2, len(inside) + 1), np.int64).T
     edges[0, 0], edges[-1, 1] = start_ns, end_ns
     edges[1:, 0], edges[:-1, 1] = inside[:, 1], inside[:, 0]
     kept = edges[:, 1] > edges[:, 0]
@@ -243,7 +247,7 @@ def unions(group: Int64, start: Int64, end: Int64) -> tuple[Int64, Intervals]:
     first = np.concatenate(([True], (np.diff(group) != 0) | (start[1:] > reached[:-1])))
     starts = np.flatnonzero(first)
     lasts = np.append(starts[1:], len(group)) - 1
-    return group[starts], np.column_stack((start[starts], reached[lasts]))
+    return group[starts], pairs(start[starts], reached[lasts])
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,7 +100,7 @@ class OpLog:
 
 
 def _pieces(values: list[Any], start: int, end: int) -> list[_Piece]:
-    return list(zip(*(values[start + i : end : 3] for i in range(3)), strict=True))
+    return list(zip(values[start:end:3], values[start + 1 : end : 3], values[start + 2 : end : 3], strict=True))
 
 
 def _noting(values: list[Any], pieces: _Note, count: _Count) -> Any:

@@ -9,12 +9,12 @@ a launch).
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from perfmagic.capture.recording.host import thread_waits, waited_for_core_ns
 from perfmagic.capture.watch.watch import LineWatch, by_default
 from perfmagic.trace.columns import NONE, Int64, PathMarks, Remark, SeenOps
 from perfmagic.trace.host_limits import describe_virtual_clock
-from perfmagic.trace.kineto.reader import Collector
+from perfmagic.trace.kineto.reader import uncollected
 from perfmagic.trace.model import Cell, Trace, make_trace
 from perfmagic.trace.paths import Paths
 
@@ -239,10 +239,8 @@ class Recorder:
     def seen(self) -> SeenOps:
         """What every operator read and wrote, in the time of the trace; after stop(). Without torch there are none."""
         if self._op_log is not None:
-            collector = Collector()
-            with collector, collector:  # twice: an interrupt may strike before the first line of one __exit__
-                gc.disable()
-                self._seen, self._op_log = self._op_log.read(self._offset_ns - self._start_ns), None
+            self._seen = uncollected(partial(self._op_log.read, self._offset_ns - self._start_ns))
+            self._op_log = None
         return self._seen
 
     def _open_session(self, torch: Any) -> None:

@@ -18,6 +18,7 @@ from perfmagic.capture.recording.on_gpus import OnGpus, check_options, models_na
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.capture.watch.sources import shown_path
 from perfmagic.trace.columns import Remark
+from perfmagic.trace.kineto.reader import uncollected
 from perfmagic.trace.model import Cell, Trace
 
 
@@ -86,11 +87,14 @@ class CellRecording(ABC):
     def finish(self, error: BaseException | None) -> None:
         if self._recorder.forked():
             return
+        uncollected(partial(self._finish, error))
+        self._recorder.raise_stopped(error)
+
+    def _finish(self, error: BaseException | None) -> None:
         result = self.make_result(describe(error), error)
         bind(self._shell, self._options.variable, result)
         show(result)
         self.save(result)
-        self._recorder.raise_stopped(error)
 
     def release(self) -> None:
         try:

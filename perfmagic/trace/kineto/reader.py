@@ -9,11 +9,11 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count as count_up
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -42,6 +42,8 @@ from perfmagic.trace.kineto.gathered import (
 )
 from perfmagic.trace.kineto.tables import Tables
 from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace, with_models
+
+Made = TypeVar("Made")
 
 EXPORT_SCHEMA = 2  # 1 had repairs and notes as text
 _REPAIRED = ("repaired_ops", "repaired_ns", "repaired_calls")
@@ -413,6 +415,14 @@ class Collector:
     def __exit__(self, *_error: object) -> None:
         if self._was_on:
             gc.enable()
+
+
+def uncollected(work: Callable[[], Made]) -> Made:
+    """What some work makes, without the cycle collector meanwhile."""
+    collector = Collector()
+    with collector, collector:  # twice: an interrupt may strike before the first line of one __exit__
+        gc.disable()
+        return work()
 
 
 def _with_forward(trace: Trace, host_ops: Columns, linked: Columns) -> Trace:
