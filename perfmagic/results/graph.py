@@ -15,7 +15,7 @@ from perfmagic.base.errors import CaptureError, TraceError
 from perfmagic.base.language import chained, counted, phrase, translated
 from perfmagic.results.result import Result
 from perfmagic.trace.columns import SeenOps
-from perfmagic.trace.kineto.reader import uncollected
+from perfmagic.trace.kineto.reader import run_without_gc
 from perfmagic.trace.model import Trace, devices_label
 from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import Rows
@@ -49,7 +49,7 @@ class GraphResult(Result):
 
     @cached_property
     def _found(self) -> Graph:
-        return uncollected(partial(graph_of, self.trace, self.seen.ops))
+        return run_without_gc(partial(graph_of, self.trace, self.seen.ops))
 
     @property
     def _graph(self) -> Graph:

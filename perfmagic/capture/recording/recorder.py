@@ -34,7 +34,7 @@ from perfmagic.capture.recording.host import thread_waits, waited_for_core_ns
 from perfmagic.capture.watch.watch import LineWatch, by_default
 from perfmagic.trace.columns import NONE, Int64, PathMarks, Remark, SeenOps
 from perfmagic.trace.host_limits import describe_virtual_clock
-from perfmagic.trace.kineto.reader import uncollected
+from perfmagic.trace.kineto.reader import run_without_gc
 from perfmagic.trace.model import Cell, Trace, make_trace
 from perfmagic.trace.paths import Paths
 
@@ -239,7 +239,7 @@ class Recorder:
     def seen(self) -> SeenOps:
         """What every operator read and wrote, in the time of the trace; after stop(). Without torch there are none."""
         if self._op_log is not None:
-            self._seen = uncollected(partial(self._op_log.read, self._offset_ns - self._start_ns))
+            self._seen = run_without_gc(partial(self._op_log.read, self._offset_ns - self._start_ns))
             self._op_log = None
         return self._seen
 

@@ -18,7 +18,7 @@ from perfmagic.capture.recording.on_gpus import OnGpus, check_options, models_na
 from perfmagic.capture.recording.recorder import Recorder
 from perfmagic.capture.watch.sources import shown_path
 from perfmagic.trace.columns import Remark
-from perfmagic.trace.kineto.reader import uncollected
+from perfmagic.trace.kineto.reader import run_without_gc
 from perfmagic.trace.model import Cell, Trace
 
 
@@ -87,7 +87,7 @@ class CellRecording(ABC):
     def finish(self, error: BaseException | None) -> None:
         if self._recorder.forked():
             return
-        uncollected(partial(self._finish, error))
+        run_without_gc(partial(self._finish, error))
         self._recorder.raise_stopped(error)
 
     def _finish(self, error: BaseException | None) -> None:

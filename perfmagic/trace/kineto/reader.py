@@ -417,7 +417,7 @@ class Collector:
             gc.enable()
 
 
-def uncollected(work: Callable[[], Made]) -> Made:
+def run_without_gc(work: Callable[[], Made]) -> Made:
     """What some work makes, without the cycle collector meanwhile."""
     collector = Collector()
     with collector, collector:  # twice: an interrupt may strike before the first line of one __exit__

@@ -100,7 +100,7 @@ def lines_doc(trace: Trace) -> LinesDoc | None:
         folded=folded,
         total=_total(stats) if cell else None,
         notes=_notes(trace.paths),
-        memory=_peak(trace) if cell else None,
+        memory=_peak(trace) if cell or shown else None,
     )
 
 

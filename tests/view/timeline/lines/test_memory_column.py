@@ -81,3 +81,11 @@ def test_without_blocks_there_is_no_column() -> None:
     assert lines.memory is None
     assert "at the peak" not in lines_svg(lines)
     assert "at the peak" not in "\n".join(lines_text(lines))
+
+
+def test_functions_without_a_cell_have_the_column_too() -> None:
+    trace = replace(with_blocks(), cell=None)
+    lines = lines_doc(trace)
+    assert kilobytes(lines)["step", 2] == 2 + 8
+    assert "at the peak" in lines_svg(lines)
+    assert re.search(r"at the peak\n(.*\n)*.*10.0 kB", "\n".join(lines_text(lines)).replace("\u00a0", " "))
