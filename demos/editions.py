@@ -24,10 +24,11 @@ from nbformat import NotebookNode, v4
 DEMOS = Path(__file__).resolve().parent
 DATA = re.compile(r"\.\./(tests/data/(?:\S+/)?)([\w.-]+)")  # a file of the clone: students get a copy beside the lesson
 MARK = "# your code"
+MARKS = {"zh": "# 你的代码"}
 CELL_MAGIC = re.compile(r"\A%%.*\n")  # the stub above the answer begins with it, too
 TAGS = ("exercise", "check", "solution")  # of cells that follow each other
 SAYS = {"**Exercise": "exercise", "**Predict": "guess"}  # a paragraph, and the tag of the code cell that it announces
-CONFIG = f'c = get_config()\nc.ClearSolutions.code_stub = {{"python": "{MARK}"}}\n'
+CONFIG = 'c = get_config()\nc.ClearSolutions.code_stub = {{"python": "{mark}"}}\n'
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,12 @@ def main() -> int:
     if options.language:
         translation = import_module("translation")  # it needs babel
         lessons = {stem: translation.lesson(DEMOS / f"{stem}.ipynb", options.language) for stem in lessons}
+    mark = MARKS.get(options.language, MARK)
     for stem, lesson in lessons.items():
-        write(student(lesson, stem), out / "students" / f"{stem}.ipynb")
+        write(student(lesson, stem, mark=mark), out / "students" / f"{stem}.ipynb")
         write(student(lesson, stem, answered=True), out / "nbgrader" / "source" / stem / f"{stem}.ipynb")
     nbformat.write(solutions(lessons), out / "Solutions.ipynb")
-    (out / "nbgrader" / "nbgrader_config.py").write_text(CONFIG, "utf-8")
+    (out / "nbgrader" / "nbgrader_config.py").write_text(CONFIG.format(mark=mark), "utf-8")
     print(f"{len(lessons)} lessons in {out / 'students'}, the answers in {out / 'Solutions.ipynb'}")
     return 0
 
@@ -113,14 +115,14 @@ def exercises(lesson: NotebookNode) -> list[Exercise]:
     return [Exercise(number, *lesson.cells[i - 1 : i + 3]) for number, i in enumerate(at, 1)]
 
 
-def student(lesson: NotebookNode, stem: str, *, answered: bool = False) -> NotebookNode:
-    """A lesson without outputs and answers.  answered: with them, between nbgrader's marks."""
+def student(lesson: NotebookNode, stem: str, *, answered: bool = False, mark: str = MARK) -> NotebookNode:
+    """A lesson without outputs and answers.  answered: with them, between nbgrader's marks.  mark: instead of MARK."""
     made = nbformat.from_dict(lesson)
     tests = {}
     for exercise in exercises(made):
         name = f"exercise-{exercise.number}"
         answer = f"### BEGIN SOLUTION\n{CELL_MAGIC.sub('', exercise.answer)}\n### END SOLUTION"
-        exercise.stub.source = opened(exercise.stub.source, answer if answered else MARK)
+        exercise.stub.source = opened(exercise.stub.source, answer if answered else MARK).replace(MARK, mark)
         exercise.stub.metadata.nbgrader = nbgrader(f"{stem}-{name}", solution=True)
         exercise.check.metadata.nbgrader = nbgrader(f"{stem}-{name}-check", points=1)
         tests[name] = otter(name, exercise.verdict)

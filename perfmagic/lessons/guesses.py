@@ -86,6 +86,7 @@ def guess(name: str, value: Value, *, unit: str = "", choices: Sequence[str] = (
     >>> reveal("gain", 3.3)
     found: 3.30 × · your guess: 3 ×, 9 % too low
     """
+    __tracebackhide__ = True
     noted = Guess(value, unit, tuple(choices))
     if value is not None:
         _check(name, noted, value)
@@ -98,6 +99,7 @@ def reveal(name: str, truth: float | str) -> Reveal:
 
     truth: in the guess' unit, or one of its choices. Raises OptionError as guess() does.
     """
+    __tracebackhide__ = True
     noted = _guesses.get(name, Guess())
     if noted.choices or not isinstance(truth, str):
         _check(name, noted, truth)
@@ -106,10 +108,15 @@ def reveal(name: str, truth: float | str) -> Reveal:
 
 def _check(name: str, noted: Guess, value: float | str) -> None:
     """Raise OptionError for a value of another kind."""
+    __tracebackhide__ = True
     if noted.choices and value not in noted.choices:
-        raise OptionError(f"{name}: {value!r} is no choice", hint=f"one of {', '.join(map(repr, noted.choices))}")
+        choices = ", ".join(map(repr, noted.choices))
+        raise OptionError(
+            say("{name}: {value} is no choice", name=name, value=repr(value)),
+            hint=say("one of {choices}", choices=choices),
+        )
     if not noted.choices and (isinstance(value, (bool, str)) or not hasattr(value, "__float__")):
-        raise OptionError(f"{name}: {value!r} is no number", hint=f'guess("{name}", 3)')
+        raise OptionError(say("{name}: {value} is no number", name=name, value=repr(value)), hint=f'guess("{name}", 3)')
 
 
 def _how_far(value: float | str, truth: float | str) -> str:

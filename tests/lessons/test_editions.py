@@ -65,6 +65,7 @@ def test_cells_say_to_nbgrader_and_otter_what_is_changed_and_what_gives_points()
 def test_a_place_for_code_stays_and_nbgrader_gets_the_answer_between_its_marks() -> None:
     marked = one_exercise("f = None  # your code")
     assert editions.student(marked, "09").cells[2].source == "f = None  # your code"
+    assert editions.student(marked, "09", mark="# 你的代码").cells[2].source == "f = None  # 你的代码"
     answered = editions.student(marked, "09", answered=True).cells[2].source
     assert answered.endswith("### BEGIN SOLUTION\ndef f():\n    return 2\n### END SOLUTION")
     assert "solution" in editions.tags(marked.cells[4])  # the lesson itself is as it was

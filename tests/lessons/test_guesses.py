@@ -60,5 +60,7 @@ def test_it_speaks_chinese() -> None:
     try:
         guess("gain", 3, unit="×")
         assert repr(reveal("gain", 3.3)).replace("\xa0", " ") == "实际：3.30 × · 你的猜测：3 ×，低了 9 %"
+        with pytest.raises(OptionError, match=r"gain：'three' 不是数\nHint"):
+            guess("gain", "three")
     finally:
         set_language("en")

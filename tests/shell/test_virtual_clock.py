@@ -11,6 +11,7 @@ pytest.importorskip("torch", reason="the simulated device needs torch")
 
 import perfmagic
 from perfmagic import sim
+from perfmagic.base import language
 from perfmagic.capture import other_clocks
 from perfmagic.sim.virtual import OP_NS
 
@@ -65,6 +66,12 @@ def test_a_cell_that_reads_another_clock_is_told_so_once(
     first, second = (told(notebook.run(f"{head}\nt0 = time.time()\ny = x @ x\nt0")) for _ in range(2))
     assert first.count(said) == 1
     assert said not in second
+
+
+def test_it_is_told_in_the_language_in_force(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(other_clocks, "_noted", [])
+    monkeypatch.setattr(language, "_chosen", ["zh"])
+    assert "设备用的是虚拟时钟" in notebook.run("import time\nt0 = time.time()").printed
 
 
 def test_on_the_real_clock_nothing_is_told(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:

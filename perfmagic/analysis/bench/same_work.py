@@ -131,7 +131,7 @@ ROWS = {
     "unread": _Row("results", REFUSED, "{b} returned a {type}, whose values cannot be compared: equal= can"),
     "result type": _Row("result type", NOTED, "{b} returned a {other}, {a} a {first}"),
     "result dtype": _Row("result type", NOTED, "{b} returned {other}, {a} {first}"),
-    "no graph": _Row("result type", NOTED, "the result of {b} has no gradient, that of {a} has"),
+    "no graph": _Row("result type", REFUSED, "the result of {b} has no graph for backward, that of {a} has"),
     # inputs
     "fresh inputs": _Row("inputs", OK, "every timed call had inputs that no call had seen"),
     "same inputs": _Row(
@@ -158,11 +158,22 @@ ROWS = {
     "random kept": _Row("random", REFUSED, "results of {b} change less with the random numbers than those of {a}"),
     "random repeats": _Row("random", REFUSED, "random numbers of {b} repeat, those of {a} do not"),
     "random unlike": _Row("random", REFUSED, "random numbers of {b} have another distribution or other correlations"),
+    "disturbed": _Row(
+        "values",
+        REFUSED,
+        "the results of {b} respond otherwise than those of {a} where part of an input changes; values= allows that",
+    ),
+    "other gradients": _Row("results", REFUSED, "the result of {b} gives other gradients of {names}"),
+    "tiny": _Row("values", REFUSED, "results differ on inputs {times} times as small; values= allows that"),
+    "kept answer": _Row(
+        "kept results", REFUSED, "the result of {b} stays where {names}, which both read, changes; that of {a} does not"
+    ),
     "whole": _Row(
         "values",
         REFUSED,
         "results differ where integers or booleans of the inputs are not all equal; values= allows that",
     ),
+    "unchecked input": _Row("values", REFUSED, "{a} refuses an input that {b} takes: {error}"),
     "made": _Row("inputs", REFUSED, "the function that makes the inputs changes {names}, which {b} reads"),
     "other work": _Row(
         "values", REFUSED, "{b} does other work on other values: {other} ops instead of {given}; values= allows that"

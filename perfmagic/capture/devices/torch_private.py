@@ -424,10 +424,5 @@ def own_operators() -> frozenset[str]:
 
     Without those that vmap() and compile() bring when they are first called.
     """
-    return _own_operators(len(getattr(torch.library, "_impls", ())))
-
-
-@cache
-def _own_operators(_n: int) -> frozenset[str]:
     names = [name for name in getattr(torch.library, "_impls", ()) if name.startswith("aten/")]
     return frozenset(name for name in names if not name.rpartition("/")[2].startswith(("FuncTorch", "Meta")))

@@ -6,9 +6,9 @@ Scratch memory is the same after every call with the same values; a moving avera
 from __future__ import annotations
 
 import functools
+import pathlib
 import sys
 import types
-import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from perfmagic.capture.same_work.contents import SCALARS, looked_at, vars_of
+from perfmagic.capture.same_work.contents import SCALARS, bytes_of, looked_at, vars_of
 from perfmagic.capture.same_work.drawn import is_array
 from perfmagic.capture.same_work.values import leaves
 from perfmagic.capture.watch.user_code import UserCode
@@ -29,6 +29,7 @@ MANY = 64  # numbers in a list that are compared as an array
 FEW_COUNTS = 2  # whole numbers that change: counters of calls
 COUNTS = -1
 LESS = 0.1  # of what the first carries on
+_OUTSIDE = ("memmap", "mmap", "Connection")
 _ITEMS = (list, tuple, set, frozenset, deque)
 _PLAIN = (
     range,
@@ -45,11 +46,19 @@ Path = tuple[object, ...]
 
 @dataclass
 class Carried:
-    """What one walk found, by the path from a name.  unseen: names of what could not be looked at whole."""
+    """What one walk found, by the path from a name.
+
+    unseen: names of what could not be looked at whole.  outside: arrays that are files or databases, and no scratch.
+    """
 
     arrays: dict[Path, Any] = field(default_factory=dict)
     plain: dict[Path, Any] = field(default_factory=dict)  # a number or a text; of a container how much it holds
     unseen: set[str] = field(default_factory=set)
+    outside: set[Path] = field(default_factory=set)
+
+    def only_outside(self) -> Carried:
+        """What lies in files and databases."""
+        return Carried({path: (self.arrays[path][0], ()) for path in self.outside if path in self.arrays})
 
 
 @dataclass
@@ -84,7 +93,10 @@ class Walk:
             self._look_at_class(path, value)
             return
         self._seen.add(id(value))
-        if is_array(value):
+        if (content := bytes_of(value)) is not None:
+            self._note(path, np.frombuffer(content, np.uint8), (len(content),))
+            self.found.outside |= {path} if type(value).__name__ in _OUTSIDE else set()
+        elif is_array(value):
             self._look_at_array(path, value)
         elif isinstance(value, types.ModuleType):
             return
@@ -97,6 +109,15 @@ class Walk:
             self._todo.extend(((*path, key), each) for key, each in held[:MOST])
         else:
             self.found.unseen.add(str(path[0]))
+
+    def look_at_files(self, paths: Collection[str]) -> None:
+        """What lies in files, as if it were memory: a map of one is."""
+        for path in paths:
+            with suppress(OSError):
+                if (file := pathlib.Path(path)).is_file() and file.stat().st_size < self._room:
+                    content = np.fromfile(path, np.uint8)
+                    self._note((file.name,), content, content.shape)
+                    self.found.outside.add((file.name,))
 
     def _look_at_class(self, path: Path, value: Any) -> None:
         """What lies in a class of the user's."""
@@ -133,8 +154,6 @@ class Walk:
             return [*enumerate(value)]
         if isinstance(value, (types.FunctionType, types.MethodType)):
             return [*self._of_function(value)]
-        if isinstance(value, (bytearray, memoryview)):
-            return [("content", str(zlib.crc32(value)))]
         if isinstance(value, functools.partial):
             return [("called", value.func), ("given", value.args), ("named", value.keywords)]
         if type(value).__module__ == "torch._C":  # random numbers, scripts
@@ -215,8 +234,10 @@ def change(before: Carried, after: Carried, *, grows: bool = False) -> Change:
 
 def _unequal(was: Any, now: Any) -> int:
     """In how many places two arrays differ; NaN is as NaN."""
+    n, more = min(was.size, now.size), abs(was.size - now.size)
+    was, now = was[:n], now[:n]
     nan = np.isnan(was) & np.isnan(now) if now.dtype.kind in "fc" else False
-    return int(np.count_nonzero((now != was) & ~np.asarray(nan)))
+    return int(more + np.count_nonzero((now != was) & ~np.asarray(nan)))
 
 
 def _differs(path: Path, was: object, now: Any, *, grows: bool) -> int:

@@ -14,12 +14,14 @@ from typing import Any, Protocol, TypeAlias
 
 from perfmagic.base.errors import PerfmagicError
 from perfmagic.capture.same_work.after_call import goes_on, is_unjoined
-from perfmagic.capture.same_work.beyond import (
+from perfmagic.capture.same_work.beyond.disturbed import on_disturbed_values, on_what_both_read
+from perfmagic.capture.same_work.beyond.gradients import differ, gradients
+from perfmagic.capture.same_work.beyond.noise import with_other_random_numbers
+from perfmagic.capture.same_work.beyond.values import (
     on_other_integers,
     on_small_parts,
     on_what_is_carried,
     on_wider_values,
-    with_other_random_numbers,
 )
 from perfmagic.capture.same_work.contents import is_tensor
 from perfmagic.capture.same_work.difference import distances, unlike
@@ -70,6 +72,8 @@ class Closing:
         self._recording: Recording | None = None
         self._after: dict[int, list[Leaf]] = {}
         self._gave: dict[int, Any] = {}
+        self.raised: dict[int, BaseException] = {}  # by the last call of each that was gathered
+        self._gradients: dict[int, dict[int, Any]] = {}
         self._states = same_work.states()
 
     def schedule(self, fresh_s: Sequence[float], calls: int) -> Generator[tuple[int, Phase], None, None]:
@@ -81,6 +85,7 @@ class Closing:
             less = any(each.does_less("") for each in same.watched)
             yield from self._twice(which, "", records_seen=which > 0 or less)
         self._compare_inputs()
+        self._compare_gradients()
         for which in everyone:
             if same.watched[which].does_less(""):  # or other threads did what was recorded: once more
                 same.new_values(same.calls, cheaply=True)
@@ -92,9 +97,12 @@ class Closing:
                 yield from on_wider_values(self)
                 yield from on_small_parts(self)
                 yield from on_other_integers(self)
+                yield from on_disturbed_values(self)
         if same.asked.random:
             yield from with_other_random_numbers(self)
         yield from on_what_is_carried(self)
+        if same.arguments is None:
+            yield from on_what_both_read(self)
         self._see_make()
         self._see_collected()
         same.checks_now = False
@@ -175,7 +183,11 @@ class Closing:
         yield sampler.watch.repetitions(1)
         sampler.devices.synchronize()
         out = same.result()
-        found[which] = None if isinstance(out, Raised) else leaves(out, same.results.seed)
+        self.raised.pop(which, None)
+        if isinstance(out, Raised):
+            self.raised[which] = out.error
+        else:
+            found[which] = leaves(out, same.results.seed)
         checks, same.checks_now = same.checks_now, False
         same.after(which, 1)
         same.checks_now = checks
@@ -243,6 +255,8 @@ class Closing:
             same.watched[which].shares = shared(out)
             same.watched[which].changed = self._states[which].changed(before, out)
             self._look_after(which, out)
+            read = [*(value for _, value in self._states[which].found.values()), *same.given()]
+            self._gradients[which] = {} if same.asked.random else gradients(out, read)
         same.after(which, 1)
         if label == "fresh":
             self._see_alias(which, out)
@@ -311,6 +325,15 @@ class Closing:
                 off = max(distances(self._after[0], self._after[which]), default=0.0)
                 if off > same.results.allowed_for(self._after[0], same.arguments.longest()):
                     watched.fact("inputs left otherwise", off=min(off, 1e9))
+
+    def _compare_gradients(self) -> None:
+        """Whether the results' graphs give the same gradients of what both read."""
+        first, state = self._gradients.pop(0, {}), self._states[0]
+        for which, other in self._gradients.items():
+            if others := differ(first, other):
+                names = {state.name(key) if key in state.found else "an input" for key in others}
+                self._same.watched[which].fact("other gradients", names=", ".join(sorted(names)[:3]))
+        self._gradients.clear()
 
     def _see_alias(self, which: int, out: Any) -> None:
         """Whether a result lies in the memory of an argument."""

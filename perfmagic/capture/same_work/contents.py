@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import inspect
 import io
+import mmap
 import sys
 import types
 from collections import deque
@@ -64,10 +65,10 @@ def _of_known(value: Any) -> list[Any] | None:
     kind = type(value)
     if kind in (deque, type({}.keys()), type({}.values()), type({}.items())):
         return [kind.__name__, [*value]]
-    if kind in (bytearray, memoryview, array.array):
-        return [kind.__name__, bytes(value)]
-    if kind in (io.BytesIO, io.StringIO):
-        return [kind.__name__, value.getvalue()]
+    if kind is not array.array and (content := bytes_of(value)) is not None:
+        return [kind.__name__, content]
+    if kind is array.array:
+        return [kind.__name__, value.tolist()]
     pandas, torch = sys.modules.get("pandas"), torch_if_imported()
     if pandas is not None and hasattr(pandas, "DataFrame"):
         if kind is pandas.DataFrame:
@@ -77,6 +78,21 @@ def _of_known(value: Any) -> list[Any] | None:
             return [value.to_numpy(), *([value.index.to_numpy()] if kind is pandas.Series else [])]
     if torch is not None and hasattr(torch, "nn") and isinstance(value, torch.nn.Module):
         return [kind.__qualname__, *value.parameters(), *value.buffers()]
+    return None
+
+
+def bytes_of(value: Any) -> bytes | None:
+    """All that lies in a buffer, a map of a file, a file in memory or a database of sqlite; None for anything else."""
+    kind, sqlite = type(value), sys.modules.get("sqlite3")
+    if kind in (bytearray, memoryview, array.array, mmap.mmap):
+        return bytes(value)
+    if kind is np.memmap:
+        return bytes(value.tobytes())
+    if kind in (io.BytesIO, io.StringIO):
+        content = value.getvalue()
+        return bytes(content.encode() if isinstance(content, str) else content)
+    if sqlite is not None and kind is sqlite.Connection:
+        return "\n".join(value.iterdump()).encode()
     return None
 
 

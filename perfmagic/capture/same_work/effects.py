@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ _CHANGES = {
 _STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "pty.spawn"}
 _CODE = (".py", ".pyc", ".so", ".pth")
 _SYNCS = ("fsync", "fdatasync", "sync")
+_SENDS = ("send", "sendall", "sendto", "sendmsg")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
@@ -105,22 +105,27 @@ def events_of(of: Effects) -> Iterator[None]:
     if not _hooked.is_set():
         _hooked.set()
         sys.addaudithook(_hook)
-    syncs = {name: getattr(os, name) for name in _SYNCS if hasattr(os, name)}
+    calls = [(os, name) for name in _SYNCS if hasattr(os, name)]
+    calls += [(sys.modules["socket"].socket, name) for name in _SENDS] if "socket" in sys.modules else []
+    reals = [(owner, name, vars(owner).get(name), getattr(owner, name)) for owner, name in calls]
     of.read.append(set())
     _listening.append(of)
-    for name, real in syncs.items():
-        setattr(os, name, partial(_counted, of, name, real))
+    for owner, name, _, real in reals:
+        setattr(owner, name, _counting(of, f"{owner.__name__}.{name}", real))
     try:
         yield
     finally:
         _listening.remove(of)
-        for name, real in syncs.items():
-            setattr(os, name, real)
+        for owner, name, own, _ in reals:
+            delattr(owner, name) if own is None else setattr(owner, name, own)
 
 
-def _counted(of: Effects, name: str, real: Callable[..., object], *args: object) -> object:
-    of.events[f"os.{name}"] += 1
-    return real(*args)
+def _counting(of: Effects, name: str, real: Callable[..., object]) -> Callable[..., object]:
+    def counted(*args: object, **named: object) -> object:
+        of.events[name] += 1
+        return real(*args, **named)
+
+    return counted
 
 
 def _always_read(of: Effects) -> set[str]:
@@ -134,6 +139,9 @@ def left_out(first: Effects, it: Effects, *, reads: bool) -> Iterator[Condition]
     own, other = (each.written_bytes // max(1, each.calls) for each in (first, it))
     if own >= LEAST_BYTES and other * FEWER < own and not first.only_passing:
         yield Condition("files", {"first": own, "other": other})
+    sends = {f"socket.{name}" for name in _SENDS}
+    if sends & {*first.events} and not sends & {*it.events}:
+        yield Condition("file calls", {"what": min(sends & {*first.events})})
     asked = (_CHANGES | {f"os.{name}" for name in _SYNCS}) & {*first.events}
     if asked and not asked & {*it.events} and not first.only_passing:
         yield Condition("file calls", {"what": min(asked)})

@@ -53,7 +53,7 @@ class Replaced:
             if all(map(operator.is_, was.values(), map(now.get, was))):
                 continue
             for name, value in was.items():
-                if (other := now.get(name)) is value or of_its_library(value, other) or _of_torch(other):
+                if (other := now.get(name)) is value or of_its_library(value, other) or _of_torch(value, other):
                     continue
                 if callable(value) and not name.startswith("_abc_"):
                     with suppress(AttributeError, TypeError):
@@ -62,11 +62,12 @@ class Replaced:
         return ""
 
 
-def _of_torch(function: Any) -> bool:
-    """Whether it is a function of torch: its compiler replaces some when it is first called."""
-    code = getattr(function, "__code__", None)
+def _of_torch(was: Any, function: Any) -> bool:
+    """Whether it is a function of torch around the other: its compiler wraps some when it is first called."""
+    code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None) or ()
     return (
         code is not None
+        and any(cell.cell_contents is was for cell in cells)
         and Path(getattr(torch_if_imported(), "__file__", "") or "-").parent in Path(code.co_filename).parents
     )
 

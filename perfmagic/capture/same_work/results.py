@@ -150,7 +150,7 @@ class Results:
             elif a.dtype != b.dtype and a.kind == "tensor":
                 compared.noted["result dtype"] = Condition("result dtype", {"first": a.dtype, "other": b.dtype})
             if a.gradient and not b.gradient:
-                compared.noted["no graph"] = Condition("no graph")
+                compared.failed = Condition("no graph")
 
     def facts(self, which: int, longest: int, *, fresh: bool) -> list[Condition]:
         """What is to be said of one function.  longest: elements of the largest input.  fresh: whether inputs vary."""
@@ -175,7 +175,7 @@ class Results:
         numbers = [leaf for leaf in plain if leaf.kind != "text" and leaf.values.size]
         if numbers and all(_all_nan(leaf) for leaf in numbers):
             return Condition("only NaN" if virtual_clock() is None else "no values")
-        allowed = [self._allowed(i, a, b, longest) for i, (a, b) in enumerate(zip(first, compared.of, strict=False))]
+        allowed = [self.allowed(i, a, b, longest) for i, (a, b) in enumerate(zip(first, compared.of, strict=False))]
         if max(self._spread, default=0.0) > VARIES:
             return Condition("first is random" if fresh else "first varies")
         worst, given = self._relative(compared.worst), self._relative(compared.given)
@@ -197,7 +197,7 @@ class Results:
     def in_doubt(self, longest: int) -> bool:
         """Whether any differ by more than rounding alone explains, and how exact the first is decides."""
         return any(
-            off > self._allowed(i, a, a, longest)
+            off > self.allowed(i, a, a, longest)
             for compared in self._of
             if compared.failed is None and not self._random
             for i, (off, a) in enumerate(zip(self._relative(compared.worst), self.before, strict=False))
@@ -208,7 +208,7 @@ class Results:
         """How far other values, such as arguments that both changed, may be from each other."""
         return max((rounding(leaf, leaf, self._eps, longest) for leaf in found), default=0.0)
 
-    def _allowed(self, i: int, a: Leaf, b: Leaf, longest: int) -> float:
+    def allowed(self, i: int, a: Leaf, b: Leaf, longest: int) -> float:
         spread = SPREAD * self._spread[i] if i < len(self._spread) else 0.0
         near = NEARBY * self._nearby[i] if i < len(self._nearby) else 0.0
         eps = self._eps_of_numbers if a.kind == "number" and not a.shape else self._eps

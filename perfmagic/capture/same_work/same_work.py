@@ -168,6 +168,14 @@ class SameWork:
             self.arguments.prepare(n, cheaply=cheaply)
             self._spent_ns["making"] += NOW_NS() - from_ns
 
+    def given(self) -> list[Any]:
+        """What the next call is called with."""
+        return self.arguments.slots[0] if self.arguments is not None else []
+
+    def elapsed_ns(self) -> int:
+        """Since the comparison began."""
+        return NOW_NS() - self._begun_ns
+
     def new_seed(self) -> None:
         """Other random numbers for the same values."""
         self._seed = secrets.randbits(31)
@@ -218,9 +226,15 @@ class SameWork:
         names = read() if read is not None else {}
         return names_of(self._bodies[which], names) if self._bodies else names
 
+    def reached(self, which: int) -> list[object]:
+        """What a function reads, and itself."""
+        return [*self._bodies[which : which + 1], *self._names(which).values()]
+
     def walk(self, which: int) -> Carried:
         """All that a function can change, as it is now."""
-        return Walk(self._names(which), self.arguments.slots[0] if self.arguments is not None else ()).found
+        walk = Walk(self._names(which), self.given())
+        walk.look_at_files(self.watched[which].effects.opened)
+        return walk.found
 
     def _write(self) -> None:
         """Put the values where the functions read them; all anew where results are compared."""

@@ -54,7 +54,7 @@ def leaves(value: Any, seed: int = 0) -> list[Leaf]:
 
 
 def _leaves(value: Any, seed: int, depth: int, around: frozenset[int] = frozenset()) -> Iterator[Leaf]:
-    if (numbers := _numbers(value)) is not None:
+    if (numbers := numbers_in(value)) is not None:
         start, step = _every(numbers.size, seed)
         eps = 2.0**-52 if numbers.dtype.kind == "f" else 0.0
         yield Leaf("number", numbers[start::step], numbers.shape, str(numbers.dtype), eps=eps)
@@ -75,7 +75,7 @@ def _leaves(value: Any, seed: int, depth: int, around: frozenset[int] = frozense
         yield from _leaves(each, seed, depth + 1, around)
 
 
-def _numbers(value: Any) -> Any:
+def numbers_in(value: Any) -> Any:
     """A long list of plain numbers as an array: one by one they would take seconds; None for anything else."""
     if type(value) not in (list, tuple) or len(value) <= ONE_BY_ONE or not {*map(type, value)} <= {int, float}:
         return None
@@ -100,7 +100,7 @@ def _parts(value: Any, found: list[int], depth: int) -> int:
         return 0
     if type(value) is not tuple:
         found.append(id(value))
-    if _numbers(value) is not None:
+    if numbers_in(value) is not None:
         return 0
     return sum(_parts(each, found, depth + 1) for each in (value.values() if type(value) is dict else [*value]))
 
@@ -174,7 +174,7 @@ def _tensor(tensor: Any, seed: int) -> Leaf:
         host = host.float()  # numpy has no bfloat16, and adds up too coarsely in half
     return Leaf(
         "tensor", host.numpy(), tuple(tensor.shape), str(kind).removeprefix("torch."), str(tensor.device.type),
-        float(torch.finfo(kind).eps) if floating else 0.0, bool(tensor.requires_grad), address(tensor), layout=layout,
+        float(torch.finfo(kind).eps) if floating else 0.0, tensor.grad_fn is not None, address(tensor), layout=layout,
     )  # fmt: skip
 
 

@@ -79,6 +79,11 @@ class Watched:
         fresh, seen = self.done.get("fresh" + again), self.done.get("seen" + again)
         return fresh is not None and seen is not None and (seen.n < fresh.n or seen.flop < fresh.flop)
 
+    def computes_less_than(self, other: Watched) -> bool:
+        """Whether fewer floating-point operations were recorded than of another."""
+        own, its = self.done.get("fresh"), other.done.get("fresh")
+        return own is not None and its is not None and own.flop < its.flop
+
     def alters(self, how: Callable[[Any, Any], bool]) -> set[int]:
         """Containers that each recorded call alters.  how: tells by what lay in one before and after."""
         each = [{key for key in before if how(before[key], after[key])} for before, after in self.holds.values()]

@@ -25,7 +25,7 @@ from perfmagic.base import display as base_display
 from perfmagic.base import language as base_language
 from perfmagic.base.errors import PerfmagicError, RanksError
 from perfmagic.base.imported import torch_if_imported
-from perfmagic.base.language import language
+from perfmagic.base.language import language, translated
 from perfmagic.capture.cell import RUNTIME, Head, below_head, call_instead, head_of, printed_once, replace_head, wrap
 from perfmagic.capture.other_clocks import note_once
 from perfmagic.magics.running.runtime import (
@@ -75,7 +75,7 @@ class Hints:
         for hint in _unawaited_hints(result.info.raw_cell, self._shell.user_ns):
             print(f"perfmagic: {hint}")  # each time: the measurement lacks the coroutine's work
         if note := note_once(result.info.raw_cell, self._shell.user_ns):
-            print(f"perfmagic: {note}")
+            print(f"perfmagic: {translated(note)}")
         for hint in self._device_hints(result.info.raw_cell):
             if hint not in self._printed:
                 self._printed.add(hint)

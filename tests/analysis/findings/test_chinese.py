@@ -165,7 +165,10 @@ def test_no_prediction_is_left_in_english(made: Callable[..., Change]) -> None:
 @pytest.mark.parametrize(
     ("pace", "shown"),
     [
-        ("paced: matmul ≥ 3 ms, copies 12 GB/s, pageable half", "节奏：matmul ≥ 3 ms、拷贝 12 GB/s、可分页内存减半"),
+        (
+            "paced: matmul ≥ 3 ms, copies 12 GB/s, pageable half",
+            "节奏：matmul ≥ 3 ms、拷贝 12 GB/s、可分页内存速率减半",
+        ),
         ("pace not reached: kernels ≥ 1 ms and 2 GB/s", "未达到节奏：内核 ≥ 1 ms 与 2 GB/s"),
         ("paced: mm ≥ 3 ms; then other kernels 1 GB/s", "节奏：mm ≥ 3 ms；然后其他内核 1 GB/s"),
         ("paced by slowly", "paced by slowly"),

@@ -5,12 +5,15 @@ Sources: [W] wafer.ai, a field guide to reward hacking in kernel generation; [K]
 issue 162; [T] tensara, pull request 238; the rest is of this repository. docs/same-work.md lists them.
 """
 
+import contextlib
 import copy
 import functools
 import gc
 import hashlib
 import os
 import signal
+import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -817,3 +820,140 @@ def file_read_once(_device: str) -> Made:
         return kept[0]
 
     return reads, once
+
+
+# What adds so little to a result that its size hides it: it shows by how results answer to a change.
+
+
+@cheat("values", on=CPU, inputs=lambda _: matrices("cpu", count=3), dtype="bfloat16")
+def half_of_a_mean(_device: str) -> Made:
+    loss = torch.nn.functional.mse_loss
+    return lambda x, w, y: loss(x @ w, y), lambda x, w, y: loss(x[:24] @ w, y[:24])
+
+
+@cheat("values", on=CPU, inputs=lambda _: lambda rng: [*matrices("cpu")(rng), torch.rand(48, generator=rng) * 1e-9])
+def branch_of_no_weight(_device: str) -> Made:
+    return lambda x, w, scale: x + scale * (x @ w), lambda x, w, scale: x.clone()
+
+
+@cheat("values", on=CPU)
+def flag_that_is_always_true(_device: str) -> Made:
+    return lambda x, w: bool(torch.isfinite(x).all()), lambda x, w: bool(torch.isfinite(x[::16]).all())
+
+
+@cheat("values", on=CPU, inputs=lambda _: lambda rng: [*matrices("cpu", count=1)(rng), 1.0])
+def number_that_stays(_device: str) -> Made:
+    return lambda x, t: torch.softmax(x / t, -1), lambda x, t: torch.softmax(x, -1)
+
+
+@cheat("values", on=CPU, inputs=lambda _: lambda rng: [torch.randperm(3000, generator=rng)])
+def neighbours_only(_device: str) -> Made:
+    return lambda ids: len({*ids.tolist()}) == len(ids), lambda ids: not bool((ids[1:] == ids[:-1]).any())
+
+
+@cheat("kept results", on=CPU, inputs=lambda _: None)
+def kept_as_a_gradient(_device: str) -> Made:
+    x, w = matrices("cpu")(torch.Generator())
+
+    def keeps() -> Any:
+        if w.grad is None:
+            w.grad = product(x, w)
+        return w.grad.clone()
+
+    return lambda: product(x, w), keeps
+
+
+@cheat("result type", on=CPU)
+def no_graph_for_backward(_device: str) -> Made:
+    scale = torch.nn.Parameter(torch.ones(48))
+
+    def cut(x: Any, w: Any) -> Any:
+        with torch.no_grad():
+            out = (x @ w) * scale
+        return out.requires_grad_()
+
+    return lambda x, w: (x @ w) * scale, cut
+
+
+@cheat("results", on=CPU)
+def half_of_the_graph(_device: str) -> Made:
+    scale = torch.nn.Parameter(torch.ones(48))
+    return lambda x, w: x * scale + (x @ w) * scale, lambda x, w: x * scale + (x @ w) * scale.detach()
+
+
+def mapped_file(rows: int) -> Callable[..., float]:
+    """Writes some rows of a matrix to a file by a map of it."""
+    with tempfile.NamedTemporaryFile(delete=False) as file:
+        weakref.finalize(file, os.remove, file.name)
+    table = np.memmap(file.name, np.float32, "w+", shape=(48, 48))
+
+    def write(x: Any, _w: Any) -> float:
+        table[:rows] = x[:rows].numpy()
+        return float(x.sum())
+
+    write.file = file  # type: ignore[attr-defined] # as long as the function
+    return write
+
+
+@cheat("state", on=CPU)
+def map_of_a_file_not_written(_device: str) -> Made:
+    return mapped_file(48), mapped_file(1)
+
+
+def table_of(rows: int) -> Callable[..., float]:
+    """Writes some rows of a matrix to a database in memory."""
+    database = sqlite3.connect(":memory:", check_same_thread=False)
+    database.execute("create table scores (score real)")
+
+    def write(x: Any, _w: Any) -> float:
+        database.execute("delete from scores")
+        database.executemany("insert into scores values (?)", [(v,) for v in x.sum(1).tolist()[:rows]])
+        return float(x.sum())
+
+    return write
+
+
+@cheat("state", on=CPU)
+def rows_not_inserted(_device: str) -> Made:
+    return table_of(48), table_of(1)
+
+
+@cheat("random", on=CPU, random=True, inputs=lambda _: matrices("cpu", n=256, count=1))
+def noise_of_turned_copies(_device: str) -> Made:
+    def copies(x: Any) -> Any:
+        base = torch.randn(16, 256)
+        turned = [base.roll(int(torch.randint(256, ())), 1) * (1 - 2 * int(torch.randint(2, ()))) for _ in range(16)]
+        return x + torch.cat(turned)
+
+    return lambda x: x + torch.randn(256, 256), copies
+
+
+@cheat("values", on=CPU)
+def limit_far_away(_device: str) -> Made:
+    return lambda x, w: x * (1e4 / x.norm()).clamp(max=1), lambda x, w: x.clone()
+
+
+def checked(x: Any) -> Any:
+    """Refuses what is not finite."""
+    if not bool(torch.isfinite(x).all()):
+        raise ValueError("not finite")
+    return x
+
+
+@cheat("values", on=CPU)
+def inputs_not_checked(_device: str) -> Made:
+    return lambda x, w: checked(x) @ w, lambda x, w: x @ w
+
+
+@cheat("effects", on=CPU)
+def datagrams_not_sent(_device: str) -> Made:
+    sends, receives = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    sends.setblocking(False)
+
+    def send(x: Any, w: Any) -> Any:
+        with contextlib.suppress(BlockingIOError):
+            sends.send(x.numpy().tobytes())
+        return x @ w
+
+    send.receives = receives  # type: ignore[attr-defined] # as long as the function
+    return send, lambda x, w: x @ w

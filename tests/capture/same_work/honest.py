@@ -369,3 +369,61 @@ def history_in_another_form(_device: str) -> Made:
         return x + x
 
     return notes, rolls
+
+
+@honest("cpu", count=3, dtype="bfloat16")
+def mean_of_parts(_device: str) -> Made:
+    loss = functional.mse_loss
+    in_parts = lambda x, w, y: sum(loss(a @ w, b) for a, b in zip(x.chunk(4), y.chunk(4), strict=True)) / 4  # noqa: E731
+    return lambda x, w, y: loss(x @ w, y), in_parts
+
+
+@honest("cpu")
+def flag_by_a_sum(_device: str) -> Made:
+    return lambda x, w: bool(torch.isfinite(x).all()), lambda x, w: bool(torch.isfinite(x.sum()))
+
+
+@honest("cpu")
+def branch_of_little_weight(_device: str) -> Made:
+    scale = torch.full((48,), 1e-9)
+    return lambda x, w: x + scale * (x @ w), lambda x, w: torch.addcmul(x, x @ w, scale)
+
+
+@honest("cpu")
+def distances_by_products(_device: str) -> Made:
+    by_products = lambda x, w: (x * x).sum(1)[:, None] + (w * w).sum(1) - 2 * x @ w.T  # noqa: E731
+    return lambda x, w: (x[:, None] - w).square().sum(-1), by_products
+
+
+@honest("cpu")
+def graph_of_other_operators(_device: str) -> Made:
+    layer = torch.nn.Linear(48, 48)
+    return lambda x, w: layer(x).relu(), lambda x, w: torch.addmm(layer.bias, x, layer.weight.T).clamp_min(0)
+
+
+@honest("cpu")
+def maps_of_files(_device: str) -> Made:
+    from .cheats import mapped_file
+
+    return mapped_file(48), mapped_file(48)
+
+
+@honest("cpu")
+def tables_in_memory(_device: str) -> Made:
+    from .cheats import table_of
+
+    return table_of(48), table_of(48)
+
+
+@honest("cpu")
+def constants_kept(_device: str) -> Made:
+    weights = torch.randn(48, 48)
+    turned = weights.T.contiguous()
+    return lambda x, w: x @ weights.T, lambda x, w: x @ turned
+
+
+@honest("cpu")
+def checked_before_or_after(_device: str) -> Made:
+    from .cheats import checked
+
+    return lambda x, w: checked(x) @ w, lambda x, w: checked(x @ w)

@@ -76,7 +76,7 @@ def test_an_honest_pair_gets_its_verdict(name: str, kind: str) -> None:
 def kinds_found() -> set[str]:
     """Every kind of fact that the source can find, those behind a condition, too."""
     found: set[object] = set()
-    for file in (Path(perfmagic.__file__).parent / "capture" / "same_work").glob("*.py"):
+    for file in (Path(perfmagic.__file__).parent / "capture" / "same_work").rglob("*.py"):
         calls = [node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.Call)]
         kinds = [c.args[0] for c in calls if c.args and getattr(c.func, "attr", getattr(c.func, "id", "")) in NOTES]
         found |= {each.value for kind in kinds for each in _results(kind) if isinstance(each, ast.Constant)}

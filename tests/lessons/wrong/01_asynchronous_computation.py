@@ -26,6 +26,7 @@ WRONG = {
         ("before the device is done", TIMED.format(first=WAIT, then=f"end = {CLOCK}; {WAIT}; return end - start")),
         ("when the clock started: it returns 110 ms", TIMED.format(
             first="pass", then=f"{WAIT}; return {CLOCK} - start")),
+        ("another unit than seconds", TIMED.format(first=WAIT, then=f"{WAIT}; return 1e3 * ({CLOCK} - start)")),
         ("do not run once", TIMED.format(first=WAIT, then=f"body(); {WAIT}; return {CLOCK} - start")),
     ],
     2: [
@@ -41,6 +42,7 @@ WRONG = {
         ("Python waits for a device", LAZY.format(
          body="results = [x.mm(x).sum() for _ in range(steps)]\n    return sum(r.item() for r in results)")),
         ("mm runs 1 time, not 10", LAZY.format(body="return steps * x.mm(x).sum()")),
+        ("several numbers", LAZY.format(body="return sum(x.mm(x) for _ in range(steps))")),
         ("the sum is 64", LAZY.format(
          body="for _ in range(steps):\n        result = x.mm(x).sum()\n    return result")),
     ],
@@ -48,6 +50,7 @@ WRONG = {
         ("a stream runs one op after the other, is 10.0", "def earliest_starts(durations):\n    return durations"),
         ("number 1 of the starts", "def earliest_starts(durations):\n    return list(np.cumsum(durations))"),
         ("number 3 of the starts", "def earliest_starts(durations):\n    return [0, *durations[:-1]]"),
+        ("is no list of numbers", "def earliest_starts(durations):\n    return sum(durations)"),
         ("has 2 of 3 numbers", "def earliest_starts(durations):\n    return [0, durations[0]]"),
     ],
     5: [

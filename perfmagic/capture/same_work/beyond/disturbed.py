@@ -1,0 +1,138 @@
+"""Calls on values that are changed in one place: the results of both have to answer alike.
+
+What a function leaves out shows, however little it adds to a result: differences are measured against the answer to
+the change, not against the result. The change grows until there is an answer.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from perfmagic.capture.same_work.beyond.answers import Answers, Found, differ_when_tiny
+from perfmagic.capture.same_work.beyond.places import changed, disturbed, values_in
+from perfmagic.capture.same_work.beyond.unchecked import on_bad_values, see_unchecked
+from perfmagic.capture.same_work.beyond.values import Calls, Closing
+from perfmagic.capture.same_work.difference import distances, unlike
+from perfmagic.capture.same_work.drawn import copied, drawn_anew, is_floating, mapped, nearby, times, write_back
+from perfmagic.capture.same_work.process import NOW_NS
+
+# times the root mean square of an array; None: to a value that it has elsewhere
+LEVELS: tuple[float | None, ...] = (None, 2.0**5, 2.0**17, 2.0**29, 2.0**41)
+OF_FLAGS = (math.inf, math.nan)  # where results are truths or whole numbers, and answered to nothing else
+HIGHER = 2  # levels that one value may need more than a stretch
+TINY = (2.0**-12, 2.0**-24)
+ROUNDS, ALWAYS, MOST_VALUES = 8, 3, 8
+FRACS = (0.25, 0.2, 0.15, 0.06)  # of the time so far: for the first three rounds, and for more of them
+LEAST_NS = 3_000_000_000  # that it counts as: short comparisons look as closely
+
+
+def on_disturbed_values(closing: Closing) -> Calls:
+    """Every value in the inputs that can change, in places that nobody knows."""
+    same = closing.same
+    assert same.arguments is not None
+    alters = any(each.changes_inputs or each.alters(lambda a, b: a != b) for each in same.watched)
+    if alters or same.asked.equal is not None:
+        return
+    steady = not any(each.changed for each in same.watched)  # else it would be spoilt for a while
+    same.new_values()
+    base = same.arguments.chosen()
+    answers = Answers(same.results, same.arguments.longest(), (yield from closing.gathered("base")))
+    if answers.base[0] is None:
+        return
+    levels = [*LEVELS, *(OF_FLAGS if answers.are_flags else ())] if steady else [*LEVELS[:2]]
+    n = sum(1 for i, v in enumerate(base) if i not in same.arguments.fixed for _ in values_in(v))
+    from_ns, all_ns = NOW_NS(), max(LEAST_NS, same.elapsed_ns())
+    for i in range(ROUNDS * min(n, MOST_VALUES)):
+        round_, k = divmod(i, min(n, MOST_VALUES))
+        if NOW_NS() - from_ns < all_ns * (FRACS[round_] if round_ < ALWAYS else FRACS[-1]):
+            yield from _change_one(closing, base, answers, k, levels, round_=round_)
+    if steady and any(each.computes_less_than(same.watched[0]) for each in same.watched[1:]):
+        yield from _on_tiny_values(closing, base)
+    if steady:
+        yield from on_bad_values(closing, base, min(n, MOST_VALUES))
+    same.new_values()
+
+
+def _change_one(
+    closing: Closing, base: Sequence[Any], answers: Answers, k: int, levels: Sequence[float | None], *, round_: int
+) -> Calls:
+    """Change one place by more and more, until there is an answer; in later rounds by more than that."""
+    same, at, known, stretch = closing.same, answers.next_place(k), answers.level.get(k), round_ == 0
+    assert same.arguments is not None
+    more = HIGHER if round_ == ALWAYS - 1 else secrets.randbelow(HIGHER + 1) if round_ >= ALWAYS else 0
+    begin = (known or 0) + more
+    for level in range(begin, len(levels) if known is None else min(len(levels), begin + HIGHER + 1)):
+        how = partial(disturbed, factor=levels[level], at=at, stretch=stretch)
+        values = changed(base, same.arguments.fixed, k, how)
+        if values is None:
+            continue
+        same.arguments.choose(values)
+        found = yield from closing.gathered("disturbed")
+        if found[0] is None:
+            see_unchecked(closing, found)
+        elif answers.visible(found):
+            answers.level.setdefault(k, level)
+            yield from _compare(closing, values, answers, found)
+            return
+
+
+def _compare(closing: Closing, values: Sequence[Any], answers: Answers, found: Found) -> Calls:
+    """What answers in another way has to do so a rounding away, too."""
+    if suspects := answers.otherwise(found, found[0]):
+        assert closing.same.arguments is not None
+        closing.same.arguments.choose(mapped([*values], nearby))
+        moved = yield from closing.gathered("disturbed, moved")
+        for which in suspects & answers.otherwise(found, moved[0]) & answers.otherwise(moved, found[0]):
+            closing.same.watched[which].fact("disturbed")
+
+
+def _on_tiny_values(closing: Closing, base: Sequence[Any]) -> Calls:
+    """All floating values far smaller: what was small beside them, and is not computed, is not small any more."""
+    same = closing.same
+    assert same.arguments is not None
+    for factor in TINY:
+        same.arguments.choose(base)
+        same.arguments.change(partial(times, factor))
+        found = yield from closing.gathered("tiny")
+        suspects = [
+            which
+            for which, (watched, other) in enumerate(zip(same.watched, found, strict=True))
+            if watched.computes_less_than(same.watched[0]) and differ_when_tiny(found[0], other)
+        ]
+        if suspects:
+            same.arguments.change(nearby)
+            moved = yield from closing.gathered("tiny, moved", only=0)
+            for which in suspects if not differ_when_tiny(found[0], moved[0]) else ():
+                same.watched[which].fact("tiny", times=round(1 / factor))
+
+
+def on_what_both_read(closing: Closing) -> Calls:
+    """Without arguments: other values in all arrays that both read. Who computes anything with them answers."""
+    same = closing.same
+    own, *others = same.last_states
+    for watched, other in zip(same.watched[1:], others, strict=True):
+        both = [value for key, (_, value) in own.found.items() if key in other.found and is_floating(value)]
+        if not both or watched.changed or same.watched[0].changed:
+            continue
+        before = yield from closing.gathered("both")
+        were = [copied(value) for value in both]
+        try:
+            for value in both:
+                write_back(value, drawn_anew(value))
+            after = yield from closing.gathered("both, changed")
+        finally:
+            for value, was in zip(both, were, strict=True):
+                write_back(value, was)
+        which = same.watched.index(watched)
+        if _answers(before[0], after[0]) and not _answers(before[which], after[which]):
+            watched.fact("kept answer", names=own.name(id(both[0])))
+
+
+def _answers(before: Any, after: Any) -> bool:
+    if before is None or after is None:
+        return False
+    return unlike(before, after) is not None or any(distances(before, after))

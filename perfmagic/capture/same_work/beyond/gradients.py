@@ -1,0 +1,45 @@
+"""Whether the graphs that results bring along give the same gradients: where one is cut, a training step goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from perfmagic.base.imported import torch_if_imported
+from perfmagic.capture.same_work.contents import is_tensor, looked_at
+from perfmagic.capture.same_work.drawn import mapped
+
+OTHERWISE = 0.05  # of a gradient's size
+
+
+def gradients(out: object, of: Iterable[Any]) -> dict[int, Any]:
+    """By identity, the gradient of a result for each tensor that asks for one; None where the graph has none.
+
+    Empty where the result has no graph, or where that was used up.
+    """
+    torch, results = torch_if_imported(), list[Any]()
+    asking = [each for each in of if is_tensor(each) and each.is_leaf and each.requires_grad]
+
+    def note(value: Any) -> Any:
+        if is_tensor(value) and value.grad_fn is not None:
+            results.append(value)
+        return value
+
+    note(out) if is_tensor(out) else mapped(out, note)
+    if not results or not asking:
+        return {}
+    weights = [torch.linspace(0.5, 1.5, r.numel(), device=r.device).to(r.dtype).reshape(r.shape) for r in results]  # type: ignore[union-attr]
+    found = looked_at(lambda: torch.autograd.grad(results, asking, weights, allow_unused=True), ())  # type: ignore[union-attr]
+    return dict(zip(map(id, asking), found, strict=False))
+
+
+def differ(first: Mapping[int, Any], other: Mapping[int, Any]) -> set[int]:
+    """The tensors in both whose gradients are others by far, or are there in the first only."""
+    return {key for key in first.keys() & other.keys() if looked_at(lambda k=key: _differs(first[k], other[k]), False)}  # type: ignore[misc]
+
+
+def _differs(a: Any, b: Any) -> bool:
+    if a is None or b is None:
+        return a is not None and bool(a.abs().max() > 0)
+    a, b = (each.detach().double() for each in (a, b))
+    return bool((a - b).norm() > OTHERWISE * a.norm())

@@ -1,0 +1,149 @@
+"""Values in arguments that can change, and what they are changed to in one place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from perfmagic.capture.same_work.contents import is_tensor, looked_at
+from perfmagic.capture.same_work.drawn import is_array, is_floating, size_of
+from perfmagic.capture.same_work.values import numbers_in
+
+STRETCH = 16  # part of an array that changes at once
+BAD = (math.nan, math.inf, -1e30, 1e30)  # what a check of the inputs may refuse; of whole numbers the next after all
+LESS = 0.75  # times a number
+
+
+def values_in(value: Any) -> Iterator[Any]:
+    """Arrays, numbers, texts, and long lists of such."""
+    if _is_value(value):
+        yield value
+    elif type(value) in (list, tuple, dict):
+        for each in value.values() if type(value) is dict else value:
+            yield from values_in(each)
+
+
+def _is_value(value: Any) -> bool:
+    return (
+        is_array(value)
+        or type(value) in (bool, int, float, str, bytes)
+        or (
+            type(value) is list and (numbers_in(value) is not None or (len(value) > 1 and {*map(type, value)} == {str}))
+        )
+    )
+
+
+def changed(values: Sequence[Any], fixed: frozenset[int], k: int, how: Callable[[Any], Any]) -> list[Any] | None:
+    """The arguments with the k-th of their values changed; None where it cannot be."""
+    left, new = k, None
+
+    def each(value: Any) -> Any:
+        nonlocal left, new
+        if not _is_value(value):
+            if type(value) is dict:
+                return {key: each(v) for key, v in value.items()}
+            return type(value)(map(each, value)) if type(value) in (list, tuple) else value
+        left -= 1
+        if left != -1:
+            return value
+        new = looked_at(lambda: how(value), None)
+        return new
+
+    found = [v if i in fixed else each(v) for i, v in enumerate(values)]
+    return None if new is None else found
+
+
+def disturbed(value: Any, factor: float | None, at: float, *, stretch: bool) -> Any:
+    """A value with another one in one place, or in a stretch; None where there is none.
+
+    factor: None: one that it has elsewhere, so that it stays in its range; else that many times its size; or no number.
+    """
+    if is_array(value):
+        return _array(value, factor, at, stretch=stretch)
+    if factor is not None:
+        return None
+    if type(value) in (bool, int, float):
+        return _number(value)
+    if numbers_in(value) is not None:
+        array = _array(np.asarray(value), None, at, stretch=stretch) if len({*map(type, value)}) == 1 else None
+        return None if array is None else array.tolist()
+    i = int(at * len(value))
+    other = next((each for each in [*value[i:], *value[:i]] if each != value[i]), None) if value else None
+    if other is None:
+        return None
+    if isinstance(value, list):
+        return [*value[:i], other, *value[i + 1 :]]
+    return value[:i] + (bytes([other]) if isinstance(other, int) else other) + value[i + 1 :]
+
+
+def _number(value: Any) -> Any:
+    if type(value) is bool:
+        return not value
+    if type(value) is int:
+        return value - 1 if value > 2 else None
+    return value * LESS if value else None
+
+
+def _array(array: Any, factor: float | None, at: float, *, stretch: bool) -> Any:
+    n = size_of(array)
+    if n == 0 or (is_tensor(array) and str(array.layout) != "torch.strided"):
+        return None
+    new = array.detach().clone().contiguous() if is_tensor(array) else np.array(array, order="C")
+    flat, i = new.reshape(-1), int(at * n)
+    place = slice(i, min(n, i + (max(1, n // STRETCH) if stretch else 1)))
+    if not is_floating(array):
+        return new if factor is None and _whole(flat, place, i) else None
+    if factor is None:
+        return new if n > 1 and _from_elsewhere(flat, place) else None
+    if not np.isfinite(factor):
+        flat[place] = factor
+    elif stretch:
+        flat[place] = flat[place] * factor
+    else:
+        size = float((flat * flat).mean()) ** 0.5 or 1.0
+        flat[place] = factor * size * (-1 if float(flat[i]) < 0 else 1)
+    return new
+
+
+def _from_elsewhere(flat: Any, place: slice) -> bool:
+    """In one place the value that is furthest from it; a stretch in reverse order."""
+    there = flat[place]
+    if len(there) > 1:
+        flat[place] = there.flip(0) if is_tensor(there) else there[::-1].copy()
+    else:
+        flat[place] = flat[int(abs(flat - flat[place]).argmax())]
+    return True
+
+
+def _whole(flat: Any, place: slice, i: int) -> bool:
+    """Truths are turned; of whole numbers that lie in no order, one is made another that is there."""
+    host = flat.cpu().numpy() if is_tensor(flat) else flat
+    if host.dtype.kind == "b":
+        flat[place] = ~flat[place]
+        return True
+    if host.dtype.kind not in "iu" or len(host) < 2 or bool((host[1:] >= host[:-1]).all()):
+        return False
+    others = np.flatnonzero(host != host[i])
+    flat[place] = flat[int(others[(i + len(others) // 3) % len(others)])]  # not its neighbour
+    return True
+
+
+def with_one(value: Any, bad: float) -> Any:
+    """A number or an array with one such value in it; None where that cannot be."""
+    if type(value) is float:
+        return bad
+    if not is_array(value) or size_of(value) == 0 or (is_tensor(value) and value.device.type != "cpu"):
+        return None
+    kind = str(value.dtype)
+    new = value.detach().clone() if is_tensor(value) else value.copy()
+    flat = new.reshape(-1)
+    if is_floating(value):
+        flat[len(flat) // 2] = bad
+    elif math.isfinite(bad) and "int" in kind and not (bad < 0 and "uint" in kind):
+        flat[len(flat) // 2] = -1 if bad < 0 else flat.max() + 1  # no more: memory for as many may be asked for
+    else:
+        return None
+    return new.reshape(value.shape)
