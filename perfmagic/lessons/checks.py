@@ -103,7 +103,8 @@ def close(found: object, wanted: float | Sequence[float], what: str = "", *, sha
     require(isinstance(found, Real) and not isinstance(found, bool), say("{what} is no number", what=what))
     number = float(cast("float", found))
     how = say("too high") if number > wanted else say("too low")
-    value = units.significant(number) if math.isfinite(number) else str(number)
+    is_plain = isinstance(found, int) or not math.isfinite(number)
+    value = str(found) if is_plain else units.significant(number)
     require(
         abs(number - wanted) <= share * abs(wanted), say("{what} is {value}: {how}", what=what, value=value, how=how)
     )

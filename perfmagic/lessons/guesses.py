@@ -87,6 +87,7 @@ def guess(name: str, value: Value, *, unit: str = "", choices: Sequence[str] = (
     found: 3.30 × · your guess: 3 ×, 9 % too low
     """
     __tracebackhide__ = True
+    value = str(value) if str(value) in choices else value  # 0.12 for "0.12"
     noted = Guess(value, unit, tuple(choices))
     if value is not None:
         _check(name, noted, value)

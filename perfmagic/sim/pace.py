@@ -539,5 +539,6 @@ def describe_in_turn(paces: Sequence[str]) -> str:
     named = [pace or "unpaced" for pace in paces]
     if len(named) == 1:
         return paces[0]
-    between = f", after {len(named) - 2} others" if len(named) > 2 else ""
+    others = len(named) - 2
+    between = f", after {others} other{'s' * (others > 1)}" if others > 0 else ""
     return f"{named[0]}; then {named[-1].removeprefix('paced: ')}{between}"

@@ -119,11 +119,11 @@ def test_other_work_is_named_with_its_number(devices: Any) -> None:
 @pytest.mark.parametrize(
     ("found", "wanted", "words"),
     [
-        (1, 2, "the answer is 1.00: too low"),
+        (1, 2, "the answer is 1: too low"),
         (2.1, 2, "the answer is 2.10: too high"),
         (float("nan"), 2, "the answer is nan: too low"),
         (None, 2, "the answer is no number"),
-        ([1, 2, 5], [1, 2, 4], "number 3 of the answer is 5.00: too high"),
+        ([1, 2, 5], [1, 2, 4], "number 3 of the answer is 5: too high"),
         ([1], [1, 2], "the answer has 1 of 2 numbers"),
         (3, [1, 2], "the answer is no list of numbers"),
     ],

@@ -29,6 +29,8 @@ def test_a_choice_is_right_or_not() -> None:
     guess("shortest", "faster mm", choices=("no item", "faster mm"))
     assert repr(reveal("shortest", "no item")) == "found: no item · your guess: faster mm, wrong"
     assert repr(reveal("shortest", "faster mm")).endswith("faster mm, right")
+    guess("rate", 0.12, choices=("0.03", "0.12"))  # without quotes
+    assert repr(reveal("rate", "0.12")) == "found: 0.12 · your guess: 0.12, right"
 
 
 def test_without_a_guess_the_truth_shows_and_nothing_stops() -> None:

@@ -258,6 +258,7 @@ def test_a_pace_set_again_is_one_and_none_is_called_unpaced() -> None:
     assert describe_in_turn(["paced: mm"]) == "paced: mm"
     assert describe_in_turn([""]) == ""
     assert describe_in_turn(["", "paced: mm ≥ 3 ms"]) == "unpaced; then mm ≥ 3 ms"
+    assert describe_in_turn(["paced: a", "paced: b", "paced: c"]) == "paced: a; then c, after 1 other"
     assert describe_in_turn(["paced: a", "paced: b", "", "paced: c"]) == "paced: a; then c, after 2 others"
 
 

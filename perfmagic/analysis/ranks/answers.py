@@ -141,7 +141,8 @@ def _who_works(job: Ranks, total_ns: int) -> str:
         ranks, on = counted(len(job.ranks), "{n} rank", "{n} ranks"), counted(n_cores, "{n} core", "{n} cores")
         return decides("ranks_cores", ranks=ranks, cores=on)
     if most == COMMUNICATION_BOUND:
-        return decides(most, time=units.duration(medians[most]), total=units.duration(total_ns))
+        exposed_ns = float(np.mean([row.exposed_communication_ns for row in job.table]))  # and waiting for a turn
+        return decides(most, time=units.duration(exposed_ns), total=units.duration(total_ns))
     host, device = (medians[key] / max(1, total_ns) for key in ("ranks_host_bound", "ranks_device_bound"))
     if max(host, device) < min(DECIDES_FRAC, TURNS_RATIO * min(host, device)):
         return decides("ranks_mixed", host=units.percent(host), device=units.percent(device))

@@ -59,7 +59,9 @@ def exposed(job: Ranks) -> list[RankFinding]:
     if moved_ns is not None and is_crowded(job):
         return [_crowded(job, waiting_ns, transfer_ns)]
     of_rank = (
-        sentences(*(_describe_rank(job, row) for row in table)) if len(table) == 2 else _describe_median(job, by_size)
+        sentences(*(_describe_rank(job, row) for row in table))
+        if len(table) == 2
+        else _describe_ranks(job, [name for name, _ in by_size])
     )
     return [
         RankFinding(
@@ -89,12 +91,15 @@ def _crowded(job: Ranks, waiting_ns: float, transfer_ns: float) -> RankFinding:
     )
 
 
-def _describe_median(job: Ranks, by_size: list[tuple[str, float]]) -> str:
-    exposed_ns = float(np.median([row.exposed_communication_ns for row in job.table]))
+def _describe_ranks(job: Ranks, order: list[str]) -> str:
+    """The parts in this order, by their means: medians do not add up."""
+    exposed, *parts = (
+        units.duration(float(np.mean([getattr(row, f"exposed_{name}_ns") for row in job.table])))
+        for name in ("communication", *order)
+    )
     words = {"waiting": phrase("waiting for the last rank"), "transfer": phrase("moving data")}
-    parts = [phrase("{time} {cause}", time=units.duration(ns), cause=words[name]) for name, ns in by_size]
-    time = units.duration(exposed_ns)
-    return phrase("a rank has {time} of it in the median, {parts}", time=time, parts=chained("{a}, {b}", parts))
+    told = [phrase("{time} {cause}", time=time, cause=words[name]) for name, time in zip(order, parts, strict=True)]
+    return phrase("a rank has {time} of it on average, {parts}", time=exposed, parts=chained("{a}, {b}", told))
 
 
 def _describe_rank(job: Ranks, row: RankStat) -> str:

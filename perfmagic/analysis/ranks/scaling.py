@@ -239,7 +239,7 @@ def conclude_scaling(
     said = describe_scaling(rows, scaling, compute_known=compute_known)
     crowded = _describe_crowding(last).removeprefix(". ")
     warnings = tuple(filter(None, (crowded, failed)))
-    if first.ranks == last.ranks or last.lost_ns < LOST_FRAC * last.ideal_ns:
+    if first.ranks == last.ranks:
         return Conclusion(said.removesuffix(f". {crowded}") if crowded else said, (), warnings)
     decided = decides(
         "scaling",
@@ -263,7 +263,7 @@ def conclude_scaling(
             ("exposed_transfer_ns", "lost_to_transfer", "overlap"),
             ("exposed_waiting_ns", "lost_to_waiting", "balance"),
         )
-        if lost[part] >= LOST_FRAC * last.ideal_ns
+        if min(lost[part], last.lost_ns) >= LOST_FRAC * last.ideal_ns
     ]
     answers.sort(key=lambda answer: answer.after_ns or 0)
     return Conclusion(decided, tuple(answers), warnings)

@@ -21,6 +21,7 @@ from perfmagic.api.ranks.session import (
 )
 from perfmagic.api.show import remember
 from perfmagic.base.errors import DeviceError, OptionError, RanksError
+from perfmagic.base.language import counted, say
 from perfmagic.base.units import plural
 from perfmagic.capture.ranks.printed import Outputs
 from perfmagic.results import RanksResult, RanksSweep
@@ -134,7 +135,8 @@ def _measure_on(
         clock = clock or running.settings.clock
     settings = settings_for(n, device, backend, clock)
     threads = max(1, (os.cpu_count() or 1) // most)  # of each rank, the same for all numbers of ranks
-    progress(f"{plural(n, 'rank')} start")
+    of_ranks = counted(n, "{n} rank", "{n} ranks")
+    progress(say("{ranks} start", ranks=of_ranks))
     with Ranks(replace(settings, threads=threads * n), shown.outputs) as ranks:
         kinds.setdefault(ranks.device, n)
         if len(kinds) > 1:
@@ -145,7 +147,7 @@ def _measure_on(
             raise_failure(ranks.run_cell(plan.setup))
         results: list[RanksResult] = []
         for i in range(plan.warmup + plan.runs):
-            progress(f"{plural(n, 'rank')}, run {i + 1} of {plan.warmup + plan.runs}")
+            progress(say("{ranks}, run {n} of {runs}", ranks=of_ranks, n=i + 1, runs=plan.warmup + plan.runs))
             record = plan.record if i >= plan.warmup else None
             end = ranks.run_cell(plan.source, record=record, show=not shown.quiet)
             shown.quiet = True

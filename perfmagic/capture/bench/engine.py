@@ -29,8 +29,9 @@ import numpy as np
 
 from perfmagic.base.clock import is_repeatable, reader, virtual_clock
 from perfmagic.base.errors import CaptureError
+from perfmagic.base.language import counted, say
 from perfmagic.base.numerics.stats import relative_half_width
-from perfmagic.base.units import NBSP, duration_s, percent_known, plural
+from perfmagic.base.units import NBSP, duration_s, percent_known
 from perfmagic.capture.bench.block import refuse_changed_clock
 from perfmagic.capture.bench.device_passes import DevicePasses
 from perfmagic.capture.bench.device_use import Devices, DeviceUse
@@ -324,13 +325,14 @@ def describe_progress(phases: Phases) -> str:
     """How far the benchmark has come."""
     first_s, sampling = phases.warming.first_s, phases.sampling
     if not first_s:
-        return "first call"
+        return say("first call")
     if not sampling.log.of_this_run:
-        return f"first call {duration_s(first_s[0])}, warming up"
+        return say("first call {time}, warming up", time=duration_s(first_s[0]))
     done = sampling.done_s()
     known = relative_half_width(done)
     interval = f" ±{NBSP}{percent_known(known)}" if math.isfinite(known) else ""
-    return f"{plural(len(done), 'sample')}, median {duration_s(sampling.median_s())}{interval}"
+    samples, median = counted(len(done), "{n} sample", "{n} samples"), duration_s(sampling.median_s()) + interval
+    return say("{samples}, median {median}", samples=samples, median=median)
 
 
 class Engine:

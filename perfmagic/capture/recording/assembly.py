@@ -43,7 +43,7 @@ class Recorded:
     """All parts of a recording; times are unix ns.
 
     offset_ns: from perf_counter to unix time.  kineto, sim: None where that source did not record.
-    communicated: operations on host tensors, name, start, end, thread and bytes of each.
+    on_host: operations on host tensors and fetches of batches, name, start, end, thread and bytes of each.
     steps: name, start and end of named stretches.  memory: whether it was asked for.  failed: what ended the code.
     notes: what came up while waiting for the devices.
     limit: what made the recording incomplete, None where nothing did.
@@ -62,7 +62,7 @@ class Recorded:
     marks: MarkLog
     kineto: Trace | None = None
     sim: SimRecords | None = None
-    communicated: list[tuple[str, int, int, int, int]] = field(default_factory=list)
+    on_host: list[tuple[str, int, int, int, int]] = field(default_factory=list)
     steps: list[tuple[str, int, int]] = field(default_factory=list)
     memory: bool = False
     failed: str = ""
@@ -112,7 +112,7 @@ def _parts(recorded: Recorded) -> _Parts:
         first = SIM_INDEX_BASE if parts.devices else 0
         parts.add_sim(recorded.sim, first_device=first, host_ops=recorded.kineto is None)
         parts.add_blocks(recorded.sim, recorded.offset_ns - recorded.start_ns, first, recorded.holders)
-    parts.add_annotations(recorded.communicated)
+    parts.add_annotations(recorded.on_host)
     parts.add_annotations([(*step, 0, 0) for step in recorded.steps])
     return parts
 

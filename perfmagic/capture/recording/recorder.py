@@ -39,6 +39,7 @@ from perfmagic.trace.model import Cell, Trace, make_trace
 from perfmagic.trace.paths import Paths
 
 if TYPE_CHECKING:
+    from perfmagic.capture.recording.fetches import Fetches
     from perfmagic.capture.recording.jax_session import JaxSession
     from perfmagic.capture.recording.op_log import OpLog
     from perfmagic.capture.recording.session import Session
@@ -90,6 +91,7 @@ class Recorder:
     _jax: JaxSession | None = None
     _sim: SimRecording | None = None
     _host_log: groups.HostLog | None = None
+    _fetches: Fetches | None = None
     _watch: LineWatch | None = None
     _op_log: OpLog | None = None
     _seen: SeenOps = field(default_factory=SeenOps)
@@ -209,7 +211,7 @@ class Recorder:
                 cell=self.cell,
                 marks=self.marks,
                 kineto=kineto,
-                communicated=self._host_log.rows(self._offset_ns) if self._host_log is not None else [],
+                on_host=self._host_rows(),
                 sim=records,
                 steps=self._steps,
                 memory=self.memory,
@@ -268,6 +270,10 @@ class Recorder:
             self._owner.acquire(log)
             self._host_log = log
 
+    def _host_rows(self) -> list[tuple[str, int, int, int, int]]:
+        communicated = self._host_log.rows(self._offset_ns) if self._host_log is not None else []
+        return communicated + (self._fetches.rows if self._fetches is not None else [])
+
     def _open_watch(self) -> None:
         """Last, and given back first: it shall see the user's code alone. Counted time is the same on each Python."""
         unasked = by_default() and not is_repeatable() and not AS_CUDA
@@ -286,6 +292,11 @@ class Recorder:
         recording = SimRecording(memory=self.memory, inputs=self.shapes and self._session is None)
         self._owner.acquire(recording)
         self._sim = recording
+        if self._session is None and torch is not None:
+            from perfmagic.capture.recording.fetches import Fetches
+
+            self._fetches = Fetches(torch, self.now_ns)
+            self._owner.acquire(self._fetches)
 
     def _open_op_log(self) -> None:
         from perfmagic.capture.recording.op_log import OpLog  # torch is there by now

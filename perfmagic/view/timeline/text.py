@@ -191,7 +191,8 @@ def lines_below(doc: LinesDoc | None) -> list[str]:
 def _block(block: Block, rows: list[LineRow], memory: PeakByLine | None) -> list[str]:
     more = MEMORY_COLUMNS if memory else 0
     code_columns = max(20, prose_width() - COST_COLUMNS - NUMBER_COLUMNS - more)
-    title = [f"  {block.name} · {block.where}", *([f"  {block.note}"] if block.note else [])] if block.name else []
+    where = f"{block.name} · {translated(block.where)}"
+    title = [f"  {line}" for line in (where, translated(block.note)) if line] if block.name else []
     cells = [
         (
             f"{row.line:>{NUMBER_COLUMNS}}  {cut_to_columns(row.code.expandtabs(4), code_columns)}",

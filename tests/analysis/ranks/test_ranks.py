@@ -153,8 +153,9 @@ def test_each_of_two_ranks_has_its_own_exposed_communication() -> None:
     assert ": rank 0 has 1.92 ms of it, 1.20 ms waiting for rank 1, 720 µs moving data. Rank 1 has 720 µs of it, " in (
         plain(found)
     )
-    (of_four,) = [f for f in rank_findings([rank(i, world_size=4) for i in range(4)]) if f.rule == "rank_exposed"]
-    assert "in the median" in plain(of_four)
+    ranks = [rank(i, world_size=4, compute_us=us) for i, us in enumerate((500, 500, 500, 800))]
+    (of_four,) = [f for f in rank_findings(ranks) if f.rule == "rank_exposed"]
+    assert "a rank has 1.62 ms of it on average, 900 µs waiting for the last rank, 720 µs moving" in plain(of_four)
 
 
 def test_two_ranks_that_are_late_together_are_one_cause() -> None:

@@ -5,8 +5,17 @@ from dataclasses import replace
 import pytest
 
 from perfmagic.analysis.ranks.ranks import ranks_of
-from perfmagic.analysis.ranks.scaling import RunOfRanks, describe_scaling, efficiency, lost_parts, run_of, scaling_table
+from perfmagic.analysis.ranks.scaling import (
+    RunOfRanks,
+    conclude_scaling,
+    describe_scaling,
+    efficiency,
+    lost_parts,
+    run_of,
+    scaling_table,
+)
 from perfmagic.base.errors import OptionError
+from perfmagic.base.language import Words
 from tests.analysis.build import US
 from tests.analysis.findings.build import plain
 from tests.analysis.ranks.test_ranks import rank
@@ -70,6 +79,12 @@ def test_where_nothing_notable_is_lost_no_cause_is_named() -> None:
     )
     assert "less than the ideal 50.0 ms" in plain(
         describe_scaling(scaling_table({1: ONE, 2: run(30, 25)}, "strong"), "strong")
+    )
+    concluded = conclude_scaling(scaling_table({1: ONE, 2: run(103, 90, moving=9)}, "weak"), "weak")
+    assert isinstance(concluded.decides, Words)  # there is a translation
+    assert (plain(concluded.decides), concluded.proposals) == (
+        "Weak scaling from 1 to 2 ranks is 97 % efficient: 103 ms, ideally 100 ms",
+        (),
     )
 
 

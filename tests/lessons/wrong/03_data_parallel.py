@@ -48,11 +48,14 @@ WRONG = {
         ("done_ms(1) is 70", DONE.format(result="50 + 20")),
         ("done_ms(5) is 70", DONE.format(result="50 + n * (20 / n + 0.1)")),
         ("done_ms(1) is 20.1: too low", DONE.format(result="20 / n + 0.1")),
+        ("done_ms(1000) is 50.1: too low", DONE.format(result="50 + 20 / n + 0.1")),
     ],
     5: [
         ("rank 2 was late, and not None", "def blame(r):\n    return None, 0"),
         ("rank 2 was late, and not 1", BLAME.format(result="1, sum(caused.values())")),
         ("the waiting of all", BLAME.format(result="max(caused, key=caused.get), max(met[0].waiting_ns)")),
+        ("rank 2 was late, and not 3", BLAME.format(
+         result="max(range(4), key=[m.last for m in met].count), sum(caused.values())")),
         ("rank 0 was late, and not 2", BLAME.format(result="2, sum(caused.values())")),
     ],
     6: [

@@ -48,7 +48,7 @@ WRONG = {
         ("the time with 4 GPUs is 0.0150", PART.format(result="2 * (gpus - 1) / gpus * size_bytes / bytes_per_s")),
     ],
     2: [
-        ("too much passes one link", "%%ranks --plain\ndef parts_each(t):\n    through_one(t)"),
+        ("one link carries too much", "%%ranks --plain\ndef parts_each(t):\n    through_one(t)"),
         ("not the sum", PARTS.format(add="parts[rank].add_(got)", then="return")),
         ("not the sum", PARTS.format(add="pass", then="return")),
         ("links wait for each other", IN_TURN),
@@ -75,16 +75,16 @@ WRONG = {
         ("the time of eight machines", LEVELS.format(result="2 * size_bytes / inside + size_bytes / outside")),
     ],
     6: [
-        ("the second ring is still at work", SHARES.format(result="1 / 2, 1 / 2")),
+        ("with 36 and 18 GB/s the second ring is still at work", SHARES.format(result="1 / 2, 1 / 2")),
         ("the second ring is still at work", SHARES.format(
          result="second / (first + second), first / (first + second)")),
-        ("the first ring is still at work", SHARES.format(result="2 / 3, 1 / 3")),
+        ("with 10 and 30 GB/s the first ring is still at work", SHARES.format(result="2 / 3, 1 / 3")),
         ("the sum of both shares", SHARES.format(result="first / second, 1")),
     ],
     7: [
-        ("4 workers and 1 servers is 40", SERVED.format(result="1e3 * workers * size_bytes / bytes_per_s")),
-        ("4 workers and 4 servers is 80", SERVED.format(result="1e3 * 2 * workers * size_bytes / bytes_per_s")),
-        ("4 workers and 1 servers is 60", SERVED.format(
+        ("served_ms(4, 1, ...) is 40", SERVED.format(result="1e3 * workers * size_bytes / bytes_per_s")),
+        ("served_ms(4, 4, ...) is 80", SERVED.format(result="1e3 * 2 * workers * size_bytes / bytes_per_s")),
+        ("served_ms(4, 1, ...) is 60", SERVED.format(
          result="1e3 * 2 * (workers - 1) * size_bytes / servers / bytes_per_s")),
     ],
     8: [

@@ -11,6 +11,7 @@ import numpy as np
 from perfmagic.analysis.timeline.activity import syncs
 from perfmagic.analysis.timeline.lines import LineStat, function_lines, lines, sync_paths
 from perfmagic.analysis.timeline.paths import backward_rows, on_paths, op_paths, sites
+from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, subtract, union
 from perfmagic.trace.columns import NO_LINE, Int64
 from perfmagic.trace.model import Trace
@@ -155,7 +156,7 @@ def _function_blocks(trace: Trace) -> tuple[list[Block], tuple[str, ...]]:
             times.row(line, texts.get(line, ""), stat, *of_site.times(i), int(held[i]))
             for (line, i), stat in zip(of_line.items(), line_stats, strict=True)
         ]
-        where = f"{function.file} · called from {_callers(paths, number)}"
+        where = phrase("{file} · called from {callers}", file=function.file, callers=_callers(paths, number))
         blocks.append(Block(function.name, where, tuple(rows), function.note))
     return blocks, tuple(folded)
 
@@ -175,14 +176,15 @@ def _callers(paths: Paths, number: int) -> str:
     callers = [key for key in above if key[0] != number]
     words = [_place(paths, function, line) for function, line in callers]
     if not words:
-        return "outside of what was followed"
+        return phrase("outside of what was followed")
     more = len(words) - MOST_CALLERS
-    return ", ".join(words[:MOST_CALLERS]) + (f" and {more} more" if more > 0 else "")
+    named = chained("{a}, {b}", words[:MOST_CALLERS])
+    return phrase("{callers} and {n} more", callers=named, n=more) if more > 0 else named
 
 
 def _place(paths: Paths, function: int, line: int) -> str:
     of = paths.functions[function]
-    return f"line {line}" if of.is_cell else f"{of.name} line {line}"
+    return phrase("line {line}", line=line) if of.is_cell else phrase("{name} line {line}", name=of.name, line=line)
 
 
 class _OfSites:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from perfmagic.analysis.timeline.paths import forward_paths, op_paths, sites
-from perfmagic.base.language import translate_term, translated
+from perfmagic.base.language import chained, translate_term, translated
 from perfmagic.base.numerics.intervals import Intervals
 from perfmagic.trace.columns import NO_LINE, Int64
 from perfmagic.trace.model import Trace
@@ -82,7 +82,7 @@ def _blocks(doc: LinesDoc) -> tuple[list[dict[str, Any]], list[LineRow]]:
 
 
 def _block(block: Block, n_rows: int) -> dict[str, Any]:
-    where = f"{block.where} · {block.note}" if block.note else block.where
+    where = translated(chained("{a} · {b}", (block.where, block.note)))
     return {"name": cut(block.name), "where": cut(where), "rows": n_rows, "more": len(block.rows) - n_rows}
 
 

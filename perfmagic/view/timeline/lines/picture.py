@@ -10,7 +10,7 @@ from itertools import accumulate, chain
 import numpy as np
 
 from perfmagic.base import units
-from perfmagic.base.language import counted, say, translate_term, translated
+from perfmagic.base.language import chained, counted, say, translate_term, translated
 from perfmagic.base.numerics.intervals import Intervals
 from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, in_row, rects
 from perfmagic.view.svg.layouts import FEWER_WIDTHS_PX, WIDTHS_PX, Picture, alone, first_fit, laid_out
@@ -209,7 +209,7 @@ class _Painter:
         left, width = NUMBER_X - 20, self.canvas.width_px
         name = fitted(block.name, min(300, width - left), 11, bold=True)
         self.canvas.text(left, y + TITLE_PX - 9, name, size=11, bold=True)
-        words = f"{block.where} · {block.note}" if block.note else block.where
+        words = translated(chained("{a} · {b}", (block.where, block.note)))
         x = round(left + width_px(name, 11, bold=True) + 10)
         if x + width_px(words, 10) <= width:
             self.canvas.text(x, y + TITLE_PX - 9, words, "ink2")
