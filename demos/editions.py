@@ -125,6 +125,7 @@ def student(lesson: NotebookNode, stem: str, *, answered: bool = False, mark: st
         exercise.stub.source = opened(exercise.stub.source, answer if answered else MARK).replace(MARK, mark)
         exercise.stub.metadata.nbgrader = nbgrader(f"{stem}-{name}", solution=True)
         exercise.check.metadata.nbgrader = nbgrader(f"{stem}-{name}-check", points=1)
+        exercise.check.metadata.otter = {"tests": [name]}  # otter checks right after this cell, not after the last one
         tests[name] = otter(name, exercise.verdict)
     made.cells = [cleared(cell) for cell in made.cells if "solution" not in tags(cell)]
     for number, cell in enumerate(cell for cell in made.cells if "setup" in tags(cell)):

@@ -1,7 +1,7 @@
 """Wrong answers to the exercises of lesson 04: words of the reason, and the answer that gets it."""
 
 PART = "def a_part_each(gpus, size_bytes, bytes_per_s):\n    return {result}"
-PARTS = """%%ranks --plain
+PARTS = """%%ranks --setup
 def parts_each(t):
     parts = list(t.chunk(world_size))
     got = torch.empty_like(parts[rank])
@@ -11,7 +11,7 @@ def parts_each(t):
         {add}
     {then}
 """
-IN_TURN = """%%ranks --plain
+IN_TURN = """%%ranks --setup
 def parts_each(t):
     for root, part in enumerate(t.chunk(world_size)):
         got = torch.empty_like(part)
@@ -32,7 +32,7 @@ SIZE = "160 * MB / pace.link_bytes_per_s"
 LEVELS = "def two_levels_s(machines, size_bytes, inside, outside):\n    return {result}"
 SHARES = "def shares(first, second):\n    return {result}"
 SERVED = "def served_ms(workers, servers, size_bytes, bytes_per_s):\n    return {result}"
-SUMS = """%%ranks --plain
+SUMS = """%%ranks --setup
 def layer_by_layer():
     works = []
     {body}
@@ -48,11 +48,11 @@ WRONG = {
         ("the time with 4 GPUs is 0.0150", PART.format(result="2 * (gpus - 1) / gpus * size_bytes / bytes_per_s")),
     ],
     2: [
-        ("one link carries too much", "%%ranks --plain\ndef parts_each(t):\n    through_one(t)"),
+        ("one link carries too much", "%%ranks --setup\ndef parts_each(t):\n    through_one(t)"),
         ("not the sum", PARTS.format(add="parts[rank].add_(got)", then="return")),
         ("not the sum", PARTS.format(add="pass", then="return")),
         ("links wait for each other", IN_TURN),
-        ("no message was sent", "%%ranks --plain\ndef parts_each(t):\n    dist.all_reduce(t)"),
+        ("no message was sent", "%%ranks --setup\ndef parts_each(t):\n    dist.all_reduce(t)"),
     ],
     3: [
         ("the time for 160000000 bytes", RING.format(
