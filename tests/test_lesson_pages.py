@@ -1,4 +1,4 @@
-"""Lessons on the documentation's site: outputs and answers are folded, in the page alone."""
+"""Lessons on the documentation's site: outputs are folded and solutions left out, in the page alone."""
 
 import importlib.util
 import json
@@ -20,12 +20,10 @@ def folds(*cells: dict[str, Any]) -> list[str | None]:
     return [one[0] if one else None for one in tags]
 
 
-def test_outputs_fold_below_their_cells_and_answers_with_their_cells() -> None:
+def test_outputs_fold_below_their_cells_and_solutions_are_left_out() -> None:
     question = {"metadata": {"tags": ["predict"]}}
-    answer = {"metadata": {"tags": ["solution"]}, "outputs": [OUTPUT]}
-    hidden = {"metadata": {"jupyter": {"source_hidden": True}}, "outputs": []}
-    assert folds(question, {"outputs": [OUTPUT]}, {"outputs": []}) == [None, "hide-output", None]
-    assert folds(question, answer, hidden) == [None, "hide-cell", "hide-cell"]
+    solution = {"metadata": {"tags": ["solution"], "jupyter": {"source_hidden": True}}, "outputs": [OUTPUT]}
+    assert folds(question, {"outputs": [OUTPUT]}, solution, {"outputs": []}) == [None, "hide-output", None]
 
 
 def test_a_notebook_without_questions_stays_as_it_is() -> None:
@@ -33,6 +31,6 @@ def test_a_notebook_without_questions_stays_as_it_is() -> None:
 
 
 def test_each_fold_says_what_a_click_shows() -> None:
-    cells = [{"metadata": {"tags": ["solution"]}}, {"metadata": {}, "outputs": [OUTPUT]}]
+    cells = [{"metadata": {"tags": ["guess"]}}, {"metadata": {}, "outputs": [OUTPUT]}]
     read = json.loads(lessons.folded(json.dumps({"cells": cells})))["cells"]
-    assert [cell["metadata"]["mystnb"]["code_prompt_show"] for cell in read] == ["Show one answer", "Show what happens"]
+    assert read[1]["metadata"]["mystnb"]["code_prompt_show"] == "Show what happens"
