@@ -103,7 +103,7 @@ def test_copying_results_while_computing_takes_less_than_one_after_the_other(gpu
         y = run(x_gpu1)
         _ = copy_to_cpu(y, True)
         perfmagic.synchronize()
-    assert both.done_s < computed.done_s + copied.done_s
+    assert both.done_s < 0.9 * (computed.done_s + copied.done_s)
 
 
 # Compilers and interpreters
