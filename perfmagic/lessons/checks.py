@@ -113,22 +113,22 @@ def close(found: object, wanted: float | Sequence[float], what: str = "", *, sha
 def record(function: Callable[..., R], *args: object, pace: str = "") -> tuple[R, TimelineResult]:
     """What a function returns, and the timeline of its call; nothing is shown, perfmagic.last() has the timeline.
 
-    pace: of simulated devices during the call, on their virtual clock, which time.perf_counter() reads meanwhile; all
-    is as before afterwards. CUDA devices keep their own times. Raises what the function raises.
+    pace: of simulated devices during the call, on their virtual clock, which time.perf_counter() and time.time() read
+    meanwhile; all is as before afterwards. CUDA devices keep their own times. Raises what the function raises.
     """
-    back, counter = sim.state(), time.perf_counter
+    back, clocks = sim.state(), (time.perf_counter, time.time)
     try:
         if sim.loaded():
             synchronize()
             device("sim", clock="virtual", pace=pace or None)
-            time.perf_counter = lambda: read_ns() / 1e9
+            time.perf_counter = time.time = lambda: read_ns() / 1e9
         recorder, owner = Recorder(origin="block", lines=False), Owner()
         with owner, owner:
             owner.acquire(recorder)
             returned = function(*args)
             result = cast("TimelineResult", recorded(recorder, None, ""))
     finally:
-        time.perf_counter = counter
+        time.perf_counter, time.time = clocks
         back()
     keep_quiet(result)
     return returned, result

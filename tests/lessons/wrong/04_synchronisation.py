@@ -91,8 +91,8 @@ WRONG = {
         ("0 % of the communication runs beside", SUMS.format(body="all_at_the_end()")),
         ("a wait is missing", SUMS.format(body=EARLY)),
         ("0 % of the communication runs beside", SUMS.format(body="backward(dist.all_reduce)")),
-        ("before its layer's product", SUMS.format(
-            body="[works.append(dist.all_reduce(t, async_op=True)) for t in gradients]; backward(len)" + WAIT)),
+        ("before its product is done", SUMS.format(
+         body=f"works = [dist.all_reduce(t, async_op=True) for t in gradients]; backward(lambda t: None){WAIT}")),
         ("5 products, not four", SUMS.format(body=f"{EARLY}; w.mm(w){WAIT}")),
     ],
 }  # fmt: skip
