@@ -31,7 +31,7 @@ WRONG = {
     5: [
         ("a library's kernel", 'wins_most = "product"'),
         ("nothing to fuse", 'wins_most = "one"'),
-        ("a sort is one kernel", 'wins_most = "sort"'),
+        ("it is one kernel", 'wins_most = "sort"'),
         ("none of the four", 'wins_most = "all"'),
     ],
     6: [
