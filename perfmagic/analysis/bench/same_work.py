@@ -209,6 +209,7 @@ ROWS = {
     "copies": _Row("work", NOTED, "copies between devices: {other} against {first}"),
     "streams": _Row("work", NOTED, "streams: {other} against {first}"),
     "state": _Row("state", REFUSED, "{by} changes {names}, {not} does not"),
+    "less state": _Row("state", REFUSED, "{not} changes less of {names} than {by}"),
     "state unseen": _Row("state", NOTED, "state not looked at whole: {names}"),
     "file kept": _Row("effects", REFUSED, "{a} reads {what} in each call, {b} reads no file"),
     "files": _Row("effects", REFUSED, "{a} writes {first} bytes a call to files, {b} {other}"),

@@ -419,10 +419,15 @@ def leave_modes(wanted: tuple[int, int]) -> None:
             pop()
 
 
+_NOT_OWN: set[str] = set()  # seen before: thousands of names, and every sample asks
+
+
 def own_operators() -> frozenset[str]:
     """Operators of torch that Python code has replaced (torch.library._impls; fallback: none).
 
     Without those that vmap() and compile() bring when they are first called.
     """
-    names = [name for name in getattr(torch.library, "_impls", ()) if name.startswith("aten/")]
-    return frozenset(name for name in names if not name.rpartition("/")[2].startswith(("FuncTorch", "Meta")))
+    names = set(getattr(torch.library, "_impls", ())) - _NOT_OWN
+    own = {n for n in names if n.startswith("aten/") and not n.rpartition("/")[2].startswith(("FuncTorch", "Meta"))}
+    _NOT_OWN.update(names - own)
+    return frozenset(own)

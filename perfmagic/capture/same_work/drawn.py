@@ -30,7 +30,10 @@ def mapped(value: Any, how: Callable[[Any], Any]) -> Any:
 
 
 def into(old: Any, new: Any, factor: float = 1.0) -> Any:
-    """The old object with the new values where it can hold them, else the new one.  factor: of floating values."""
+    """The old object with the new values where it can hold them, else a copy.  factor: of floating values.
+
+    Never the new arrays themselves: a function, or the next write, would change what was chosen.
+    """
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         old[:] = [into(a, b, factor) for a, b in zip(old, new, strict=True)]
         return old
@@ -40,11 +43,11 @@ def into(old: Any, new: Any, factor: float = 1.0) -> Any:
         old.update({key: into(old[key], value, factor) for key, value in new.items()})
         return old
     if not is_array(old) or type(old) is not type(new) or old.shape != new.shape or old.dtype != new.dtype:
-        return mapped(new, partial(times, factor))
+        return mapped(new, partial(_copied_times, factor))
     if is_tensor(old):
         _write_tensor(old, new, factor)
     elif not old.flags.writeable:
-        return times(factor, new)
+        return _copied_times(factor, new)
     elif factor == 1 or not is_floating(new):
         np.copyto(old, new)
     else:
@@ -213,6 +216,10 @@ def times(factor: float, array: Any) -> Any:
     if factor == 1 or not is_floating(array):
         return array
     return array.detach() * factor if is_tensor(array) else (array * factor).astype(array.dtype)
+
+
+def _copied_times(factor: float, array: Any) -> Any:
+    return copied(array) if factor == 1 else into(copied(array), array, factor)
 
 
 def drawn_anew(array: Any) -> Any:

@@ -957,3 +957,18 @@ def datagrams_not_sent(_device: str) -> Made:
 
     send.receives = receives  # type: ignore[attr-defined] # as long as the function
     return send, lambda x, w: x @ w
+
+
+def logits(_device: str) -> Any:
+    """Numbers that exp() takes, and 32 times as large not."""
+    return lambda rng: [torch.randn(64, 256, generator=rng)]
+
+
+@cheat("values", on=CPU, inputs=logits)
+def maximum_not_subtracted(_device: str) -> Made:
+    return lambda x: torch.softmax(x, 1), lambda x: x.exp() / x.exp().sum(1, keepdim=True)
+
+
+@cheat("values", on=CPU, inputs=lambda _: [torch.randn(64, 256)])
+def sum_of_exponentials(_device: str) -> Made:
+    return lambda x: torch.logsumexp(x, 1), lambda x: x.exp().sum(1).log()

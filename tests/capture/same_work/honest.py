@@ -427,3 +427,11 @@ def checked_before_or_after(_device: str) -> Made:
     from .cheats import checked
 
     return lambda x, w: checked(x) @ w, lambda x, w: checked(x @ w)
+
+
+@honest("cpu", random=True)
+def masks_of_two_roundings(_device: str) -> Made:
+    def in_place(x, _w):
+        return torch.empty_like(x).bernoulli_(0.8).mul_(x).mul_(1 / 0.8)
+
+    return lambda x, _w: x * torch.bernoulli(torch.full_like(x, 0.8)) / 0.8, in_place

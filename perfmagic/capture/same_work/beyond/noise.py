@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Generator, Sequence
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,16 @@ from perfmagic.capture.same_work.values import Leaf
 
 Gave = Sequence[Sequence[Leaf]]
 DRAWS = 6  # calls with other random numbers
-KS_LEAST, KS_ERRORS = 0.01, 2.5  # chance exceeds this once in 10⁵ comparisons of independent numbers
+SERIES = 3  # of draws, each of which has to show it: one that chance gives in 30 comes in 3·10⁴ comparisons
+# Of n independent numbers each, chance exceeds c √(2/n) with 2 exp(-2 c²), for 2.5 with 7·10⁻⁶. One random choice a
+# call makes all its numbers alike: halves of a function's own draws then differ by 1/3, three of which are 1. Only
+# where all six of one agree, and all six of the other, they do not: 2 p⁶ (1-p)⁶, at most 5·10⁻⁴ a series.
+KS_LEAST, KS_ERRORS, WITHIN = 0.01, 2.5, 3
+GRID = 2048  # places where distribution functions are compared
+NEAR = 4  # units in the last place: x / 0.8 and x * 1.25 are one number
+HALVES = [(0, *rest) for rest in combinations(range(1, DRAWS), DRAWS // 2 - 1)]
 CORRELATION, ERRORS = 0.05, 8.0  # and standard errors
-ECHO_LEAST, ECHO_ERRORS, ECHO_TIMES = 4096, 6.5, 2  # numbers; chance is beyond 6.5 in 10⁶ of them once in 10⁴
+ECHO_LEAST, ECHO_ERRORS, ECHO_TIMES = 4096, 6.5, 2  # chance: 2 n Q(13) of n distances, 10⁻³¹ of 10⁷
 DIGITS = 6  # of a deviation, in which equal numbers are alike
 KEPT_FRAC, RECUR_FRAC = 0.5, 0.2  # of the values that change with the random numbers, and that come again
 
@@ -25,35 +32,51 @@ def with_other_random_numbers(closing: Closing) -> Calls:
     """Whether results change as much with the random numbers as those of the first, alike, and never come again."""
     same = closing.same
     same.new_values(cheaply=True)
-    found = yield from _drawn_again(closing, DRAWS)
-    own = found[0]
-    for watched, other in zip(same.watched[1:], found[1:], strict=True):
-        if _changing(other) < KEPT_FRAC * _changing(own):
-            watched.fact("random kept")
-        elif _different(other) < KEPT_FRAC * _different(own):
-            watched.fact("random repeats")
-        elif unlike_noise(own, other) or any(map(_echoes, _by_leaf(own), _by_leaf(other))):
-            watched.fact("random unlike")
-    if same.arguments is None or same.arguments.in_place:
-        return
-    same.arguments.change(alike)
-    found = yield from _drawn_again(closing, DRAWS)
-    for watched, other in zip(same.watched[1:], found[1:], strict=True):
-        again = _recurring(other) > _recurring(found[0]) + RECUR_FRAC
-        if again or _distinct(other) < KEPT_FRAC * _distinct(found[0]):
-            watched.fact("random repeats")
-        elif unlike_noise(found[0], other):
-            watched.fact("random unlike")
+    yield from _compare(closing, as_given)
+    if same.arguments is not None and not same.arguments.in_place:
+        same.arguments.change(alike)
+        yield from _compare(closing, of_equal_values)
+
+
+def _compare(closing: Closing, judge: Callable[[Gave, Gave], str]) -> Calls:
+    """What is found in several series of draws, as chance is not."""
+    kinds = ["?" for _ in closing.same.watched]
+    for _ in range(SERIES):
+        found = yield from _drawn_again(closing, DRAWS)
+        kinds = [kind and judge(found[0], other) for kind, other in zip(kinds, found, strict=True)]
+        if not any(kinds):
+            return
+    for watched, kind in zip(closing.same.watched, kinds, strict=True):
+        if kind:
+            watched.fact(kind)
+
+
+def as_given(own: Gave, other: Gave) -> str:
+    """What is wrong with random results of another function, "" for nothing."""
+    if _changing(other) < KEPT_FRAC * _changing(own):
+        return "random kept"
+    if _different(other) < KEPT_FRAC * _different(own):
+        return "random repeats"
+    return "random unlike" if unlike_noise(own, other) else ""
+
+
+def of_equal_values(own: Gave, other: Gave) -> str:
+    """The same on inputs whose values are all one: what differs then is random."""
+    again = _recurring(other) > _recurring(own) + RECUR_FRAC
+    if again or _distinct(other) < KEPT_FRAC * _distinct(own):
+        return "random repeats"
+    return "random unlike" if unlike_noise(own, other) else ""
 
 
 def unlike_noise(first: Gave, other: Gave) -> bool:
-    """Whether random results have other distributions, or other correlations between neighbours.
+    """Whether random results have other distributions or correlations, or numbers that come again.
 
     By the two-sample statistic of Kolmogorov and Smirnov, and by differences of two results, which only noise is in.
     """
+    eps = [max(a.eps, b.eps) for a, b in zip(first[0], other[0], strict=False)]
     return any(
-        _other_quantiles(a, b) or _other_correlations(a, b)
-        for a, b in zip(_by_leaf(first), _by_leaf(other), strict=False)
+        _other_quantiles(a, b, NEAR * least) or _other_correlations(a, b) or _echoes(a, b)
+        for a, b, least in zip(_by_leaf(first), _by_leaf(other), eps, strict=False)
     )
 
 
@@ -75,20 +98,25 @@ def _real(leaf: Leaf) -> Any:
     return np.real(leaf.values).astype(np.float64)
 
 
-def _other_quantiles(first: list[Any], other: list[Any]) -> bool:
-    if len(first) < 4 or len(other) < 4:
+def _other_quantiles(first: list[Any], other: list[Any], near: float) -> bool:
+    if len(first) < DRAWS or len(other) < DRAWS:
         return False
-    halves = [np.concatenate([x.reshape(-1) for x in draws[i::2]]) for draws in (first, other) for i in (0, 1)]
-    within = max(_apart(*halves[:2]), _apart(*halves[2:]))
-    between = _apart(np.concatenate(halves[:2]), np.concatenate(halves[2:]))
-    return bool(between > KS_LEAST + 4 * within + KS_ERRORS * (2 / (2 * min(map(len, halves)))) ** 0.5)
+    draws = [np.sort(each, axis=None) for each in (*first, *other)]
+    both = np.sort(np.concatenate(draws))
+    at = np.unique(both[np.linspace(0, len(both) - 1, GRID).astype(int)])
+    finite = np.abs(both[np.isfinite(both)])
+    upper = at + near * (np.abs(at) + (np.median(finite) if finite.size else 0.0))
+    shares = np.array([[np.searchsorted(x, t, "right") / len(x) for t in (at, upper)] for x in draws])
+    own, its = shares[:DRAWS], shares[DRAWS:]
+    within = max(_apart(x[[*half]], np.delete(x, half, 0)) for x in (own, its) for half in HALVES)
+    least = KS_LEAST + KS_ERRORS * (2 / min(sum(map(len, draws[:DRAWS])), sum(map(len, draws[DRAWS:])))) ** 0.5
+    return bool(_apart(own, its) > least + WITHIN * within)
 
 
 def _apart(x: Any, y: Any) -> float:
-    """The largest distance of two empirical distribution functions."""
-    both = np.concatenate([x, y])
-    shares = [np.searchsorted(np.sort(each), both, side="right") / len(each) for each in (x, y)]
-    return float(np.max(np.abs(shares[0] - shares[1])))
+    """The largest distance of two empirical distribution functions, where numbers a rounding apart are one."""
+    (low, up), (other_low, other_up) = x.mean(0), y.mean(0)
+    return float(max(np.max(low - other_up), np.max(other_low - up)))
 
 
 def _other_correlations(first: list[Any], other: list[Any]) -> bool:
@@ -118,7 +146,7 @@ def _echoes(first: list[Any], other: list[Any]) -> bool:
     if min(len(first), len(other)) < 2 or first[0].size != other[0].size or first[0].size < ECHO_LEAST:
         return False
     own, its = (max(map(_echo, *zip(*pairwise(draws), strict=True))) for draws in (first, other))
-    return own < ECHO_ERRORS < ECHO_TIMES * ECHO_ERRORS < its
+    return 0 < own < ECHO_ERRORS < ECHO_TIMES * ECHO_ERRORS < its  # 0: its draws were all alike
 
 
 def _echo(one: Any, next_one: Any) -> float:

@@ -42,7 +42,7 @@ def on_wider_values(closing: Closing) -> Calls:
     changes = any(each.changed or each.changes_inputs or each.alters(_differ) for each in same.watched)
     results = [*same.results.of_first(), *same.results.before]
     narrow = same.asked.dtype or any(leaf.eps > NARROW_EPS or leaf.gradient for leaf in results)
-    if same.arguments.in_place or changes or narrow or same.asked.equal or not any(map(has_floating, given)):
+    if changes or narrow or same.asked.equal or not any(map(has_floating, given)):
         return
     same.new_values()
     before = same.arguments.chosen()
@@ -72,7 +72,7 @@ def _differ(before: object, after: object) -> bool:
 
 
 def _far(first: Sequence[Leaf] | None, other: Sequence[Leaf] | None, moved: Sequence[Leaf] | None = None) -> bool:
-    """Whether two results differ by far, where both are finite.  moved: the first, on inputs a rounding away."""
+    """Whether two results differ by far where the first is finite.  moved: the first, on inputs a rounding away."""
     if first is None or other is None:
         return first is not None
     if unlike(first, other) is not None:
@@ -85,7 +85,9 @@ def _one_far(a: Leaf, b: Leaf, moved: Leaf) -> bool:
     if not a.plain or a.kind == "text":
         return bool(a.plain and a.values != b.values and moved.values == a.values)
     x, y, z = (v.values.astype(np.complex128 if v.values.dtype.kind == "c" else np.float64) for v in (a, b, moved))
-    finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
+    finite = np.isfinite(x) & np.isfinite(z)
+    if not np.isfinite(y[finite]).all():
+        return True
     if not finite.any():
         return False
     x, y, z = x[finite], y[finite], z[finite]
@@ -160,5 +162,7 @@ def on_what_is_carried(closing: Closing) -> Calls:
                 "state", **{"by": same.watched[0].name, "not": watched.name, "names": ", ".join(outside.names)}
             )
         if left_out(on, other) or (left_out(grows, other_grows) and left_out(grows, other)):
-            names = ", ".join(sorted((on.names | grows.names) - other.names or on.names)[:3])
-            watched.fact("state", **{"by": same.watched[0].name, "not": watched.name, "names": names})
+            missing = (on.names | grows.names) - other.names
+            names = ", ".join(sorted(missing or on.names | grows.names)[:3])
+            kind = "state" if missing else "less state"
+            watched.fact(kind, **{"by": same.watched[0].name, "not": watched.name, "names": names})
