@@ -113,22 +113,22 @@ def close(found: object, wanted: float | Sequence[float], what: str = "", *, sha
 def record(function: Callable[..., R], *args: object, pace: str = "") -> tuple[R, TimelineResult]:
     """What a function returns, and the timeline of its call; nothing is shown, perfmagic.last() has the timeline.
 
-    pace: of simulated devices during the call, on their virtual clock, which time.perf_counter() reads meanwhile; all
-    is as before afterwards. CUDA devices keep their own times. Raises what the function raises.
+    pace: of simulated devices during the call, on their virtual clock, which time.perf_counter() and time.time() read
+    meanwhile; all is as before afterwards. CUDA devices keep their own times. Raises what the function raises.
     """
-    back, counter = sim.state(), time.perf_counter
+    back, clocks = sim.state(), (time.perf_counter, time.time)
     try:
         if sim.loaded():
             synchronize()
             device("sim", clock="virtual", pace=pace or None)
-            time.perf_counter = lambda: read_ns() / 1e9
+            time.perf_counter = time.time = lambda: read_ns() / 1e9
         recorder, owner = Recorder(origin="block", lines=False), Owner()
         with owner, owner:
             owner.acquire(recorder)
             returned = function(*args)
             result = cast("TimelineResult", recorded(recorder, None, ""))
     finally:
-        time.perf_counter = counter
+        time.perf_counter, time.time = clocks
         back()
     keep_quiet(result)
     return returned, result
@@ -191,7 +191,9 @@ def overlap(t: TimelineResult, at_least: float = 0.25) -> None:
     require(moved_ns, say("nothing is copied"))
     beside = sum(r["overlap_compute_copy_ns"] + r["overlap_compute_communication_ns"] for r in reports) / moved_ns
     shares = {"share": units.percent(beside), "all": units.percent(at_least)}
-    require(beside >= at_least, say("{share} of the copies run beside computation, not {all}", **shares))
+    copies = say("{share} of the copies run beside computation, not {all}", **shares)
+    messages = say("{share} of the communication runs beside computation, not {all}", **shares)
+    require(beside >= at_least, copies if any(report["copy_ns"] for report in reports) else messages)
 
 
 def at_work(t: TimelineResult, at_least: float = 1.25) -> None:

@@ -61,3 +61,9 @@ WRONG = {
         ("not eight batches", FED.format(first="if i % 2: continue", batch="data.pin_memory()", then="pass")),
     ],
 }  # fmt: skip
+
+RIGHT = {
+    1: [
+        TIMED.format(first=WAIT, then=f"{WAIT}\n    return time.perf_counter() - start").replace("perf_counter", "time")
+    ]
+}

@@ -88,9 +88,11 @@ WRONG = {
          result="1e3 * 2 * (workers - 1) * size_bytes / servers / bytes_per_s")),
     ],
     8: [
-        ("0 % of the copies run beside", SUMS.format(body="all_at_the_end()")),
+        ("0 % of the communication runs beside", SUMS.format(body="all_at_the_end()")),
         ("a wait is missing", SUMS.format(body=EARLY)),
-        ("0 % of the copies run beside", SUMS.format(body="backward(dist.all_reduce)")),
+        ("0 % of the communication runs beside", SUMS.format(body="backward(dist.all_reduce)")),
+        ("before its product is done", SUMS.format(
+         body=f"works = [dist.all_reduce(t, async_op=True) for t in gradients]; backward(lambda t: None){WAIT}")),
         ("5 products, not four", SUMS.format(body=f"{EARLY}; w.mm(w){WAIT}")),
     ],
 }  # fmt: skip

@@ -82,6 +82,7 @@ WRONG = {
         ("the loss of step 1", amp(end="return 0.0")),
         ("returns no loss", amp(end="pass")),
         ("stays as it was", amp(step="scaler.step(optimizer)")),
+        ("each once and in this order", amp(step="optimizer.step(); scaler.update()")),
     ],
     9: [
         ("for another program before empty_cache() are too many", ROOM.format(*["total - allocated"] * 4)),

@@ -26,6 +26,8 @@ WRONG = {
         ("it has 2 regions", REGION.format('t = gelu(t)\n    print("halfway")\n    return t.relu() * 2')),
         ("even if no operator does", REGION.format('print("halfway")\n    return gelu(t).relu() * 2')),
         ("does not say halfway", REGION.format("return gelu(t).relu() * 2")),
+        ("compiled, it does not say", REGION.format(
+            'if not torch.compiler.is_compiling():\n        print("halfway")\n    return gelu(t).relu() * 2')),
         ("the result is another", REGION.format('print("halfway")\n    return gelu(t)')),
         ("the result is another", REGION.format('print("halfway")')),
     ],
@@ -51,5 +53,8 @@ WRONG = {
         ("the device waits", WORKERS.format("int(picture_s * n // step_s)")),
         ("fewer workers do it", WORKERS.format("int(picture_s * n / step_s) + 1")),
         ("no whole number", WORKERS.format("picture_s * n / step_s")),
+        ("a step of 7 ms: the device waits", WORKERS.format("max(1, round(picture_s * n / step_s))")),
     ],
 }  # fmt: skip
+
+RIGHT = {8: [WORKERS.format("-(-picture_s * n // step_s)")]}  # besides the solution

@@ -27,6 +27,7 @@ WRONG = {
         ("some counters share a line", PLACES.format("32 * thread")),
         ("longer than a line", PLACES.format("128 * thread")),
         ("multiple of 8", PLACES.format("63 * thread")),
+        ("before the start", PLACES.format("-64 * thread")),
         ("1 places for 2 threads", "def places_of(n):\n    return [64 * n]"),
     ],
     4: [
@@ -45,7 +46,7 @@ WRONG = {
         ("the waits of more messages are within", MESSAGES.format("20")),
         ("messages take more than a tenth", MESSAGES.format("round(100e6 / 1.25e9 / 50e-6)")),
         ("messages take more than a tenth", MESSAGES.format("161")),
-        ("no number of messages", MESSAGES.format("160.0")),
+        ("160.5 is no whole number", MESSAGES.format("160.5")),
     ],
     7: [
         ("error 0.001: it may not be kept", KEPT.format("largest <= info.max")),
@@ -64,5 +65,8 @@ WRONG = {
         ("number 1 of the intensities", RIDGE.format("n**3 / (3 * n**2 * 4)", "58")),
         ("left of the ridge", RIDGE.format("n / 6", "57")),
         ("a smaller n", RIDGE.format("n / 6", "64")),
+        ("no whole number", RIDGE.format("n / 6", "6 * 19.5 / 2.04")),
     ],
 }  # fmt: skip
+
+RIGHT = {6: [MESSAGES.format("0.1 * (100e6 / 1.25e9) / 50e-6")]}  # besides the solution
