@@ -30,7 +30,7 @@ NAMES = {
     *("Python", "CUDA", "DDP", "CPU", "GPU", "DataLoader", "rank", "autocast", "autograd", "pace", "float16", "del"),
     *("bfloat16", "torch", "memset", "softmax", "MoE", "token", "prefill", "decode", "HtoD", "DtoH", "DtoD", "PtoP"),
     *("FLOP", "TFLOP", "ABBA", "NaN", "ping", "t1", "t2", "t3", "n", "k", "s", "NUMA", "PCIe", "cuDNN", "inductor"),
-    *("GPipe", "F1B", "F2", "NVTX", "Nsight", "Systems"),
+    *("GPipe", "F1B", "F2", "NVTX", "Nsight", "Systems", "await"),
     *("JSON", "pickle", "dmesg", "JAX", "XLA"),
     *(
         "DistributedDataParallel",

@@ -94,6 +94,14 @@ def test_a_call_without_effect_is_reported_once(cells: Notebook, magic: str, cal
     assert cells.run(instead).error is None
 
 
+def test_a_hint_is_in_the_language_of_the_session(cells: Notebook) -> None:
+    cells.run("device = perfmagic.device()\nperfmagic.set_language('zh')")
+    try:
+        assert "没有 CUDA 时 torch.cuda.empty_cache() 不起作用" in cells.run("torch.cuda.empty_cache()").printed
+    finally:
+        cells.run("perfmagic.set_language('en')")
+
+
 def test_a_plain_cell_is_told_nothing_where_no_device_is_in_use(
     cells: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ from perfmagic.base import display as base_display
 from perfmagic.base import language as base_language
 from perfmagic.base.errors import PerfmagicError, RanksError
 from perfmagic.base.imported import torch_if_imported
-from perfmagic.base.language import language, translated
+from perfmagic.base.language import Words, language, phrase, translated
 from perfmagic.capture.cell import RUNTIME, Head, below_head, call_instead, head_of, printed_once, replace_head, wrap
 from perfmagic.capture.other_clocks import note_once
 from perfmagic.magics.running.runtime import (
@@ -42,20 +42,23 @@ from perfmagic.magics.running.runtime import (
 
 _CELLS = ("%%bench", "%%syncbench", "%%timeline", "%%memory", "%%graph")
 _MEASURED = ("%%timeline", "%%syncbench")  # they ask what a device does
-_ALL_ON_CPU = (
+_ALL_ON_CPU = phrase(
     "no device was in use, so torch computed on the CPU while Python waited. Without CUDA, "
     "device = perfmagic.device() is a simulated device"
 )
 _ASKS_FOR_CUDA = "cuda.is_available()"
 # calls of torch that do nothing without CUDA, and raise nothing
 _WITHOUT_EFFECT = {
-    re.compile(r"\bcuda\.empty_cache\("): "torch.cuda.empty_cache() does nothing without CUDA: "
-    "torch.get_device_module(device).empty_cache() is for any device",
-    re.compile(r"\bautocast\(\s*(?:device_type\s*=\s*)?['\"]cuda['\"]"): 'torch.autocast("cuda") does nothing '
-    "without CUDA: torch.autocast(device.type) is for any device",
-    re.compile(
-        r"\bGradScaler\(\s*(?:\)|(?:device\s*=\s*)?['\"]cuda['\"])"
-    ): 'torch.amp.GradScaler("cuda") scales nothing without CUDA: torch.amp.GradScaler(device.type) is for any device',
+    re.compile(r"\bcuda\.empty_cache\("): phrase(
+        "torch.cuda.empty_cache() does nothing without CUDA: "
+        "torch.get_device_module(device).empty_cache() is for any device"
+    ),
+    re.compile(r"\bautocast\(\s*(?:device_type\s*=\s*)?['\"]cuda['\"]"): phrase(
+        'torch.autocast("cuda") does nothing without CUDA: torch.autocast(device.type) is for any device'
+    ),
+    re.compile(r"\bGradScaler\(\s*(?:\)|(?:device\s*=\s*)?['\"]cuda['\"])"): phrase(
+        'torch.amp.GradScaler("cuda") scales nothing without CUDA: torch.amp.GradScaler(device.type) is for any device'
+    ),
 }
 
 
@@ -73,15 +76,15 @@ class Hints:
             _print_device_hint(result.error_in_exec)
             return
         for hint in _unawaited_hints(result.info.raw_cell, self._shell.user_ns):
-            print(f"perfmagic: {hint}")  # each time: the measurement lacks the coroutine's work
+            print(f"perfmagic: {translated(hint)}")  # each time: the measurement lacks the coroutine's work
         if note := note_once(result.info.raw_cell, self._shell.user_ns):
             print(f"perfmagic: {translated(note)}")
         for hint in self._device_hints(result.info.raw_cell):
             if hint not in self._printed:
                 self._printed.add(hint)
-                print(f"perfmagic: {hint}")
+                print(f"perfmagic: {translated(hint)}")
 
-    def _device_hints(self, source: str) -> list[str]:
+    def _device_hints(self, source: str) -> list[Words]:
         """Hints for a cell that used torch on a machine without CUDA: a measured one, or any beside a device."""
         hints = [hint for pattern, hint in _WITHOUT_EFFECT.items() if pattern.search(source)]
         measured = source.lstrip().startswith(_MEASURED)
@@ -112,7 +115,7 @@ def _print_device_hint(error: BaseException) -> None:
         print(hint, file=sys.stderr)  # where the traceback is
 
 
-def _unawaited_hints(source: str, variables: Mapping[str, object]) -> list[str]:
+def _unawaited_hints(source: str, variables: Mapping[str, object]) -> list[Words]:
     """Hints on coroutines that a measured cell created and bound: none of their code has run."""
     created = [name for name, value in variables.items() if _is_new_coroutine(value)]
     if not created or not source.lstrip().startswith(_CELLS):
@@ -122,8 +125,11 @@ def _unawaited_hints(source: str, variables: Mapping[str, object]) -> list[str]:
     except SyntaxError:  # a cell with other extensions' magics
         return []
     return [
-        f"{name} is a coroutine that nobody has awaited: its code has not run and is not in what was measured. "
-        f"In a cell: {name} = await …"
+        phrase(
+            "{name} is a coroutine that nobody has awaited: its code has not run and is not in what was measured. "
+            "In a cell: {name} = await …",
+            name=name,
+        )
         for name in created
         if name in bound
     ]

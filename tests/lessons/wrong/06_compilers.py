@@ -1,6 +1,6 @@
 """Wrong answers to the exercises of lesson 06: words of the reason, and the answer that gets it."""
 
-ROWS = "def rows_for_ten_times():\n    return {}"
+ROWS = "def smallest_batch():\n    return {}"
 WHERE = "def decides_by_where(t):\n    {}"
 REGION = "def in_one_region(t):\n    {}"
 FILE = "def file_bytes():\n    return {}"
@@ -10,9 +10,10 @@ WORKERS = "def workers_for(picture_s, n, step_s):\n    return {}"
 WRONG = {
     1: [("too high", "my_answer = 1"), ("too high", "my_answer = 3"), ("no number", 'my_answer = "none"')],
     2: [
-        *[("times as long as with one", ROWS.format(n)) for n in (1, 2, 4096)],
+        *[("calls for each row", ROWS.format(n)) for n in (1, 2, 16)],
+        ("a smaller batch does it", ROWS.format(4096)),
         ("10 is no power of two", ROWS.format(10)),
-        ("None is no power of two", "def rows_for_ten_times():\n    2"),
+        ("None is no power of two", "def smallest_batch():\n    2"),
     ],
     3: [
         ("a trace makes", WHERE.format("return t * 2 if t.sum() > 0 else t")),
@@ -33,7 +34,7 @@ WRONG = {
     5: [
         ("a library's kernel", 'wins_most = "product"'),
         ("nothing to fuse", 'wins_most = "one"'),
-        ("a sort is one kernel", 'wins_most = "sort"'),
+        ("it is one kernel", 'wins_most = "sort"'),
         ("none of the four", 'wins_most = "all"'),
     ],
     6: [
