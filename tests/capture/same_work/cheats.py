@@ -376,7 +376,7 @@ def knows_the_rank(_device: str) -> Made:
     return product, faster
 
 
-# What an outsider invented.
+# Less obvious ones.
 
 
 def text(_device: str) -> list[Any]:
