@@ -18,7 +18,7 @@ _OURS = ("torch", "perfmagic", "contextlib", "typing_extensions")  # the last tw
 _LIBRARY = re.compile(r"(?:site|dist)-packages|[/\\]lib[/\\]python\d|[/\\]torch[/\\]|^<(?!ipython)|^\?\?")
 _SOURCES = (".py", ">")  # a file, or a cell
 _CELL = re.compile(r"<ipython-input-(\d+)-")  # as IPython names the code of a cell that no file has
-_FRAMES = 200  # a stack of a notebook holds 40 to 60
+_CONTAINERS = 500  # two for each function on a stack (60 in a notebook, 100 under pytest), one for each thread
 
 
 def user_line() -> tuple[str, int]:
@@ -62,7 +62,7 @@ def stack_of(thread: int | None) -> list[Place]:
     holds its tensors, too: autograd then copies a gradient that it would have kept, and the device has one op more.
     Before Python 3.12, a garbage collection can start inside such a call and let other threads run: it goes first.
     """
-    if sys.version_info < (3, 12) and gc.isenabled() and 0 < gc.get_threshold()[0] - _FRAMES < gc.get_count()[0]:
+    if sys.version_info < (3, 12) and gc.isenabled() and 0 < gc.get_threshold()[0] - _CONTAINERS < gc.get_count()[0]:
         gc.collect(0)
     innermost = map(methodcaller("get", thread), islice(iter(sys._current_frames, None), 1))
     frames = takewhile(partial(is_not, None), accumulate(chain(innermost, repeat("f_back")), getattr))

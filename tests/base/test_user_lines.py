@@ -7,7 +7,7 @@ from typing import Any
 
 from perfmagic.base.user_lines import stack_of
 
-DEPTH = 120
+DEPTH = 200
 
 
 class Value:

@@ -13,7 +13,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 CELLS = (
     "%load_ext perfmagic",
     (  # a collection of torch's objects takes 200 ms, and may fall into a cell
-        "import gc, perfmagic, torch\ndevice = perfmagic.device('sim', clock='virtual', pace=perfmagic.Pace(kernel_s=1e-3))\n"
+        "import gc, perfmagic, torch\n"
+        "device = perfmagic.device('sim', clock='virtual', pace=perfmagic.Pace(kernel_s=1e-3))\n"
         "gc.collect(); gc.freeze()"
     ),
     (

@@ -13,7 +13,7 @@ from demos import editions
 from tests.lessons.lesson import DEMOS, LESSONS, Student
 
 pytestmark = pytest.mark.skipif(not DEMOS.is_dir(), reason="needs the clone's demos")
-# 00 has no exercises; 03, 05 and 06 would take three minutes more: test_exercises.py runs their answers
+# 00 has no exercises; 03, 05 and 06 take three minutes more, and test_exercises.py runs their answers
 LEFT_OUT = ("00", "03", "05", "06")
 FILLED = [path for path in LESSONS if not path.stem.startswith(LEFT_OUT)]
 
