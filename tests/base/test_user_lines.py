@@ -5,6 +5,8 @@ import threading
 import weakref
 from typing import Any
 
+import pytest
+
 from perfmagic.base.user_lines import stack_of
 
 DEPTH = 200
@@ -14,7 +16,8 @@ class Value:
     """Something that a weak reference can follow."""
 
 
-def test_a_function_that_returns_during_a_garbage_collection_keeps_nothing() -> None:
+@pytest.mark.parametrize("left", [100, 300])
+def test_a_function_that_returns_during_a_garbage_collection_keeps_nothing(left: int) -> None:
     ready, returns, checked = threading.Event(), threading.Event(), threading.Event()
     kept: list[bool] = []
 
@@ -42,7 +45,7 @@ def test_a_function_that_returns_during_a_garbage_collection_keeps_nothing() -> 
     containers: list[Any] = []
     gc.callbacks.append(let_it_return)
     try:
-        while gc.get_count()[0] < gc.get_threshold()[0] - DEPTH // 2:  # the frames of the thread exceed the threshold
+        while gc.get_count()[0] < gc.get_threshold()[0] - left:  # the frames of the thread exceed the threshold
             containers.append([])
         stack_of(thread.ident)
     finally:
