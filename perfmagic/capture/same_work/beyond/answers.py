@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from perfmagic.capture.same_work.beyond.values import wide
 from perfmagic.capture.same_work.difference import NARROW_EPS, unlike
 from perfmagic.capture.same_work.results import Results
 from perfmagic.capture.same_work.values import Leaf
@@ -15,7 +16,7 @@ from perfmagic.capture.same_work.values import Leaf
 Found = Sequence[Sequence[Leaf] | None]
 ALLOWED, MOST_ALLOWED = 4, 0.4  # times rounding, and of the results' size: less is no answer
 NEARBY = 16.0  # times what inputs that differ by one rounding change
-OTHERWISE, FRAC = 0.3, 0.02  # of the larger answer, in so many of the places that answer
+OTHERWISE, FRAC = 0.3, 0.02  # of the larger answer, in this share of the places that answer
 TINY_FRAC, TINY_OF_RMS, LEAST = 0.05, 1e-3, 1e-30
 STEP = 0.6180339887  # places follow each other so that no part is left out for long
 
@@ -79,7 +80,7 @@ class Answers:
         if after.kind == "text":
             off = after.values != other.values and moved.values == after.values
             return np.array([after.values != before.values]), np.array([off])
-        each = [*map(_wide, (before, after, own, other, moved))]
+        each = [*map(wide, (before, after, own, other, moved))]
         if len({one.shape for one in each}) > 1:
             return nowhere, nowhere
         finite = np.logical_and.reduce([np.isfinite(one) for one in each])
@@ -107,16 +108,12 @@ def differ_when_tiny(first: Sequence[Leaf] | None, other: Sequence[Leaf] | None)
 def _differs(a: Leaf, b: Leaf) -> bool:
     if not (a.plain and b.plain and a.eps and b.eps) or max(a.eps, b.eps) > NARROW_EPS:
         return False
-    x, y = _wide(a), _wide(b)
+    x, y = wide(a), wide(b)
     size = np.maximum(np.abs(x), np.abs(y))
     large = np.isfinite(x) & np.isfinite(y) & (size > LEAST)
     large &= size > TINY_OF_RMS * _rms(x[large]) if large.any() else False
     off = np.abs(x[large] - y[large]) > OTHERWISE * size[large]
     return bool(np.count_nonzero(off) > TINY_FRAC * np.count_nonzero(large))
-
-
-def _wide(leaf: Leaf) -> Any:
-    return leaf.values.astype(np.complex128 if leaf.values.dtype.kind == "c" else np.float64)
 
 
 def _rms(values: Any) -> float:

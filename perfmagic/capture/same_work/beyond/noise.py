@@ -181,9 +181,7 @@ def _drawn_again(closing: Closing, n: int) -> Generator[tuple[int, Any], None, l
 
 
 def _values(gave: Sequence[Leaf]) -> Any:
-    numbers = [
-        np.real(leaf.values).astype(np.float64).reshape(-1) for leaf in gave if leaf.plain and leaf.kind != "text"
-    ]
+    numbers = [_real(leaf).reshape(-1) for leaf in gave if leaf.plain and leaf.kind != "text"]
     return np.concatenate(numbers) if numbers else np.zeros(0)
 
 

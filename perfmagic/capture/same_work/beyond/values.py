@@ -34,6 +34,11 @@ class Closing(Protocol):
     ) -> Generator[tuple[int, Any], None, list[Sequence[Leaf] | None]]: ...
 
 
+def wide(leaf: Leaf) -> Any:
+    """Its values in double precision."""
+    return leaf.values.astype(np.complex128 if leaf.values.dtype.kind == "c" else np.float64)
+
+
 def on_wider_values(closing: Closing) -> Calls:
     """Where no state would be spoilt by them, and rounding stays small."""
     same = closing.same
@@ -84,7 +89,7 @@ def _far(first: Sequence[Leaf] | None, other: Sequence[Leaf] | None, moved: Sequ
 def _one_far(a: Leaf, b: Leaf, moved: Leaf) -> bool:
     if not a.plain or a.kind == "text":
         return bool(a.plain and a.values != b.values and moved.values == a.values)
-    x, y, z = (v.values.astype(np.complex128 if v.values.dtype.kind == "c" else np.float64) for v in (a, b, moved))
+    x, y, z = map(wide, (a, b, moved))
     finite = np.isfinite(x) & np.isfinite(z)
     if not np.isfinite(y[finite]).all():
         return True
