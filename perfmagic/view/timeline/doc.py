@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +14,10 @@ from perfmagic.analysis.findings.facts import ITS_EXTENT, THE_CELL
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.replay.critical_path import PathShare
 from perfmagic.analysis.replay.prediction import corners, drawn_path, full_trust, path_shares
-from perfmagic.analysis.timeline.activity import syncs
+from perfmagic.analysis.timeline.activity import memory_curve, streams, syncs
 from perfmagic.analysis.timeline.host_time import STEP_NAME
+from perfmagic.analysis.timeline.overlap import breakdown
+from perfmagic.analysis.timeline.queueing import queues
 from perfmagic.analysis.verdict import NO_VERDICT, STALLED
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, say, translate_term, translated
@@ -164,15 +167,15 @@ class Header:
 class TimelineSummary:
     """What a few lines of text say about a timeline.
 
-    start_ns, end_ns: the window.  groups: one per device.  trust: how far the record can be trusted, in sentences, with
-    notes of the capture.  failure: "" or how the cell ended.
+    start_ns, end_ns: the window.  n_streams: of all devices.  trust: how far the record can be trusted, in sentences,
+    with notes of the capture.  failure: "" or how the cell ended.
     """
 
     start_ns: int
     end_ns: int
     header: Header
     findings: tuple[Finding, ...]
-    groups: tuple[DeviceGroup, ...]
+    n_streams: int
     trust: tuple[str, ...]
     failure: str
 
@@ -181,12 +184,13 @@ class TimelineSummary:
 class TimelineDoc(TimelineSummary):
     """What was queued and what was executed, ready to be drawn.
 
-    names: as people read them, by their number in the trace.  cell: None without line marks.  threads: operators in
-    flame order.  returned_ns: when the cell's last line returned, None for files.  path: what the critical path of the
-    whole run consists of, empty if the record has no path.  path_lane: the path over time, or None.
+    groups: one per device.  names: as people read them, by their number in the trace.  cell: None without line marks.
+    threads: operators in flame order.  returned_ns: when the cell's last line returned, None for files.  path: what the
+    critical path of the whole run consists of, empty without one.  path_lane: the path over time, or None.
     answers: what decides and what to do, None if nobody asked.
     """
 
+    groups: tuple[DeviceGroup, ...]
     names: tuple[str, ...]
     cell: CellLane | None
     threads: tuple[HostOpsLane, ...]
@@ -229,15 +233,20 @@ def timeline_doc(
     start_ns, end_ns: the window; the trace's own by default, widened to hold every device op.
     comm_names: a regular expression that says which kernels are communication, None for the default rule.
     """
-    head = timeline_summary(trace, findings, device=device, start_ns=start_ns, end_ns=end_ns, comm_names=comm_names)
-    start, end, whole = head.start_ns, head.end_ns, (start_ns, end_ns) == (None, None)
+    (start, end), whole = _choose_window(trace, start_ns, end_ns), (start_ns, end_ns) == (None, None)
+    devices = [d for d in trace.device_ids if device is None or d == device]
+    groups = tuple(device_group(trace, d, start, end, comm_names) for d in devices)
+    here = [f for f in findings if device is None or f.device in (None, NONE, device)]
+    totals = [_of_record(trace, g.device, (start, end), comm_names) if whole else _of_group(g) for g in groups]
+    head = _summary(trace, here, (start, end), totals, comm_names, whole=whole)
     return TimelineDoc(
         **{name: getattr(head, name) for name in TimelineSummary.__match_args__},
+        groups=groups,
         names=shown_names(trace),
         cell=cell_lane(trace, start, end),
         threads=host_ops_lanes(trace, start, end),
         launches=launch_lane(trace, syncs(trace), start, end),
-        flags=_find_flags(trace, head.groups),
+        flags=_find_flags(trace, groups),
         returned_ns=trace.meta.returned_ns,
         origin=trace.meta.origin,
         path=critical_path_shares(trace, comm_names) if whole else (),
@@ -246,26 +255,63 @@ def timeline_doc(
     )
 
 
-def timeline_summary(
+def timeline_summary(trace: Trace, findings: Sequence[Finding], comm_names: str | None = None) -> TimelineSummary:
+    """The part of a whole timeline_doc that a text without details shows; no lane is laid out for it."""
+    window = _choose_window(trace, None, None)
+    totals = [_of_record(trace, device, window, comm_names) for device in trace.device_ids]
+    return _summary(trace, findings, window, totals, comm_names, whole=True)
+
+
+class _DeviceTotals(NamedTuple):
+    """What the first line says of a device."""
+
+    device: int
+    n_ops: int
+    busy_ns: int
+    busy_frac: float
+    n_streams: int
+    queue_max: int
+    memory_peak: int
+
+
+def _of_group(group: DeviceGroup) -> _DeviceTotals:
+    peak = group.memory.peak_bytes if group.memory is not None else 0
+    n_streams = len(group.streams) + group.n_folded
+    return _DeviceTotals(group.device, group.n_ops, group.busy_ns, group.busy_frac, n_streams, group.queue_max, peak)
+
+
+def _of_record(trace: Trace, device: int, window: tuple[int, int], comm_names: str | None) -> _DeviceTotals:
+    """The same numbers of the whole record, without lanes."""
+    parts, memory = breakdown(trace, device, comm_names), memory_curve(trace, device)
+    whole_ns = parts.extent_ns if trace.meta.returned_ns is None else window[1] - window[0]
+    return _DeviceTotals(
+        device,
+        parts.n_ops,
+        parts.busy_ns,
+        parts.busy_ns / whole_ns if whole_ns else 0.0,
+        len(streams(trace, device)),
+        max((queue.ops_max for queue in queues(trace, device)), default=0),
+        memory.peak_bytes if memory is not None else 0,
+    )
+
+
+def _summary(
     trace: Trace,
     findings: Sequence[Finding],
+    window: tuple[int, int],
+    totals: Sequence[_DeviceTotals],
+    comm_names: str | None,
     *,
-    device: int | None = None,
-    start_ns: int | None = None,
-    end_ns: int | None = None,
-    comm_names: str | None = None,
+    whole: bool,
 ) -> TimelineSummary:
-    """The part of timeline_doc that a text without details shows."""
-    start, end = _choose_window(trace, start_ns, end_ns)
-    whole = (start_ns, end_ns) == (None, None)
-    devices = [d for d in trace.device_ids if device is None or d == device]
-    groups = tuple(device_group(trace, d, start, end, comm_names) for d in devices)
+    """The summary of a window.  whole: it is all of the trace."""
+    header = _build_header(trace, totals, *window)
     return TimelineSummary(
-        start_ns=start,
-        end_ns=end,
-        header=_with_interval(_build_header(trace, groups, start, end), trace, groups, comm_names, whole=whole),
-        findings=tuple(f for f in findings if device is None or f.device in (None, NONE, device)),
-        groups=groups,
+        start_ns=window[0],
+        end_ns=window[1],
+        header=_with_interval(header, trace, totals, comm_names, whole=whole),
+        findings=tuple(findings),
+        n_streams=sum(total.n_streams for total in totals),
         trust=full_trust(trace, comm_names).sentences,
         failure=_describe_failure(trace),
     )
@@ -281,42 +327,42 @@ def _choose_window(trace: Trace, start_ns: int | None, end_ns: int | None) -> tu
     return start, max(end, start + 1)
 
 
-def _build_header(trace: Trace, groups: tuple[DeviceGroup, ...], start_ns: int, end_ns: int) -> Header:
+def _build_header(trace: Trace, totals: Sequence[_DeviceTotals], start_ns: int, end_ns: int) -> Header:
     host = trace.host_ops
     seen = (host.end_ns > start_ns) & (host.start_ns < end_ns)
     marks = np.unique(host.name[seen & (host.kind == HostKind.ANNOTATION)])
-    busiest = max(groups, key=lambda group: group.busy_ns, default=None)
+    busiest = max(totals, key=lambda total: total.busy_ns, default=None)
     return Header(
         total_ns=end_ns - start_ns,
-        device_label=_label_devices(trace, groups),
-        n_ops=sum(g.n_ops for g in groups),
+        device_label=_label_devices(trace, totals),
+        n_ops=sum(total.n_ops for total in totals),
         n_host_ops=int(np.count_nonzero(seen & (host.kind == HostKind.OP))),
         busy_frac=busiest.busy_frac if busiest else 0.0,
         whole_frac=busiest.busy_ns / (end_ns - start_ns) if busiest else 0.0,
         busy_of=ITS_EXTENT if trace.meta.returned_ns is None else THE_CELL,
-        n_devices=len(groups),
-        queue_max=max((g.queue_max for g in groups), default=0),
+        n_devices=len(totals),
+        queue_max=max((total.queue_max for total in totals), default=0),
         simulated=trace.simulated,
         predicted=trace.predicted or bool(trace.meta.predicted),
         rough=trace.predicted,
         n_steps=sum(trace.names[name].startswith(STEP_NAME) for name in marks),
-        memory_peak=max((g.memory.peak_bytes for g in groups if g.memory is not None), default=0),
+        memory_peak=max((total.memory_peak for total in totals), default=0),
     )
 
 
 def _with_interval(
-    header: Header, trace: Trace, groups: Sequence[DeviceGroup], comm_names: str | None, *, whole: bool
+    header: Header, trace: Trace, totals: Sequence[_DeviceTotals], comm_names: str | None, *, whole: bool
 ) -> Header:
     """The first line with what is not known of a predicted run.  whole: all of it is drawn."""
-    if not trace.predicted or not groups:
+    if not trace.predicted or not totals:
         return header
-    busiest = max(groups, key=lambda group: group.busy_ns).device
+    busiest = max(totals, key=lambda total: total.busy_ns).device
     ends, at_least = corners(trace, busiest, comm_names) if whole else None, bool(unknown_operators(trace))
     return replace(header, interval=ends.words if ends and not at_least else "", at_least=at_least)
 
 
-def _label_devices(trace: Trace, groups: tuple[DeviceGroup, ...]) -> str:
-    infos = [trace.device_info(group.device) for group in groups] or trace.meta.devices
+def _label_devices(trace: Trace, totals: Sequence[_DeviceTotals]) -> str:
+    infos = [trace.device_info(total.device) for total in totals] or trace.meta.devices
     none = phrase("no device recorded") if trace.meta.returned_ns is None else phrase("no device")
     label = devices_label(infos) or none
     if not trace.meta.predicted or trace.predicted:

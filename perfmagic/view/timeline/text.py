@@ -47,7 +47,7 @@ def answers_text(doc: TimelineSummary, answers: Answers, details: str, below: Se
     first = f"{translate_term(doc.findings[0].cause)}{describe_rest(doc.findings[0])}" if doc.findings else ""
     if only := only_sentence(first, translated(answers)):
         lines += wrapped(f"  {only}", indent=2)
-    n_findings, n_streams = len(doc.findings), sum(map(_n_streams, doc.groups))
+    n_findings, n_streams = len(doc.findings), doc.n_streams
     parts = [counted(n_findings, "{n} finding", "{n} findings")] if n_findings else []
     parts += [counted(n_streams, "{n} stream", "{n} streams")] if n_streams else []
     parts += [phrase("notes")] if doc.trust else []
@@ -60,10 +60,6 @@ def _says(warning: str, note: str) -> bool:
     """Whether a warning has what a note of the record says; earlier work is counted by both."""
     both_count = getattr(warning, "template", "") == HEADLINES["mid_flight"]
     return note.lower() in warning.lower() or (both_count and getattr(note, "template", "") in COUNTS["n_orphans"])
-
-
-def _n_streams(group: DeviceGroup) -> int:
-    return len(group.streams) + group.n_folded
 
 
 def timeline_text(doc: TimelineDoc, below: Sequence[str] = (), more_in: str = ".trust", answers: str = "") -> str:

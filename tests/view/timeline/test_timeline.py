@@ -12,12 +12,13 @@ from perfmagic.analysis.timeline.activity import MemoryCurve
 from perfmagic.base.terminal import columns
 from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import Remark
-from perfmagic.trace.model import DeviceInfo, TraceMeta, make_trace
+from perfmagic.trace.model import DeviceInfo, Trace, TraceMeta, make_trace
 from perfmagic.view.html import MAX_OUTPUT_BYTES
 from perfmagic.view.page import page
 from perfmagic.view.svg.canvas import Canvas
 from perfmagic.view.svg.layouts import MAX_PICTURE_BYTES as MAX_BYTES
 from perfmagic.view.svg.metrics import Scale
+from perfmagic.view.timeline.doc import timeline_doc, timeline_summary
 from perfmagic.view.timeline.picture.frame import DETAILS, PLOT_PX, Frame, narrow_detail
 from perfmagic.view.timeline.picture.timeline import highest, timeline_picture, timeline_svg
 from perfmagic.view.timeline.text import timeline_text
@@ -47,6 +48,14 @@ def test_a_queue_is_held_with_its_depth_and_mean() -> None:
     assert lane.queue_max == 4
     waits = sum(int(s - at) for s, at in zip(lane.start_ns, lane.launch_ns, strict=True))
     assert lane.queue_mean == pytest.approx(waits / doc_of(queue_of(4)).span_ns)
+
+
+@pytest.mark.parametrize("trace", [queue_of(4, op_ms=3), many_streams(700), recorded("a100_event_sync_3streams")])
+def test_a_summary_without_lanes_has_what_the_lanes_count(trace: Trace) -> None:
+    summary, drawn = timeline_summary(trace, ()), timeline_doc(trace, ())
+    assert summary.header == drawn.header
+    assert summary.n_streams == sum(len(group.streams) + group.n_folded for group in drawn.groups)
+    assert summary.header.queue_max == max(lane.queue_max for group in drawn.groups for lane in group.streams)
 
 
 def test_a_small_cell_flags_its_two_moments() -> None:
