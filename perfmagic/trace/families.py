@@ -11,11 +11,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-
-from perfmagic.trace.once import LONGEST_NAME, once_per_name
-from perfmagic.trace.signatures import function_name
 
 
 class Category(enum.IntEnum):
@@ -312,37 +308,3 @@ FAMILIES = (
         f"{_YAML} and the tag `pointwise`",
     ),
 )
-# Triton 2's suffix: of each argument its number, c where it is 1, d where 16 divides it, e where 8 does
-# Source: kernel_suffix in Triton's compiler
-_TRITON_2 = re.compile(r"_0[cde]*(?:1[cde]*(?:2[cde\d]*)?)?$")
-# Operators of torch and functions of libraries: what they run is no kernel of the user, even if no family knows it
-_LIBRARY = re.compile(
-    r"^(?:aten|prims|c10d|torchvision)::|^(?:void )?(?:at|at_cuda_detail|c10|cudnn|cub|thrust|cutlass|cask\w*|rocprim"
-    r"|miopen|ck|ck_tile|fbgemm_gpu)::"
-)
-
-
-def find_family(kernel: str, operator: str = "") -> Family | None:
-    """The family of a kernel launched by an operator ("": not known); None where no row of the table matches.
-
-    >>> find_family("triton__0d1d2d3d").category.name
-    'FUSED'
-    """
-    function = _TRITON_2.sub("", function_name(kernel))
-    names = {Looks.OPERATOR: operator, Looks.FUNCTION: function, Looks.NAME: kernel}
-    first = min(_FIRST_ROW[looks](name[:LONGEST_NAME].lower()) for looks, name in names.items())
-    return FAMILIES[first] if first < len(FAMILIES) else None
-
-
-def _first_row(looks: Looks) -> Callable[[str], int]:
-    """What gives the first row that matches a name, of those that look at it: kernels share operators."""
-    rows = [(at, row.pattern) for at, row in enumerate(FAMILIES) if row.looks is looks]
-    return once_per_name(lambda name: next((at for at, pattern in rows if pattern.search(name)), len(FAMILIES)))
-
-
-_FIRST_ROW = {looks: _first_row(looks) for looks in Looks}
-
-
-def is_of_library(kernel: str, operator: str) -> bool:
-    """Whether a library's namespace or an operator of torch says that a kernel is not the user's own."""
-    return _LIBRARY.search(operator) is not None or _LIBRARY.search(kernel) is not None

@@ -16,10 +16,10 @@ from perfmagic.base.errors import OptionError
 from perfmagic.base.kinds import UNKNOWN_TIME
 from perfmagic.base.numerics.intervals import coded, distinct
 from perfmagic.base.units import plural
-from perfmagic.trace.columns import NONE, Int8, OpKind
-from perfmagic.trace.families import find_family
+from perfmagic.trace.columns import NONE, HostOps, Int8, OpKind, in_one_table
+from perfmagic.trace.families import FAMILIES, Family, Looks
 from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_name, once_per_trace
+from perfmagic.trace.once import LONGEST_NAME, once_per_name, once_per_trace
 from perfmagic.trace.short_names import WIDTH, short_names
 from perfmagic.trace.signatures import function_name
 
@@ -272,3 +272,60 @@ _ALL = re.compile(r"all_?(reduce|gather|to_?all)")
 def collective_name(recorded: str) -> str:
     """As torch.distributed spells it: NCCL's record has "allreduce" beside torch's own "all_reduce"."""
     return _ALL.sub(lambda match: f"all_{match[1].replace('toall', 'to_all')}", recorded)
+
+
+# The family of a kernel, by the table in perfmagic.trace.families.
+
+# Triton 2's suffix: of each argument its number, c where it is 1, d where 16 divides it, e where 8 does
+# Source: kernel_suffix in Triton's compiler
+_TRITON_2 = re.compile(r"_0[cde]*(?:1[cde]*(?:2[cde\d]*)?)?$")
+# Operators of torch and functions of libraries: what they run is no kernel of the user, even if no family knows it
+_LIBRARY = re.compile(
+    r"^(?:aten|prims|c10d|torchvision)::|^(?:void )?(?:at|at_cuda_detail|c10|cudnn|cub|thrust|cutlass|cask\w*|rocprim"
+    r"|miopen|ck|ck_tile|fbgemm_gpu)::"
+)
+
+
+def find_family(kernel: str, operator: str = "") -> Family | None:
+    """The family of a kernel launched by an operator ("": not known); None where no row of the table matches.
+
+    >>> find_family("triton__0d1d2d3d").category.name
+    'FUSED'
+    """
+    function = _TRITON_2.sub("", function_name(kernel))
+    names = {Looks.OPERATOR: operator, Looks.FUNCTION: function, Looks.NAME: kernel}
+    first = min(_FIRST_ROW[looks](name[:LONGEST_NAME].lower()) for looks, name in names.items())
+    return FAMILIES[first] if first < len(FAMILIES) else None
+
+
+def _first_row(looks: Looks) -> Callable[[str], int]:
+    """What gives the first row that matches a name, of those that look at it: kernels share operators."""
+    rows = [(at, row.pattern) for at, row in enumerate(FAMILIES) if row.looks is looks]
+    return once_per_name(lambda name: next((at for at, pattern in rows if pattern.search(name)), len(FAMILIES)))
+
+
+_FIRST_ROW = {looks: _first_row(looks) for looks in Looks}
+
+
+def is_of_library(kernel: str, operator: str) -> bool:
+    """Whether a library's namespace or an operator of torch says that a kernel is not the user's own."""
+    return _LIBRARY.search(operator) is not None or _LIBRARY.search(kernel) is not None
+
+
+# When Python fetched batches from a DataLoader.
+
+# torch records `enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__` around the fetching of each batch
+_LOADER = re.compile(r"DataLoader\w*(?:\)#\w+)?\.__next__")
+
+
+def is_loader(name: str) -> bool:
+    """Whether a name on the host is that of a DataLoader fetching a batch."""
+    return _LOADER.search(name) is not None
+
+
+def fetches(trace: Trace) -> HostOps:
+    """What fetched a batch: an operator's mark, or a Python frame."""
+    loaders = np.array([is_loader(name) for name in trace.names], bool)
+    host = trace.host_ops
+    marks = host.select(loaders[host.name] if len(host) else np.zeros(0, bool))
+    return in_one_table(marks, trace.python_frames.named(loaders))

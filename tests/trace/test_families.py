@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from perfmagic.analysis.timeline.kernels import categories, category_of
-from perfmagic.trace.families import FAMILIES, Category, find_family
+from perfmagic.trace.families import FAMILIES, Category
 from perfmagic.trace.kineto.reader import read_trace
-from perfmagic.trace.names import OpClass
+from perfmagic.trace.names import OpClass, find_family
 from tests.trace.recorded import ALL, MORE, real
 
 torch = pytest.importorskip("torch")

@@ -18,7 +18,6 @@ from perfmagic.analysis.findings.finding import (
     on_time_lines,
     too_short,
 )
-from perfmagic.analysis.timeline.host_time import fetches, is_loader
 from perfmagic.analysis.timeline.idle import long_calls
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.analysis.timeline.queueing import LaunchBound
@@ -26,6 +25,7 @@ from perfmagic.base import units
 from perfmagic.base.language import chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, intersect, total_ns, union
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
+from perfmagic.trace.names import fetches, is_loader
 from perfmagic.trace.rows import Rows
 from perfmagic.trace.signatures import function_name
 

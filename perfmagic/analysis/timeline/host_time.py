@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from perfmagic.base.numerics.intervals import Intervals, coded, covered_ns, distinct, union, unions
-from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64, in_one_table
+from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64
 from perfmagic.trace.hoststack import HostStack, is_operator, nested
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
@@ -395,22 +395,3 @@ class _Sums:
 def _at(names: Int64 | np.ndarray[tuple[int, ...], np.dtype[np.int32]], row: Int64) -> Int64:
     """The names of some rows, NONE where a row is NONE."""
     return np.append(names, NONE).astype(np.int64)[row]
-
-
-# When Python fetched batches from a DataLoader.
-
-# torch records `enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__` around the fetching of each batch
-_LOADER = re.compile(r"DataLoader\w*(?:\)#\w+)?\.__next__")
-
-
-def is_loader(name: str) -> bool:
-    """Whether a name on the host is that of a DataLoader fetching a batch."""
-    return _LOADER.search(name) is not None
-
-
-def fetches(trace: Trace) -> HostOps:
-    """What fetched a batch: an operator's mark, or a Python frame."""
-    loaders = np.array([is_loader(name) for name in trace.names], bool)
-    host = trace.host_ops
-    marks = host.select(loaders[host.name] if len(host) else np.zeros(0, bool))
-    return in_one_table(marks, trace.python_frames.named(loaders))

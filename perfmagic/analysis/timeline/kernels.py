@@ -14,10 +14,18 @@ import numpy as np
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base.numerics.intervals import coded
 from perfmagic.trace.columns import NONE, Bool, DeviceOps, HostKind, Int8, Int64, OpKind
-from perfmagic.trace.families import Category, find_family, is_of_library
+from perfmagic.trace.families import Category
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import Trace
-from perfmagic.trace.names import OpClass, kernel_short_names, op_classes, shown_names, uses_tensor_cores
+from perfmagic.trace.names import (
+    OpClass,
+    find_family,
+    is_of_library,
+    kernel_short_names,
+    op_classes,
+    shown_names,
+    uses_tensor_cores,
+)
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 

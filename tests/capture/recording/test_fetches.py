@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="the simulated device needs torch")
 from torch.utils.data import DataLoader, Dataset  # noqa: E402 - after the skip
 
 import perfmagic  # noqa: E402
-from perfmagic.analysis.timeline.host_time import fetches  # noqa: E402
+from perfmagic.trace.names import fetches  # noqa: E402
 
 
 class Pictures(Dataset):  # type: ignore[type-arg, misc, unused-ignore]

@@ -11,11 +11,10 @@ from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.device_ops import heads, last_before_on_thread
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
 from perfmagic.analysis.timeline.activity import syncs
-from perfmagic.analysis.timeline.host_time import fetches
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, union
 from perfmagic.trace.columns import NONE, Int64, OpKind
-from perfmagic.trace.names import OpClass, copy_direction
+from perfmagic.trace.names import OpClass, copy_direction, fetches
 
 _VALUE_BYTES = 64  # a read of one number copies no more
 
