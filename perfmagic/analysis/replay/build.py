@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ from perfmagic.analysis.replay import device_ops
 from perfmagic.analysis.replay.graph import Edge, Graph, HostWait, Links, Node
 from perfmagic.analysis.timeline.activity import blocking_copies
 from perfmagic.analysis.timeline.host_time import main_thread
-from perfmagic.base.numerics.longest import NO_NODE, ordered_by_time
+from perfmagic.base.numerics.longest import NEVER, NO_NODE, ordered
 from perfmagic.trace.columns import NONE, Bool, CallKind, HostKind, Int64, waits_for_all
 from perfmagic.trace.model import Trace
 
@@ -437,3 +438,39 @@ def _by_name(
     if ended and not of_event:
         ended = [max(ended, key=lambda op: int(ops.end_ns[op]))]
     return tuple(ended)
+
+
+# The nodes in an order that predecessors lead, as near as can be to their recorded times.
+
+_MOST_PASSES = 1000
+
+
+def ordered_by_time(time: Int64, first: Int64, second: Int64) -> tuple[Int64, Bool, Bool]:
+    """The nodes with predecessors first, by time, and which edges had to be given up for it; shape of time.
+
+    time: of each node, as good as recorded: a predecessor may be a little later.  first, second: the predecessors,
+    NO_NODE for none. An edge is given up only where edges go round in a circle.
+    """
+    key = time.copy()
+    before, has = np.stack((first, second)), np.stack((first, second)) != NO_NODE
+    at = np.maximum(before, 0)
+    for _ in range(_MOST_PASSES):
+        later = np.where(has, key[at], key).max(axis=0, initial=NEVER)
+        if (later <= key).all():
+            break
+        key = np.maximum(key, later)
+    depth = np.zeros(len(time), np.int64)
+    at_once = has & (key[at] == key)
+    for _ in range(_MOST_PASSES):
+        deeper = np.where(at_once, depth[at] + 1, 0).max(axis=0, initial=0)
+        if (deeper == depth).all():
+            break
+        depth = deeper
+    order = np.lexsort((depth, key))
+    place = np.empty(len(time), np.int64)
+    place[order] = np.arange(len(time))
+    given_up = has & (place[at] >= place)
+    if given_up.any():  # the passes may have been too few
+        with suppress(ValueError):
+            return ordered(first, second), *np.zeros_like(given_up)
+    return order, given_up[0], given_up[1]

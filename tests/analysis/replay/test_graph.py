@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfmagic.analysis.replay.build import graph_of
+from perfmagic.analysis.replay.build import graph_of, ordered_by_time
 from perfmagic.analysis.replay.critical_path import Held, critical_path
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Graph
 from perfmagic.analysis.replay.prediction import unreadable
-from perfmagic.base.numerics.longest import NO_NODE, longest, ordered, ordered_by_time
+from perfmagic.base.numerics.longest import NO_NODE, longest, ordered
 from perfmagic.trace.columns import CallKind
 from perfmagic.trace.model import Trace
 from tests.analysis.build import US, Builder, queued
