@@ -1,4 +1,4 @@
-"""Files that are named by a user: where they are, opened if they are regular, and written whole or not at all."""
+"""Files that a user names: where they are, opened if regular, written whole or not at all; and text from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from perfmagic.base.errors import OptionError, shown_url
 
@@ -133,3 +133,33 @@ def made_folder(path: str | os.PathLike[str]) -> Path:
         why = _why(error, target) if isinstance(error, OSError) else str(error)
         raise OptionError(f"{target} cannot be made: {why}", hint="choose another folder") from None
     return target
+
+
+# Text from files: JSON may hold lone surrogates (halves of surrogate pairs), which UTF-8 cannot encode.
+
+HALF = "\ufffd"  # replaces a lone surrogate, like any character that cannot be decoded
+
+
+def printable(text: str) -> str:
+    """The text with U+FFFD for each lone surrogate; the same object if there is none."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "".join(HALF if "\ud800" <= character <= "\udfff" else character for character in text)
+    return text
+
+
+def all_printable(value: Any) -> tuple[Any, int]:
+    """A decoded JSON value with every text and key made printable, and how many were not printable."""
+    if isinstance(value, str):
+        text = printable(value)
+        return text, int(text is not value)
+    if isinstance(value, list):
+        items = [all_printable(item) for item in value]
+        return [item for item, _ in items], sum(n for _, n in items)
+    if isinstance(value, dict):
+        pairs = [(all_printable(key), all_printable(item)) for key, item in value.items()]
+        return {key: item for (key, _), (item, _) in pairs}, sum(n + m for (_, n), (_, m) in pairs)
+    return value, 0

@@ -16,6 +16,8 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import msgspec
 import numpy as np
 
+from perfmagic.base.files import all_printable
+
 FAR_NS = 2**61  # times within it can be added and subtracted in int64
 EXACT = 2**53  # doubles, which browsers use, are exact up to here: 104 days in nanoseconds
 MOST_LINES = 2**20  # arrays are indexed by line: the longest takes 8 MB
@@ -58,36 +60,6 @@ def typed(value: Any, kind: type[T]) -> T:
 
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no number")
-
-
-# Text from files: JSON may hold lone surrogates (halves of surrogate pairs), which UTF-8 cannot encode.
-
-HALF = "\ufffd"  # replaces a lone surrogate, like any character that cannot be decoded
-
-
-def printable(text: str) -> str:
-    """The text with U+FFFD for each lone surrogate; the same object if there is none."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "".join(HALF if "\ud800" <= character <= "\udfff" else character for character in text)
-    return text
-
-
-def all_printable(value: Any) -> tuple[Any, int]:
-    """A decoded JSON value with every text and key made printable, and how many were not printable."""
-    if isinstance(value, str):
-        text = printable(value)
-        return text, int(text is not value)
-    if isinstance(value, list):
-        items = [all_printable(item) for item in value]
-        return [item for item, _ in items], sum(n for _, n in items)
-    if isinstance(value, dict):
-        pairs = [(all_printable(key), all_printable(item)) for key, item in value.items()]
-        return {key: item for (key, _), (item, _) in pairs}, sum(n + m for (_, n), (_, m) in pairs)
-    return value, 0
 
 
 class JsonForm:

@@ -16,12 +16,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from perfmagic.base.errors import TraceError
+from perfmagic.base.files import printable
 from perfmagic.base.language import phrase
 from perfmagic.base.units import count
 from perfmagic.trace.columns import MOST_BYTES, NONE, HostKind, Int64, OpKind, Remark, call_kind
 from perfmagic.trace.formats.protobuf import PADDING, WireError, fields
 from perfmagic.trace.formats.xspace import Events, Line, Plane, batches, line_of, place_of, plane_of, text_of
-from perfmagic.trace.json_form import FAR_NS, printable
+from perfmagic.trace.json_form import FAR_NS
 from perfmagic.trace.kineto.decode import Header
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES, Blocks, Source, text_blocks
 from perfmagic.trace.kineto.gathered import CALLS, FRAMES, HOST_OPS, NAMES, OPS, SHAPES, Codes, Columns, Part

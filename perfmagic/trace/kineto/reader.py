@@ -19,10 +19,11 @@ import msgspec
 import numpy as np
 
 from perfmagic.base.errors import TraceError
+from perfmagic.base.files import printable
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.units import count, duration
 from perfmagic.trace.columns import NONE, HostKind, Remark, forward_rows, keep_freed_memory
-from perfmagic.trace.json_form import EXACT, FAR_NS, Line, Ns, printable, typed
+from perfmagic.trace.json_form import EXACT, FAR_NS, Line, Ns, typed
 from perfmagic.trace.kineto.blocks import blocks_of
 from perfmagic.trace.kineto.decode import UNSOUND, Header, Helper, HelperLostError, SoundFile, decoded
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES, Blocks, Source, text_blocks, text_bytes
@@ -312,7 +313,7 @@ def build(tables: Tables, header: Header, origin: str, repairs: list[Remark]) ->
     for instants in (waits, host_waits, counters, memory):
         del instants["end_ns"]
         instants["at_ns"] = instants.pop("start_ns")
-    blocks = blocks_of(memory, host_ops, linked, names)
+    blocks = blocks_of(memory, host_ops, linked, names) if len(memory["at_ns"]) else None
     trace = make_trace(
         names,
         saved.meta(meta) if saved else meta,

@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 
 from perfmagic.base.errors import TraceError
+from perfmagic.base.files import all_printable
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.units import count
 from perfmagic.trace.columns import NONE, Remark
-from perfmagic.trace.json_form import all_printable
 from perfmagic.trace.kineto.decode import EVENT_TYPES, Chunk, CounterArgs, Event, Header, Instant, Loose, Unread
 
 _MOST_DIGITS = 400  # of a whole number: no float is longer, and int() refuses thousands

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perfmagic.base.files import all_printable, printable
 from perfmagic.cli import main
 from perfmagic.results import TimelineResult
 from perfmagic.trace.formats.npz import read_npz
 from perfmagic.trace.formats.sources import read_file
-from perfmagic.trace.json_form import all_printable, printable
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.view.timeline.picture.timeline import timeline_svg

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from perfmagic.base.errors import TraceError
+from perfmagic.base.files import printable
 from perfmagic.base.free_memory import available_bytes
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.units import count, duration, size
@@ -20,7 +21,7 @@ from perfmagic.trace.columns import NONE, HostKind, Int64, Remark
 from perfmagic.trace.formats.nsight import device, host, nvtx, stacks
 from perfmagic.trace.formats.nsight.database import MAGIC, ROW_BYTES, Columns, Database, opened, text_of
 from perfmagic.trace.formats.nsight.host import ANY_THREAD
-from perfmagic.trace.json_form import FAR_NS, printable
+from perfmagic.trace.json_form import FAR_NS
 from perfmagic.trace.model import LaunchShape, Trace, TraceMeta, make_trace
 
 _STACKS = (stacks.SAMPLES, stacks.CHAINS, stacks.BACKTRACES)
