@@ -159,15 +159,18 @@ def name_lines(lines: Iterable[int]) -> str:
 def on_sync_lines(trace: Trace, rows: Int64) -> str:
     """Where some blocking calls were made: " on line 7", " on line 4 of train_step, called from line 6"."""
     blocking = syncs(trace)
-    path = call_paths(trace)[blocking.call[rows]]
-    return _locate(trace, path, blocking.blocked_ns[rows], blocking.line[rows].tolist())
+    return _locate_calls(trace, blocking.call[rows], blocking.blocked_ns[rows], blocking.line[rows].tolist())
 
 
 def on_call_lines(trace: Trace, rows: Int64, most: int | None = None) -> str:
     """Where some calls were made, weighed by how long they took.  most: lines of the cell at most."""
     calls = trace.calls
     lines = np.unique(calls.line[rows])[:most].tolist()
-    return _locate(trace, call_paths(trace)[rows], (calls.end_ns - calls.start_ns)[rows], lines)
+    return _locate_calls(trace, rows, (calls.end_ns - calls.start_ns)[rows], lines)
+
+
+def _locate_calls(trace: Trace, calls: Int64, weight: Int64, lines: Iterable[int]) -> str:
+    return on_lines(lines) if trace.paths is None else _locate(trace, call_paths(trace)[calls], weight, lines)
 
 
 def on_time_lines(trace: Trace, where: Intervals, lines: Iterable[int]) -> str:
