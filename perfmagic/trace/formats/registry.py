@@ -1,17 +1,14 @@
-"""The formats of trace files: a row each, and which of them a file has. docs/add-a-reader.md says how to add one.
+"""The formats of trace files: a row each. docs/add-a-reader.md says how to add one.
 
 A reader is a module with two functions. It is imported when a file begins like its format.
 """
 
 from __future__ import annotations
 
-import importlib
 import re
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias, cast
+from typing import NamedTuple, Protocol, TypeAlias
 
-from perfmagic.base.errors import TraceError
-from perfmagic.base.files import open_regular
 from perfmagic.trace.kineto.file import Blocks
 from perfmagic.trace.model import Trace
 
@@ -49,10 +46,6 @@ class Format(NamedTuple):
     module: str
     streams: bool = False
 
-    @property
-    def reader(self) -> Reader:
-        return cast("Reader", importlib.import_module(self.module))
-
 
 # the first one that fits; Kineto's takes, and repairs, what no other claims
 FORMATS = (
@@ -62,7 +55,6 @@ FORMATS = (
     Format("torch.profiler", (".json", ".json.gz"), (b"",), "perfmagic.trace.kineto.reader", streams=True),
 )
 ENDINGS = tuple(ending for form in reversed(FORMATS) for ending in form.endings)
-_REPORTS = (".nsys-rep", ".qdrep")  # by name: only nsys knows how they begin
 _NAME = re.compile(rf"(?:{'|'.join(map(re.escape, ENDINGS))})$")
 
 
@@ -74,24 +66,3 @@ def is_trace_name(name: str) -> bool:
 def endings_words() -> str:
     """The endings for a sentence: ".json, .json.gz or .npz"."""
     return f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
-
-
-def format_of(head: bytes) -> Format:
-    """The format of a file by its first HEAD_BYTES, whatever it is called."""
-    return next(form for form in FORMATS if head.startswith(form.magic) and form.reader.sniff(head))
-
-
-def read_path(path: Path, max_unpacked_bytes: int, *, helper: bool) -> list[Trace]:
-    """The traces of a file here, one a rank. Raises TraceError."""
-    if path.name.endswith(_REPORTS) and path.is_file():
-        exported = path.with_suffix(".sqlite").name
-        message = f"{path.name} is a report that only Nsight Systems reads"
-        raise TraceError(
-            message, hint=f"nsys export --type sqlite --output {exported} {path.name}; then open {exported}"
-        )
-    try:
-        with open_regular(path) as file:
-            head = file.read(HEAD_BYTES)
-    except OSError:
-        head = b""  # the last reader says why
-    return format_of(head).reader.read(path, max_unpacked_bytes, helper=helper)

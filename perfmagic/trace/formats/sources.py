@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from perfmagic.base.errors import TraceError
 from perfmagic.base.files import file_path, open_regular
 from perfmagic.base.units import plural, size
-from perfmagic.trace.formats.registry import HEAD_BYTES, endings_words, format_of, is_trace_name, read_path
+from perfmagic.trace.formats.registry import FORMATS, HEAD_BYTES, Format, Reader, endings_words, is_trace_name
 from perfmagic.trace.formats.remote import RemoteFile, remote_files, remote_name
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.model import Trace
 
 _NAMED = 5  # files that an error names
 _OF_JAX = ".xplane.pb"
+_REPORTS = (".nsys-rep", ".qdrep")  # by name: only nsys knows how they begin
 _LONGEST_NAME = 200  # of a file system
 _DIGITS = re.compile(r"(\d+)")
 # dumps of torch's flight recorder: pickles by its names or keys, JSON by keys that no trace begins with
@@ -67,7 +69,7 @@ def _read_remote(file: RemoteFile, max_unpacked_bytes: int, *, helper: bool) -> 
     form = format_of(next(blocks, b"")[:HEAD_BYTES])
     blocks.close()  # type: ignore[attr-defined]  # a generator
     if form.streams:
-        return form.reader.read(file, max_unpacked_bytes, helper=helper)
+        return reader_of(form).read(file, max_unpacked_bytes, helper=helper)
     import tempfile  # a tenth of what opening a small file imports
 
     with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +79,33 @@ def _read_remote(file: RemoteFile, max_unpacked_bytes: int, *, helper: bool) -> 
                 target.write(block)
                 if target.tell() > max_unpacked_bytes:
                     raise TraceError(f"{file.name} holds more than the limit of {size(max_unpacked_bytes)}")
-        return form.reader.read(fetched, max_unpacked_bytes, helper=helper)
+        return reader_of(form).read(fetched, max_unpacked_bytes, helper=helper)
+
+
+def format_of(head: bytes) -> Format:
+    """The format of a file by its first HEAD_BYTES, whatever it is called."""
+    return next(form for form in FORMATS if head.startswith(form.magic) and reader_of(form).sniff(head))
+
+
+def reader_of(form: Format) -> Reader:
+    """The reader of a format, imported when it is asked for."""
+    return cast("Reader", importlib.import_module(form.module))
+
+
+def read_path(path: Path, max_unpacked_bytes: int, *, helper: bool) -> list[Trace]:
+    """The traces of a file here, one a rank. Raises TraceError."""
+    if path.name.endswith(_REPORTS) and path.is_file():
+        exported = path.with_suffix(".sqlite").name
+        message = f"{path.name} is a report that only Nsight Systems reads"
+        raise TraceError(
+            message, hint=f"nsys export --type sqlite --output {exported} {path.name}; then open {exported}"
+        )
+    try:
+        with open_regular(path) as file:
+            head = file.read(HEAD_BYTES)
+    except OSError:
+        head = b""  # the last reader says why
+    return reader_of(format_of(head)).read(path, max_unpacked_bytes, helper=helper)
 
 
 def trace_files(path: str | os.PathLike[str]) -> list[Path]:

@@ -12,8 +12,9 @@ import pytest
 
 import perfmagic
 from perfmagic.base.errors import TraceError
-from perfmagic.trace.formats import registry
-from perfmagic.trace.formats.registry import ENDINGS, FORMATS, Format, endings_words, format_of, is_trace_name
+from perfmagic.trace.formats import sources
+from perfmagic.trace.formats.registry import ENDINGS, FORMATS, Format, endings_words, is_trace_name
+from perfmagic.trace.formats.sources import format_of, reader_of
 from tests.trace.formats.nsight_made import h100
 from tests.trace.recorded import as_bytes, launch_and_kernel
 
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_every_format_has_a_reader_and_the_last_one_takes_what_no_other_claims() -> None:
-    assert all(callable(form.reader.sniff) and callable(form.reader.read) for form in FORMATS)
+    assert all(callable(reader_of(form).sniff) and callable(reader_of(form).read) for form in FORMATS)
     assert [form.name for form in FORMATS if form.magic == (b"",)] == [FORMATS[-1].name] == ["torch.profiler"]
     assert {format_of(head).name for head in (b"", b"{", b"\x00" * 9, b"PK\x03\x04")} == {"torch.profiler"}
 
@@ -45,7 +46,7 @@ def test_a_reader_that_is_added_as_the_page_says_opens_its_files(
     named = "perfmagic.trace.formats.mytool"
     monkeypatch.setitem(sys.modules, named, types.ModuleType(named))
     exec(module, vars(sys.modules[named]))
-    monkeypatch.setattr(registry, "FORMATS", (eval(row, {"Format": Format}), *FORMATS))
+    monkeypatch.setattr(sources, "FORMATS", (eval(row, {"Format": Format}), *FORMATS))
     path = tmp_path / "run.txt"
     path.write_text("mytool 1\n100 150 gemm\n150 190 gemm\n190 200 relu\n")
     trace = perfmagic.open_trace(path).trace
