@@ -15,8 +15,7 @@ def _text_report(results: list[TimelineResult]) -> str:
     from perfmagic.results.ranks import grouped
     from perfmagic.view.ranks.text import ranks_answers_text
     from perfmagic.view.report.writers import describe_mix
-    from perfmagic.view.timeline.doc import timeline_summary
-    from perfmagic.view.timeline.text import answers_text
+    from perfmagic.view.timeline.summary import answers_text, timeline_summary
 
     jobs, alone = grouped(results)
     heads = [timeline_summary(result.trace, result.findings, comm_names=result.comm_names) for result in alone]

@@ -533,14 +533,23 @@ class TimelineResult(Result):
 
         details: the findings, a table of the streams, lines of functions, and what the record cannot tell, as well.
         """
-        from perfmagic.view.timeline.doc import timeline_summary
-        from perfmagic.view.timeline.text import answers_text, lines_below, timeline_text
-
-        below = lines_below(self._followed())
+        below = self._lines_below()
         if not details:
+            from perfmagic.view.timeline.summary import answers_text, timeline_summary
+
             head = timeline_summary(self.trace, self.findings, comm_names=self.comm_names)
             return answers_text(head, self.answers, ".text(details=True)", below)
+        from perfmagic.view.timeline.text import timeline_text
+
         return timeline_text(self.doc, below, answers=self.answers.text(self.doc.header.about))
+
+    def _lines_below(self) -> list[str]:
+        """The lines of functions as text, where they were followed."""
+        if (followed := self._followed()) is None:
+            return []
+        from perfmagic.view.timeline.text import lines_below
+
+        return lines_below(followed)
 
     @in_its_digits
     def html(self) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 from perfmagic.analysis.findings.answer import Answer, Answers, list_rest, name_action, times_of
 from perfmagic.base import units
 from perfmagic.base.language import counted, language, say, translate_term, translated
-from perfmagic.view.timeline.doc import TimelineDoc, describe_cost, describe_rest, only_sentence
+from perfmagic.view.timeline.doc import TimelineDoc, describe_cost
 from perfmagic.view.timeline.live_columns import cut
 from perfmagic.view.timeline.live_words import TEMPLATES
+from perfmagic.view.timeline.summary import describe_rest, only_sentence
 
 WRONG = "race"  # the rule of a wrong result, which is said in red
 MOST_SENTENCES = 6  # of an answer's evidence that no finding in the list has

@@ -5,27 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from perfmagic.analysis.findings.answer import Answers
-from perfmagic.analysis.findings.facts import ITS_EXTENT, THE_CELL
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.replay.critical_path import PathShare
-from perfmagic.analysis.replay.prediction import corners, drawn_path, full_trust, path_shares
-from perfmagic.analysis.timeline.activity import memory_curve, streams, syncs
-from perfmagic.analysis.timeline.host_time import STEP_NAME
-from perfmagic.analysis.timeline.overlap import breakdown
-from perfmagic.analysis.timeline.queueing import queues
-from perfmagic.analysis.verdict import NO_VERDICT, STALLED
+from perfmagic.analysis.replay.prediction import drawn_path, path_shares
+from perfmagic.analysis.timeline.activity import syncs
+from perfmagic.analysis.verdict import NO_VERDICT
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, say, translate_term, translated
 from perfmagic.base.terminal import ALARM
-from perfmagic.trace.columns import NONE, HostKind
-from perfmagic.trace.model import LaunchShape, Trace, devices_label
-from perfmagic.trace.names import shown_names, unknown_operators
+from perfmagic.trace.columns import NONE
+from perfmagic.trace.model import LaunchShape, Trace
+from perfmagic.trace.names import shown_names
 from perfmagic.view.timeline.lanes import CellLane, DeviceGroup, Flag, HostOpsLane, LaunchLane, PathLane, Share
+from perfmagic.view.timeline.summary import DeviceTotals, TimelineSummary, _of_record, choose_window, summarise
 from perfmagic.view.timeline.trace_lanes import cell_lane, device_group, host_ops_lanes, launch_lane
 
 # The critical path as every renderer shows it: one bar, and the same in words.
@@ -85,101 +81,6 @@ def describe_path(shares: Sequence[Share]) -> str:
 FEW_OPS = 64  # a picture of this many ops or fewer can be read op by op
 
 
-@dataclass(frozen=True)
-class Header:
-    """The first line of a timeline.
-
-    total_ns: the window drawn.  device_label: what ran; a simulated device says so, and its pace.  n_ops: device ops.
-    n_host_ops: operators on the host.  busy_frac: how busy the device was, of several the busiest.  busy_of: what that
-    is a share of, "the cell" or, for a file, "its extent".  whole_frac: its share of the window drawn.  n_devices:
-    those that executed ops.  queue_max: the deepest queue.  memory_peak: the most bytes allocated on one device, 0 if
-    not recorded.  n_steps: marked training steps.  interval: between what a predicted run takes; "" for others.
-    at_least: whether some of it has no model, so that all times are lower bounds.
-    predicted: whether times are a model's or a replay's.  rough: whether a model's, known to two digits.
-    """
-
-    total_ns: int
-    device_label: str
-    n_ops: int
-    n_host_ops: int
-    busy_frac: float
-    busy_of: str
-    whole_frac: float
-    n_devices: int
-    queue_max: int
-    simulated: bool
-    memory_peak: int = 0
-    n_steps: int = 0
-    interval: str = ""
-    at_least: bool = False
-    predicted: bool = False
-    rough: bool = False
-
-    @property
-    def total(self) -> str:
-        """How long it took, or takes at least."""
-        return f"≥ {units.duration(self.total_ns)}" if self.at_least else units.duration(self.total_ns)
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The line in pieces, the total first."""
-        if not self.n_ops:
-            return (
-                self.total,
-                self.device_label,
-                counted(self.n_host_ops, "{n} operator", "{n} operators"),
-            )
-        return (
-            self.total,
-            self.device_label,
-            *([self.interval] if self.interval else []),
-            counted(self.n_ops, "{n} device op", "{n} device ops"),
-            self.busy,
-            phrase("queue ≤ {n}", n=units.count(self.queue_max)),
-            *([phrase("peak {size}", size=units.size(self.memory_peak))] if self.memory_peak else []),
-        )
-
-    @property
-    def about(self) -> str:
-        """The line without the total: what was recorded, in the language in force."""
-        steps = phrase("times cover all {n} steps", n=units.count(self.n_steps))
-        return " · ".join(translated((*self.parts[1:], *([steps] if self.n_steps > 1 else []))))
-
-    @property
-    def busy(self) -> str:
-        """How busy, and of what: "busy 96 % of the cell"; for a file "busy 50 % of the record, 96 % of its extent"."""
-        at_least = "≥ " if self.at_least else ""
-        share, whole = (f"{at_least}{units.percent(frac)}" for frac in (self.busy_frac, self.whole_frac))
-        of_file = self.busy_of == ITS_EXTENT
-        if of_file and share != whole:
-            both = phrase("{whole} of the record, {share} of its extent", whole=whole, share=share)
-        else:
-            both = phrase("{share} of {what}", share=share, what=phrase("the record") if of_file else self.busy_of)
-        several = self.n_devices > 1
-        return phrase("busiest device busy {shares}", shares=both) if several else phrase("busy {shares}", shares=both)
-
-    @property
-    def sentence(self) -> str:
-        return " · ".join(self.parts)
-
-
-@dataclass(frozen=True, eq=False)
-class TimelineSummary:
-    """What a few lines of text say about a timeline.
-
-    start_ns, end_ns: the window.  n_streams: of all devices.  trust: how far the record can be trusted, in sentences,
-    with notes of the capture.  failure: "" or how the cell ended.
-    """
-
-    start_ns: int
-    end_ns: int
-    header: Header
-    findings: tuple[Finding, ...]
-    n_streams: int
-    trust: tuple[str, ...]
-    failure: str
-
-
 @dataclass(frozen=True, eq=False)
 class TimelineDoc(TimelineSummary):
     """What was queued and what was executed, ready to be drawn.
@@ -233,12 +134,12 @@ def timeline_doc(
     start_ns, end_ns: the window; the trace's own by default, widened to hold every device op.
     comm_names: a regular expression that says which kernels are communication, None for the default rule.
     """
-    (start, end), whole = _choose_window(trace, start_ns, end_ns), (start_ns, end_ns) == (None, None)
+    (start, end), whole = choose_window(trace, start_ns, end_ns), (start_ns, end_ns) == (None, None)
     devices = [d for d in trace.device_ids if device is None or d == device]
     groups = tuple(device_group(trace, d, start, end, comm_names) for d in devices)
     here = [f for f in findings if device is None or f.device in (None, NONE, device)]
     totals = [_of_record(trace, g.device, (start, end), comm_names) if whole else _of_group(g) for g in groups]
-    head = _summary(trace, here, (start, end), totals, comm_names, whole=whole)
+    head = summarise(trace, here, (start, end), totals, comm_names, whole=whole)
     return TimelineDoc(
         **{name: getattr(head, name) for name in TimelineSummary.__match_args__},
         groups=groups,
@@ -255,119 +156,10 @@ def timeline_doc(
     )
 
 
-def timeline_summary(trace: Trace, findings: Sequence[Finding], comm_names: str | None = None) -> TimelineSummary:
-    """The part of a whole timeline_doc that a text without details shows; no lane is laid out for it."""
-    window = _choose_window(trace, None, None)
-    totals = [_of_record(trace, device, window, comm_names) for device in trace.device_ids]
-    return _summary(trace, findings, window, totals, comm_names, whole=True)
-
-
-class _DeviceTotals(NamedTuple):
-    """What the first line says of a device."""
-
-    device: int
-    n_ops: int
-    busy_ns: int
-    busy_frac: float
-    n_streams: int
-    queue_max: int
-    memory_peak: int
-
-
-def _of_group(group: DeviceGroup) -> _DeviceTotals:
+def _of_group(group: DeviceGroup) -> DeviceTotals:
     peak = group.memory.peak_bytes if group.memory is not None else 0
     n_streams = len(group.streams) + group.n_folded
-    return _DeviceTotals(group.device, group.n_ops, group.busy_ns, group.busy_frac, n_streams, group.queue_max, peak)
-
-
-def _of_record(trace: Trace, device: int, window: tuple[int, int], comm_names: str | None) -> _DeviceTotals:
-    """The same numbers of the whole record, without lanes."""
-    parts, memory = breakdown(trace, device, comm_names), memory_curve(trace, device)
-    whole_ns = parts.extent_ns if trace.meta.returned_ns is None else window[1] - window[0]
-    return _DeviceTotals(
-        device,
-        parts.n_ops,
-        parts.busy_ns,
-        parts.busy_ns / whole_ns if whole_ns else 0.0,
-        len(streams(trace, device)),
-        max((queue.ops_max for queue in queues(trace, device)), default=0),
-        memory.peak_bytes if memory is not None else 0,
-    )
-
-
-def _summary(
-    trace: Trace,
-    findings: Sequence[Finding],
-    window: tuple[int, int],
-    totals: Sequence[_DeviceTotals],
-    comm_names: str | None,
-    *,
-    whole: bool,
-) -> TimelineSummary:
-    """The summary of a window.  whole: it is all of the trace."""
-    header = _build_header(trace, totals, *window)
-    return TimelineSummary(
-        start_ns=window[0],
-        end_ns=window[1],
-        header=_with_interval(header, trace, totals, comm_names, whole=whole),
-        findings=tuple(findings),
-        n_streams=sum(total.n_streams for total in totals),
-        trust=full_trust(trace, comm_names).sentences,
-        failure=_describe_failure(trace),
-    )
-
-
-def _choose_window(trace: Trace, start_ns: int | None, end_ns: int | None) -> tuple[int, int]:
-    """The requested window; by default the trace's own, widened to all device ops, at least 1 ns long."""
-    ops = trace.ops
-    start = int(ops.start_ns.min(initial=trace.meta.start_ns)) if start_ns is None else start_ns
-    # the window is half-open: it must hold a last op of no length, too
-    last = max(int(ops.end_ns.max(initial=trace.meta.end_ns)), int(ops.start_ns.max(initial=start)) + 1)
-    end = last if end_ns is None else end_ns
-    return start, max(end, start + 1)
-
-
-def _build_header(trace: Trace, totals: Sequence[_DeviceTotals], start_ns: int, end_ns: int) -> Header:
-    host = trace.host_ops
-    seen = (host.end_ns > start_ns) & (host.start_ns < end_ns)
-    marks = np.unique(host.name[seen & (host.kind == HostKind.ANNOTATION)])
-    busiest = max(totals, key=lambda total: total.busy_ns, default=None)
-    return Header(
-        total_ns=end_ns - start_ns,
-        device_label=_label_devices(trace, totals),
-        n_ops=sum(total.n_ops for total in totals),
-        n_host_ops=int(np.count_nonzero(seen & (host.kind == HostKind.OP))),
-        busy_frac=busiest.busy_frac if busiest else 0.0,
-        whole_frac=busiest.busy_ns / (end_ns - start_ns) if busiest else 0.0,
-        busy_of=ITS_EXTENT if trace.meta.returned_ns is None else THE_CELL,
-        n_devices=len(totals),
-        queue_max=max((total.queue_max for total in totals), default=0),
-        simulated=trace.simulated,
-        predicted=trace.predicted or bool(trace.meta.predicted),
-        rough=trace.predicted,
-        n_steps=sum(trace.names[name].startswith(STEP_NAME) for name in marks),
-        memory_peak=max((total.memory_peak for total in totals), default=0),
-    )
-
-
-def _with_interval(
-    header: Header, trace: Trace, totals: Sequence[_DeviceTotals], comm_names: str | None, *, whole: bool
-) -> Header:
-    """The first line with what is not known of a predicted run.  whole: all of it is drawn."""
-    if not trace.predicted or not totals:
-        return header
-    busiest = max(totals, key=lambda total: total.busy_ns).device
-    ends, at_least = corners(trace, busiest, comm_names) if whole else None, bool(unknown_operators(trace))
-    return replace(header, interval=ends.words if ends and not at_least else "", at_least=at_least)
-
-
-def _label_devices(trace: Trace, totals: Sequence[_DeviceTotals]) -> str:
-    infos = [trace.device_info(total.device) for total in totals] or trace.meta.devices
-    none = phrase("no device recorded") if trace.meta.returned_ns is None else phrase("no device")
-    label = devices_label(infos) or none
-    if not trace.meta.predicted or trace.predicted:
-        return label
-    return phrase("predicted, not recorded: {label}", label=label)
+    return DeviceTotals(group.device, group.n_ops, group.busy_ns, group.busy_frac, n_streams, group.queue_max, peak)
 
 
 def _find_flags(trace: Trace, groups: tuple[DeviceGroup, ...]) -> tuple[Flag, ...]:
@@ -379,14 +171,6 @@ def _find_flags(trace: Trace, groups: tuple[DeviceGroup, ...]) -> tuple[Flag, ..
     queued_ns = int(trace.launch_end_ns()[launched].max())
     finished_ns = int(trace.ops.end_ns.max())
     return Flag(queued_ns, "Python has queued everything"), Flag(finished_ns, "the device has finished")
-
-
-def _describe_failure(trace: Trace) -> str:
-    meta = trace.meta
-    if not meta.failed:
-        return ""
-    after_ns = (meta.end_ns if meta.returned_ns is None else meta.returned_ns) - meta.start_ns
-    return phrase("the cell failed after {time}: {error}", time=units.duration(after_ns), error=meta.failed)
 
 
 # The sentences of a timeline, put together once for text, HTML and SVG.
@@ -446,22 +230,6 @@ def describe_trust(doc: TimelineDoc) -> tuple[str, tuple[str, ...]]:
     first, *more = translated(doc.trust) or ("",)
     n_more = counted(len(more), "{n} more note", "{n} more notes")
     return (f"{first} · {translated(n_more)}" if more else first), tuple(more)
-
-
-def describe_rest(finding: Finding) -> str:
-    """What follows the cause: the detail, which begins with its own punctuation, and advice if it is certain."""
-    return translated(finding.rest)
-
-
-def only_sentence(first: str, answers: Answers) -> str:
-    """The first finding's sentence if there is neither an answer nor a fact, and no warning says it; else ""."""
-    cause, _, rest = first.partition(say(": "))
-    reason = rest.partition(say(". "))[0]
-    warned = any(
-        warning.lower().startswith(cause.lower()) or (reason and reason in warning) for warning in answers.warnings
-    )
-    known = warned or cause == translate_term(STALLED)  # the decider says that the device stood still
-    return "" if known or answers.answers or answers.also_seen else first
 
 
 # What a person sees and has selected of a timeline, shared by the object in Python and every live view of it.

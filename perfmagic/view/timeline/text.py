@@ -5,24 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from perfmagic.analysis.findings.answer import Answers
-from perfmagic.analysis.findings.catalogue import HEADLINES
-from perfmagic.analysis.timeline.trust import COUNTS
 from perfmagic.base import units
 from perfmagic.base.language import counted, phrase, say, translate_term, translated
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import columns, cut_to_columns, prose_width, wrapped
-from perfmagic.view.timeline.doc import (
-    TimelineDoc,
-    TimelineSummary,
-    describe_cost,
-    describe_path,
-    describe_rest,
-    describe_trust,
-    only_sentence,
-)
+from perfmagic.view.timeline.doc import TimelineDoc, describe_cost, describe_path, describe_trust
 from perfmagic.view.timeline.lanes import DeviceGroup
 from perfmagic.view.timeline.lines.doc import Block, LineRow, LinesDoc
+from perfmagic.view.timeline.summary import describe_rest
 
 if TYPE_CHECKING:
     from perfmagic.analysis.memory.peak import PeakByLine
@@ -31,35 +21,6 @@ MAX_STREAMS = 8
 GUTTER = 13
 PART = "└ "  # before a part of the finding above
 _NUMBERS = (("busy", 7), ("time", 9), ("ops", 9), ("queue ≤", 9), ("mean", 8))
-
-
-def answers_text(doc: TimelineSummary, answers: Answers, details: str, below: Sequence[str] = ()) -> str:
-    """Who decides, what was recorded, what to do, and where the rest is.
-
-    details: how to see all.  below: lines of functions that were asked for.
-    """
-    lines = [answers.text(doc.header.about)]
-    lines += wrapped(translated(doc.failure)) if doc.failure else []
-    note = doc.trust[0] if doc.trust else ""
-    if note and not any(_says(warning, note) for warning in answers.warnings):
-        shown = translated(note)
-        lines += wrapped(f"  ! {shown[:1].upper()}{shown[1:]}", indent=4)
-    first = f"{translate_term(doc.findings[0].cause)}{describe_rest(doc.findings[0])}" if doc.findings else ""
-    if only := only_sentence(first, translated(answers)):
-        lines += wrapped(f"  {only}", indent=2)
-    n_findings, n_streams = len(doc.findings), doc.n_streams
-    parts = [counted(n_findings, "{n} finding", "{n} findings")] if n_findings else []
-    parts += [counted(n_streams, "{n} stream", "{n} streams")] if n_streams else []
-    parts += [phrase("notes")] if doc.trust else []
-    lines += ["", *below, ""] if below else []
-    listed = say(", ").join(translated(part) for part in parts)
-    return "\n".join([*lines, f"  {details}: {listed}"])
-
-
-def _says(warning: str, note: str) -> bool:
-    """Whether a warning has what a note of the record says; earlier work is counted by both."""
-    both_count = getattr(warning, "template", "") == HEADLINES["mid_flight"]
-    return note.lower() in warning.lower() or (both_count and getattr(note, "template", "") in COUNTS["n_orphans"])
 
 
 def timeline_text(doc: TimelineDoc, below: Sequence[str] = (), more_in: str = ".trust", answers: str = "") -> str:
@@ -177,10 +138,8 @@ def _small(block: Block, least_ns: int) -> list[str]:
     return [f"  {translated(words)}"]
 
 
-def lines_below(doc: LinesDoc | None) -> list[str]:
-    """The lines below a timeline's table of streams; none without a document."""
-    if doc is None:
-        return []
+def lines_below(doc: LinesDoc) -> list[str]:
+    """The lines below a timeline's table of streams."""
     return lines_text(doc, BELOW_ROWS, round(BELOW_SHARE * (doc.end_ns - doc.start_ns)))
 
 

@@ -18,9 +18,10 @@ from perfmagic.view.page import page
 from perfmagic.view.svg.canvas import Canvas
 from perfmagic.view.svg.layouts import MAX_PICTURE_BYTES as MAX_BYTES
 from perfmagic.view.svg.metrics import Scale
-from perfmagic.view.timeline.doc import timeline_doc, timeline_summary
+from perfmagic.view.timeline.doc import timeline_doc
 from perfmagic.view.timeline.picture.frame import DETAILS, PLOT_PX, Frame, narrow_detail
 from perfmagic.view.timeline.picture.timeline import highest, timeline_picture, timeline_svg
+from perfmagic.view.timeline.summary import timeline_summary
 from perfmagic.view.timeline.text import timeline_text
 from perfmagic.view.timeline.writers import timeline_html
 from tests.trace.recorded import real_trace, recorded

@@ -21,15 +21,7 @@ from perfmagic.view.svg.layouts import MAX_PICTURE_BYTES as MAX_BYTES
 from perfmagic.view.svg.layouts import Draw, Picture, alone, fit_layouts, smallest_fit
 from perfmagic.view.svg.metrics import Scale, fitted, ticks, width_px
 from perfmagic.view.svg.palette import LOST_SHARE, Tone, queued, tint
-from perfmagic.view.timeline.doc import (
-    AT_ONCE,
-    TITLE,
-    TimelineDoc,
-    alt_text,
-    describe_cost,
-    describe_rest,
-    describe_trust,
-)
+from perfmagic.view.timeline.doc import AT_ONCE, TITLE, TimelineDoc, alt_text, describe_cost, describe_trust
 from perfmagic.view.timeline.lanes import CellLane, DeviceGroup, Flag, HostOpsLane, LaunchLane
 from perfmagic.view.timeline.picture.frame import (
     DETAILS,
@@ -42,6 +34,7 @@ from perfmagic.view.timeline.picture.frame import (
     narrow_detail,
 )
 from perfmagic.view.timeline.picture.lanes import device_heading, draw_markers, draw_stream
+from perfmagic.view.timeline.summary import describe_rest
 
 # Python's lanes as SVG: cell lines, operators, launches and what blocked them.
 
