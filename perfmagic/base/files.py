@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 from collections.abc import Iterator
@@ -163,3 +164,15 @@ def all_printable(value: Any) -> tuple[Any, int]:
         pairs = [(all_printable(key), all_printable(item)) for key, item in value.items()]
         return {key: item for (key, _), (item, _) in pairs}, sum(n + m for (_, n), (_, m) in pairs)
     return value, 0
+
+
+def plain_json(text: str | bytes) -> Any:
+    """Parsed JSON, with printable texts. Raises ValueError for invalid JSON, NaN, infinities, and too deep nesting."""
+    try:
+        return all_printable(json.loads(text, parse_constant=_no_number))[0]
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")

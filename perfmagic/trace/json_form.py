@@ -7,7 +7,6 @@ of their fields with the types below; msgspec checks them.
 from __future__ import annotations
 
 import enum
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -15,8 +14,6 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 import numpy as np
-
-from perfmagic.base.files import all_printable
 
 FAR_NS = 2**61  # times within it can be added and subtracted in int64
 EXACT = 2**53  # doubles, which browsers use, are exact up to here: 104 days in nanoseconds
@@ -31,14 +28,6 @@ Amount = Annotated[float, msgspec.Meta(ge=0, le=1e30)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 T = TypeVar("T")
-
-
-def plain_json(text: str | bytes) -> Any:
-    """Parsed JSON, with printable texts. Raises ValueError for invalid JSON, NaN, infinities, and too deep nesting."""
-    try:
-        return all_printable(json.loads(text, parse_constant=_no_number))[0]
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
 
 
 def typed(value: Any, kind: type[T]) -> T:
@@ -56,10 +45,6 @@ def typed(value: Any, kind: type[T]) -> T:
         raise ValueError(str(error)) from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number")
 
 
 class JsonForm:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from perfmagic.analysis.bench.quantity import Quantity
 from perfmagic.base.errors import OptionError
-from perfmagic.base.files import local_path, open_regular, write_text
-from perfmagic.trace.json_form import Count, JsonForm, plain_json, typed
+from perfmagic.base.files import local_path, open_regular, plain_json, write_text
+from perfmagic.trace.json_form import Count, JsonForm, typed
 from perfmagic.trace.samples import Taken
 
 if TYPE_CHECKING:

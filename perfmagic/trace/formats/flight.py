@@ -19,11 +19,11 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from perfmagic.base.errors import TraceError
-from perfmagic.base.files import open_regular
+from perfmagic.base.files import open_regular, plain_json
 from perfmagic.base.terminal import printable
 from perfmagic.base.user_lines import is_torchs, is_users
 from perfmagic.trace.formats.plain_pickle import nested_pickle
-from perfmagic.trace.json_form import EXACT, Amount, Count, Int64Number, Ns, plain_json, typed
+from perfmagic.trace.json_form import EXACT, Amount, Count, Int64Number, Ns, typed
 
 MOST_FILE_BYTES = 2**28  # 2,000 calls, torch's default, take half a megabyte
 ENDED = "completed"

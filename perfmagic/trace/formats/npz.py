@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from perfmagic.base.errors import TraceError
-from perfmagic.base.files import open_regular, whole_file
+from perfmagic.base.files import open_regular, plain_json, whole_file
 from perfmagic.base.units import size
 from perfmagic.trace.columns import (
     NONE,
@@ -41,7 +41,7 @@ from perfmagic.trace.columns import (
     Table,
     apart,
 )
-from perfmagic.trace.json_form import EXACT, MOST_LINES, Count, Int64Number, Ns, plain_json, typed
+from perfmagic.trace.json_form import EXACT, MOST_LINES, Count, Int64Number, Ns, typed
 from perfmagic.trace.model import Cell, Collective, LaunchShape, Trace, TraceMeta, with_models
 from perfmagic.trace.paths import Paths, UserFunction
 
