@@ -173,7 +173,7 @@ class Side:
 
     @cached_property
     def facts(self) -> ComparedTrace:
-        from perfmagic.analysis.findings.decider import who_decides  # only a comparison needs it, not each side
+        from perfmagic.analysis.findings.answers import who_decides
         from perfmagic.analysis.findings.find import known
 
         trace, blocked = self.trace, syncs(self.trace)

@@ -1,46 +1,43 @@
-"""What to do about a run: at most three answers, each with the run's predicted time."""
+"""What decides how long a run takes, and what to do about it: at most three answers, each with its predicted time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
+from perfmagic.analysis import verdict as kinds
 from perfmagic.analysis.findings.answer import Answer, Answers
 from perfmagic.analysis.findings.catalogue import OPEN as OPEN_KEYS
-from perfmagic.analysis.findings.catalogue import action, count_things, decider_key, headline, without_time
-from perfmagic.analysis.findings.decider import answer_otherwise, who_decides, whole_ns
-from perfmagic.analysis.findings.facts import Facts
+from perfmagic.analysis.findings.catalogue import action, count_things, decider_key, decides, headline, without_time
+from perfmagic.analysis.findings.facts import CellTime, Facts, first_gap
 from perfmagic.analysis.findings.find import Node, known, tree
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.findings.gains import Gains, change_of, each_once, written
+from perfmagic.analysis.findings.gains import GRAPHS, Gains, changes_of, left_on_tensor_cores, written
 from perfmagic.analysis.findings.kernels import claim
-from perfmagic.analysis.findings.verdict import corners_of, failed
+from perfmagic.analysis.findings.record import warnings
+from perfmagic.analysis.findings.verdict import STARVED_FRAC, corners_of, failed, judged_by_path, predicted_kind
 from perfmagic.analysis.replay.changes.change import Change
-from perfmagic.analysis.replay.changes.copies import Pin
-from perfmagic.analysis.replay.changes.host import WithoutPython
-from perfmagic.analysis.replay.changes.kernels import Fused, ShorterOps
+from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, PART_FRAC, Judgement
 from perfmagic.analysis.replay.prediction import Prediction, in_passing, why_no_path
-from perfmagic.analysis.timeline.activity import orphans
-from perfmagic.analysis.timeline.trust import COUNTS, trust
-from perfmagic.analysis.verdict import HOST_BOUND, HOST_TAIL, MIXED, NO_VERDICT, OPEN, STALLED, START_UP
+from perfmagic.analysis.timeline.activity import busy_intervals, recorded_span
+from perfmagic.analysis.timeline.device_operators import device_operators
+from perfmagic.analysis.timeline.steps import begins_in_step
+from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
 from perfmagic.base import units
-from perfmagic.base.language import counted, phrase
-from perfmagic.base.numerics.intervals import intersect, union
+from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import total_ns as sum_ns
-from perfmagic.predict.gpus import peaks_of
-from perfmagic.trace.columns import NO_LINE, HostKind
+from perfmagic.base.numerics.intervals import union
+from perfmagic.base.terminal import squeezed
+from perfmagic.trace.columns import NO_LINE, CallKind
 from perfmagic.trace.model import Trace
+from perfmagic.trace.names import unknown_operators
 from perfmagic.trace.once import once_per_trace
 
 MOST_ANSWERS = 3
 LEAST_FRAC = 0.02  # of the run: what saves less is not an answer
 LEAST_OPEN_FRAC = 0.1  # of a run that the record does not explain
 _BETWEEN_OPS = frozenset({"many_gaps", "repeated_gap", "one_by_one"})
-_GRAPHS = {action(key) for key in ("graphs", "compile_or_graphs", "fuse_by_inductor")}
-_FEWER_LAUNCHES = _GRAPHS | {action("reduce_overhead")}
-_NOT_REPLAYED = {action(key) for key in ("smaller_batches", "bucket")}
+_FEWER_LAUNCHES = GRAPHS | {action("reduce_overhead")}
 
 
 @once_per_trace
@@ -57,7 +54,7 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
         return Answers(decider, total_ns)
     groups, every = _by_group(trace, comm_names)
     is_open = decider_key(decider) in OPEN_KEYS
-    least_frac = LEAST_OPEN_FRAC if is_open and kind != OPEN else LEAST_FRAC  # a model's run is explained
+    least_frac = LEAST_OPEN_FRAC if is_open and kind != kinds.OPEN else LEAST_FRAC  # a model's run is explained
     worth = sorted((answer for answer in every if answer.action and is_worth(answer, least_frac)), key=place)
     first = tuple(worth[:MOST_ANSWERS])
     little = [answer for answer in every if answer.action and answer not in worth]
@@ -65,7 +62,7 @@ def find_answers(trace: Trace, comm_names: str | None = None) -> Answers:
     if not first:
         head = tree(outcomes, gains)[1].finding
         verdict = replace(_as_answer(facts, None, "", "", [head]), cost_ns=None)
-        open_kind = STALLED if is_open and kind not in (NO_VERDICT, OPEN) else kind
+        open_kind = kinds.STALLED if is_open and kind not in (kinds.NO_VERDICT, kinds.OPEN) else kind
         first = (answer_otherwise(facts, open_kind, verdict, rest),)
         rest = [answer for answer in rest if answer.rules != first[0].rules]
     ends = corners_of(facts)
@@ -139,7 +136,7 @@ def asked_of(trace: Trace, comm_names: str | None = None) -> list[Asked]:
     for group in _by_remedy(steady):
         first = max(group, key=lambda finding: gains.worth_ns(finding) or 0)
         answer = _as_answer(outcomes.facts, None, first.headline, first.action, group)
-        changes = _changes(outcomes.facts, group)
+        changes = changes_of(outcomes.facts, group)
         asked.append(Asked(replace(answer, what_if=written(changes, answer.lines)), changes))
     return [each for each in asked if each.answer.action not in ("", action("open_ranks"))]
 
@@ -167,7 +164,7 @@ def _by_remedy(findings: Sequence[Finding]) -> list[list[Finding]]:
     """
     groups: dict[str, list[Finding]] = {}
     graphs = action("graphs")
-    by_graph = _GRAPHS if any(finding.action == graphs for finding in findings) else ()
+    by_graph = GRAPHS if any(finding.action == graphs for finding in findings) else ()
     for i, finding in enumerate(findings):
         of_graph = replace(finding, action=graphs) if finding.action in by_graph else finding
         groups.setdefault(of_graph.action or f"{i}", []).append(of_graph)
@@ -187,13 +184,13 @@ def _answer(facts: Facts, gains: Gains, group: Sequence[Finding]) -> Answer:
     fact = headline("between_ops") if several else first.headline  # one finding counts only its own gaps
     answer = _as_answer(facts, prediction, fact, first.action, group)
     if prediction is not None:
-        answer = replace(answer, what_if=written(_changes(facts, group), answer.lines))
+        answer = replace(answer, what_if=written(changes_of(facts, group), answer.lines))
     return _bounded(facts, answer) if prediction is None and first.rule == "tensor_cores" else answer
 
 
 def _bounded(facts: Facts, answer: Answer) -> Answer:
     """Without a replay: the run less all that tensor cores would take off its kernels, as nothing else ends earlier."""
-    most_ns = round(claim(facts, "tensor_cores").ops_ns * (1 - _left_on_tensor_cores(facts)))
+    most_ns = round(claim(facts, "tensor_cores").ops_ns * (1 - left_on_tensor_cores(facts)))
     return replace(answer, after_ns=max(0, answer.before_ns - most_ns), at_most=True)
 
 
@@ -222,72 +219,7 @@ def _as_answer(
 
 def _predict(facts: Facts, gains: Gains, findings: Iterable[Finding]) -> Prediction | None:
     """What the changes of some findings would make of the run; None where no replay can say."""
-    return gains.of_changes(_changes(facts, findings))
-
-
-def _changes(facts: Facts, findings: Iterable[Finding]) -> tuple[Change, ...]:
-    """The changes that some findings ask for, each once."""
-    return tuple(each_once(_remedy(facts, finding) for finding in findings))
-
-
-def _remedy(facts: Facts, finding: Finding) -> Change | None:
-    """The change that a finding's action makes; None if no replay models it."""
-    rule = finding.rule
-    if not finding.action or finding.action in _NOT_REPLAYED:
-        return None
-    if rule in _KERNELS:
-        return None if facts.trace.device_info(facts.device).paced else _KERNELS[rule](facts, finding)
-    if rule == "alone" and finding.cause == "start-up":
-        return _without_start_up(facts, finding)
-    if rule == "one_by_one" and finding.action not in _GRAPHS:
-        return None
-    if rule == "exposed_copy" and finding.action == action("pin"):
-        return Pin()
-    return change_of(facts, finding)
-
-
-def _without_start_up(facts: Facts, finding: Finding) -> Change:
-    """A run without the calls that start device and libraries; at best, without all of Python before the first op."""
-    head = np.array([[finding.start_ns, finding.end_ns]], np.int64)
-    if finding.action != action("warm_up"):
-        return WithoutPython(phrase("without what Python did before the first op"), head, bound=True)
-    calls, host = facts.trace.calls, facts.trace.host_ops
-    in_calls = intersect(head, union(calls.start_ns, calls.end_ns))
-    if 2 * sum_ns(in_calls) >= sum_ns(head):
-        return WithoutPython(phrase("without what the first calls start"), in_calls)
-    of_operators = host.kind == HostKind.OP
-    in_operators = intersect(head, union(host.start_ns[of_operators], host.end_ns[of_operators]))
-    return WithoutPython(phrase("without the first operators"), in_operators, bound=True)
-
-
-def _on_tensor_cores(facts: Facts, finding: Finding) -> Change:
-    rows = claim(facts, finding.rule).rows.tolist()
-    return ShorterOps(phrase("on tensor cores"), tuple(rows), _left_on_tensor_cores(facts))
-
-
-def _left_on_tensor_cores(facts: Facts) -> float:
-    """At the data sheet's rates, which no product reaches; in no time if the device has no data sheet."""
-    peaks = peaks_of(facts.trace.device_info(facts.device))
-    fp32, fp16 = (peaks.of("fp32"), peaks.of("fp16")) if peaks else (None, None)
-    return fp32 / fp16 if fp32 and fp16 else 0.0
-
-
-def _without_cost(facts: Facts, finding: Finding, what: str) -> Change | None:
-    """The ops of a finding without what it costs.  what: description of the change."""
-    if not finding.cost_ns:
-        return None
-    claimed = claim(facts, finding.rule)
-    left = 1 - min(1.0, finding.cost_ns / claimed.ops_ns)
-    return ShorterOps(what, tuple(claimed.rows.tolist()), left, bound=False)
-
-
-_KERNELS: dict[str, Callable[[Facts, Finding], Change | None]] = {
-    "eager_attention": lambda facts, finding: _without_cost(facts, finding, phrase("as one fused kernel")),
-    "tensor_cores": _on_tensor_cores,
-    "unaligned_gemm": lambda facts, finding: _without_cost(facts, finding, phrase("at the speed of aligned ones")),
-    "tiny_kernels": lambda _facts, _finding: Fused(),
-    "device_time": lambda _facts, _finding: Fused(),
-}
+    return gains.of_changes(changes_of(facts, findings))
 
 
 def _together(
@@ -324,32 +256,16 @@ def place(answer: Answer) -> tuple[bool, int]:
     return "race" not in answer.rules, -(worth_ns or 0)
 
 
-# What to know about the record.
-
-
-def warnings(facts: Facts) -> tuple[str, ...]:
-    """What to know about the record itself."""
-    trace, warned = facts.trace, []
-    if lost := trust(trace).n_launches_without_op:
-        warned.append(counted(lost, *COUNTS["n_launches_without_op"]))
-    starts = [table.start_ns.min() for table in (trace.calls, trace.host_ops) if len(table)]
-    early = trace.ops.start_ns < min(starts) if starts and trace.meta.returned_ns is None else np.zeros(0, bool)
-    if early.any():
-        early |= orphans(trace)
-        time = units.duration(sum_ns(union(trace.ops.start_ns[early], trace.ops.end_ns[early])))
-        warned.append(headline("mid_flight", n=count_things(int(early.sum()), "op"), time=time))
-    if len(trace.python_frames):
-        warned.append(headline("stacks"))
-    if in_passing(trace) and (why := why_no_path(trace, facts.comm_names)):
-        warned.append(why.capitalised())
-    return tuple(warned)
-
-
 # What the recorded run of a benchmark asks for.
 
 # what limits the run, without a remedy that fits a benchmark: it has no flame graph
 _IN_A_TIMELINE = {action(key) for key in ("see_python", "record_lines", "record_stacks", "other_work", "record_whole")}
-_LIMITS = {HOST_BOUND: "late_python", START_UP: "python_first", HOST_TAIL: "python_last", MIXED: "wait_in_turn"}
+_LIMITS = {
+    kinds.HOST_BOUND: "late_python",
+    kinds.START_UP: "python_first",
+    kinds.HOST_TAIL: "python_last",
+    kinds.MIXED: "wait_in_turn",
+}
 _MANY_OPS = 8  # fewer are hardly worth joining
 _MOSTLY_FRAC = 0.5  # of Python's time in operators: those keep it busy, not what is between them
 
@@ -363,7 +279,7 @@ def first_answer(trace: Trace, kind: str) -> Answer | None:
     first = next(iter(found.answers), None)
     if first is None or first.action not in _IN_A_TIMELINE or kind not in _LIMITS:
         return first
-    remedy = action("fewer_larger" if kind == HOST_BOUND and _launches_decide(trace) else "see_lines")
+    remedy = action("fewer_larger" if kind == kinds.HOST_BOUND and _launches_decide(trace) else "see_lines")
     if decider_key(found.decides) in OPEN_KEYS or not first.rules:  # nothing was found that the verdict rests on
         first = replace(first, headline=headline(_LIMITS[kind]), rules=(), cost_ns=None)
     return replace(first, action=remedy, lines=())
@@ -374,3 +290,245 @@ def _launches_decide(trace: Trace) -> bool:
     until_ns = meta.end_ns if meta.returned_ns is None else meta.returned_ns
     in_operators_ns = sum_ns(union(host.start_ns, host.end_ns))
     return len(trace.ops) >= _MANY_OPS and in_operators_ns >= _MOSTLY_FRAC * (until_ns - meta.start_ns)
+
+
+# What decides how long a run takes, in one sentence with one number.
+
+_WITHOUT_PATH = (
+    kinds.DEVICE_BOUND,
+    kinds.COPY_BOUND,
+    kinds.COMMUNICATION_BOUND,
+    kinds.START_UP,
+    kinds.HOST_TAIL,
+)  # busy time, and time before or after all ops, needs no path
+
+
+def who_decides(facts: Facts, kind: str) -> str:
+    """What decides, with one number for the whole run.  kind: of the verdict."""
+    trace, judgement = facts.trace, judged_by_path(facts)
+    if not len(trace.ops) or failed(trace):
+        return _describe_no_records(facts)
+    if kind in (kinds.NO_VERDICT, kinds.OPEN) or (
+        judgement is None and kind not in _WITHOUT_PATH and _is_unexplained(facts)
+    ):
+        return _describe_open(facts, kind)
+    time, total_ns = facts.cell_time, max(1, whole_ns(facts))
+    before_ns = 0 if trace.meta.returned_ns is not None else facts.first_queued_ns - trace.meta.start_ns
+    waited = (time.waited_for_host_ns + before_ns) / total_ns
+    busy = units.percent(time.busy_ns / total_ns)
+    if kind == kinds.DEVICE_BOUND and len(trace.device_ids) > 1:
+        any_ns = sum_ns(busy_intervals(trace, None))
+        return decides("device-bound, several", share=units.percent(any_ns / total_ns))
+    is_busy = waited < STARVED_FRAC or 2 * time.busy_ns > total_ns
+    if kind == kinds.HOST_BOUND and is_busy and judgement is None:
+        return decides("host-bound, queue", share=units.percent((time.host_ns + before_ns) / total_ns))
+    if kind == kinds.MIXED:
+        return (
+            _describe_turns(judgement)
+            if judgement is not None
+            else _describe_turns_without_path(time, before_ns, total_ns)
+        )
+    times_ns = {kinds.START_UP: before_ns} | _find_times(facts, judgement, is_busy)
+    if kind in times_ns:
+        of_each_step = kind == kinds.START_UP and begins_in_step(trace, facts.first_queued_ns)
+        entry = "start-up, in a step" if of_each_step else "host-bound, path" if kind == kinds.HOST_BOUND else kind
+        return decides(entry, time=units.duration(times_ns[kind]), total=units.duration(total_ns))
+    entry = "device-bound, at least" if kind == kinds.DEVICE_BOUND and unknown_operators(trace) else kind
+    return decides(entry, share=busy if kind == kinds.DEVICE_BOUND else units.percent(waited))
+
+
+def _describe_rivals(facts: Facts) -> str:
+    """Who may decide a predicted run."""
+    ends = corners_of(facts)
+    assert ends is not None  # only then is the kind open
+    rivals = ends.rivals(predicted_kind(facts))
+    if rivals is None:
+        return decides("open, unknown", n=count_things(len(ends.unknown), "operator"))
+    return decides("open", a=phrase(rivals[0]), b=phrase(rivals[1]))
+
+
+def _find_times(facts: Facts, judgement: Judgement | None, is_busy: bool) -> dict[str, int]:
+    """The time behind each kind of verdict, if that kind rests on one.  is_busy: the device is, most of the run."""
+    if judgement is None:
+        exposed = facts.breakdown
+        return {
+            kinds.HOST_TAIL: facts.cell_time.tail_ns,
+            kinds.COPY_BOUND: exposed.exposed_copy_ns,
+            kinds.COMMUNICATION_BOUND: exposed.exposed_communication_ns,
+        }
+    times_ns = {
+        kinds.HOST_TAIL: judgement.tail_ns,
+        kinds.COPY_BOUND: judgement.copies_ns,
+        kinds.COMMUNICATION_BOUND: judgement.communication_ns,
+    }
+    # a busy device says nothing about Python; Python's time on the critical path does
+    return times_ns | ({kinds.HOST_BOUND: judgement.host_ns} if is_busy else {})
+
+
+def _is_unexplained(facts: Facts) -> bool:
+    return in_passing(facts.trace) and bool(why_no_path(facts.trace, facts.comm_names))
+
+
+def _describe_open(facts: Facts, kind: str) -> str:
+    """Why the device stood still; or why it began so late, if a file's device was busy once it had begun."""
+    if kind == kinds.NO_VERDICT:
+        return _describe_no_verdict(facts)
+    if kind == kinds.OPEN:
+        return _describe_rivals(facts)
+    busy_frac, late_ns = facts.cell_time.busy_frac, facts.breakdown.extent_start_ns - facts.first_queued_ns
+    if (
+        facts.trace.meta.returned_ns is None
+        and busy_frac >= kinds.DEVICE_BOUND_FRAC
+        and late_ns >= PART_FRAC * whole_ns(facts)
+    ):
+        return decides("stalled, late", time=units.duration(late_ns), share=units.percent(busy_frac))
+    gap = first_gap(facts)
+    if gap is not None and gap.busy_frac >= kinds.DEVICE_BOUND_FRAC:
+        time, share = units.duration(gap.length_ns), units.percent(gap.busy_frac)
+        return decides("stalled, one gap", time=time, share=share)
+    return decides(kinds.STALLED)
+
+
+def _describe_no_verdict(facts: Facts) -> str:
+    """What the record lacks, so that it has no verdict."""
+    if _has_one_op(facts):
+        return decides("no verdict, one op")
+    if sample(facts.trace):
+        return decides("no verdict, sample")
+    return decides("no verdict, graphs") if incomplete_graphs(facts.trace) else decides(kinds.NO_VERDICT)
+
+
+def _has_one_op(facts: Facts) -> bool:
+    return facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1
+
+
+def _describe_turns_without_path(time: CellTime, before_ns: int, total_ns: int) -> str:
+    host, device = (units.percent(ns / total_ns) for ns in (time.host_ns + before_ns, time.device_ns))
+    return decides("mixed, shares", host=host, device=device)
+
+
+def _describe_turns(judgement: Judgement) -> str:
+    if judgement.busy_ns >= KEPT_BUSY_FRAC * judgement.run_ns:
+        return decides("mixed, both", share=units.percent(judgement.busy_ns / judgement.run_ns))
+    times_ns = {
+        "host": judgement.host_ns,
+        "device": judgement.device_ns + judgement.copies_ns + judgement.communication_ns,
+        "latency": judgement.latency_ns,
+        "unexplained": judgement.unexplained_ns,
+    }
+    shares = {name: units.percent(ns / judgement.run_ns) for name, ns in times_ns.items()}
+    *_, second, first = sorted(times_ns, key=times_ns.__getitem__)
+    if "unexplained" in (first, second):
+        explained_ns = judgement.run_ns - judgement.unexplained_ns
+        return decides("mixed, unexplained", share=units.percent(explained_ns / judgement.run_ns))
+    if "latency" in (first, second):
+        return decides("mixed, latency" if "device" in (first, second) else "mixed, launches", **shares)
+    return decides("mixed, shares", **shares)
+
+
+def _describe_no_records(facts: Facts) -> str:
+    trace = facts.trace
+    if failed(trace):
+        return decides("failed")
+    launches = int((trace.calls.kind == CallKind.LAUNCH).sum())
+    if launches and not trace.simulated:
+        return decides("no device records, launches", n=count_things(launches, "launch"))
+    return decides(kinds.NO_RECORDS if trace.meta.returned_ns is not None else "no device records, file")
+
+
+def whole_ns(facts: Facts) -> int:
+    """How long the run took, including the host before the first op and after the last one."""
+    start_ns, end_ns = recorded_span(facts.trace)
+    return end_ns - start_ns
+
+
+# What to do if no finding has a remedy: one answer from what limits the run, or from what the record lacks.
+
+MOST_FRAC = 0.2  # of the device's time: an operator with less does not limit the run
+_OPERATOR_CHARS = 30  # of a name in a headline
+_GAPS = ("many_gaps", "repeated_gap", "longest_gap", "one_by_one", "alone")
+# By verdict: the rules whose finding may say it best, else the headline; and the action.
+_BY_KIND: dict[str, tuple[tuple[str, ...], str, str]] = {
+    kinds.COMMUNICATION_BOUND: (("exposed_communication",), "not_recorded", "overlap"),
+    kinds.COPY_BOUND: (("exposed_copy",), "not_recorded", "overlap"),
+    kinds.HOST_BOUND: (_GAPS, "late_python", "see_python"),
+    kinds.START_UP: (_GAPS, "python_first", "see_python"),
+    kinds.HOST_TAIL: ((), "python_last", "see_python"),
+    kinds.LATENCY_BOUND: ((), "short_ops", "larger_ops"),
+    kinds.MIXED: (("sync",), "wait_in_turn", "queue_ahead"),
+    kinds.STALLED: (("longest_gap",), "not_recorded", "other_work"),
+    kinds.NO_VERDICT: ((), "incomplete_record", "record_whole"),
+}
+
+
+def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[Answer]) -> Answer:
+    """The one answer for a run that has no other.
+
+    kind: of the verdict.  verdict: an answer about all of its time.  known: facts without a remedy.
+    """
+    if kind == kinds.NO_RECORDS:
+        launched = not facts.trace.simulated and bool((facts.trace.calls.kind == CallKind.LAUNCH).any())
+        of_cell = facts.trace.meta.returned_ns is not None and not launched
+        fact, remedy = ("cpu_alone", "use_device") if of_cell else ("host_alone", "record_device")
+        if any(note.kind == "no_device_plane" for note in facts.trace.meta.notes):
+            fact, remedy = "cpu_alone", "jax_device"
+        return replace(verdict, headline=headline(fact), action=action(remedy))
+    kind = _refine_kind(facts, kind)
+    if kind in (kinds.DEVICE_BOUND, kinds.OPEN):
+        return _advise_less_work(facts, verdict, is_open=kind == kinds.OPEN)
+    rules, fact, remedy = _BY_KIND[kind]
+    if kind == kinds.NO_VERDICT and _has_one_op(facts):
+        fact, remedy = "one_op", "record_step"
+    of_rules = [answer for answer in known if {*rules} & {*answer.rules}]
+    spoken = max(of_rules, key=lambda answer: answer.cost_ns or 0, default=replace(verdict, headline=headline(fact)))
+    if kind == kinds.STALLED and (held_ns := facts.cell_time.stalled_ns) >= facts.notable_ns:
+        spoken = replace(spoken, headline=headline("queued_idle", time=units.duration(held_ns)), cost_ns=held_ns)
+    if kind == kinds.COPY_BOUND and facts.copies_beside:
+        spoken, remedy = replace(spoken, headline=headline("copies_beside"), cost_ns=None), "fewer_bytes"
+    info = facts.trace.device_info(facts.device)
+    if remedy == "see_python" and info.virtual and not info.host_measured:  # Python takes no time but for its operators
+        remedy = "fewer_larger"
+    if remedy == "see_python" and facts.trace.paths is None and not len(facts.trace.python_frames):
+        remedy = "record_lines"
+    return replace(spoken, action=action(remedy))
+
+
+def _refine_kind(facts: Facts, kind: str) -> str:
+    """The kind of verdict that the remedy is for: who takes turns, and whether the record itself is to blame."""
+    if kind == kinds.STALLED and len(missing_calls(facts.trace).where):
+        return kinds.NO_VERDICT
+    judgement = judged_by_path(facts) if kind == kinds.MIXED else None
+    if judgement is None:
+        return kind
+    if judgement.busy_ns >= KEPT_BUSY_FRAC * judgement.run_ns:
+        return kinds.DEVICE_BOUND
+    on_device_ns = judgement.device_ns + judgement.copies_ns + judgement.communication_ns
+    return kinds.LATENCY_BOUND if judgement.latency_ns > min(judgement.host_ns, on_device_ns) else kind
+
+
+def _devices_at_work(facts: Facts) -> float | None:
+    """How many devices worked at once, on average while any did; None if one device is busy nearly all the time."""
+    trace = facts.trace
+    if len(trace.device_ids) < 2 or facts.cell_time.busy_frac >= kinds.DEVICE_BOUND_FRAC:
+        return None
+    any_ns, *of_each = (sum_ns(busy_intervals(trace, device)) for device in (None, *trace.device_ids))
+    return sum(of_each) / any_ns
+
+
+def _advise_less_work(facts: Facts, verdict: Answer, *, is_open: bool) -> Answer:
+    """The operator with most of the device's time; for a simulated device, whose pace is set, only that it had work."""
+    at_work = _devices_at_work(facts)
+    if not is_open and at_work is not None and 2 * at_work < 1 + len(facts.trace.device_ids):
+        turns = headline("devices_in_turn", n=f"{at_work:.1f}", devices=len(facts.trace.device_ids))
+        return replace(verdict, headline=turns, action=action("feed_devices"))
+    by_name: dict[str, float] = {}
+    if not facts.trace.paced:
+        for row in device_operators(facts.trace, facts.device, facts.comm_names):
+            by_name[row.name] = by_name.get(row.name, 0.0) + row.share_frac
+    name = max(by_name, key=by_name.__getitem__, default="")
+    if not name or by_name[name] < MOST_FRAC:
+        fact, remedy = ("coarse_model", "fewer_for_both") if is_open else ("device_is_limit", "leave_python")
+        return replace(verdict, headline=headline(fact), action=action(remedy))
+    short = squeezed(name, _OPERATOR_CHARS)
+    most = headline("most_of_device", name=short, share=units.percent(by_name[name]))
+    return replace(verdict, headline=most, action=action("less_work"))

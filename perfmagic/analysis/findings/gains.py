@@ -11,6 +11,7 @@ import numpy as np
 from perfmagic.analysis.findings.catalogue import action
 from perfmagic.analysis.findings.facts import THE_CELL, Facts, indexing_calls, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, too_few
+from perfmagic.analysis.findings.kernels import claim
 from perfmagic.analysis.replay.changes.change import COPIES, Change, OnTime
 from perfmagic.analysis.replay.changes.copies import Overlapped, Pin, Without
 from perfmagic.analysis.replay.changes.host import NoItem, Prefetch, WithoutPython
@@ -28,8 +29,10 @@ from perfmagic.analysis.timeline.collectives import late_collectives
 from perfmagic.analysis.timeline.copies import copied_again
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase
-from perfmagic.base.numerics.intervals import Intervals, intersect
-from perfmagic.trace.columns import NONE, Int64
+from perfmagic.base.numerics.intervals import Intervals, intersect, union
+from perfmagic.base.numerics.intervals import total_ns as sum_ns
+from perfmagic.predict.gpus import peaks_of
+from perfmagic.trace.columns import NONE, HostKind, Int64
 from perfmagic.trace.names import OpClass
 
 _PYTHON = {
@@ -278,6 +281,77 @@ def _stretches(facts: Facts) -> list[Int64]:
     spans = np.array([(stretch.start_ns, stretch.end_ns) for stretch in facts.one_by_one], np.int64).reshape(-1, 2)
     edges = np.searchsorted(start_ns[here], spans)
     return [np.sort(here[first:last]) for first, last in edges.tolist()]
+
+
+# What the remedy of an answer changes; a finding alone asks for less.
+
+GRAPHS = {action(key) for key in ("graphs", "compile_or_graphs", "fuse_by_inductor")}
+_NOT_REPLAYED = {action(key) for key in ("smaller_batches", "bucket")}
+
+
+def changes_of(facts: Facts, findings: Iterable[Finding]) -> tuple[Change, ...]:
+    """The changes that some findings ask for, each once."""
+    return tuple(each_once(_remedy(facts, finding) for finding in findings))
+
+
+def _remedy(facts: Facts, finding: Finding) -> Change | None:
+    """The change that a finding's action makes; None if no replay models it."""
+    rule = finding.rule
+    if not finding.action or finding.action in _NOT_REPLAYED:
+        return None
+    if rule in _KERNELS:
+        return None if facts.trace.device_info(facts.device).paced else _KERNELS[rule](facts, finding)
+    if rule == "alone" and finding.cause == "start-up":
+        return _without_start_up(facts, finding)
+    if rule == "one_by_one" and finding.action not in GRAPHS:
+        return None
+    if rule == "exposed_copy" and finding.action == action("pin"):
+        return Pin()
+    return change_of(facts, finding)
+
+
+def _without_start_up(facts: Facts, finding: Finding) -> Change:
+    """A run without the calls that start device and libraries; at best, without all of Python before the first op."""
+    head = np.array([[finding.start_ns, finding.end_ns]], np.int64)
+    if finding.action != action("warm_up"):
+        return WithoutPython(phrase("without what Python did before the first op"), head, bound=True)
+    calls, host = facts.trace.calls, facts.trace.host_ops
+    in_calls = intersect(head, union(calls.start_ns, calls.end_ns))
+    if 2 * sum_ns(in_calls) >= sum_ns(head):
+        return WithoutPython(phrase("without what the first calls start"), in_calls)
+    of_operators = host.kind == HostKind.OP
+    in_operators = intersect(head, union(host.start_ns[of_operators], host.end_ns[of_operators]))
+    return WithoutPython(phrase("without the first operators"), in_operators, bound=True)
+
+
+def _on_tensor_cores(facts: Facts, finding: Finding) -> Change:
+    rows = claim(facts, finding.rule).rows.tolist()
+    return ShorterOps(phrase("on tensor cores"), tuple(rows), left_on_tensor_cores(facts))
+
+
+def left_on_tensor_cores(facts: Facts) -> float:
+    """At the data sheet's rates, which no product reaches; in no time if the device has no data sheet."""
+    peaks = peaks_of(facts.trace.device_info(facts.device))
+    fp32, fp16 = (peaks.of("fp32"), peaks.of("fp16")) if peaks else (None, None)
+    return fp32 / fp16 if fp32 and fp16 else 0.0
+
+
+def _without_cost(facts: Facts, finding: Finding, what: str) -> Change | None:
+    """The ops of a finding without what it costs.  what: description of the change."""
+    if not finding.cost_ns:
+        return None
+    claimed = claim(facts, finding.rule)
+    left = 1 - min(1.0, finding.cost_ns / claimed.ops_ns)
+    return ShorterOps(what, tuple(claimed.rows.tolist()), left, bound=False)
+
+
+_KERNELS: dict[str, Callable[[Facts, Finding], Change | None]] = {
+    "eager_attention": lambda facts, finding: _without_cost(facts, finding, phrase("as one fused kernel")),
+    "tensor_cores": _on_tensor_cores,
+    "unaligned_gemm": lambda facts, finding: _without_cost(facts, finding, phrase("at the speed of aligned ones")),
+    "tiny_kernels": lambda _facts, _finding: Fused(),
+    "device_time": lambda _facts, _finding: Fused(),
+}
 
 
 # Changes as code: what perfmagic.changes has to be called with, so that a program can ask for them.

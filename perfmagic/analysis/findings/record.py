@@ -19,9 +19,11 @@ from perfmagic.analysis.findings.finding import (
     too_few,
     too_short,
 )
+from perfmagic.analysis.replay.prediction import in_passing, why_no_path
+from perfmagic.analysis.timeline.activity import orphans
 from perfmagic.analysis.timeline.host_time import main_thread
 from perfmagic.analysis.timeline.steps import StepOut, begins_in_step, outstanding
-from perfmagic.analysis.timeline.trust import ends_early, trust
+from perfmagic.analysis.timeline.trust import COUNTS, ends_early, trust
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, clip, intersect, total_ns, union
@@ -398,3 +400,24 @@ def _python_alone(facts: Facts, cause: str, sentence: str, where: Intervals) -> 
         device=facts.device,
         where=where,
     )
+
+
+# What answers warn of.
+
+
+def warnings(facts: Facts) -> tuple[str, ...]:
+    """What to know about the record itself."""
+    trace, warned = facts.trace, []
+    if lost := trust(trace).n_launches_without_op:
+        warned.append(counted(lost, *COUNTS["n_launches_without_op"]))
+    starts = [table.start_ns.min() for table in (trace.calls, trace.host_ops) if len(table)]
+    early = trace.ops.start_ns < min(starts) if starts and trace.meta.returned_ns is None else np.zeros(0, bool)
+    if early.any():
+        early |= orphans(trace)
+        time = units.duration(total_ns(union(trace.ops.start_ns[early], trace.ops.end_ns[early])))
+        warned.append(headline("mid_flight", n=count_things(int(early.sum()), "op"), time=time))
+    if len(trace.python_frames):
+        warned.append(headline("stacks"))
+    if in_passing(trace) and (why := why_no_path(trace, facts.comm_names)):
+        warned.append(why.capitalised())
+    return tuple(warned)

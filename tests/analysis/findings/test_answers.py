@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from perfmagic.analysis.findings.answer import Answers, name_action
-from perfmagic.analysis.findings.answers import LEAST_FRAC, MOST_ANSWERS, find_answers
+from perfmagic.analysis.findings.answers import LEAST_FRAC, MOST_ANSWERS, find_answers, who_decides
 from perfmagic.analysis.findings.catalogue import action
-from perfmagic.analysis.findings.decider import who_decides
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.kernels import claim

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmagic.analysis.findings import decider
+from perfmagic.analysis.findings import answers
 from perfmagic.analysis.findings.answer import Answer
 from perfmagic.analysis.findings.answers import find_answers
 from perfmagic.analysis.findings.catalogue import ACTION_CHARS, ACTIONS, HEADLINE_CHARS, HEADLINES
@@ -38,9 +38,9 @@ def busy(*, simulated: bool) -> Trace:
 
 
 def test_every_kind_of_verdict_has_words() -> None:
-    known = {*decider._BY_KIND, "device-bound", "open", NO_RECORDS}
+    known = {*answers._BY_KIND, "device-bound", "open", NO_RECORDS}
     assert known == {*KINDS}
-    for _, fact, remedy in decider._BY_KIND.values():
+    for _, fact, remedy in answers._BY_KIND.values():
         assert fact in HEADLINES
         assert remedy in ACTIONS
 
