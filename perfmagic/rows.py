@@ -41,11 +41,11 @@ _NAMES = {
     "perfmagic.analysis.timeline.activity": "StreamStat Sync",
     "perfmagic.analysis.timeline.collectives": "CollectiveStat",
     "perfmagic.analysis.timeline.copies": "CopyStat",
-    "perfmagic.analysis.timeline.device_operators": "DeviceOperator",
+    "perfmagic.analysis.timeline.device_operators": "CategoryTime DeviceOperator",
     "perfmagic.analysis.timeline.flame.call_paths": "CallPath",
     "perfmagic.analysis.timeline.host_time": "FrameTime HostTime NameTime",
     "perfmagic.analysis.timeline.idle": "IdleGap",
-    "perfmagic.analysis.timeline.kernels": "CategoryTime KernelStat",
+    "perfmagic.analysis.timeline.kernels": "KernelStat",
     "perfmagic.analysis.timeline.lines": "LineStat",
     "perfmagic.analysis.timeline.operators": "AnnotationStat OperatorStat",
     "perfmagic.analysis.timeline.overlap": "ClassOverlap",
@@ -117,11 +117,11 @@ if TYPE_CHECKING:
     from perfmagic.analysis.timeline.activity import StreamStat, Sync
     from perfmagic.analysis.timeline.collectives import CollectiveStat
     from perfmagic.analysis.timeline.copies import CopyStat
-    from perfmagic.analysis.timeline.device_operators import DeviceOperator
+    from perfmagic.analysis.timeline.device_operators import CategoryTime, DeviceOperator
     from perfmagic.analysis.timeline.flame.call_paths import CallPath
     from perfmagic.analysis.timeline.host_time import FrameTime, HostTime, NameTime
     from perfmagic.analysis.timeline.idle import IdleGap
-    from perfmagic.analysis.timeline.kernels import CategoryTime, KernelStat
+    from perfmagic.analysis.timeline.kernels import KernelStat
     from perfmagic.analysis.timeline.lines import LineStat
     from perfmagic.analysis.timeline.operators import AnnotationStat, OperatorStat
     from perfmagic.analysis.timeline.overlap import ClassOverlap

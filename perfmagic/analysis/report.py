@@ -18,16 +18,18 @@ from perfmagic.analysis.replay.prediction import full_trust
 from perfmagic.analysis.timeline.activity import StreamStat, Syncs, memory_curve, streams, syncs
 from perfmagic.analysis.timeline.collectives import CollectiveStat, collectives, missing_metadata
 from perfmagic.analysis.timeline.copies import CopyStat, copies
-from perfmagic.analysis.timeline.device_operators import Achieved, DeviceOperator, achieved, device_operators
-from perfmagic.analysis.timeline.idle import CAUSES, IdleGaps, idle_gaps
-from perfmagic.analysis.timeline.kernels import (
+from perfmagic.analysis.timeline.device_operators import (
+    Achieved,
     CategoryTime,
-    KernelStat,
+    DeviceOperator,
     TensorCoreShare,
+    achieved,
     category_times,
-    kernels,
+    device_operators,
     tensor_core_share,
 )
+from perfmagic.analysis.timeline.idle import CAUSES, IdleGaps, idle_gaps
+from perfmagic.analysis.timeline.kernels import KernelStat, kernels
 from perfmagic.analysis.timeline.lines import LineStat, function_lines, lines
 from perfmagic.analysis.timeline.operators import AnnotationStat, OperatorStat, operators, user_annotations
 from perfmagic.analysis.timeline.overlap import ClassOverlap, Partition, breakdown, overlap_matrix

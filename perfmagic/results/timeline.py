@@ -23,10 +23,17 @@ from perfmagic.analysis.replay.prediction import Readings, curve, full_trust, pr
 from perfmagic.analysis.timeline.activity import StreamStat, Sync, streams, sync_rows
 from perfmagic.analysis.timeline.collectives import CollectiveStat, collectives, op_sizes
 from perfmagic.analysis.timeline.copies import CopyStat, copies
-from perfmagic.analysis.timeline.device_operators import DeviceOperator, RooflineData, device_operators, roofline_data
+from perfmagic.analysis.timeline.device_operators import (
+    CategoryTime,
+    DeviceOperator,
+    RooflineData,
+    category_times,
+    device_operators,
+    roofline_data,
+)
 from perfmagic.analysis.timeline.host_time import HostTime, python_during
 from perfmagic.analysis.timeline.idle import IdleGap, gap_rows
-from perfmagic.analysis.timeline.kernels import CategoryTime, KernelStat, category_times, kernels
+from perfmagic.analysis.timeline.kernels import KernelStat, kernels
 from perfmagic.analysis.timeline.lines import LineStat, followed_frames, function_lines, lines
 from perfmagic.analysis.timeline.operators import AnnotationStat, OperatorStat, operators, user_annotations
 from perfmagic.analysis.timeline.origin import launched_from

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perfmagic.analysis.timeline.kernels import categories, category_of
+from perfmagic.analysis.timeline.device_operators import categories, category_of
 from perfmagic.trace.families import FAMILIES, Category
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.names import OpClass, find_family

@@ -11,8 +11,8 @@ import numpy as np
 
 from perfmagic.analysis.diff.side import Side
 from perfmagic.analysis.timeline.activity import orphans
+from perfmagic.analysis.timeline.device_operators import categories
 from perfmagic.analysis.timeline.idle import idle_gaps
-from perfmagic.analysis.timeline.kernels import categories
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.base.numerics.intervals import coded
 from perfmagic.trace.columns import Int64
@@ -35,7 +35,7 @@ _OF_COPIES = {
 def op_categories(trace: Trace, comm_names: str | None = None) -> tuple[tuple[str, ...], Int64]:
     """The categories that occur, and for each device op its place among them; shape of trace.ops.
 
-    They are those of perfmagic.analysis.timeline.kernels; copies are distinguished by direction.
+    They are those of perfmagic.analysis.timeline.device_operators; copies are distinguished by direction.
     """
     kinds = categories(trace, comm_names).astype(np.int64)
     keys, inverse = coded(kinds * len(OpClass) + op_classes(trace, comm_names))

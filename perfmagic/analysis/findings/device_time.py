@@ -12,8 +12,13 @@ from perfmagic.analysis.findings.advice import can_compile, compiled, in_graphs
 from perfmagic.analysis.findings.catalogue import action, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Outcome, Silent, too_short
-from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
-from perfmagic.analysis.timeline.kernels import CategoryTime, categories, category_times
+from perfmagic.analysis.timeline.device_operators import (
+    CategoryTime,
+    DeviceOperator,
+    categories,
+    category_times,
+    device_operators,
+)
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.base import units
 from perfmagic.base.language import chained, phrase, sentences

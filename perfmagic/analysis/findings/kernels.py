@@ -17,8 +17,7 @@ from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, on_lines, too_few, too_short
 from perfmagic.analysis.replay.changes.gpu import as_float32
-from perfmagic.analysis.timeline.device_operators import DeviceOperator, device_operators
-from perfmagic.analysis.timeline.kernels import categories, tensor_core_share
+from perfmagic.analysis.timeline.device_operators import DeviceOperator, categories, device_operators, tensor_core_share
 from perfmagic.analysis.timeline.origin import Source, origins
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.base import units

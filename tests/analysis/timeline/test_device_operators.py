@@ -9,8 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfmagic.analysis.timeline.device_operators import DeviceOperator, achieved, compute_type, device_operators
-from perfmagic.analysis.timeline.kernels import categories, category_of, category_times
+from perfmagic.analysis.timeline.device_operators import (
+    DeviceOperator,
+    achieved,
+    categories,
+    category_of,
+    category_times,
+    compute_type,
+    device_operators,
+)
 from perfmagic.analysis.timeline.origin import Source, is_user_frame, launched_from, origins
 from perfmagic.predict.gpus import Peaks
 from perfmagic.trace.families import Category

@@ -3,7 +3,8 @@ import pytest
 
 from perfmagic.analysis.timeline.activity import streams
 from perfmagic.analysis.timeline.copies import copies
-from perfmagic.analysis.timeline.kernels import kernels, tensor_core_share
+from perfmagic.analysis.timeline.device_operators import tensor_core_share
+from perfmagic.analysis.timeline.kernels import kernels
 from perfmagic.trace.columns import NONE, OpKind
 from perfmagic.trace.model import LaunchShape, Trace
 from perfmagic.trace.names import OpClass

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from perfmagic.analysis.replay.changes import change
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Graph, Node
-from perfmagic.analysis.timeline.kernels import categories
+from perfmagic.analysis.timeline.device_operators import categories
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import covered_ns
 from perfmagic.base.numerics.longest import NO_NODE
