@@ -17,7 +17,6 @@ from perfmagic.base.tables import Table, html_block, table_of_fields, text_rows
 from perfmagic.base.units import plural, rough_times
 from perfmagic.trace.columns import NONE, Int64
 from perfmagic.trace.json_form import to_json
-from perfmagic.trace.short_names import short_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,6 +135,8 @@ class Rows(Sequence[RowT]):
 
     def _shorten(self, column: str, names: Sequence[str], max_columns: int) -> list[str]:
         """Shorten the names of a column to a number of terminal columns; they stay distinct."""
+        from perfmagic.trace.names import short_names  # only a table that is shown shortens names
+
         of_kernels = column == "ended_by" or "short_name" in self.columns
         short = short_names(names, max_columns, kernels=of_kernels)
         return [short[name] for name in names]

@@ -15,7 +15,7 @@ from perfmagic.analysis.findings.answer import Conclusion, Times
 from perfmagic.base.language import say, translate_term, translated
 from perfmagic.base.tables import Table, html_table, markdown_table, markdown_text, text_lines, whole_name
 from perfmagic.base.terminal import escaped, wrapped
-from perfmagic.trace.short_names import short_names
+from perfmagic.trace.names import short_names
 from perfmagic.view.svg.layouts import Picture
 
 MAX_OUTPUT_BYTES = 80_000  # one output of a notebook (docs/traces.md, "Limits")

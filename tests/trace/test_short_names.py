@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmagic.base.terminal import columns
-from perfmagic.trace.short_names import NARROWEST, short_name, short_names
+from perfmagic.trace.names import NARROWEST, short_name, short_names
 
 RECORDED: dict[str, list[str]] = json.loads(
     gzip.decompress((Path(__file__).parents[1] / "data" / "kernel_names.json.gz").read_bytes())

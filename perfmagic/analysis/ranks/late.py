@@ -17,7 +17,7 @@ from perfmagic.base import units
 from perfmagic.base.language import Words, counted, listed, phrase, sentences
 from perfmagic.base.terminal import columns, cut_to_columns
 from perfmagic.trace.columns import NO_LINE
-from perfmagic.trace.short_names import short_name
+from perfmagic.trace.names import short_name
 
 _PHASES = {"backward": phrase("backward")}
 OTHER_THREADS = 2  # times the excess that all threads waited for a core: several wait at once

@@ -18,7 +18,7 @@ from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase, say, translate_term, translated
 from perfmagic.base.tables import Cell, Table, cell, markdown_table, markdown_text
 from perfmagic.base.terminal import columns, cut_to_columns, escaped, width, wrapped
-from perfmagic.trace.short_names import short_names
+from perfmagic.trace.names import short_names
 from perfmagic.view.diff.picture import Drawn, pair_picture, waterfall_picture
 from perfmagic.view.html import MAX_OUTPUT_BYTES, framed, headline, html_section, image, paragraphs, table_lines
 from perfmagic.view.report.tables import named_table, time_cell

@@ -12,7 +12,7 @@ from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase, say, translate_term
 from perfmagic.base.tables import Cell, Table, cell, whole_name
 from perfmagic.trace.families import CATEGORY_WORDS, Category
-from perfmagic.trace.short_names import short_names
+from perfmagic.trace.names import short_names
 from perfmagic.view.timeline.lanes import PARTITION_WORDS
 
 KeyColumn = tuple[str, Callable[[Any], Cell], str]  # its heading, what makes its cells, and of which key of a report

@@ -15,7 +15,7 @@ from perfmagic.base.language import counted, phrase, say, translate_term, transl
 from perfmagic.base.tables import Table, text_lines
 from perfmagic.base.terminal import wrapped
 from perfmagic.trace.families import Category
-from perfmagic.trace.short_names import short_names
+from perfmagic.trace.names import short_names
 from perfmagic.view.html import conclusion_html, framed, image, paragraphs
 from perfmagic.view.svg.canvas import NARROW_PX, WIDTH_PX, Canvas, Placed, number
 from perfmagic.view.svg.layouts import alone, in_bytes
