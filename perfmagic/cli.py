@@ -307,14 +307,6 @@ def _many_ranks(options: argparse.Namespace) -> RanksResult | None:
 
 
 def _view(options: argparse.Namespace) -> int:
-    from perfmagic.results.ranks import grouped
-    from perfmagic.view.page import live_page
-    from perfmagic.view.ranks.picture import ranks_svg
-    from perfmagic.view.ranks.writers import ranks_section
-    from perfmagic.view.report.writers import heading, mixed_html, page_title
-    from perfmagic.view.timeline.picture.timeline import timeline_svg
-    from perfmagic.view.timeline.writers import live_section
-
     flight, status = _flight(options)
     if flight is not None and options.svg:
         raise OptionError("--svg draws traces, and flight recorders give a table", hint="use --html")
@@ -324,24 +316,50 @@ def _view(options: argparse.Namespace) -> int:
         if flight is not None:
             _write(flight.page(), options.html)
         return status
-    jobs, alone = grouped(results)
     if options.svg:
-        if len(jobs) + len(alone) > 1:
-            given = f"--svg draws one trace or the ranks of one job, {len(results)} files of several were given"
-            raise OptionError(given, hint="use --html for several")
-        _write(ranks_svg(jobs[0].doc) if jobs else timeline_svg(alone[0].doc), options.svg)
-        return status
-    sections = [
-        *([flight.html()] if flight else []),
-        mixed_html(results),
-        *(ranks_section(job.doc, job.wire) for job in jobs),
-    ]
-    sections += [heading(r.title, results) + live_section(r.doc, r.trace) for r in alone]
-    _write(
-        live_page(page_title([result.title for result in results]), [section for section in sections if section]),
-        options.html,
-    )
+        _write(_drawn(results), options.svg)
+    else:
+        _write(_page_of(results, [flight.html()] if flight else []), options.html)
     return status
+
+
+def _drawn(results: list[TimelineResult]) -> str:
+    jobs, alone = _in_jobs(results)
+    if len(jobs) + len(alone) > 1:
+        given = f"--svg draws one trace or the ranks of one job, {len(results)} files of several were given"
+        raise OptionError(given, hint="use --html for several")
+    if jobs:
+        from perfmagic.view.ranks.picture import ranks_svg
+
+        return ranks_svg(jobs[0].doc)
+    from perfmagic.view.timeline.picture.timeline import timeline_svg
+
+    return timeline_svg(alone[0].doc)
+
+
+def _page_of(results: list[TimelineResult], first: list[str]) -> str:
+    """A page of live timelines.  first: sections above theirs."""
+    from perfmagic.view.page import live_page
+    from perfmagic.view.report.writers import heading, mixed_html, page_title
+    from perfmagic.view.timeline.writers import live_section
+
+    jobs, alone = _in_jobs(results)
+    sections = [*first, mixed_html(results)]
+    if jobs:
+        from perfmagic.view.ranks.writers import ranks_section
+
+        sections += [ranks_section(job.doc, job.wire) for job in jobs]
+    sections += [heading(r.title, results) + live_section(r.doc, r.trace) for r in alone]
+    return live_page(page_title([result.title for result in results]), [section for section in sections if section])
+
+
+def _in_jobs(results: list[TimelineResult]) -> tuple[list[RanksResult], list[TimelineResult]]:
+    """The jobs of which several ranks are given, and the traces that stand alone: one always does."""
+    if len(results) < 2:
+        return [], results
+    from perfmagic.results.ranks import grouped
+
+    return grouped(results)
 
 
 def _compare(options: argparse.Namespace) -> int:

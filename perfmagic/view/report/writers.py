@@ -48,6 +48,8 @@ class TraceOf(Protocol):
 
 def describe_mix(results: Sequence[TraceOf]) -> str:
     """Which jobs the files are of, where it is more than one; "" else."""
+    if len(results) < 2:
+        return ""
     return "".join(translated(finding.sentence) for finding in mixed_jobs([result.trace for result in results]))
 
 

@@ -302,6 +302,8 @@ def _path(out: ColumnWriter, doc: TimelineDoc, trace: Trace) -> None:
 
 def _lines(out: ColumnWriter, doc: TimelineDoc, trace: Trace) -> dict[str, Any] | None:
     """The lines, and for each op of each stream the lines that it and its forward operator lie on."""
+    if trace.paths is None and not len(trace.marks) and not trace.ops.line.any():
+        return None
     lines: LinesWire | None = lines_wire(out, trace, doc.start_ns, doc.end_ns)
     if lines is None:
         return None
