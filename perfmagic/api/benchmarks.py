@@ -14,7 +14,6 @@ from perfmagic.analysis.bench.result import summarise
 from perfmagic.analysis.bench.saved import format_of, kind_of, text_of
 from perfmagic.analysis.bench.sweep import FORMAT as SWEEP_FORMAT
 from perfmagic.analysis.bench.sweep import ended_at, sweep_result
-from perfmagic.analysis.findings.answers import first_answer
 from perfmagic.analysis.findings.verdict import verdict
 from perfmagic.api.options import Option, keywords
 from perfmagic.api.show import last, remember
@@ -329,6 +328,8 @@ def finish_bench(engine: Engine) -> BenchResult:
     result = BenchResult.of(summarise(record, judged))
     if record.trace is None or not result.supported_verdict:
         return result
+    from perfmagic.analysis.findings.answers import first_answer  # of a recorded run alone
+
     return replace(result, answer=first_answer(record.trace, result.supported_verdict))
 
 

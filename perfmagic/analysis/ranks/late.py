@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfmagic.analysis.findings.catalogue import ACTION_CHARS, HEADLINE_CHARS, Remedy, action, headline
 from perfmagic.analysis.ranks.causes import LINK, Cause, causes_of
 from perfmagic.analysis.ranks.finding import RankFinding
-from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.analysis.timeline.doings import Doing
 from perfmagic.analysis.timeline.own_work import CORE, PYTHON
 from perfmagic.base import units
@@ -18,6 +18,9 @@ from perfmagic.base.language import Words, counted, listed, phrase, sentences
 from perfmagic.base.terminal import columns, cut_to_columns
 from perfmagic.trace.columns import NO_LINE
 from perfmagic.trace.names import short_name
+
+if TYPE_CHECKING:
+    from perfmagic.analysis.ranks.ranks import Ranks
 
 _PHASES = {"backward": phrase("backward")}
 OTHER_THREADS = 2  # times the excess that all threads waited for a core: several wait at once

@@ -30,7 +30,7 @@ from perfmagic.analysis.timeline.collectives import bus_factor
 from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics.intervals import Intervals, total_ns
 from perfmagic.base.units import plural
-from perfmagic.trace.columns import NONE, Int64
+from perfmagic.trace.columns import NONE
 from perfmagic.trace.formats.chrome import Arrow
 from perfmagic.trace.model import Trace, TraceMeta
 from perfmagic.trace.rows import Rows
@@ -251,11 +251,6 @@ class Ranks:
             return phrase("how many operators it calls")
         one = phrase("what else runs on its cores or NUMA node")
         return one if self.on_one_host else phrase("what else runs on its host")
-
-
-def others_median(values: Sequence[int] | Int64, i: int) -> float:
-    """The median of all values but one."""
-    return float(np.median(np.delete(np.asarray(values), i)))
 
 
 def ranks_of(

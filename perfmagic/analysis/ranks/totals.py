@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,11 +13,14 @@ from perfmagic.analysis.ranks.causes import LINK, Cause, causes_of
 from perfmagic.analysis.ranks.finding import CollectiveOfRanks, RankFinding
 from perfmagic.analysis.ranks.meetings import UNEVEN
 from perfmagic.analysis.ranks.rank_summary import Totals
-from perfmagic.analysis.ranks.ranks import Ranks, others_median
 from perfmagic.analysis.ranks.waits import judged
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase, sentences
+from perfmagic.trace.columns import Int64
 from perfmagic.trace.model import TraceMeta
+
+if TYPE_CHECKING:
+    from perfmagic.analysis.ranks.ranks import Ranks
 
 OUTLIER_FRAC = 0.05  # of the median extent, as of the longest gap
 OUTLIER_RATIO = 1.25  # to the median of the other ranks
@@ -90,7 +94,7 @@ def totals(job: Ranks) -> list[RankFinding]:
             continue
         values = [total.value(job.summaries[rank].totals) for rank in job.ranks]
         i = int(np.argmax(values))
-        others_ns = others_median(values, i)
+        others_ns = _others_median(values, i)
         if values[i] - others_ns >= OUTLIER_FRAC * job.extent_ns and values[i] >= OUTLIER_RATIO * others_ns:
             outliers.append(_outlier(job, total, i, values))
     return outliers
@@ -309,7 +313,7 @@ def uneven(job: Ranks) -> list[RankFinding]:
         if row.imbalance is None or row.rank_bytes is None:
             continue
         place = int(np.argmax(row.rank_bytes))
-        usual = others_median(row.rank_bytes, place)
+        usual = _others_median(row.rank_bytes, place)
         if usual and row.rank_bytes[place] >= UNEVEN_RATIO * usual and row.ranks[place] not in found:
             finding = _uneven(job, row, row.ranks[place], row.rank_bytes[place] / usual)
             if (finding.cost_ns or 0) >= max(1.0, job.notable_ns):
@@ -350,7 +354,7 @@ def _grows_with(cause: Cause, rank: int, ratio: float) -> bool:
 
 
 def _sizes(sizes: Sequence[int], most: int) -> dict[str, str]:
-    return {"size": units.size(most), "usual": units.size(others_median(sizes, sizes.index(most)))}
+    return {"size": units.size(most), "usual": units.size(_others_median(sizes, sizes.index(most)))}
 
 
 def _longest_ns(job: Ranks, row: CollectiveOfRanks) -> tuple[int, int] | None:
@@ -358,3 +362,8 @@ def _longest_ns(job: Ranks, row: CollectiveOfRanks) -> tuple[int, int] | None:
     alike = [each for each in job.meetings if each.group == row.group and each.kind.startswith(UNEVEN)]
     longest = max(alike, key=lambda each: max(each.transfer_ns), default=None)
     return None if longest is None else (longest.met_ns, max(longest.end_ns))
+
+
+def _others_median(values: Sequence[int] | Int64, i: int) -> float:
+    """The median of all values but one."""
+    return float(np.median(np.delete(np.asarray(values), i)))
