@@ -19,7 +19,6 @@ from perfmagic.analysis.timeline.collectives import (
     late_collectives,
     op_bytes,
 )
-from perfmagic.analysis.timeline.copies import copied_again
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import (
@@ -166,7 +165,7 @@ def _exposed(
         return too_short(phrase("{kernels} took", kernels=cause), total_ns(where), least_ns, OF_EXTENT)
     kinds = op_classes(facts.trace, facts.comm_names)
     rows = np.flatnonzero((facts.trace.ops.device == facts.device) & np.isin(kinds, classes))
-    if rule == "exposed_copy" and (again := copied_again(facts.trace, facts.device)):  # they have a finding
+    if rule == "exposed_copy" and (again := facts.copied_again):  # they have a finding
         rows = np.setdiff1d(rows, np.concatenate([tensor.rows for tensor in again]))
         exposed_ns = total_ns(where)
     most, line, longest_op = _most_exposed(facts, rows, kinds, parts.intervals[rule])

@@ -10,7 +10,7 @@ import numpy as np
 
 from perfmagic.analysis.findings.finding import Finding, PythonWas, Silent, of_extent, python_was, too_short
 from perfmagic.analysis.timeline.activity import StreamStat, Syncs, busy_intervals, extent, streams, syncs
-from perfmagic.analysis.timeline.copies import PIPELINE_FRAC, HostCopies
+from perfmagic.analysis.timeline.copies import CopiedAgain, copied_again
 from perfmagic.analysis.timeline.idle import (
     CAUSES,
     Causes,
@@ -24,7 +24,7 @@ from perfmagic.analysis.timeline.idle import (
     pauses_from,
     python_waits,
 )
-from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
+from perfmagic.analysis.timeline.overlap import PIPELINE_FRAC, Breakdown, HostCopies, breakdown
 from perfmagic.analysis.timeline.queueing import LaunchBound, Launches, QueueStat, launch_bound, launches, queues
 from perfmagic.analysis.timeline.steps import Step, steps
 from perfmagic.analysis.verdict import DEVICE_BOUND_FRAC
@@ -336,6 +336,11 @@ class Facts:
     def host_copies(self, rows: Int64, *, pageable: bool) -> HostCopies:
         """Some copies between host and device, rows of trace.ops."""
         return HostCopies(self.trace, self.device, rows, self.breakdown.intervals["compute"], pageable)
+
+    @cached_property
+    def copied_again(self) -> tuple[CopiedAgain, ...]:
+        """The tensors that a loop of the cell copies to the device in each iteration."""
+        return copied_again(self.trace, self.device) if self.trace.cell is not None else ()
 
     @cached_property
     def copies_beside(self) -> bool:

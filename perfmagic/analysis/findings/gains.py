@@ -26,7 +26,6 @@ from perfmagic.analysis.replay.prediction import (
     replayed_in_passing,
 )
 from perfmagic.analysis.timeline.collectives import late_collectives
-from perfmagic.analysis.timeline.copies import copied_again
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.intervals import Intervals, intersect, union
@@ -248,7 +247,7 @@ def _reads(facts: Facts, finding: Finding) -> NoItem | None:
 
 
 def _copy_once(facts: Facts) -> Change:
-    again = [tensor.rows[1:] for tensor in copied_again(facts.trace, facts.device)]
+    again = [tensor.rows[1:] for tensor in facts.copied_again]
     return Without(phrase("copy once, before the loop"), tuple(np.concatenate(again).tolist()))
 
 

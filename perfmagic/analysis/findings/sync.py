@@ -12,9 +12,10 @@ from perfmagic.analysis.findings.catalogue import action, count_things, headline
 from perfmagic.analysis.findings.facts import Facts, indexing_calls, uploads, waits_for_uploads
 from perfmagic.analysis.findings.finding import Finding, Outcome, Silent, name_frame, on_call_lines, on_sync_lines
 from perfmagic.analysis.timeline.activity import ASSIGNED, NO_COST_FRAC, PRINTED
-from perfmagic.analysis.timeline.copies import HostCopies, copied_again, pinned_bus
+from perfmagic.analysis.timeline.copies import pinned_bus
 from perfmagic.analysis.timeline.host_time import is_own_frame
 from perfmagic.analysis.timeline.idle import LAUNCH_LATENCY_NS
+from perfmagic.analysis.timeline.overlap import HostCopies
 from perfmagic.base import units
 from perfmagic.base.language import counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, intersect, merge, subtract, total_ns, union
@@ -267,7 +268,7 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
 
 def repeated_copy(facts: Facts, free: Intervals) -> Outcome:
     """Exposed copies of tensors that a loop copies to the device in each iteration; the first of each costs nothing."""
-    tensors, ops = copied_again(facts.trace, facts.device), facts.trace.ops
+    tensors, ops = facts.copied_again, facts.trace.ops
     where, again = (
         intersect(free, union(ops.start_ns[rows], ops.end_ns[rows]))
         for rows in (_repeated(facts, 0), _repeated(facts, 1))
@@ -301,12 +302,12 @@ def repeated_copy(facts: Facts, free: Intervals) -> Outcome:
 
 def _repeated(facts: Facts, first: int) -> Int64:
     """The copies of tensors that a loop copies again, rows of trace.ops.  first: of each, 0 or 1."""
-    tensors = copied_again(facts.trace, facts.device)
+    tensors = facts.copied_again
     return np.concatenate([np.zeros(0, np.int64), *(tensor.rows[first:] for tensor in tensors)])
 
 
 def _copied_headline(facts: Facts) -> str:
-    most = max(copied_again(facts.trace, facts.device), key=lambda tensor: len(tensor.rows))
+    most = max(facts.copied_again, key=lambda tensor: len(tensor.rows))
     return headline("repeated_copy", name=most.name, n=units.count(len(most.rows)))
 
 
