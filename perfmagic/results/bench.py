@@ -9,7 +9,7 @@ from perfmagic.analysis.bench import compare as comparison_analysis
 from perfmagic.analysis.bench import result as analysed
 from perfmagic.analysis.bench import sweep as sweep_analysis
 from perfmagic.results.result import Result
-from perfmagic.trace.once import in_its_digits
+from perfmagic.trace.model import in_its_digits
 
 if TYPE_CHECKING:
     from perfmagic.results.briefs.form import Brief

@@ -16,8 +16,7 @@ from perfmagic.base.language import chained, counted, phrase, translated
 from perfmagic.results.result import Result
 from perfmagic.trace.columns import SeenOps
 from perfmagic.trace.kineto.reader import run_without_gc
-from perfmagic.trace.model import Trace, devices_label
-from perfmagic.trace.once import in_its_digits
+from perfmagic.trace.model import Trace, devices_label, in_its_digits
 from perfmagic.trace.rows import Rows
 
 if TYPE_CHECKING:

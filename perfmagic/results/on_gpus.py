@@ -17,7 +17,7 @@ from perfmagic.predict.model import DeviceModel
 from perfmagic.predict.runs import GpuStat
 from perfmagic.results.result import Result
 from perfmagic.results.timeline import TimelineResult
-from perfmagic.trace.once import in_its_digits
+from perfmagic.trace.model import in_its_digits
 from perfmagic.trace.rows import Rows
 
 if TYPE_CHECKING:

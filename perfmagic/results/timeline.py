@@ -50,9 +50,8 @@ from perfmagic.base.language import translated
 from perfmagic.base.terminal import escaped
 from perfmagic.predict.gpus import Peaks
 from perfmagic.results.result import Result
-from perfmagic.trace.model import Trace, devices_label
+from perfmagic.trace.model import Trace, devices_label, in_its_digits
 from perfmagic.trace.names import unknown_operators
-from perfmagic.trace.once import in_its_digits
 from perfmagic.trace.rows import Rows, RowT, pandas
 from perfmagic.trace.window import window
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from perfmagic.analysis.diff import diff as analysed
 from perfmagic.results.result import Result
 from perfmagic.results.timeline import TimelineResult
-from perfmagic.trace.once import in_its_digits
+from perfmagic.trace.model import in_its_digits
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,7 @@ import numpy as np
 
 from perfmagic.base.numerics.intervals import coded, distinct
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int32, Int64
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 
 # torch's own note about a collective, recorded like an operator: its inputs are the collective's parameters
 COLLECTIVE_NOTE = "record_param_comms"

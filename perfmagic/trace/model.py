@@ -7,10 +7,11 @@ launch to its line, and freezes. Analyses only read.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Annotated, Any, NamedTuple
+from functools import cached_property, update_wrapper, wraps
+from inspect import Parameter, signature
+from typing import Annotated, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from perfmagic.base.kinds import HOST_MEASURED, VIRTUAL_CLOCK, PredictedFor
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.intervals import distinct
+from perfmagic.base.units import rough_times
 from perfmagic.trace.columns import (
     HOST_DEVICE,
     NO_LINE,
@@ -456,3 +458,54 @@ def _call_lines(marks: LineMarks, paths: Paths | None, calls: HostCalls) -> Int3
     by_path = paths.cell_line[path]
     known = (path != NOWHERE) & (by_path != NO_LINE) & (by_time != NO_LINE) & paths.followed(calls.start_ns)
     return np.where(known, by_path, by_time).astype(np.int32)
+
+
+# Results worked out once for each trace or table: these never change, so neither does what follows.
+
+P = ParamSpec("P")
+R = TypeVar("R")
+K = TypeVar("K")  # Trace, a Table, or the traces of all ranks
+_KEPT = "_kept_results"
+
+
+class _Kept(dict[Any, dict[Any, Any]]):
+    """The results kept on one trace, by function and options; a pickled or deep copy begins without any."""
+
+    def __reduce__(self) -> tuple[type[_Kept], tuple[()]]:
+        return _Kept, ()
+
+
+def once_per_trace(function: Callable[Concatenate[K, P], R]) -> Callable[Concatenate[K, P], R]:
+    """Keep what a pure function of a trace or table gave on that trace; callers share the result, and only read.
+
+    Its words have the times of a predicted trace with two digits. An option left out and its default are one key.
+    """
+    options_of = list(signature(function).parameters.values())[1:]
+    in_words = in_its_digits(function)
+    names = [option.name for option in options_of]
+    defaults = {option.name: option.default for option in options_of if option.default is not Parameter.empty}
+
+    def remembered(trace: K, /, *args: P.args, **options: P.kwargs) -> R:
+        cached = vars(trace).setdefault(_KEPT, _Kept()).setdefault(function, {})
+        given = defaults | dict(zip(names, args, strict=False)) | options
+        key = tuple(map(given.get, names))
+        if key not in cached:
+            cached[key] = in_words(trace, *args, **options)
+        result: R = cached[key]
+        return result
+
+    update_wrapper(remembered, function)
+    return remembered
+
+
+def in_its_digits(function: Callable[Concatenate[K, P], R]) -> Callable[Concatenate[K, P], R]:
+    """Write times with two digits in a function of a trace that is predicted, or a method of what has one as .trace."""
+
+    @wraps(function)
+    def rounded(of: K, /, *args: P.args, **options: P.kwargs) -> R:
+        if not getattr(getattr(of, "trace", of), "predicted", False):
+            return function(of, *args, **options)
+        with rough_times():
+            return function(of, *args, **options)
+
+    return rounded

@@ -20,9 +20,8 @@ from perfmagic.base.terminal import columns, printable, squeezed
 from perfmagic.base.units import plural
 from perfmagic.trace.columns import NONE, HostOps, Int8, OpKind, in_one_table
 from perfmagic.trace.families import FAMILIES, Family, Looks
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import LONGEST_NAME, once_per_name, once_per_trace
-from perfmagic.trace.signatures import Kind, Term, function_name, is_signature, signature
+from perfmagic.trace.model import Trace, once_per_trace
+from perfmagic.trace.signatures import LONGEST_NAME, Kind, Term, function_name, is_signature, once_per_name, signature
 
 
 class OpClass(enum.IntEnum):

@@ -8,10 +8,29 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import lru_cache, update_wrapper
+from typing import TypeVar
 
-from perfmagic.trace.once import once_per_name
+R = TypeVar("R")
+MOST_NAMES = 2048  # kept for each function
+LONGEST_NAME = 4096  # characters: what a file with names of a megabyte says is not kept
+
+
+def once_per_name(function: Callable[[str], R]) -> Callable[[str], R]:
+    """Keep what a pure function of a kernel's name gave, for the names asked for last.
+
+    Several analyses ask the same of each name, and traces of one program have the same names.
+    """
+    known = lru_cache(maxsize=MOST_NAMES)(function)
+
+    def remembered(name: str) -> R:
+        return known(name) if len(name) <= LONGEST_NAME else function(name)
+
+    update_wrapper(remembered, function)
+    return remembered
+
 
 # Itanium-mangled names, as AMD's kernels come: the function, and the template arguments that stand in it in the open.
 

@@ -10,8 +10,7 @@ import pytest
 
 from perfmagic.results import TimelineResult
 from perfmagic.trace.kineto.reader import read_trace
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 from tests.trace.recorded import FOLDER
 from tests.view.timeline.build import queue_of
 

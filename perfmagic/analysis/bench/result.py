@@ -31,8 +31,7 @@ from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.stats import DEPENDENT_RHO
 from perfmagic.base.units import count, duration_s, significant, size
 from perfmagic.trace.json_form import Count, Seconds, one_of
-from perfmagic.trace.model import devices_label
-from perfmagic.trace.once import in_its_digits
+from perfmagic.trace.model import devices_label, in_its_digits
 from perfmagic.trace.rows import pandas
 from perfmagic.trace.samples import BenchRecord, Taken
 

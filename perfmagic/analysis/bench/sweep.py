@@ -22,7 +22,7 @@ from perfmagic.base.errors import OptionError
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.units import duration_s, significant
 from perfmagic.trace.json_form import Int64Number, JsonForm, Real, one_of, typed
-from perfmagic.trace.once import in_its_digits
+from perfmagic.trace.model import in_its_digits
 from perfmagic.trace.rows import Rows
 
 if TYPE_CHECKING:

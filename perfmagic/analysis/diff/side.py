@@ -14,9 +14,8 @@ from perfmagic.analysis.timeline.trust import sample
 from perfmagic.base.kinds import PredictedFor
 from perfmagic.base.numerics.intervals import EMPTY, covered_ns, merge, running_max, union
 from perfmagic.trace.columns import NONE, Bool, Int64
-from perfmagic.trace.model import DeviceInfo, Trace
+from perfmagic.trace.model import DeviceInfo, Trace, once_per_trace
 from perfmagic.trace.names import op_classes
-from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
 # A device's busy time, charged to its ops: each instant to one op, so that their times add up.

@@ -18,8 +18,7 @@ from perfmagic.base.numerics.intervals import coded
 from perfmagic.trace.columns import NONE, Bool, Int64
 from perfmagic.trace.hoststack import operator_stack
 from perfmagic.trace.json_form import one_of
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.rows import Rows
 
 # Which operator each device op belongs to, in names that two traces share.

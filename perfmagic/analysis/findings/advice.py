@@ -15,8 +15,7 @@ from perfmagic.predict.gpus import gpu_of
 from perfmagic.predict.kernels import OLD
 from perfmagic.trace.columns import NONE, Bool, HostKind, Int64, OpKind
 from perfmagic.trace.hoststack import host_stack
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.signatures import function_name
 
 # What torch.compile or a CUDA graph launched: advice to use them does not fit there.

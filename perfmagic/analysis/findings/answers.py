@@ -29,9 +29,8 @@ from perfmagic.base.numerics.intervals import total_ns as sum_ns
 from perfmagic.base.numerics.intervals import union
 from perfmagic.base.terminal import squeezed
 from perfmagic.trace.columns import NO_LINE, CallKind
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.names import unknown_operators
-from perfmagic.trace.once import once_per_trace
 
 MOST_ANSWERS = 3
 LEAST_FRAC = 0.02  # of the run: what saves less is not an answer

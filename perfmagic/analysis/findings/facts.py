@@ -42,9 +42,8 @@ from perfmagic.base.numerics.intervals import (
     union,
 )
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.names import OpClass, copy_direction, is_pageable, op_classes
-from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
 # Where the time of a cell went, with each instant counted once: the parts that the verdict compares.

@@ -50,8 +50,7 @@ from perfmagic.base.options import did_you_mean
 from perfmagic.base.tables import html_block
 from perfmagic.base.terminal import cut_to_columns, width
 from perfmagic.trace.json_form import JsonForm
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import in_its_digits, once_per_trace
+from perfmagic.trace.model import Trace, in_its_digits, once_per_trace
 from perfmagic.trace.rows import Rows
 
 __all__ = ["Finding", "findings"]

@@ -25,9 +25,8 @@ from perfmagic.base.language import counted, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, coded, intersect, merge, subtract, total_ns, union
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
 from perfmagic.trace.families import Category
-from perfmagic.trace.model import DeviceInfo, Trace
+from perfmagic.trace.model import DeviceInfo, Trace, once_per_trace
 from perfmagic.trace.names import OpClass, kernel_short_names, op_classes, uses_tensor_cores
-from perfmagic.trace.once import once_per_trace
 
 NOTABLE_FRAC = 0.05  # of the window, as for the longest gap: less is not worth a rewrite
 

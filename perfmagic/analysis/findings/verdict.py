@@ -22,8 +22,7 @@ from perfmagic.base.language import chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, complement, covered_ns, intersect, total_ns, union
 from perfmagic.trace.columns import NO_LINE, HostKind, Int64
 from perfmagic.trace.hoststack import operator_stack
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import in_its_digits
+from perfmagic.trace.model import Trace, in_its_digits
 
 # What a record without device ops says about the host: the verdict when there is no device to judge.
 

@@ -15,8 +15,7 @@ from perfmagic.analysis.timeline.paths import sites
 from perfmagic.base import units
 from perfmagic.base.language import phrase
 from perfmagic.trace.columns import NONE, Bool, Int64
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.paths import NOWHERE
 from perfmagic.trace.rows import Rows
 

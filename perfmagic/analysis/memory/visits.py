@@ -11,8 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from perfmagic.trace.columns import NO_LINE, NONE, Int64, PathMarks
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.paths import NOWHERE, Paths, UserFunction
 
 NOT_VISITED = 0

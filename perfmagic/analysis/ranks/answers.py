@@ -24,8 +24,8 @@ from perfmagic.analysis.verdict import COMMUNICATION_BOUND
 from perfmagic.base import units
 from perfmagic.base.language import capitalised, counted, phrase, sentences
 from perfmagic.base.terminal import columns, cut_to_columns
+from perfmagic.trace.model import once_per_trace
 from perfmagic.trace.names import OpClass
-from perfmagic.trace.once import once_per_trace
 
 LATE = ("straggler", "slow_link", "ranks_in_turn")
 OF_RECORD = (

@@ -19,7 +19,7 @@ from perfmagic.analysis.timeline.doings import Doing
 from perfmagic.analysis.timeline.own_work import STARTS, times_rows
 from perfmagic.base.numerics.chance import beyond_chance
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import once_per_trace
 
 if TYPE_CHECKING:
     from perfmagic.analysis.ranks.ranks import Ranks

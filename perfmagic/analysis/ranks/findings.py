@@ -18,8 +18,7 @@ from perfmagic.analysis.ranks.ranks import Ranks, ranks_of
 from perfmagic.analysis.ranks.totals import cores, explains_lateness, is_crowded, start_up, totals, uneven
 from perfmagic.base import units
 from perfmagic.base.language import Words, chained, counted, listed, phrase, sentences
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 
 # What the exposed communication of the ranks is: waiting for late ranks, data on their way, or both.
 

@@ -19,8 +19,7 @@ from perfmagic.analysis.replay.graph import Edge, Graph, Links, Node
 from perfmagic.base.numerics.longest import NEVER, NO_NODE
 from perfmagic.base.numerics.net import Net
 from perfmagic.trace.columns import NONE, Bool, Int8, Int64
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 
 if TYPE_CHECKING:
     from perfmagic.analysis.ranks.ranks import Ranks

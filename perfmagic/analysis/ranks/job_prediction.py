@@ -31,7 +31,7 @@ from perfmagic.base import units
 from perfmagic.base.language import chained, counted, listed, phrase
 from perfmagic.base.numerics.longest import NO_NODE
 from perfmagic.trace.columns import NONE, Int64
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import once_per_trace
 
 FEWEST = 3  # the median of two ranks lies between them: neither came then
 

@@ -22,9 +22,8 @@ from perfmagic.base.numerics.packed import Columns
 from perfmagic.base.rank_words import GIVEN_UP
 from perfmagic.trace.columns import NONE, WHOLE_BUFFER, Bool, DeviceOps, HostKind, HostOps, Int64, OpKind, Remark
 from perfmagic.trace.hoststack import host_stack
-from perfmagic.trace.model import Collective, DeviceInfo, Trace, TraceMeta, devices_label
+from perfmagic.trace.model import Collective, DeviceInfo, Trace, TraceMeta, devices_label, once_per_trace
 from perfmagic.trace.names import OpClass, collective_name, op_classes, short_names
-from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 from perfmagic.trace.signatures import function_name
 from perfmagic.trace.window import window

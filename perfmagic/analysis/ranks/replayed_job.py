@@ -17,7 +17,7 @@ from perfmagic.analysis.timeline.own_work import COMES, ENDS, JOINS
 from perfmagic.base.numerics.longest import NO_NODE, way_back
 from perfmagic.base.numerics.net import Net
 from perfmagic.trace.columns import NONE, Int64
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import once_per_trace
 
 if TYPE_CHECKING:
     from perfmagic.analysis.ranks.ranks import Ranks

@@ -21,9 +21,8 @@ from perfmagic.base.language import Words, counted, phrase
 from perfmagic.base.numerics.intervals import total_ns, union
 from perfmagic.base.numerics.longest import NO_NODE
 from perfmagic.trace.columns import NONE, Int64, Remark
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.names import OpClass, op_classes, unknown_operators
-from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
 # When a record does not carry a prediction, and why, in a sentence.

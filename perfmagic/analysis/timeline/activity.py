@@ -21,9 +21,8 @@ from perfmagic.trace.columns import (
     waits_for_all,
 )
 from perfmagic.trace.hoststack import host_stack, is_operator
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.names import is_pageable
-from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows, names_at
 
 FULL_DEPTH = 900  # a stream takes about 1000 launches before the call blocks; 994 to 1024 were seen on V100 and A100

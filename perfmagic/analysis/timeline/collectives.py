@@ -15,9 +15,8 @@ from perfmagic.base.language import counted, phrase, sentences
 from perfmagic.base.numerics.intervals import distinct
 from perfmagic.trace.columns import NONE, Int64, Remark
 from perfmagic.trace.hoststack import COLLECTIVE_NOTE, host_stack
-from perfmagic.trace.model import Collective, Trace
+from perfmagic.trace.model import Collective, Trace, once_per_trace
 from perfmagic.trace.names import OpClass, collective_name, op_classes
-from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
 # what torch.distributed records around the launch, with the tensors: nccl:all_reduce, nccl:_all_gather_base

@@ -14,9 +14,8 @@ from perfmagic.base.language import phrase
 from perfmagic.predict.gpus import pcie_bytes_per_s, pcie_generation, pcie_lanes
 from perfmagic.trace.columns import NO_LINE, NONE, Int64, OpKind
 from perfmagic.trace.json_form import one_of
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.names import OpClass, copy_direction, is_pageable
-from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.paths import NOWHERE
 from perfmagic.trace.rows import Rows
 

@@ -23,9 +23,8 @@ from perfmagic.predict.kernels import took_tf32
 from perfmagic.trace.columns import NONE, Bool, HostKind, Int8, Int64, OpKind
 from perfmagic.trace.families import Category
 from perfmagic.trace.hoststack import host_stack
-from perfmagic.trace.model import DeviceInfo, Trace
+from perfmagic.trace.model import DeviceInfo, Trace, once_per_trace
 from perfmagic.trace.names import OpClass, find_family, is_of_library, op_classes, shown_names, uses_tensor_cores
-from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
 HOW_TO_RECORD = phrase("record with %%timeline --shapes, or torch.profiler.profile(record_shapes=True)")

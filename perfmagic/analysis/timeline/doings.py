@@ -15,8 +15,7 @@ from perfmagic.analysis.timeline.paths import on_paths
 from perfmagic.base.numerics.intervals import Intervals, coded, distinct
 from perfmagic.trace.columns import NO_LINE, Int64, lines_at
 from perfmagic.trace.hoststack import nested
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.paths import NOWHERE, Paths
 
 MOST_CALLERS = 32  # of a line: summaries of ranks are pickled, which recurses

@@ -17,8 +17,7 @@ import numpy as np
 from perfmagic.base.numerics.intervals import Intervals, coded, covered_ns, distinct, union, unions
 from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64
 from perfmagic.trace.hoststack import HostStack, is_operator, nested
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.rows import Rows
 
 # Some time of the host's threads by what ran in it: by row where rows nest, else cut wherever one begins or ends.

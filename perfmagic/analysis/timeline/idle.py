@@ -28,8 +28,7 @@ from perfmagic.base.numerics.intervals import (
     union,
 )
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, Int32, Int64
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.rows import Rows, names_at
 
 # The pauses of a device, and what each instant of them waited for: the one partition that all numbers come from.

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.trace.columns import NONE, DeviceOps, Int64, OpKind
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.names import OpClass, kernel_short_names, op_classes, uses_tensor_cores
-from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
 Dim3 = tuple[int, int, int]

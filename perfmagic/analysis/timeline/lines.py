@@ -15,8 +15,7 @@ from perfmagic.analysis.timeline.paths import OnPath, backward_rows, call_paths,
 from perfmagic.analysis.timeline.queueing import delays
 from perfmagic.base.numerics.intervals import covered_ns, distinct
 from perfmagic.trace.columns import NO_LINE, NONE, Int64
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.paths import NOWHERE
 
 

@@ -21,9 +21,8 @@ from perfmagic.base.language import Words, counted, phrase
 from perfmagic.base.numerics.intervals import coded, distinct
 from perfmagic.trace.columns import NONE, Bool, HostOps, Int8, Int32, Int64
 from perfmagic.trace.hoststack import HostStack, launching_operators, nested, operator_stack
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.names import kernel_short_names
-from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import names_at
 
 # Kineto writes torch.nn modules as Python frames of this form, numbered by class

@@ -28,9 +28,8 @@ from perfmagic.base.numerics.intervals import (
 )
 from perfmagic.trace.columns import NONE, Bool, DeviceOps, Int64, OpKind
 from perfmagic.trace.json_form import one_of
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.names import OpClass, op_classes
-from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
 CLASS_SETS: dict[str, tuple[OpClass, ...]] = {

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int32, Int64
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.paths import NOWHERE, Paths
 
 # Charging time and ops to every line of the user's that was on the stack: cell, function, function it called.

@@ -17,8 +17,7 @@ from perfmagic.base.numerics.intervals import covered_ns
 from perfmagic.trace.columns import NONE, Bool, HostKind, Int64
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.json_form import one_of
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.rows import Rows
 
 # The annotations, and what they say of a step.

@@ -9,8 +9,7 @@ import numpy as np
 from perfmagic.analysis.timeline import activity
 from perfmagic.base.numerics.intervals import coded, covered_ns, depths, distinct
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.rows import Rows
 
 

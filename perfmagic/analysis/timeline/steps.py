@@ -14,9 +14,8 @@ from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, merge, subtract, union, unions
 from perfmagic.trace.columns import NONE, Int64
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.names import op_classes
-from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")  # as torch.profiler names what lies between two calls of step()

@@ -15,8 +15,7 @@ from perfmagic.base.language import counted, phrase
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, distinct, merge, subtract, union
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64, Remark
 from perfmagic.trace.json_form import JsonForm
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 
 # Whether a file is a sample of a recording: thinned out before it was written, so that most calls are missing.
 

@@ -34,9 +34,8 @@ from perfmagic.trace.columns import (
     touches,
 )
 from perfmagic.trace.hoststack import HostStack, host_stack, nested
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.names import op_classes
-from perfmagic.trace.once import once_per_trace
 from perfmagic.view.timeline.lanes import (
     PARTITION_WORDS,
     CellLane,

@@ -13,7 +13,7 @@ from perfmagic.analysis.ranks.pipelines.stages import Box, Roles, chains_of, rol
 from perfmagic.analysis.ranks.ranks import Ranks
 from perfmagic.analysis.ranks.replayed_job import ReplayedJob, replayed_job
 from perfmagic.trace.columns import NONE, Float64, Int64
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import once_per_trace
 from perfmagic.trace.rows import Rows
 
 PYTHON_FRAC = 0.7  # of the pipeline's time, on every rank, and longer than its device works: Python sets the pace

@@ -21,9 +21,8 @@ from perfmagic.predict.calls import Call, call_of
 from perfmagic.predict.gpus import Gpu, gpu_of, pcie_bytes_per_s
 from perfmagic.predict.kernels import can_compute, has_tf32, spread_of, times_ns, took_tf32
 from perfmagic.trace.columns import NONE, Bool, Int64
-from perfmagic.trace.model import DeviceInfo, Trace
+from perfmagic.trace.model import DeviceInfo, Trace, once_per_trace
 from perfmagic.trace.names import OpClass, is_pageable, op_classes
-from perfmagic.trace.once import once_per_trace
 
 Float64 = npt.NDArray[np.float64]
 

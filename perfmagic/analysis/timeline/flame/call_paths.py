@@ -16,8 +16,7 @@ from perfmagic.base.numerics.intervals import Intervals, coded, covered_ns, dist
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, HostKind, HostOps, Int64, PathMarks, in_one_table
 from perfmagic.trace.hoststack import HostStack, nested
 from perfmagic.trace.json_form import JsonForm
-from perfmagic.trace.model import Cell, Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Cell, Trace, once_per_trace
 from perfmagic.trace.paths import NOWHERE, Paths
 from perfmagic.trace.rows import Rows
 

@@ -14,8 +14,7 @@ from perfmagic.analysis.timeline.paths import backward_rows, on_paths, op_paths,
 from perfmagic.base.language import chained, phrase
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, subtract, union
 from perfmagic.trace.columns import NO_LINE, Int64
-from perfmagic.trace.model import Trace
-from perfmagic.trace.once import once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.paths import NOWHERE, Paths
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from perfmagic.base import units
 from perfmagic.base.language import counted, say, translate_term, translated
 from perfmagic.base.numerics.intervals import Int64, union
 from perfmagic.trace.columns import Float64
+from perfmagic.trace.model import in_its_digits
 from perfmagic.trace.names import OpClass
-from perfmagic.trace.once import in_its_digits
 from perfmagic.view.svg.canvas import Canvas, Part, in_row, number, quantised, rects, step_path
 from perfmagic.view.svg.layouts import MAX_BYTES as LAYOUTS_BYTES
 from perfmagic.view.svg.layouts import MAX_PICTURE_BYTES as MAX_BYTES
