@@ -24,10 +24,10 @@ from perfmagic.trace.formats.protobuf import PADDING, WireError, fields
 from perfmagic.trace.formats.xspace import Events, Line, Plane, batches, line_of, place_of, plane_of, text_of
 from perfmagic.trace.json_form import FAR_NS
 from perfmagic.trace.kineto.decode import Header
+from perfmagic.trace.kineto.event_columns import Tables
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES, Blocks, Source, text_blocks
 from perfmagic.trace.kineto.gathered import CALLS, FRAMES, HOST_OPS, NAMES, OPS, SHAPES, Codes, Columns, Part
 from perfmagic.trace.kineto.reader import build
-from perfmagic.trace.kineto.tables import Tables
 from perfmagic.trace.model import DeviceInfo, Trace
 
 # an XSpace begins with a plane, that with its number where it has one, and its name

@@ -1,14 +1,14 @@
-"""The events of one table as columns: what each event's category, name and arguments say."""
+"""Events to the columns of a trace: what each event's category, name and arguments say.
+
+They come chunk by chunk: what is decoded of a chunk is gone before the next.
+"""
 
 from __future__ import annotations
 
-import math
+import json
 import re
-import struct
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import lru_cache
-from itertools import repeat
 from operator import attrgetter
 from typing import Any, TypeVar, cast
 
@@ -16,14 +16,17 @@ import msgspec
 import numpy as np
 
 from perfmagic.base.kinds import WITH_VALUES
-from perfmagic.trace.columns import HOST_DEVICE, MOST_BYTES, NONE, CallKind, Float64, HostKind, Int64, OpKind, call_kind
+from perfmagic.trace.columns import HOST_DEVICE, MOST_BYTES, NONE, CallKind, HostKind, Int64, OpKind, call_kind
 from perfmagic.trace.kineto.decode import (
     COUNTER,
     INSTANT,
+    Begin,
     CallArgs,
     Chunk,
     Count,
     CounterArgs,
+    End,
+    Event,
     HostArgs,
     LinkArgs,
     Loose,
@@ -31,30 +34,45 @@ from perfmagic.trace.kineto.decode import (
     Other,
     Span,
     WaitArgs,
+    column,
+    either,
+    numbers,
+    whole,
 )
+from perfmagic.trace.kineto.dialects import CATEGORIES, in_kineto_words
 from perfmagic.trace.kineto.gathered import (
+    CALLS,
     COLLECTIVES,
     COUNTERS,
+    DAY_NS,
     DTYPES,
+    FRAMES,
+    HOST_OPS,
+    HOST_WAITS,
     INPUTS,
     LIMIT_NS,
     LINKS,
     MEMORY,
     NAMES,
+    OPS,
     SHAPES,
+    SPAN_TABLES,
     VALUES,
+    WAITS,
     Codes,
     Columns,
     Gathered,
+    PairEnd,
     Part,
     digits_matter,
     to_ns,
+    together,
 )
+from perfmagic.trace.model import Collective, LaunchShape
 
-# Event arguments: decoded in batches, and read as numbers and ranks however they were written.
+# Event arguments: decoded in batches, and read as ranks however they were written.
 
 _RANK = re.compile(r"\b\d{1,9}\b")
-_INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)  # as many digits as int64 has
 
 ArgsT = TypeVar("ArgsT", bound=msgspec.Struct)
 
@@ -86,68 +104,6 @@ def counter_values(event: Count) -> list[tuple[str, float]]:
         return []
     named = [event.name if key == "value" else f"{event.name} {key}" for key in args]
     return list(zip(named, numbers(list(args.values())).tolist(), strict=True))
-
-
-def numbers(values: list[Any]) -> Float64:
-    """Numbers, also those written as text; NaN for all else."""
-    if {*map(type, values)} <= {int, float}:
-        with suppress(struct.error):  # too large ones
-            return cast("Float64", packed(values, "d"))
-    return np.array([_number(value) for value in values], np.float64)
-
-
-def _number(value: Any) -> float:
-    if value is None or isinstance(value, bool):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-    except (TypeError, ValueError):
-        return math.nan
-
-
-def column(values: Sequence[Any], code: str) -> Any:
-    """Numbers as an array, by the struct module's code of their type. Raises OverflowError as np.array does."""
-    try:
-        return packed(values, code)
-    except struct.error:
-        return np.array(values, code)
-
-
-def packed(values: Sequence[Any], code: str) -> Any:
-    """The same in a third of the time that np.array takes. Raises struct.error for what it does not take."""
-    buffer = bytearray(len(values) * struct.calcsize(code))
-    struct.pack_into(f"{len(values)}{code}", buffer, 0, *values)
-    return np.frombuffer(buffer, code)
-
-
-def whole(values: list[Loose], events: Sequence[Any] = (), other: Callable[[Any], Loose] | None = None) -> Int64:
-    """Numbers as `either` reads them. other: gives the value to take from the event where there is no number."""
-    if other is None and None in values[:1] and values.count(None) == len(values):
-        return np.full(len(values), NONE, np.int64)
-    try:
-        return cast("Int64", packed(values, "q"))
-    except struct.error:  # some are no integers, or too large ones
-        pass
-    if other is None and {*map(type, values)} <= {int, type(None)}:
-        with suppress(OverflowError):
-            return np.array([NONE if value is None else value for value in values], np.int64)
-    others = map(other, events) if other else repeat(NONE)
-    return np.array([either(*pair) for pair in zip(values, others, strict=False)], np.int64)
-
-
-def either(value: Loose, other: Loose) -> int:
-    """A number as the file has it, the last number in a text ("stream 7"), or else the other value."""
-    if type(value) is int and -(2**63) <= value < 2**63:
-        return value
-    if isinstance(value, str):
-        digits = value.replace("(", " ").split()
-        numbers = [int(part) for part in digits if _INTEGER.fullmatch(part)]
-        value = numbers[-1] if numbers else None
-    if value is None or not -(2**63) <= value < 2**63:
-        return NONE if other == NONE else either(other, NONE)
-    return int(value)
 
 
 def ranks_of(value: Any) -> tuple[int, ...]:
@@ -404,3 +360,137 @@ def _with_peer(args: OpArgs) -> str:
     if kind == "recv" and (peer := either(args.source, NONE)) != NONE:
         return f"recv from {peer}"
     return kind
+
+
+# All tables, filled at once.
+
+_TABLE_OF = {
+    **dict.fromkeys(OP_KINDS, OPS),
+    **dict.fromkeys(("cuda_runtime", "cuda_driver", "Runtime"), CALLS),
+    **dict.fromkeys(HOST_KINDS, HOST_OPS),
+    "python_function": FRAMES,
+    "cuda_sync": WAITS,
+}
+_OVERHEAD = "overhead"
+_WAIT_NAME = "Stream Wait Event"
+_HOST_WAIT_NAMES = ("Stream Sync", "Event Sync", "Context Sync")
+
+
+class Tables:
+    """Takes chunks of events with `add`; perfmagic.trace.kineto.gathered makes of them the columns of a trace.
+
+    A file's chunks may be spread over several: `take_over` brings them together, with the same result.
+    """
+
+    def __init__(self) -> None:
+        self.gathered = Gathered()
+        self._categories = Codes()
+        make = self._make = EventColumns(self.gathered, self._categories)
+        self._makers: dict[int, Callable[[list[Span], Int64, Chunk], Columns]] = {
+            OPS: make.ops,
+            CALLS: make.calls,
+            HOST_OPS: make.host_ops,
+            WAITS: make.waits,
+            HOST_WAITS: make.host_waits,
+            FRAMES: make.frames,
+        }
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.gathered.books[NAMES])
+
+    @property
+    def shapes(self) -> list[LaunchShape]:
+        """How kernels were laid out, by the numbers in `shape` of ops."""
+        return [LaunchShape(*key) for key in self.gathered.books[SHAPES]]
+
+    @property
+    def input_shapes(self) -> list[str]:
+        """Shapes of operators' inputs as JSON, by the numbers in `shape` of host_ops."""
+        return self._texts(INPUTS)
+
+    @property
+    def input_dtypes(self) -> list[str]:
+        """Types of operators' inputs as JSON, by the numbers in `dtype` of host_ops; empty where there are none."""
+        return self._texts(DTYPES)
+
+    @property
+    def input_values(self) -> list[str]:
+        """Plain inputs of convolutions and attention as JSON, by the numbers in `value` of host_ops; () without any."""
+        return self._texts(VALUES)
+
+    def _texts(self, book: int) -> list[str]:
+        return [json.dumps(msgspec.json.decode(text)) if text else "" for text in self.gathered.books[book]]
+
+    @property
+    def collectives(self) -> list[Collective]:
+        return [Collective(*key) for key in self.gathered.books[COLLECTIVES]]
+
+    @property
+    def empty(self) -> bool:
+        """Whether neither a device nor a host record came."""
+        return not any(part.rows(table) for part in self.gathered.parts for table in (OPS, CALLS, HOST_OPS, FRAMES))
+
+    def add(self, chunk: Chunk, number: int = 0) -> None:
+        """Take the events of one chunk. number: its place in the file, where others take chunks, too; it must rise."""
+        events = chunk.events
+        if not events:
+            return
+        category, table = self._classified(events)
+        if self.empty:
+            self._count_kinds(category)
+        others = [code for name, code in self._categories.items() if name in CATEGORIES]
+        if others and (rows := np.flatnonzero(np.isin(category, others)).tolist()):
+            in_kineto_words(events, rows)
+            category, table = self._classified(events)
+        times_us = (cast("Span", events[row]).dur for row in self._make.rows_of(_OVERHEAD, category))
+        took_us = [time_us for time_us in times_us if 0 <= time_us * 1000 < DAY_NS]  # false for NaN
+        self.gathered.overheads += len(took_us)
+        self.gathered.overhead_us += sum(took_us)
+        part = Part(number)
+        for code in SPAN_TABLES:
+            matching = np.flatnonzero(table == code)
+            if len(matching):
+                rows = matching.tolist()
+                spans = cast("list[Span]", [events[row] for row in rows])
+                part.columns[code] = self._makers[code](spans, category[matching], chunk)
+                part.columns[code] |= time_columns(spans, rows, chunk)
+        self._make.counters(events, category, chunk, part)
+        if not {*map(type, events)}.isdisjoint((Begin, End)):
+            _note_pairs(chunk, table, part)
+        part.known = tuple(map(len, self.gathered.books))
+        self.gathered.parts.append(part)
+
+    def take_over(self, others: Sequence[Gathered]) -> None:
+        """Add the chunks that other tables took. Nothing can be added after that."""
+        self.gathered = together([self.gathered, *others])
+
+    def _count_kinds(self, category: Int64) -> None:
+        for kind, n in zip(self._categories, np.bincount(category).tolist(), strict=False):
+            if n:
+                self.gathered.seen[kind.words if isinstance(kind, Other) else kind or "other"] += n
+
+    def _classified(self, events: list[Event]) -> tuple[Int64, Any]:
+        """Of each event the number of its category, and which table its span goes to, 0 for none."""
+        categories = self._categories
+        category = column([categories[event.cat] for event in events], "q")
+        table = np.array([_TABLE_OF.get(name, 0) for name in categories], np.int8)[category]
+        for row in np.flatnonzero(table == WAITS).tolist():
+            name = cast("Span", events[row]).name
+            if name != _WAIT_NAME:
+                table[row] = HOST_WAITS if name in _HOST_WAIT_NAMES else 0
+        return category, table
+
+
+def _note_pairs(chunk: Chunk, table: Any, part: Part) -> None:
+    events = chunk.events
+    rows = [row for row, event in enumerate(events) if isinstance(event, (Begin, End))]
+    row_in_table = np.zeros(len(events), np.int64)
+    for code in SPAN_TABLES:
+        selected = table == code
+        row_in_table[selected] = np.arange(int(selected.sum()))
+    times = time_columns([events[row] for row in rows], rows, chunk)
+    for row, start_ns in zip(rows, times["start_ns"].tolist(), strict=True):
+        event = cast("Begin | End", events[row])
+        pair = PairEnd(start_ns, (event.pid, event.tid), begins=isinstance(event, Begin))
+        part.pairs.append((pair, int(table[row]), int(row_in_table[row])))

@@ -26,6 +26,7 @@ from perfmagic.trace.columns import NONE, HostKind, Remark, forward_rows, keep_f
 from perfmagic.trace.json_form import EXACT, FAR_NS, Line, Ns, typed
 from perfmagic.trace.kineto.blocks import blocks_of
 from perfmagic.trace.kineto.decode import UNSOUND, Header, Helper, HelperLostError, SoundFile, decoded
+from perfmagic.trace.kineto.event_columns import Tables
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES, Blocks, Source, text_blocks, text_bytes
 from perfmagic.trace.kineto.gathered import (
     CALLS,
@@ -41,7 +42,6 @@ from perfmagic.trace.kineto.gathered import (
     around,
     finished,
 )
-from perfmagic.trace.kineto.tables import Tables
 from perfmagic.trace.model import Cell, DeviceInfo, Trace, TraceMeta, make_trace, with_models
 
 Made = TypeVar("Made")
