@@ -96,7 +96,8 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(_MODULES[name])
     if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)  # found at once the next time
+        return value
     if not name.startswith("_") and name in importlib.import_module("perfmagic.rows").__all__:
         return _from_rows(name)
     raise AttributeError(f"module 'perfmagic' has no attribute {name!r}")
