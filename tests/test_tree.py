@@ -71,10 +71,10 @@ def test_json_is_stored_an_item_a_line() -> None:
 
 
 def test_jobs_enter_no_more_files_than_agreed() -> None:
-    assert measure_job("open_trace(FILE).text()")["files"] <= 67
-    assert measure_job("view FILE --html PAGE")["files"] <= 86
-    assert measure_job("report FILE --json")["files"] <= 68
-    assert measure_job("explain(TRACE, 'pageable')")["files"] <= 21
+    assert measure_job("open_trace(FILE).text()")["files"] <= 50
+    assert measure_job("view FILE --html PAGE")["files"] <= 69
+    assert measure_job("report FILE --json")["files"] <= 59
+    assert measure_job("explain(TRACE, 'pageable')")["files"] <= 19
 
 
 def test_make_prints_its_targets() -> None:
