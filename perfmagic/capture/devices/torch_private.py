@@ -420,6 +420,7 @@ def leave_modes(wanted: tuple[int, int]) -> None:
 
 
 _NOT_OWN: set[str] = set()  # seen before: thousands of names, and every sample asks
+_OWN: dict[int, frozenset[str]] = {}  # by how many names there are
 
 
 def own_operators() -> frozenset[str]:
@@ -427,7 +428,12 @@ def own_operators() -> frozenset[str]:
 
     Without those that vmap() and compile() bring when they are first called.
     """
-    names = set(getattr(torch.library, "_impls", ())) - _NOT_OWN
+    known = getattr(torch.library, "_impls", ())
+    if len(known) in _OWN:
+        return _OWN[len(known)]
+    names = set(known) - _NOT_OWN
     own = {n for n in names if n.startswith("aten/") and not n.rpartition("/")[2].startswith(("FuncTorch", "Meta"))}
     _NOT_OWN.update(names - own)
-    return frozenset(own)
+    _OWN.clear()
+    _OWN[len(known)] = frozenset(own)
+    return _OWN[len(known)]

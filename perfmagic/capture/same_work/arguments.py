@@ -23,7 +23,7 @@ from perfmagic.capture.same_work.drawn import (
     count_up,
     drawn_apart,
     generator,
-    has_floating,
+    has_any,
     into,
     is_floating,
     mapped,
@@ -134,7 +134,7 @@ class MadeArguments(Arguments):
         self.made_ns = NOW_NS() - from_ns
         self.left: set[int] | None = None
         self._around = State(read_around(make))
-        self._scaled = [i for i, v in enumerate(self._made[0]) if i not in self.fixed and has_floating(v)]
+        self._scaled = [i for i, v in enumerate(self._made[0]) if i not in self.fixed and has_any(v, is_floating)]
         self._begin(self._made)
 
     def prepare(self, n: int, *, cheaply: bool = False) -> None:

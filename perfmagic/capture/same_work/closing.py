@@ -34,7 +34,7 @@ from perfmagic.capture.same_work.values import Leaf, containers, leaves, shared
 from perfmagic.trace.model import Trace
 
 Phase: TypeAlias = Generator[Iterable[tuple[Any, ...]], int, None]
-SEEN_SAMPLES = ((0.005, 5), (0.05, 2), (math.inf, 1))  # (longest call in s, samples on values seen before)
+SEEN_SAMPLES = ((0.005, 5), (0.02, 2), (math.inf, 1))  # (longest call in s, samples on values seen before)
 PAIRS, LONG_PAIRS, LONG_S = 7, 3, 0.05  # for calls of that length fewer: none of them differs by noise
 TRIES = 2  # series of pairs, each of which has to show it
 MARK = 7.5e4  # what is written to a result, to see it in an input
@@ -75,6 +75,7 @@ class Closing:
         self.raised: dict[int, BaseException] = {}  # by the last call of each that was gathered
         self._gradients: dict[int, dict[int, Any]] = {}
         self._states = same_work.states()
+        self.first_values: tuple[int, list[Any], list[list[Leaf]]] = 0, [], []
 
     def schedule(self, fresh_s: Sequence[float], calls: int) -> Generator[tuple[int, Phase], None, None]:
         """All calls.  fresh_s: how long a call of each took on new values.  calls: in a sample."""
@@ -84,6 +85,8 @@ class Closing:
         for which in reversed(everyone):  # the first last: nobody finds its answer in memory
             less = any(each.does_less("") for each in same.watched)
             yield from self._twice(which, "", records_seen=which > 0 or less)
+        if same.arguments is not None:
+            self.first_values = same.results.seed, same.arguments.chosen(), same.results.of_all()
         self._compare_inputs()
         self._compare_gradients()
         for which in everyone:

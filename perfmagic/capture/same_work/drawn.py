@@ -15,6 +15,7 @@ from perfmagic.capture.same_work.contents import is_tensor, looked_at
 from perfmagic.capture.same_work.values import address
 
 MOST_DRAWN, STRETCH = 2**16, 509  # values drawn one by one, and how many of them come together; odd, as rows are even
+MOST_NUDGES = 65_521  # a prime: where the same value comes again, it is another number
 
 MOST_TRIED, UNTIED, NUDGE = 4096, 0.99, 2.0**-5  # numbers, the share of different ones, and how much less each becomes
 MOSTLY = 0.8  # truths that still hold
@@ -100,10 +101,15 @@ def is_floating(value: Any) -> bool:
     return type(value) is np.ndarray and value.dtype.kind == "f"
 
 
-def has_floating(value: Any) -> bool:
-    """Whether any array in it is of floating-point numbers."""
+def is_whole(value: Any) -> bool:
+    """Whether it is an array of whole numbers or truths."""
+    return is_array(value) and str(value.dtype).removeprefix("torch.").startswith(("int", "uint", "bool"))
+
+
+def has_any(value: Any, kind: Callable[[Any], bool]) -> bool:
+    """Whether any array in it is of a kind, such as is_floating."""
     found: list[bool] = []
-    mapped(value, lambda array: found.append(is_floating(array)))
+    mapped(value, lambda array: found.append(kind(array)))
     return any(found)
 
 
@@ -161,10 +167,11 @@ def drawn_apart(array: Any, n: int) -> Any:
     if not looked_at(lambda: _untied(flat), False):
         return drawn
     if not is_tensor(array):
-        return (drawn * (1 - NUDGE * np.random.default_rng(secrets.randbits(64)).random(n))).astype(array.dtype)
+        less = 1 - NUDGE * np.random.default_rng(secrets.randbits(64)).random(min(n, MOST_NUDGES))
+        return (drawn * np.resize(less, n)).astype(array.dtype)
     torch: Any = torch_if_imported()
-    less = 1 - NUDGE * torch.rand(n, generator=generator(), dtype=drawn.dtype)
-    return drawn * less.to(array.device)
+    less = 1 - NUDGE * torch.rand(min(n, MOST_NUDGES), generator=generator(), dtype=drawn.dtype)
+    return drawn * less.repeat(-(-n // MOST_NUDGES))[:n].to(array.device)
 
 
 def _untied(flat: Any) -> bool:
@@ -190,15 +197,11 @@ def below(array: Any) -> Any:
 
     So lengths and masks stay in order.
     """
-    kind = str(array.dtype).removeprefix("torch.") if is_array(array) else ""
-    if (
-        not kind.startswith(("int", "uint", "bool"))
-        or size_of(array) < 2
-        or bool((array != array.reshape(-1)[0]).any())
-    ):
+    if not is_whole(array) or size_of(array) < 2 or bool((array != array.reshape(-1)[0]).any()):
         return array
+    is_truth = str(array.dtype).endswith("bool")
     most, rng = int(array.reshape(-1)[0]), np.random.default_rng(secrets.randbits(64))
-    if most < 1 and kind != "bool":
+    if most < 1 and not is_truth:
         return array
     shape = tuple(array.shape)
     drawn = rng.integers(1, most + 1, shape) if most > 1 else (rng.random(shape) < MOSTLY).astype(int)

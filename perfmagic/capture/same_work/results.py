@@ -87,6 +87,10 @@ class Results:
         """What the first gave on the present values."""
         return self._now[0][0] if 0 in self._now else []
 
+    def of_all(self) -> list[list[Leaf]]:
+        """The same of all, in their order."""
+        return [found for _, (found, _) in sorted(self._now.items())]
+
     def repeated(self, found: Sequence[Leaf]) -> None:
         """What the first gave once more on values on which it gave what `before` holds."""
         if unlike(self.before, found) is None:

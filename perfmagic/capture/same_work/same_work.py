@@ -26,8 +26,9 @@ from perfmagic.capture.same_work.state import State
 from perfmagic.capture.same_work.values import leaves
 from perfmagic.capture.same_work.watched import ProcessWatch, Watched
 
-CHECKING_FRAC = 0.06  # of the time so far, that results may be compared for
-MAKING_FRAC = 0.06  # that arguments may be made and written for; else those that there are get other values
+CHECKING_FRAC = 0.04  # of the time so far, that results may be compared for
+MAKING_FRAC = 0.04  # that arguments may be made and written for; else those that there are get other values
+LOOKING_FRAC = 0.02  # that inputs may be looked at for before the samples
 ALWAYS_CHECKED = 3  # passes
 ALWAYS_LOOKED = 8  # calls before the samples
 PREPARED_NS = 2_000_000  # to make the arguments of one sample
@@ -86,6 +87,7 @@ class SameWork:
         self.holds = False  # the same values again
         self.untouched = False  # and in the same memory, which nobody wrote to since: some caches ask for a version
         self.checks_now = False
+        self.writes_all = True  # where results are compared; else only what was chosen anew since
         self.warms = False  # the processor's caches hold the values before each sample
         self.last_states: list[State] = []
         self.take: Callable[[], Any] | None = None  # what gives the results of code that returns none
@@ -94,7 +96,7 @@ class SameWork:
         self._in_pass: bool | None = False  # None: to be decided when the first call of the pass has returned
         self._passes = 0
         self._begun_ns = NOW_NS()
-        self._spent_ns = {"checking": 0, "making": 0}
+        self._spent_ns = {"checking": 0, "making": getattr(arguments, "made_ns", 0)}
         self._queued: int | None = None
         self._stray, self._looks = 0, 0
         self._inputs_change = False
@@ -167,6 +169,18 @@ class SameWork:
             from_ns = NOW_NS()
             self.arguments.prepare(n, cheaply=cheaply)
             self._spent_ns["making"] += NOW_NS() - from_ns
+
+    def other_values(self) -> None:
+        """Choose new values for one call; those that take long to make are multiples of earlier ones."""
+        self.new_values(cheaply=getattr(self.arguments, "made_ns", 0) > PREPARED_NS)
+
+    def choose_again(self, seed: int, values: Sequence[Any]) -> None:
+        """Choose values of before for one call."""
+        assert self.arguments is not None
+        self._seed = seed
+        self.results.begin(seed)
+        self.arguments.prepare(1, cheaply=True)
+        self.arguments.choose(values)
 
     def given(self) -> list[Any]:
         """What the next call is called with."""
@@ -241,7 +255,7 @@ class SameWork:
         assert self.arguments is not None
         judged = self._in_pass or self.checks_now or self._inputs_change
         from_ns = NOW_NS()
-        self.arguments.write(only_new=not judged)
+        self.arguments.write(only_new=not judged or not self.writes_all)
         self._spent_ns["checking" if judged else "making"] += NOW_NS() - from_ns
 
     def after(self, which: int, calls: int) -> None:
@@ -282,7 +296,7 @@ class SameWork:
         """Whether calls change their inputs: after the first few calls as often as there is time."""
         assert self.arguments is not None
         self._looks += 1
-        if self._looks > ALWAYS_LOOKED and not self._affordable("checking", CHECKING_FRAC):
+        if self._looks > ALWAYS_LOOKED and not self._affordable("checking", LOOKING_FRAC):
             return
         from_ns = NOW_NS()
         chosen, left = leaves(self.arguments.chosen()), leaves(self.arguments.slots[0])

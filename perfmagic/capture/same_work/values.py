@@ -55,7 +55,7 @@ def leaves(value: Any, seed: int = 0) -> list[Leaf]:
 
 def _leaves(value: Any, seed: int, depth: int, around: frozenset[int] = frozenset()) -> Iterator[Leaf]:
     if (numbers := numbers_in(value)) is not None:
-        start, step = _every(numbers.size, seed)
+        start, step = sampled_every(numbers.size, seed)
         eps = 2.0**-52 if numbers.dtype.kind == "f" else 0.0
         yield Leaf("number", numbers[start::step], numbers.shape, str(numbers.dtype), eps=eps)
         return
@@ -137,7 +137,7 @@ def _leaf(value: Any, seed: int) -> Leaf:
         return _tensor(value, seed)
     if type(value) is np.ndarray:
         flat = value.reshape(-1)
-        start, step = _every(flat.size, seed)
+        start, step = sampled_every(flat.size, seed)
         eps = float(np.finfo(value.dtype).eps) if value.dtype.kind in "fc" else 0.0
         at = value.__array_interface__["data"][0]
         return Leaf("array", flat[start::step].copy(), value.shape, str(value.dtype), eps=eps, storage=at)
@@ -166,7 +166,7 @@ def _tensor(tensor: Any, seed: int) -> Leaf:
     if some.is_quantized:
         some = some.dequantize()
     flat = some.resolve_conj().resolve_neg().reshape(-1)
-    start, step = _every(flat.numel(), seed)
+    start, step = sampled_every(flat.numel(), seed)
     host = flat[start::step].to("cpu", copy=True)
     kind = tensor.dtype
     floating = kind.is_floating_point or kind.is_complex
@@ -186,7 +186,7 @@ def address(tensor: Any) -> int:
         return 0
 
 
-def _every(n: int, seed: int) -> tuple[int, int]:
+def sampled_every(n: int, seed: int) -> tuple[int, int]:
     """The first element that is looked at, and every how many-th."""
     step = max(1, n // MOST_ELEMENTS)
     return seed % step, step

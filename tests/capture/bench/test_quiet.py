@@ -1,5 +1,7 @@
 import cProfile
 import gc
+import platform
+import subprocess
 import sys
 
 import pytest
@@ -158,3 +160,24 @@ def test_an_interrupt_while_output_is_being_dropped_puts_all_of_it_back(monkeypa
         muted.mute()
     muted.end()
     assert before == (sys.stdout, sys.stderr, sys.displayhook)
+
+
+_RESULTS_IN_TURNS = """
+import resource
+import numpy as np
+from perfmagic.capture.bench.quiet import Quiet
+
+Quiet().begin()
+ones, kept = np.ones(2_000_000), [None, None]
+for i in range(20):
+    if i == 4:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    kept[i % 2] = ones * 2 + ones
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other libraries decide in other ways")
+def test_large_results_that_are_freed_serve_the_next_call_without_new_pages():
+    found = subprocess.run([sys.executable, "-c", _RESULTS_IN_TURNS], capture_output=True, text=True, check=True)
+    assert int(found.stdout) < 100  # of 4,000 a result

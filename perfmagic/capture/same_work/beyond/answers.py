@@ -11,7 +11,7 @@ import numpy as np
 from perfmagic.capture.same_work.beyond.values import wide
 from perfmagic.capture.same_work.difference import NARROW_EPS, unlike
 from perfmagic.capture.same_work.results import Results
-from perfmagic.capture.same_work.values import Leaf
+from perfmagic.capture.same_work.values import MOST_ELEMENTS, Leaf
 
 Found = Sequence[Sequence[Leaf] | None]
 ALLOWED, MOST_ALLOWED = 4, 0.4  # times rounding, and of the results' size: less is no answer
@@ -27,7 +27,14 @@ class Answers:
     def __init__(self, results: Results, longest: int, base: Found) -> None:
         self._results, self._longest, self.base = results, longest, base
         self.level: dict[int, int] = {}
+        self.only_where_compared: dict[int, bool] = {}  # whether a value answers in its own place alone, if known
         self._at: dict[int, float] = {}
+
+    def ways(self, k: int, *, stretch: bool) -> tuple[bool, ...]:
+        """Whether the k-th value is changed where large results are compared; first anywhere, where nobody knows."""
+        if stretch or self._longest <= MOST_ELEMENTS:
+            return (False,)
+        return (self.only_where_compared[k],) if k in self.only_where_compared else (False, True)
 
     @property
     def are_flags(self) -> bool:

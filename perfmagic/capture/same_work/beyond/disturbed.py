@@ -10,6 +10,7 @@ import math
 import secrets
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 from perfmagic.capture.same_work.beyond.answers import Answers, Found, differ_when_tiny
@@ -26,8 +27,8 @@ OF_FLAGS = (math.inf, math.nan)  # where results are truths or whole numbers, an
 HIGHER = 2  # levels that one value may need more than a stretch
 TINY = (2.0**-12, 2.0**-24)
 ROUNDS, ALWAYS, MOST_VALUES = 8, 3, 8
-FRACS = (0.25, 0.2, 0.15, 0.06)  # of the time so far: for the first three rounds, and for more of them
-LEAST_NS = 3_000_000_000  # that it counts as: short comparisons look as closely
+FRACS = (0.08, 0.06, 0.05, 0.04)  # of the time so far: for the first three rounds, and for more of them
+LEAST_NS = 1_200_000_000  # that it counts as: short comparisons look as closely
 
 
 def on_disturbed_values(closing: Closing) -> Calls:
@@ -38,23 +39,24 @@ def on_disturbed_values(closing: Closing) -> Calls:
     if alters or same.asked.equal is not None:
         return
     steady = not any(each.changed for each in same.watched)  # else it would be spoilt for a while
-    same.new_values()
-    base = same.arguments.chosen()
-    answers = Answers(same.results, same.arguments.longest(), (yield from closing.gathered("base")))
-    if answers.base[0] is None:
-        return
+    seed, base, gave = closing.first_values
+    same.choose_again(seed, base)
+    answers = Answers(same.results, same.arguments.longest(), gave)
     levels = [*LEVELS, *(OF_FLAGS if answers.are_flags else ())] if steady else [*LEVELS[:2]]
     n = sum(1 for i, v in enumerate(base) if i not in same.arguments.fixed for _ in values_in(v))
     from_ns, all_ns = NOW_NS(), max(LEAST_NS, same.elapsed_ns())
-    for i in range(ROUNDS * min(n, MOST_VALUES)):
-        round_, k = divmod(i, min(n, MOST_VALUES))
-        if NOW_NS() - from_ns < all_ns * (FRACS[round_] if round_ < ALWAYS else FRACS[-1]):
-            yield from _change_one(closing, base, answers, k, levels, round_=round_)
+    same.writes_all = False
+    which = range(min(n, MOST_VALUES))
+    for round_ in range(ROUNDS):
+        for k in sorted(which, key=lambda _: secrets.randbits(32)):  # where time is short, nobody knows which it is for
+            if NOW_NS() - from_ns < all_ns * (FRACS[round_] if round_ < ALWAYS else FRACS[-1]):
+                yield from _change_one(closing, base, answers, k, levels, round_=round_)
+    same.writes_all = True
     if steady and any(each.computes_less_than(same.watched[0]) for each in same.watched[1:]):
         yield from _on_tiny_values(closing, base)
     if steady:
-        yield from on_bad_values(closing, base, min(n, MOST_VALUES))
-    same.new_values()
+        yield from on_bad_values(closing, base, len(which))
+    same.other_values()
 
 
 def _change_one(
@@ -65,8 +67,10 @@ def _change_one(
     assert same.arguments is not None
     more = HIGHER if round_ == ALWAYS - 1 else secrets.randbelow(HIGHER + 1) if round_ >= ALWAYS else 0
     begin = (known or 0) + more
-    for level in range(begin, len(levels) if known is None else min(len(levels), begin + HIGHER + 1)):
-        how = partial(disturbed, factor=levels[level], at=at, stretch=stretch)
+    end = len(levels) if known is None else min(len(levels), begin + HIGHER + 1)
+    for level, compared in product(range(begin, end), answers.ways(k, stretch=stretch)):
+        seed = same.results.seed if compared else None
+        how = partial(disturbed, factor=levels[level], at=at, stretch=stretch, seed=seed)
         values = changed(base, same.arguments.fixed, k, how)
         if values is None:
             continue
@@ -76,6 +80,8 @@ def _change_one(
             see_unchecked(closing, found)
         elif answers.visible(found):
             answers.level.setdefault(k, level)
+            if not stretch:
+                answers.only_where_compared.setdefault(k, compared)
             yield from _compare(closing, values, answers, found)
             return
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from perfmagic.capture.same_work.contents import is_tensor, looked_at
 from perfmagic.capture.same_work.drawn import is_array, is_floating, size_of
-from perfmagic.capture.same_work.values import numbers_in
+from perfmagic.capture.same_work.values import numbers_in, sampled_every
 
 STRETCH = 16  # part of an array that changes at once
 BAD = (math.nan, math.inf, -1e30, 1e30)  # what a check of the inputs may refuse; of whole numbers the next after all
@@ -56,13 +56,14 @@ def changed(values: Sequence[Any], fixed: frozenset[int], k: int, how: Callable[
     return None if new is None else found
 
 
-def disturbed(value: Any, factor: float | None, at: float, *, stretch: bool) -> Any:
+def disturbed(value: Any, factor: float | None, at: float, *, stretch: bool, seed: int | None = None) -> Any:
     """A value with another one in one place, or in a stretch; None where there is none.
 
     factor: None: one that it has elsewhere, so that it stays in its range; else that many times its size; or no number.
+    seed: of the elements of large results that are compared; the place is then one of those.
     """
     if is_array(value):
-        return _array(value, factor, at, stretch=stretch)
+        return _array(value, factor, at, stretch=stretch, seed=seed)
     if factor is not None:
         return None
     if type(value) in (bool, int, float):
@@ -87,12 +88,15 @@ def _number(value: Any) -> Any:
     return value * LESS if value else None
 
 
-def _array(array: Any, factor: float | None, at: float, *, stretch: bool) -> Any:
+def _array(array: Any, factor: float | None, at: float, *, stretch: bool, seed: int | None = None) -> Any:
     n = size_of(array)
     if n == 0 or (is_tensor(array) and str(array.layout) != "torch.strided"):
         return None
     new = array.detach().clone().contiguous() if is_tensor(array) else np.array(array, order="C")
     flat, i = new.reshape(-1), int(at * n)
+    if seed is not None:
+        start, step = sampled_every(n, seed)
+        i = start + max(0, i - start) // step * step
     place = slice(i, min(n, i + (max(1, n // STRETCH) if stretch else 1)))
     if not is_floating(array):
         return new if factor is None and _whole(flat, place, i) else None
@@ -103,19 +107,25 @@ def _array(array: Any, factor: float | None, at: float, *, stretch: bool) -> Any
     elif stretch:
         flat[place] = flat[place] * factor
     else:
-        size = float((flat * flat).mean()) ** 0.5 or 1.0
+        some = _some(flat)
+        size = float((some * some).mean()) ** 0.5 or 1.0
         flat[place] = factor * size * (-1 if float(flat[i]) < 0 else 1)
     return new
 
 
 def _from_elsewhere(flat: Any, place: slice) -> bool:
-    """In one place the value that is furthest from it; a stretch in reverse order."""
+    """In one place the value that is furthest from it, of some; a stretch in reverse order."""
     there = flat[place]
     if len(there) > 1:
         flat[place] = there.flip(0) if is_tensor(there) else there[::-1].copy()
     else:
-        flat[place] = flat[int(abs(flat - flat[place]).argmax())]
+        some = _some(flat)
+        flat[place] = some[int(abs(some - flat[place]).argmax())]
     return True
+
+
+def _some(flat: Any) -> Any:
+    return flat[:: sampled_every(len(flat), 0)[1]]
 
 
 def _whole(flat: Any, place: slice, i: int) -> bool:

@@ -9,8 +9,8 @@ import numpy as np
 
 from perfmagic.capture.same_work.carried import Change, change, left_out
 from perfmagic.capture.same_work.difference import NARROW_EPS, distances, lost, unlike
-from perfmagic.capture.same_work.drawn import below, has_floating, is_floating, nearby, size_of, times
-from perfmagic.capture.same_work.values import Leaf, leaves
+from perfmagic.capture.same_work.drawn import below, has_any, is_floating, is_whole, nearby, size_of, times
+from perfmagic.capture.same_work.values import Leaf, leaves, sampled_every
 
 if TYPE_CHECKING:
     from perfmagic.capture.same_work.same_work import SameWork
@@ -28,6 +28,7 @@ class Closing(Protocol):
 
     same: SameWork
     raised: dict[int, BaseException]
+    first_values: tuple[int, list[Any], list[list[Leaf]]]  # seed, values and what each gave on them
 
     def gathered(
         self, label: str, only: int | None = None
@@ -36,7 +37,8 @@ class Closing(Protocol):
 
 def wide(leaf: Leaf) -> Any:
     """Its values in double precision."""
-    return leaf.values.astype(np.complex128 if leaf.values.dtype.kind == "c" else np.float64)
+    with np.errstate(invalid="ignore"):  # of NaN that signal, as memory that nobody wrote holds
+        return leaf.values.astype(np.complex128 if leaf.values.dtype.kind == "c" else np.float64)
 
 
 def on_wider_values(closing: Closing) -> Calls:
@@ -47,9 +49,9 @@ def on_wider_values(closing: Closing) -> Calls:
     changes = any(each.changed or each.changes_inputs or each.alters(_differ) for each in same.watched)
     results = [*same.results.of_first(), *same.results.before]
     narrow = same.asked.dtype or any(leaf.eps > NARROW_EPS or leaf.gradient for leaf in results)
-    if changes or narrow or same.asked.equal or not any(map(has_floating, given)):
+    if changes or narrow or same.asked.equal or not has_any(given, is_floating):
         return
-    same.new_values()
+    same.other_values()
     before = same.arguments.chosen()
     same.arguments.change(_wider)
     if not any(distances(leaves(before), leaves(same.arguments.chosen()))):  # all have bounds
@@ -67,9 +69,10 @@ def _wider(array: Any) -> Any:
     """Many times an array that seems to have no bounds, as normally distributed numbers; shares and angles stay."""
     if not is_floating(array) or size_of(array) < SEVERAL:
         return array
-    size = abs(array)
+    some = array.reshape(-1)[:: sampled_every(size_of(array), 0)[1]]
+    size = abs(some)
     bounded = float(size.max()) < TAIL * float((size * size).mean()) ** 0.5
-    return array if bounded or not bool((array < 0).any()) else times(WIDER, array)
+    return array if bounded or not bool((some < 0).any()) else times(WIDER, array)
 
 
 def _differ(before: object, after: object) -> bool:
@@ -124,16 +127,18 @@ def on_other_integers(closing: Closing) -> Calls:
     same = closing.same
     assert same.arguments is not None
     changes = any(each.changed or each.changes_inputs or each.alters(_differ) for each in same.watched)
-    same.new_values()
+    if changes or same.asked.equal or not has_any(same.arguments.slots[0], is_whole):
+        return
+    same.other_values()
     before = same.arguments.chosen()
     same.arguments.change(below)
-    if not changes and not same.asked.equal and any(distances(leaves(before), leaves(same.arguments.chosen()))):
+    if any(distances(leaves(before), leaves(same.arguments.chosen()))):
         found = yield from closing.gathered("whole")
         if found[0] is not None and all(map(_is_finite, found[0])):
             for watched, other in zip(same.watched[1:], found[1:], strict=True):
                 if other is not None and _far(found[0], other):
                     watched.fact("whole")
-    same.new_values()
+    same.other_values()
 
 
 def _is_finite(leaf: Leaf) -> bool:

@@ -1,0 +1,72 @@
+"""Inputs that are changed in one place: where, and what it costs to have them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the inputs are tensors")
+
+from perfmagic.capture.same_work.arguments import MadeArguments  # noqa: E402 - need torch
+from perfmagic.capture.same_work.beyond.answers import Answers  # noqa: E402
+from perfmagic.capture.same_work.beyond.places import disturbed  # noqa: E402
+from perfmagic.capture.same_work.results import Results  # noqa: E402
+from perfmagic.capture.same_work.same_work import PREPARED_NS, Asked, SameWork  # noqa: E402
+from perfmagic.capture.same_work.values import MOST_ELEMENTS, leaves  # noqa: E402
+
+LARGE = 5 * MOST_ELEMENTS + 3
+
+
+@pytest.mark.parametrize("kind", ["tensor", "array"])
+@pytest.mark.parametrize("factor", [None, 32.0])
+@pytest.mark.parametrize("at", [0.0, 0.123, 0.5, 0.999999])
+def test_a_change_of_large_inputs_lies_where_results_of_their_size_are_compared(
+    kind: str, factor: float | None, at: float
+) -> None:
+    seed, values = 12_345, np.random.default_rng(0).standard_normal(LARGE)
+    before = torch.from_numpy(values) if kind == "tensor" else values
+    after = disturbed(before, factor, at, stretch=False, seed=seed)
+    assert int((before != after).sum()) == 1
+    (was,), (now,) = leaves(before, seed), leaves(after, seed)
+    assert np.count_nonzero(was.values != now.values) == 1
+
+
+def test_where_results_answer_to_a_change_anywhere_is_tried_first_and_remembered() -> None:
+    answers = Answers(Results(2, equal=None, random=False, eps=0.0), LARGE, [[], []])
+    assert answers.ways(0, stretch=True) == (False,)
+    assert answers.ways(0, stretch=False) == (False, True)
+    answers.only_where_compared[0] = True
+    assert answers.ways(0, stretch=False) == (True,)
+    small = Answers(Results(2, equal=None, random=False, eps=0.0), MOST_ELEMENTS, [[], []])
+    assert small.ways(0, stretch=False) == (False,)
+
+
+@pytest.mark.parametrize(("made_ns", "times"), [(0, 3), (PREPARED_NS + 1, 0)])
+def test_arguments_that_take_long_to_make_become_multiples_of_those_that_there_are(made_ns: int, times: int) -> None:
+    made: list[Any] = []
+
+    def make(rng: torch.Generator) -> list[torch.Tensor]:
+        made.append(torch.randn(4, generator=rng))
+        return [made[-1]]
+
+    arguments = MadeArguments(make, ())
+    arguments.made_ns = made_ns
+    same = SameWork(["f", "g"], Asked(), arguments, [True, True], [None, None])
+    made.clear()
+    seen = []
+    for _ in range(3):
+        same.other_values()
+        seen.append(same.arguments.chosen()[0].clone())
+    assert len(made) == times
+    assert len({tuple(each.tolist()) for each in seen}) == 3
+
+
+def test_values_that_were_chosen_before_come_again_with_their_seed() -> None:
+    arguments = MadeArguments(lambda rng: [torch.randn(4, generator=rng)], ())
+    same = SameWork(["f", "g"], Asked(), arguments, [True, True], [None, None])
+    same.new_values()
+    seed, values = same.results.seed, arguments.chosen()
+    same.new_values()
+    same.choose_again(seed, values)
+    assert same.results.seed == seed
+    assert arguments.chosen()[0] is values[0]
