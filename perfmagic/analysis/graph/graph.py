@@ -31,37 +31,65 @@ class Need(NamedTuple):
 Needs = list[dict[int, Need]]  # for each node the earlier nodes that it depends on
 
 
+_FEW = 8  # ranges that are looked through one by one
+
+
 class _Ranges:
     """Byte ranges of one storage and the nodes that touched them.
 
-    Ranges are grouped by the bit length of their size and sorted by first byte. A range of a group that overlaps some
-    bytes starts at most 2 ** bits before them.
+    Where there are more than a few, they are grouped by the bit length of their size and sorted by first byte. A range
+    of a group that overlaps some bytes starts at most 2 ** bits before them.
     """
 
+    __slots__ = ("_few", "_kinds")
+
     def __init__(self) -> None:
+        self._few: list[tuple[int, int, int]] | None = []  # low, high, node
         self._kinds: dict[int, tuple[list[int], list[tuple[int, int]]]] = {}  # first bytes; high and node
 
-    def add(self, use: Use, node: int) -> None:
-        lows, rest = self._kinds.setdefault((use.high - use.low).bit_length(), ([], []))
-        at = bisect_right(lows, use.low)
-        lows.insert(at, use.low)
-        rest.insert(at, (use.high, node))
+    def add(self, low: int, high: int, node: int) -> None:
+        if self._few is None:
+            self._sort_in(low, high, node)
+            return
+        self._few.append((low, high, node))
+        if len(self._few) > _FEW:
+            few, self._few = self._few, None
+            for each in few:
+                self._sort_in(*each)
 
-    def overlapping(self, use: Use) -> list[tuple[int, int]]:
+    def _sort_in(self, low: int, high: int, node: int) -> None:
+        kind = self._kinds.get((high - low).bit_length())
+        if kind is None:
+            kind = self._kinds[(high - low).bit_length()] = [], []
+        lows, rest = kind
+        at = bisect_right(lows, low)
+        lows.insert(at, low)
+        rest.insert(at, (high, node))
+
+    def overlapping(self, low: int, high: int) -> list[tuple[int, int]]:
         """The nodes that touched bytes of a range, and how many bytes overlap."""
+        if self._few is not None:
+            return sorted(
+                (node, min(high, end) - max(low, begin))
+                for begin, end, node in self._few
+                if low < end and begin < high
+            )
         touched = []
         for bits, (lows, rest) in self._kinds.items():
-            for at in range(bisect_right(lows, use.low - (1 << bits)), bisect_left(lows, use.high)):
-                high, node = rest[at]
-                if use.meets(lows[at], high):
-                    touched.append((node, min(use.high, high) - max(use.low, lows[at])))
+            for at in range(bisect_right(lows, low - (1 << bits)), bisect_left(lows, high)):
+                end, node = rest[at]
+                if low < end and lows[at] < high:
+                    touched.append((node, min(high, end) - max(low, lows[at])))
         return sorted(touched)
 
-    def drop_within(self, use: Use) -> None:
+    def drop_within(self, low: int, high: int) -> None:
         """Forget the ranges that a range covers."""
+        if self._few is not None:
+            self._few = [each for each in self._few if each[0] < low or each[1] > high]
+            return
         for lows, rest in self._kinds.values():
-            first, last = bisect_left(lows, use.low), bisect_right(lows, use.high)
-            kept = [i for i in range(first, last) if rest[i][0] > use.high]
+            first, last = bisect_left(lows, low), bisect_right(lows, high)
+            kept = [i for i in range(first, last) if rest[i][0] > high]
             if len(kept) < last - first:
                 lows[first:last], rest[first:last] = [lows[i] for i in kept], [rest[i] for i in kept]
 
@@ -77,26 +105,36 @@ def needs_of(ops: Sequence[SeenOp]) -> Needs:
     needs: Needs = []
     for node, op in enumerate(ops):
         needed: dict[int, Need] = {}
-        for use in op.uses:
-            if use.reads:
-                _add(needed, DATA, writers, use)
-        for use in op.uses:
-            if use.writes:
-                _add(needed, MEMORY, readers, use)
-                _add(needed, MEMORY, writers, use)
-        for use in op.uses:
-            if use.writes:
-                # no later operator depends on what is completely overwritten
-                for ranges in filter(None, (writers.get(use.storage), readers.get(use.storage))):
-                    ranges.drop_within(use)
-            if use.writes or use.reads:
-                (writers if use.writes else readers).setdefault(use.storage, _Ranges()).add(use, node)
+        for storage, low, high, reads, _ in op.uses:
+            if reads and storage in writers:
+                _add(needed, DATA, writers[storage].overlapping(low, high))
+        written = [(storage, low, high) for storage, low, high, _, writes in op.uses if writes]
+        for storage, low, high in written:
+            for table in (readers, writers):
+                if storage in table:
+                    _add(needed, MEMORY, table[storage].overlapping(low, high))
+        _note(writers, readers, op.uses, node)
         needs.append(needed)
     return needs
 
 
-def _add(needed: dict[int, Need], kind: str, table: dict[int, _Ranges], use: Use) -> None:
-    for node, size in table[use.storage].overlapping(use) if use.storage in table else ():
+def _note(writers: dict[int, _Ranges], readers: dict[int, _Ranges], uses: Iterable[Use], node: int) -> None:
+    """Note what a node touched. No later one depends on what it has completely overwritten."""
+    for storage, low, high, reads, writes in uses:
+        if writes:
+            for table in (writers, readers):
+                if storage in table:
+                    table[storage].drop_within(low, high)
+        if writes or reads:
+            table = writers if writes else readers
+            ranges = table.get(storage)
+            if ranges is None:
+                ranges = table[storage] = _Ranges()
+            ranges.add(low, high, node)
+
+
+def _add(needed: dict[int, Need], kind: str, touched: Iterable[tuple[int, int]]) -> None:
+    for node, size in touched:
         old = needed.get(node)
         if old is None:
             needed[node] = Need(kind, size)

@@ -10,7 +10,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -62,25 +61,22 @@ class OpLog:
 
     def read(self, shift_ns: int) -> SeenOps:
         """What was noted, by start; shift_ns: from perf_counter to the time of the trace. Call only once."""
-        numbers: dict[float, int] = {}
-        plans: dict[Any, _Plan] = {}
+        uses_of = _Uses()
+        plans: dict[int, _Plan] = {}  # by id: an operator's own hash is slow
         ops = []
         for func, start_ns, end_ns, thread, used, made in sorted(self._noted(), key=itemgetter(1)):
-            plan = plans.get(func)
+            plan = plans.get(id(func))
             if plan is None:
-                plan = plans[func] = _plan(func)
-            if plan.is_empty or (plan.views and _all_inside(made, used) and not plan.writes):
+                plan = plans[id(func)] = _plan(func)
+            if plan.is_empty or (plan.views and not plan.writes and _all_inside(made, used)):
                 continue
-            uses = tuple(_uses(plan, used, made, numbers))
-            wrote = [piece for piece in used if piece[0] in plan.writes] + made
-            touched = [*wrote, *used]
+            wrote = [piece for piece in used if piece[0] in plan.writes] + made if plan.writes else made
+            touched = wrote or used
             device = self._storages.device[touched[0][1]] if touched else "cpu"
             source = self._source(used, device) if plan.copies else ""
-            shape = tuple(int(n) for n in wrote[0][2][2]) if wrote else ()
-            begin_ns, stop_ns = start_ns + shift_ns, end_ns + shift_ns
-            ops.append(
-                SeenOp(plan.name, begin_ns, stop_ns, thread, uses, device, source, shape, has_result=bool(wrote))
-            )
+            shape = uses_of.shape(wrote[0][2]) if wrote else ()
+            uses, begin_ns, stop_ns = uses_of.operator(plan, used, made), start_ns + shift_ns, end_ns + shift_ns
+            ops.append(SeenOp(plan.name, begin_ns, stop_ns, thread, uses, device, source, shape, bool(wrote)))
         self._values.clear()
         self._storages.release()
         return SeenOps(tuple(ops), self._count.beyond, self._count.unread)
@@ -90,8 +86,8 @@ class OpLog:
         values, at = self._values, 0
         while at < len(values):
             func, start_ns, end_ns, thread, n_used, n_values = values[at : at + _HEAD]
-            pieces = [_pieces(values, at + _HEAD, at + n_used), _pieces(values, at + n_used, at + n_values)]
-            yield func, start_ns, end_ns, thread, *pieces
+            used, made = values[at + _HEAD : at + n_used], values[at + n_used : at + n_values]
+            yield func, start_ns, end_ns, thread, _pieces(used), _pieces(made)
             at += n_values
 
     def _source(self, used: list[_Piece], device: str) -> str:
@@ -100,8 +96,10 @@ class OpLog:
         return next((item for item in reversed(sources) if item != device), "")
 
 
-def _pieces(values: list[Any], start: int, end: int) -> list[_Piece]:
-    return list(zip(values[start:end:3], values[start + 1 : end : 3], values[start + 2 : end : 3], strict=True))
+def _pieces(values: list[Any]) -> list[_Piece]:
+    """Three values each."""
+    each = iter(values)
+    return list(zip(each, each, each, strict=True))
 
 
 def _noting(values: list[Any], pieces: _Note, count: _Count) -> Any:
@@ -287,26 +285,42 @@ def _all_inside(made: Iterable[_Piece], used: Iterable[_Piece]) -> bool:
     return all(piece[1] in storages for piece in made)
 
 
-def _uses(plan: _Plan, used: list[_Piece], made: list[_Piece], numbers: dict[float, int]) -> Iterable[Use]:
-    inputs = set()
-    for piece in used:
-        inputs.add(piece[1])
-        writes = piece[0] in plan.writes
-        reads = not plan.shape_only and piece[0] not in plan.replaced
-        if reads or writes:
-            yield _use(piece, numbers, reads=reads, writes=writes)
-    for piece in made:
-        if piece[1] not in inputs:
-            yield _use(piece, numbers, reads=False, writes=True)
+class _Uses:
+    """Makes uses of pieces; storages are numbered as they come, and what a layout says is worked out once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[float, int] = {}
+        # by id, as a layout's own hash is slow: rows hold them all meanwhile
+        self._spans: dict[int, tuple[int, int]] = {}
+        self._shapes: dict[int, tuple[int, ...]] = {}
+
+    def operator(self, plan: _Plan, used: list[_Piece], made: list[_Piece]) -> tuple[Use, ...]:
+        """The memory that a call of an operator used and made."""
+        writes, replaced, reads = plan.writes, plan.replaced, not plan.shape_only
+        uses, inputs = [], set()
+        for place, storage, layout in used:
+            inputs.add(storage)
+            is_read, is_written = reads and place not in replaced, place in writes
+            if is_read or is_written:
+                uses.append(self._use(storage, layout, is_read, is_written))
+        uses += [self._use(storage, layout, False, True) for _, storage, layout in made if storage not in inputs]
+        return tuple(uses)
+
+    def shape(self, layout: _Layout) -> tuple[int, ...]:
+        """The sizes as plain numbers."""
+        known = self._shapes.get(id(layout))
+        if known is None:
+            known = self._shapes[id(layout)] = tuple(map(int, layout[2]))
+        return known
+
+    def _use(self, storage: float, layout: _Layout, reads: bool, writes: bool) -> Use:
+        span = self._spans.get(id(layout))
+        if span is None:
+            span = self._spans[id(layout)] = _span(layout)
+        numbers = self._numbers
+        return Use(numbers.setdefault(storage, len(numbers)), *span, reads, writes)
 
 
-def _use(piece: _Piece, numbers: dict[float, int], *, reads: bool, writes: bool) -> Use:
-    _, storage, layout = piece
-    low, high = _span(layout)
-    return Use(numbers.setdefault(storage, len(numbers)), low, high, reads, writes)
-
-
-@lru_cache(4096)
 def _span(layout: _Layout) -> tuple[int, int]:
     """The first byte in the storage, and the one behind the last."""
     item, offset, size, stride = layout
