@@ -7,8 +7,10 @@ turns. A process runs the cell twice and counts the second, so imports and cache
 seconds of the whole process, the least of all rounds, and the growth of its resident memory at the peak.
 
     bare               the loop alone
-    torch.profiler         profile(), saved by export_chrome_trace(): what a timeline needs of torch
-    torch.profiler memory  the same with profile_memory=True: what %%memory needs
+    torch.profiler         profile(), saved by export_chrome_trace()
+    torch.profiler memory  the same with profile_memory=True
+    torch.profiler file, torch.profiler memory file
+                           both without objects for Python (trace_only): what %%timeline and %%memory need of torch
     torch.profiler table   profile(), and its events are read by key_averages()
     timeline               %%timeline, the result's text and picture included; memory and graph: %%memory and %%graph
     pyinstrument           Profiler(), its session not rendered; viztracer: VizTracer(), parsed and not written
@@ -65,13 +67,14 @@ def magic(name: str) -> Callable[[int], None]:
     return cell
 
 
-def torch_profiler(*, memory: bool = False, table: bool = False) -> Callable[[int], None]:
+def torch_profiler(*, memory: bool = False, table: bool = False, file_alone: bool = False) -> Callable[[int], None]:
     """The loop under torch's own profiler."""
 
     def cell(additions: int) -> None:
-        from torch.profiler import ProfilerActivity, profile
+        from torch.profiler import ProfilerActivity, _ExperimentalConfig, profile
 
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=memory) as recording:
+        config = _ExperimentalConfig(trace_only=file_alone)
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=memory, experimental_config=config) as recording:
             body(additions)
         if table:
             recording.key_averages()
@@ -101,6 +104,8 @@ TOOLS: dict[str, Callable[[int], None]] = {
     "bare": body,
     "torch.profiler": torch_profiler(),
     "torch.profiler memory": torch_profiler(memory=True),
+    "torch.profiler file": torch_profiler(file_alone=True),
+    "torch.profiler memory file": torch_profiler(memory=True, file_alone=True),
     "torch.profiler table": torch_profiler(table=True),
     "timeline": magic("timeline"),
     "memory": magic("memory"),

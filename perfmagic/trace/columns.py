@@ -298,10 +298,6 @@ class Use(NamedTuple):
     reads: bool = False
     writes: bool = False
 
-    def meets(self, low: int, high: int) -> bool:
-        """Whether the piece shares a byte with another one of its storage."""
-        return self.low < high and low < self.high
-
 
 class SeenOp(NamedTuple):
     """One call of an operator that touches data; views and allocations are none.

@@ -86,7 +86,7 @@ class Delays:
         delays: list[Delay] = []
         while node is not None and node not in seen:
             seen.add(node)
-            known = {*graph.needs[node], *before[node]} - {node}
+            known = {*graph.needs[node], *before[node]} - {node} if graph.needs[node] else before[node] - {node}
             last = max(known, key=end_ns.__getitem__, default=None)
             ready_ns = graph.start_ns if last is None else end_ns[last]
             delays += self._of_node(node, ready_ns)
@@ -96,10 +96,8 @@ class Delays:
     @cached_property
     def ns_of(self) -> Counter[Cause]:
         """The sum of the delays with each cause."""
-        found = Counter[Cause]()
-        for delay in self.every:
-            found[delay.cause] += delay.ns
-        return found
+        every = self.every
+        return Counter({cause: sum(delay.ns for delay in every if delay.cause is cause) for cause in Cause})
 
     @cached_property
     def waits(self) -> list[Wait]:
@@ -154,9 +152,9 @@ class Delays:
         queued_ns = min(self._queued_ns(number), node.start_ns)
         if queued_ns > ready_ns:
             yield self._python(number, ready_ns, queued_ns)
-        late_ns = node.start_ns - max(ready_ns, queued_ns)
-        if late_ns > 0:
-            yield Delay(number, late_ns, Cause.LATENCY)
+            ready_ns = queued_ns
+        if node.start_ns > ready_ns:
+            yield Delay(number, node.start_ns - ready_ns, Cause.LATENCY)
 
     def _queued_ns(self, number: int) -> int:
         """When Python launched the first device op of a node; without any, when it called it."""
@@ -170,6 +168,8 @@ class Delays:
         called_ns = self._graph.nodes[number].called_ns
         start_ns, latest_ns = self._wait_times
         first, last = bisect_right(latest_ns, ready_ns), bisect_left(start_ns, min(called_ns, queued_ns))
+        if first >= last:  # it waited for nothing
+            return Delay(number, queued_ns - ready_ns, Cause.PYTHON)
         waits = [wait for wait in self.waits[first:last] if wait.end_ns > ready_ns]
         # without a wait Python would have come so much earlier
         waited_ns = sum(wait.end_ns - wait.start_ns for wait in waits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -31,37 +31,63 @@ class Need(NamedTuple):
 Needs = list[dict[int, Need]]  # for each node the earlier nodes that it depends on
 
 
+_FEW = 8  # ranges that are looked through one by one
+
+
 class _Ranges:
     """Byte ranges of one storage and the nodes that touched them.
 
-    Ranges are grouped by the bit length of their size and sorted by first byte. A range of a group that overlaps some
-    bytes starts at most 2 ** bits before them.
+    Where there are more than a few, they are grouped by the bit length of their size and sorted by first byte. A range
+    of a group that overlaps some bytes starts at most 2 ** bits before them.
     """
 
+    __slots__ = ("_few", "_kinds")
+
     def __init__(self) -> None:
+        self._few: list[tuple[int, int, int]] | None = []  # low, high, node
         self._kinds: dict[int, tuple[list[int], list[tuple[int, int]]]] = {}  # first bytes; high and node
 
-    def add(self, use: Use, node: int) -> None:
-        lows, rest = self._kinds.setdefault((use.high - use.low).bit_length(), ([], []))
-        at = bisect_right(lows, use.low)
-        lows.insert(at, use.low)
-        rest.insert(at, (use.high, node))
+    def add(self, low: int, high: int, node: int) -> None:
+        if self._few is None:
+            self._sort_in(low, high, node)
+            return
+        self._few.append((low, high, node))
+        if len(self._few) > _FEW:
+            few, self._few = self._few, None
+            for each in few:
+                self._sort_in(*each)
 
-    def overlapping(self, use: Use) -> list[tuple[int, int]]:
+    def _sort_in(self, low: int, high: int, node: int) -> None:
+        kind = self._kinds.get((high - low).bit_length())
+        if kind is None:
+            kind = self._kinds[(high - low).bit_length()] = [], []
+        lows, rest = kind
+        at = bisect_right(lows, low)
+        lows.insert(at, low)
+        rest.insert(at, (high, node))
+
+    def overlapping(self, low: int, high: int) -> list[tuple[int, int]]:
         """The nodes that touched bytes of a range, and how many bytes overlap."""
+        if self._few is not None:
+            return sorted(
+                (node, min(high, end) - max(low, begin)) for begin, end, node in self._few if low < end and begin < high
+            )
         touched = []
         for bits, (lows, rest) in self._kinds.items():
-            for at in range(bisect_right(lows, use.low - (1 << bits)), bisect_left(lows, use.high)):
-                high, node = rest[at]
-                if use.meets(lows[at], high):
-                    touched.append((node, min(use.high, high) - max(use.low, lows[at])))
+            for at in range(bisect_right(lows, low - (1 << bits)), bisect_left(lows, high)):
+                end, node = rest[at]
+                if low < end and lows[at] < high:
+                    touched.append((node, min(high, end) - max(low, lows[at])))
         return sorted(touched)
 
-    def drop_within(self, use: Use) -> None:
+    def drop_within(self, low: int, high: int) -> None:
         """Forget the ranges that a range covers."""
+        if self._few is not None:
+            self._few = [each for each in self._few if each[0] < low or each[1] > high]
+            return
         for lows, rest in self._kinds.values():
-            first, last = bisect_left(lows, use.low), bisect_right(lows, use.high)
-            kept = [i for i in range(first, last) if rest[i][0] > use.high]
+            first, last = bisect_left(lows, low), bisect_right(lows, high)
+            kept = [i for i in range(first, last) if rest[i][0] > high]
             if len(kept) < last - first:
                 lows[first:last], rest[first:last] = [lows[i] for i in kept], [rest[i] for i in kept]
 
@@ -77,26 +103,36 @@ def needs_of(ops: Sequence[SeenOp]) -> Needs:
     needs: Needs = []
     for node, op in enumerate(ops):
         needed: dict[int, Need] = {}
-        for use in op.uses:
-            if use.reads:
-                _add(needed, DATA, writers, use)
-        for use in op.uses:
-            if use.writes:
-                _add(needed, MEMORY, readers, use)
-                _add(needed, MEMORY, writers, use)
-        for use in op.uses:
-            if use.writes:
-                # no later operator depends on what is completely overwritten
-                for ranges in filter(None, (writers.get(use.storage), readers.get(use.storage))):
-                    ranges.drop_within(use)
-            if use.writes or use.reads:
-                (writers if use.writes else readers).setdefault(use.storage, _Ranges()).add(use, node)
+        for storage, low, high, reads, _ in op.uses:
+            if reads and storage in writers:
+                _add(needed, DATA, writers[storage].overlapping(low, high))
+        written = [(storage, low, high) for storage, low, high, _, writes in op.uses if writes]
+        for storage, low, high in written:
+            for table in (readers, writers):
+                if storage in table:
+                    _add(needed, MEMORY, table[storage].overlapping(low, high))
+        _note(writers, readers, op.uses, node)
         needs.append(needed)
     return needs
 
 
-def _add(needed: dict[int, Need], kind: str, table: dict[int, _Ranges], use: Use) -> None:
-    for node, size in table[use.storage].overlapping(use) if use.storage in table else ():
+def _note(writers: dict[int, _Ranges], readers: dict[int, _Ranges], uses: Iterable[Use], node: int) -> None:
+    """Note what a node touched. No later one depends on what it has completely overwritten."""
+    for storage, low, high, reads, writes in uses:
+        if writes:
+            for table in (writers, readers):
+                if storage in table:
+                    table[storage].drop_within(low, high)
+        if writes or reads:
+            table = writers if writes else readers
+            ranges = table.get(storage)
+            if ranges is None:
+                ranges = table[storage] = _Ranges()
+            ranges.add(low, high, node)
+
+
+def _add(needed: dict[int, Need], kind: str, touched: Iterable[tuple[int, int]]) -> None:
+    for node, size in touched:
         old = needed.get(node)
         if old is None:
             needed[node] = Need(kind, size)
@@ -143,7 +179,7 @@ def longest_chain(needs: Sequence[Iterable[int]], duration_ns: Sequence[int]) ->
     best: list[int] = []
     by: list[int] = []
     for node, needed in enumerate(needs):
-        last = max(needed, key=lambda before: best[before], default=-1)
+        last = max(needed, key=best.__getitem__, default=-1) if needed else -1
         by.append(last)
         best.append(duration_ns[node] + (best[last] if last >= 0 else 0))
     if not best:
@@ -181,6 +217,8 @@ def schedule(needs: Sequence[Iterable[int]], duration_ns: Sequence[int], lane: S
 def _scheduled(
     needs: Sequence[Iterable[int]], duration_ns: Sequence[int], lane: Sequence[int], order: Sequence[int]
 ) -> tuple[list[int], int]:
+    if len(set(lane)) == 1:
+        return _one_by_one(needs, duration_ns, order)
     work = _Waiting(needs, lane, order)
     start = [0] * len(needs)
     ends: list[tuple[int, int]] = []  # of what runs
@@ -196,17 +234,43 @@ def _scheduled(
             work.end(heapq.heappop(ends)[1])
 
 
+def _one_by_one(
+    needs: Sequence[Iterable[int]], duration_ns: Sequence[int], order: Sequence[int]
+) -> tuple[list[int], int]:
+    """The same where all nodes share a lane."""
+    missing, after = _links(needs)
+    ready = [(order[node], node) for node, n in enumerate(missing) if not n]
+    heapq.heapify(ready)
+    start, now = [0] * len(after), 0
+    while ready:
+        node = heapq.heappop(ready)[1]
+        start[node] = now
+        now += duration_ns[node]
+        for waiting in after[node]:
+            missing[waiting] -= 1
+            if not missing[waiting]:
+                heapq.heappush(ready, (order[waiting], waiting))
+    return start, now
+
+
+def _links(needs: Sequence[Iterable[int]]) -> tuple[list[int], list[list[int]]]:
+    """Of each node how many it needs, and which need it."""
+    missing: list[int] = []
+    after: list[list[int]] = [[] for _ in needs]
+    for node, needed in enumerate(map(set, needs)):
+        missing.append(len(needed))
+        for before in needed:
+            after[before].append(node)
+    return missing, after
+
+
 class _Waiting:
     """The nodes that have not begun, and which lanes are free; the least of `order` comes first."""
 
     def __init__(self, needs: Sequence[Iterable[int]], lane: Sequence[int], order: Sequence[int]) -> None:
         self._lane = lane
         self._order = order
-        self._after: list[list[int]] = [[] for _ in needs]
-        self._missing = [len(set(needed)) for needed in needs]
-        for node, needed in enumerate(needs):
-            for before in set(needed):
-                self._after[before].append(node)
+        self._missing, self._after = _links(needs)
         self._ready: dict[int, list[tuple[int, int]]] = {number: [] for number in lane}
         self._busy: set[int] = set()
         for node, n in enumerate(self._missing):
@@ -244,11 +308,12 @@ def earlier_by(
         return earlier_ns
     first = min(start_ns)
     free: dict[int, int] = {}
-    for node in sorted(range(len(earlier_ns)), key=lambda node: start_ns[node]):
-        ready = max((end_ns[before] for before in needs[node]), default=first)
-        ready = max(ready, free.get(lane[node], first))
-        earlier_ns[node] = max(0, start_ns[node] - ready)
-        free[lane[node]] = max(free.get(lane[node], first), end_ns[node])
+    for node in sorted(range(len(earlier_ns)), key=start_ns.__getitem__):
+        lane_ns = ready_ns = free.get(lane[node], first)
+        for before in needs[node]:
+            ready_ns = max(ready_ns, end_ns[before])
+        earlier_ns[node] = max(0, start_ns[node] - ready_ns)
+        free[lane[node]] = max(lane_ns, end_ns[node])
     return earlier_ns
 
 
@@ -302,7 +367,8 @@ def graph_of(trace: Trace, seen: Sequence[SeenOp]) -> Graph:
     placed = placed_ops.nodes
     needs = without_implied(needs_of([node.op for node in placed]))
     lanes = sorted({node.lane for node in placed}, key=_rank)
-    lane = [lanes.index(node.lane) for node in placed]
+    rank = {name: number for number, name in enumerate(lanes)}
+    lane = [rank[node.lane] for node in placed]
     duration = [node.duration_ns for node in placed]
     start, end = [node.start_ns for node in placed], [node.end_ns for node in placed]
     span, chain = longest_chain(needs, duration)
@@ -311,10 +377,8 @@ def graph_of(trace: Trace, seen: Sequence[SeenOp]) -> Graph:
     if possible > elapsed:
         planned, possible = [start_ns - min(start) for start_ns in start], elapsed
     earlier = earlier_by(needs, start, end, lane)
-    on_chain = set(chain)
-    nodes = [_node(trace, i, node, earlier[i], longest=i in on_chain) for i, node in enumerate(placed)]
     return Graph(
-        nodes=tuple(nodes),
+        nodes=tuple(_nodes(trace, placed, duration, earlier, chain)),
         needs=needs,
         placed=placed,
         lanes=tuple(lanes),
@@ -329,25 +393,30 @@ def graph_of(trace: Trace, seen: Sequence[SeenOp]) -> Graph:
     )
 
 
-def _node(trace: Trace, number: int, node: Placed, earlier_ns: int, *, longest: bool) -> GraphNode:
-    op = node.op
-    line, function = place_of(trace, node)
-    return GraphNode(
-        number=number,
-        name=DISPLAY_NAMES.get(op.name, op.name.lstrip("_")),
-        operator=op.name,
-        lane=node.lane,
-        duration_ns=node.duration_ns,
-        start_ns=node.start_ns,
-        end_ns=node.end_ns,
-        called_ns=op.start_ns,
-        n_ops=len(node.rows),
-        shape=op.shape,
-        line=line,
-        function=function,
-        earlier_ns=earlier_ns,
-        longest=longest,
-    )
+def _nodes(
+    trace: Trace, placed: Sequence[Placed], duration_ns: Sequence[int], earlier_ns: Sequence[int], chain: Sequence[int]
+) -> Iterator[GraphNode]:
+    on_chain = set(chain)
+    places: dict[tuple[int, int], tuple[int, str]] = {}
+    for number, node in enumerate(placed):
+        op, here = node.op, (node.path, node.cell_line)
+        if here not in places:
+            places[here] = place_of(trace, node)
+        yield GraphNode(
+            number,
+            DISPLAY_NAMES.get(op.name) or op.name.lstrip("_"),
+            op.name,
+            node.lane,
+            duration_ns[number],
+            node.start_ns,
+            node.end_ns,
+            op.start_ns,
+            len(node.rows),
+            op.shape,
+            *places[here],
+            earlier_ns[number],
+            number in on_chain,
+        )
 
 
 def _rank(lane: str) -> tuple[bool, str, int, str]:

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby, islice, pairwise
+from itertools import groupby, pairwise
 
 import numpy as np
 
 from perfmagic.analysis.graph.graph import Graph
 from perfmagic.base.numerics.intervals import Intervals, merge, overlap_ns, total_ns, union
+from perfmagic.trace.columns import Int64
 from perfmagic.trace.names import OpClass
 
 FEWEST_GROUPS = 8  # fewer lines show too little of many operators
@@ -94,31 +95,28 @@ def _line(number: int) -> str:
     return f"line {number}" if number else "no line"
 
 
-def _runs(keys: Sequence[object]) -> list[int]:
+def _runs(keys: Sequence[object]) -> Int64:
     """For each key the number of the run of equal keys that it is in."""
-    return [number for number, (_, run) in enumerate(groupby(keys)) for _ in run]
+    return np.array([number for number, (_, run) in enumerate(groupby(keys)) for _ in run], np.int64)
 
 
-def _several(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
+def _several(graph: Graph, visits: Int64, most: int) -> list[list[int]]:
     """Groups of as few neighbouring visits as give at most `most` groups; more groups where no number does."""
-    n_visits = visits[-1] + 1
+    n_visits = int(visits[-1]) + 1
     return _finest(
-        lambda at_once: _by_lane(graph, [number // at_once for number in visits], most),
+        lambda at_once: _by_lane(graph, visits // at_once, most),
         max(2, -(-n_visits // most)),
         n_visits,
         most,
     )
 
 
-def _few_operators(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
+def _few_operators(graph: Graph, visits: Int64, most: int) -> list[list[int]]:
     """Groups of as few neighbouring operators of one visit as give at most `most` groups."""
-    first: dict[int, int] = {}
-    inside = [i - first.setdefault(number, i) for i, number in enumerate(visits)]
+    inside = np.arange(len(visits)) - np.searchsorted(visits, visits)
 
     def of_size(at_once: int) -> list[list[int]]:
-        # one number for both: tuples would make Python's garbage collector run
-        keys = [number * len(inside) + i // at_once for number, i in zip(visits, inside, strict=True)]
-        return _by_lane(graph, _runs(keys), most)
+        return _by_lane(graph, visits * len(inside) + inside // at_once, most)
 
     return _finest(of_size, max(2, -(-len(visits) // most)), len(visits), most)
 
@@ -145,20 +143,21 @@ def _finest(of_size: Callable[[int], list[list[int]]], smallest: int, largest: i
     return best
 
 
-def _by_lane(graph: Graph, visits: Sequence[int], most: int) -> list[list[int]]:
+def _by_lane(graph: Graph, visits: Int64, most: int) -> list[list[int]]:
     """Nodes of one visit and lane together, as far as no two groups then need each other.
 
     Visits follow each other, so only groups of one visit could. It stops after `most` + 1 groups, which are not drawn:
     data that goes back and forth would make as many groups as nodes.
     """
     if len(graph.lanes) == 1:
-        return [list(run) for _, run in islice(groupby(range(len(visits)), visits.__getitem__), most + 1)]
+        edges = [0, *(np.flatnonzero(np.diff(visits)) + 1).tolist(), len(visits)]
+        return [list(range(*edge)) for edge in pairwise(edges[: most + 2])]
     lanes, needs = graph.lane, graph.needs
     groups: list[list[int]] = []
     where: dict[int, int] = {}
     visit, first, of_lane = -1, 0, dict[int, int]()
     below = dict[int, set[int]]()  # of the groups of this visit: which of them each needs, directly or not
-    for node, number in enumerate(visits):
+    for node, number in enumerate(visits.tolist()):
         if number != visit:
             visit, first, of_lane, below = number, node, {}, {}
         group = of_lane.get(lanes[node])
@@ -259,20 +258,24 @@ def drawn(graph: Graph, most: int = MOST_UNITS) -> Drawn:
 def _drawn(graph: Graph, groups: list[list[int]], by: str, name: Callable[[list[int]], str]) -> Drawn:
     where = {node: at for at, group in enumerate(groups) for node in group}
     on_chain = set(graph.chain)
+    start_ns, end_ns, duration_ns = (
+        np.array([getattr(node, name) for node in graph.nodes], np.int64)
+        for name in ("start_ns", "end_ns", "duration_ns")
+    )
     units = []
     for at, group in enumerate(groups):
-        nodes = [graph.nodes[i] for i in group]
-        longest = max(group, key=lambda i: graph.nodes[i].duration_ns)
+        rows = np.array(group)
+        longest = group[int(duration_ns[rows].argmax())]
         units.append(
             Unit(
                 name=name(group),
                 lane=graph.lane[longest],
                 colour=graph.placed[longest].colour,
-                duration_ns=sum(node.duration_ns for node in nodes),
-                busy=union(np.array([n.start_ns for n in nodes]), np.array([n.end_ns for n in nodes])),
+                duration_ns=int(duration_ns[rows].sum()),
+                busy=union(start_ns[rows], end_ns[rows]),
                 nodes=tuple(group),
                 needs=frozenset(where[before] for i in group for before in graph.needs[i]) - {at},
-                longest=any(i in on_chain for i in group),
+                longest=not on_chain.isdisjoint(group),
             )
         )
     pairs = frozenset((where[a], where[b]) for a, b in pairwise(graph.chain) if where[a] != where[b])

@@ -181,8 +181,8 @@ class _Lanes:
             else (info.kind if kinds.count(info.kind) == 1 else f"{info.kind}:{i - first[info.kind]}")
             for i, info in infos.items()
         }
-        self.classes = [self._class(at) for at in range(len(seen))]
-        self._keys = [self._key(at) for at in range(len(seen))]
+        self.classes = [self._class(at) if of_node else None for at, of_node in enumerate(rows)]
+        self._keys = [self._key(at) if rows[at] else (HOST, op.thread) for at, op in enumerate(seen)]
         self._streams: dict[str, set[int]] = {}
         for name, number in self._keys:
             self._streams.setdefault(name, set()).add(number)
@@ -197,21 +197,20 @@ class _Lanes:
         place = sorted(self._streams[name]).index(number) if several else 0
         return f"{name}, {unit} {place}" if several and place else name
 
-    def _class(self, at: int) -> OpClass | None:
+    def _class(self, at: int) -> OpClass:
         """The class of the longest device op of a node."""
+        return OpClass(int(self._classes[self._longest(at)]))
+
+    def _longest(self, at: int) -> int:
         ops = self._trace.ops
-        longest = max(self._rows[at], key=lambda row: int(ops.end_ns[row] - ops.start_ns[row]), default=None)
-        return None if longest is None else OpClass(int(self._classes[longest]))
+        return max(self._rows[at], key=lambda row: int(ops.end_ns[row] - ops.start_ns[row]))
 
     def _key(self, at: int) -> tuple[str, int]:
-        ops, op_class = self._trace.ops, self.classes[at]
-        if op_class is None:
-            return HOST, self._seen[at].thread
-        row = max(self._rows[at], key=lambda row: int(ops.end_ns[row] - ops.start_ns[row]))
+        ops, op_class, row = self._trace.ops, self.classes[at], self._longest(at)
         here = self._names.get(int(ops.device[row]), f"device {int(ops.device[row])}")
         directions = {OpClass.HTOD: f"{HOST} → {here}", OpClass.DTOH: f"{here} → {HOST}"}
         directions[OpClass.PTOP] = f"{here} → {self._seen[at].device}"
-        return directions.get(op_class, here), int(ops.stream[row])
+        return directions.get(op_class, here) if op_class is not None else here, int(ops.stream[row])
 
     def _overlaps_on_host(self) -> bool:
         """Whether calls of several threads overlapped; otherwise they share one lane."""

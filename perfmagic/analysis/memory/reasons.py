@@ -222,6 +222,8 @@ class _Reasons:
             for row, reason in enumerate(first)
             if reason.why is Why.GRAPH and not self._ledger.before[row]
         }
+        if not kept:
+            return first
         lived = (Why.OUTLIVED, Why.RETURNED, Why.UNTIL, Why.ALIVE)
         return [
             kept.get((int(path[row]), int(size[row])), reason) if reason.why in lived else reason

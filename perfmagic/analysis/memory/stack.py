@@ -79,8 +79,10 @@ def kind_of(reason: Reason, *, before: bool) -> Kind:
 def stack(ledger: Ledger, why: Sequence[Reason]) -> Stack:
     """The stack of a device. why: the reason of each block."""
     before = ledger.before
+    kind = np.where(before, KINDS.index(Kind.BEFORE), KINDS.index(Kind.PASSING))
     kinds = {(w, b): KINDS.index(kind_of(Reason(w), before=b)) for w in Why for b in (False, True)}
-    kind = np.array([kinds[reason.why, b] for reason, b in zip(why, before.tolist(), strict=True)], np.int64)
+    for row in [row for row, reason in enumerate(why) if reason.why is not Why.TEMPORARY]:  # most are
+        kind[row] = kinds[why[row].why, bool(before[row])]
     orders, (made, step_made), (freed, step_freed) = _steps(ledger)
     size_bytes = bytes_by_layer(ledger, kind, len(KINDS))
     visit = np.full(len(orders) + 1, NOT_VISITED, np.int64)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
-from perfmagic.trace.columns import NO_LINE, NONE, Int64, PathMarks
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int64, PathMarks
 from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.paths import NOWHERE, Paths, UserFunction
 
@@ -121,16 +122,42 @@ class _Visiting:
     def thread(self, marks: PathMarks) -> tuple[Int64, Int64]:
         """The visits of one thread, and from when on it was in which."""
         stack: list[int] = []  # visits, the outermost first
-        inner = []
+        inner: list[int] = []
         chains = {path: self.paths.chain(path)[::-1] for path in np.unique(marks.path).tolist()}
-        for at_ns, path in zip(marks.at_ns.tolist(), marks.path.tolist(), strict=True):
-            chain = chains[path]
+        first = np.flatnonzero(~self._next_lines(marks.path)).tolist()
+        at_ns, paths = marks.at_ns.tolist(), marks.path.tolist()
+        for row, end in pairwise([*first, len(paths)]):
+            chain = chains[paths[row]]
             same = 0
             while same < min(len(stack), len(chain)) and self.path[stack[same]] == chain[same]:
                 same += 1
-            self._move(stack, chain, same, at_ns)
+            self._move(stack, chain, same, at_ns[row])
             inner.append(stack[-1] if stack else NOT_VISITED)
+            if end > row + 1:
+                inner += self._go_on(stack, paths[row + 1 : end], at_ns[row + 1 : end])
         return marks.at_ns, np.array(inner, np.int64)
+
+    def _next_lines(self, path: Int64) -> Bool:
+        """Which marks are of another line of the call that the mark before is of."""
+        parent, function = self.paths.parent[path], self.paths.function[path]
+        goes_on = np.zeros(len(path), bool)
+        goes_on[1:] = (parent[1:] == parent[:-1]) & (function[1:] == function[:-1]) & (path[1:] != path[:-1])
+        goes_on[1:] &= (path[1:] != NOWHERE) & (path[:-1] != NOWHERE)
+        return goes_on
+
+    def _go_on(self, stack: list[int], paths: list[int], at_ns: list[int]) -> range:
+        """Visit other lines in the innermost call; returns their visits."""
+        left, caller = stack[-1], stack[-2] if len(stack) > 1 else NOT_VISITED
+        visits = range(len(self.path), len(self.path) + len(paths))
+        self.end_ns[left] = at_ns[0]
+        self.path += paths
+        self.caller += [caller] * len(paths)
+        self.root += [self.root[caller]] * len(paths) if caller else visits
+        self.begin_ns += at_ns
+        self.end_ns += [*at_ns[1:], FOREVER]
+        self.call += [self.call[left]] * len(paths)
+        stack[-1] = visits[-1]
+        return visits
 
     def _move(self, stack: list[int], chain: list[int], same: int, at_ns: int) -> None:
         """End the visits that the thread left and begin new ones. The next line of a function is in the same call."""

@@ -12,6 +12,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -65,9 +66,6 @@ class _Replay:
     def __init__(self, ledger: Ledger, text: Descriptions) -> None:
         self._ledger, self._text = ledger, text
         self._visits, self._why = ledger.visits, text.why
-        self._last_row = self._last_of_visits()
-        by_order = sorted(self._last_row.items(), key=lambda item: int(ledger.order[item[1]]))
-        self._last_of_call = {self._call(visit): row for visit, row in by_order}
 
     def no_grad(self) -> Iterator[WhatIf]:
         """Around a cell that keeps graphs and has no backward pass."""
@@ -182,7 +180,14 @@ class _Replay:
     def _code(self, row: int) -> str:
         return self._text.code(int(self._visits.path[self._root(row)]))
 
-    def _last_of_visits(self) -> dict[int, int]:
+    @cached_property
+    def _last_of_call(self) -> dict[tuple[int, int], int]:
+        """The last block of each call."""
+        by_order = sorted(self._last_row.items(), key=lambda item: int(self._ledger.order[item[1]]))
+        return {self._call(visit): row for visit, row in by_order}
+
+    @cached_property
+    def _last_row(self) -> dict[int, int]:
         """The last block of each visit, callees included: what a name is bound to, or a function returns."""
         ledger, caller = self._ledger, self._visits.caller.tolist()
         made = np.flatnonzero(~ledger.before & (ledger.blocks.node == NONE) & (ledger.visit != NOT_VISITED))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryFile
@@ -96,7 +96,10 @@ def open_profile(*, cuda: bool, memory: bool, shapes: bool = False) -> Any:
 
     known: dict[str, Any] = {}
     # 2.13 records no memory where it records all threads: of what each allocates its own state would have to know
-    for option in ("enable_cuda_sync_events", *(() if memory else ("profile_all_threads",))):
+    threads = () if memory else ("profile_all_threads",)
+    # only its file is read here: without objects for Python it ends in three quarters of the time (not tried on CUDA)
+    file_alone = () if cuda else ("trace_only",)
+    for option in ("enable_cuda_sync_events", *threads, *file_alone):
         try:
             wanted: dict[str, Any] = {option: True}
             _ExperimentalConfig(**wanted)
@@ -242,6 +245,16 @@ def dispatch_mode() -> Any:
     return _make_dispatch_mode()
 
 
+def direct_call(operator: Any) -> Callable[..., Any]:
+    """What an operator's own __call__ calls, which is in C; itself where it does more (of higher order, of scripts).
+
+    torch._ops.OpOverload._op (there since 1.12, read in 2.13.0). Without it: the operator.
+    """
+    is_plain = type(operator) is torch._ops.OpOverload
+    call: Callable[..., Any] = getattr(operator, "_op", operator) if is_plain else operator
+    return call
+
+
 def leave_dispatch_mode(mode: Any) -> None:
     """Take a mode off this thread's stack, wherever in it code of the user's has left it; nothing where it is not.
 
@@ -267,14 +280,10 @@ def leave_dispatch_mode(mode: Any) -> None:
 storage_number: Callable[[Any], int] = attrgetter("_cdata")
 
 
-def hold_number(storage: Any) -> int:
-    """Keep the number of a storage from being given again, and none of its memory, until release_number().
-
-    Uses torch.UntypedStorage._weak_ref, as torch.multiprocessing.reductions.StorageWeakRef does (read in 2.13.0). No
-    fallback.
-    """
-    number: int = storage._weak_ref()
-    return number
+# Keeps the number of a storage from being given again, and none of its memory, until release_number(). Asked for each
+# new storage, so no function of Python. Uses torch.UntypedStorage._weak_ref, as StorageWeakRef of
+# torch.multiprocessing.reductions does (read in 2.13.0). No fallback.
+hold_number: Callable[[Any], int] = methodcaller("_weak_ref")
 
 
 def release_number(number: int) -> None:

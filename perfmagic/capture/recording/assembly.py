@@ -284,11 +284,13 @@ class _Parts:
     def _add_held(self, columns: dict[str, Any], known: list[Holder | None]) -> None:
         names: dict[str, int] = {}
         at = len(self.names)
-        columns["role"] = np.array([holder.role if holder else BlockRole.UNKNOWN for holder in known], np.int64)
-        columns["holder"] = np.array(
-            [at + names.setdefault(holder.name, len(names)) if holder and holder.name else NONE for holder in known],
-            np.int64,
-        )
+        columns["role"] = np.full(len(known), BlockRole.UNKNOWN, np.int64)
+        columns["holder"] = np.full(len(known), NONE, np.int64)
+        for row, holder in enumerate(known):
+            if holder is not None:
+                columns["role"][row] = holder.role
+                if holder.name:
+                    columns["holder"][row] = at + names.setdefault(holder.name, len(names))
         self.names += names
         old = self.tables.get("blocks")
         self.tables["blocks"] = columns if old is None else _concatenate_unlike(old, columns)

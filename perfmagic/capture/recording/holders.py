@@ -277,37 +277,35 @@ def held_blocks(
     offset_ns: from the clock of the places to that of the blocks.  start_ns: of the recording, by the blocks' clock.
     """
     of_steps, of_names = _by_address(steps), _by_address(names)
-    rows = {name: np.asarray(column).tolist() for name, column in blocks.items()}
-    block_holders: list[Holder | None] = []
-    seen: set[tuple[int, int]] = set()  # addresses of blocks that are there at the end
-    for device, address, alloc_ns, free_ns, before in zip(
-        *(rows[key] for key in ("device", "address", "alloc_ns", "free_ns", "before")), strict=True
-    ):
-        key = device, address
-        if free_ns == NONE:
-            seen.add(key)
-        if key not in of_steps and key not in of_names:
-            block_holders.append(None)
-            continue
-        begin = 0 if before else alloc_ns - offset_ns
-        end = _FOREVER if free_ns == NONE else free_ns - offset_ns
-        block_holders.append(most_telling(_held(of_steps, key, begin, end), _held(of_names, key, begin, end)))
-    lumps = {rows["device"][row]: row for row in range(len(block_holders)) if rows["address"][row] == NONE}
+    columns = {name: np.array(column, np.int64) for name, column in blocks.items()}
+    block_holders: list[Holder | None] = [None] * len(columns["address"])
+    for row in np.flatnonzero(np.isin(columns["address"], [key[1] for key in (*of_steps, *of_names)])).tolist():
+        key = int(columns["device"][row]), int(columns["address"][row])
+        freed_ns = int(columns["free_ns"][row])
+        begin = 0 if columns["before"][row] else int(columns["alloc_ns"][row]) - offset_ns
+        end = _FOREVER if freed_ns == NONE else freed_ns - offset_ns
+        block_holders[row] = most_telling(_held(of_steps, key, begin, end), _held(of_names, key, begin, end))
+    lumps = {int(columns["device"][row]): row for row in np.flatnonzero(columns["address"] == NONE).tolist()}
+    stay = np.flatnonzero(columns["free_ns"] == NONE)
+    seen = set(zip(columns["device"][stay].tolist(), columns["address"][stay].tolist(), strict=True))
+    added = []
     for place in _of_before(steps, names, seen):
         size = place.size_bytes
         lump = lumps.get(place.device)
         if place.device != HOST_DEVICE:
             size = -(-size // _PIECE_BYTES) * _PIECE_BYTES
             if lump is not None:
-                if rows["size_bytes"][lump] < size:
+                if columns["size_bytes"][lump] < size:
                     continue  # the allocator knows of no such block: another library gave it
-                rows["size_bytes"][lump] -= size
-        _append(rows, place, size, start_ns)
+                columns["size_bytes"][lump] -= size
+        added.append(_of_place(place, size, start_ns))
         held = _held(of_names, (place.device, place.address), 0, _FOREVER)
         block_holders.append(
             most_telling(place.holder, held) if place.holder.role not in (BlockRole.GRAPH, BlockRole.HELD) else held
         )
-    return {name: np.asarray(column, np.int64) for name, column in rows.items()}, block_holders
+    for name in columns if added else ():
+        columns[name] = np.append(columns[name], [row.get(name, NONE) for row in added])
+    return columns, block_holders
 
 
 def _by_address(holders: Holders) -> dict[tuple[int, int], list[Place]]:
@@ -337,8 +335,9 @@ def _of_before(steps: Holders, names: Holders, seen: set[tuple[int, int]]) -> It
             yield place
 
 
-def _append(rows: dict[str, Any], place: Place, size_bytes: int, start_ns: int) -> None:
-    values = {
+def _of_place(place: Place, size_bytes: int, start_ns: int) -> dict[str, int]:
+    """The columns of a block of before that have a value."""
+    return {
         "device": place.device,
         "address": place.address,
         "size_bytes": size_bytes,
@@ -346,5 +345,3 @@ def _append(rows: dict[str, Any], place: Place, size_bytes: int, start_ns: int) 
         "before": 1,
         "thread": 0,
     }
-    for name, column in rows.items():
-        column.append(values.get(name, NONE))

@@ -10,7 +10,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -25,8 +24,9 @@ LIMIT_OPS = 100_000  # each takes up to 1 kB until the cell has ended
 # Bytes of an element, offset, size, stride; offset and stride in elements. Equal ones are one object.
 _Layout = tuple[int, int, Any, Any]
 _Piece = tuple[Any, float, _Layout]  # argument's place, storage, layout
-_Note = Callable[[Iterable[tuple[Any, Any]], list[Any]], None]
+_Note = Callable[[Iterable[Iterable[tuple[Any, Any]]], list[Any]], None]
 _HEAD = 6  # of a row: operator, start_ns, end_ns, thread, where what it made begins, where the row ends; then pieces
+_MADE = 4
 
 
 @dataclass
@@ -61,25 +61,22 @@ class OpLog:
 
     def read(self, shift_ns: int) -> SeenOps:
         """What was noted, by start; shift_ns: from perf_counter to the time of the trace. Call only once."""
-        numbers: dict[float, int] = {}
-        plans: dict[Any, _Plan] = {}
+        uses_of = _Uses()
+        plans: dict[int, _Plan] = {}  # by id: an operator's own hash is slow
         ops = []
         for func, start_ns, end_ns, thread, used, made in sorted(self._noted(), key=itemgetter(1)):
-            plan = plans.get(func)
+            plan = plans.get(id(func))
             if plan is None:
-                plan = plans[func] = _plan(func)
-            if plan.is_empty or (plan.views and _all_inside(made, used) and not plan.writes):
+                plan = plans[id(func)] = _plan(func)
+            if plan.is_empty or (plan.views and not plan.writes and _all_inside(made, used)):
                 continue
-            uses = tuple(_uses(plan, used, made, numbers))
-            wrote = [piece for piece in used if piece[0] in plan.writes] + made
-            touched = [*wrote, *used]
+            wrote = [piece for piece in used if piece[0] in plan.writes] + made if plan.writes else made
+            touched = wrote or used
             device = self._storages.device[touched[0][1]] if touched else "cpu"
             source = self._source(used, device) if plan.copies else ""
-            shape = tuple(int(n) for n in wrote[0][2][2]) if wrote else ()
-            begin_ns, stop_ns = start_ns + shift_ns, end_ns + shift_ns
-            ops.append(
-                SeenOp(plan.name, begin_ns, stop_ns, thread, uses, device, source, shape, has_result=bool(wrote))
-            )
+            shape = uses_of.shape(wrote[0][2]) if wrote else ()
+            uses, begin_ns, stop_ns = uses_of.operator(plan, used, made), start_ns + shift_ns, end_ns + shift_ns
+            ops.append(SeenOp(plan.name, begin_ns, stop_ns, thread, uses, device, source, shape, bool(wrote)))
         self._values.clear()
         self._storages.release()
         return SeenOps(tuple(ops), self._count.beyond, self._count.unread)
@@ -89,8 +86,8 @@ class OpLog:
         values, at = self._values, 0
         while at < len(values):
             func, start_ns, end_ns, thread, n_used, n_values = values[at : at + _HEAD]
-            pieces = [_pieces(values, at + _HEAD, at + n_used), _pieces(values, at + n_used, at + n_values)]
-            yield func, start_ns, end_ns, thread, *pieces
+            used, made = values[at + _HEAD : at + n_used], values[at + n_used : at + n_values]
+            yield func, start_ns, end_ns, thread, _pieces(used), _pieces(made)
             at += n_values
 
     def _source(self, used: list[_Piece], device: str) -> str:
@@ -99,30 +96,31 @@ class OpLog:
         return next((item for item in reversed(sources) if item != device), "")
 
 
-def _pieces(values: list[Any], start: int, end: int) -> list[_Piece]:
-    return list(zip(values[start:end:3], values[start + 1 : end : 3], values[start + 2 : end : 3], strict=True))
+def _pieces(values: list[Any]) -> list[_Piece]:
+    """Three values each."""
+    each = iter(values)
+    return list(zip(each, each, each, strict=True))
 
 
 def _noting(values: list[Any], pieces: _Note, count: _Count) -> Any:
     """The mode that writes a row for each operator."""
     now_ns, this_thread, limit = reader(), thread_reader(), LIMIT_OPS
+    run_of = _Runs()
 
     class Noting(torch_private.dispatch_mode()):  # type: ignore[misc]  # the class is made when it is first wanted
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             __tracebackhide__ = True  # a traceback ends at the user's line
+            run, _ = run_of[id(func)] if id(func) in run_of else run_of.add(func)
             start_ns = now_ns()
-            out = func(*args, **kwargs) if kwargs else func(*args)
+            out = run(*args, **kwargs) if kwargs else run(*args)
             end_ns = now_ns()
             if count.noted >= limit:
                 count.beyond += 1
                 return out
             row = [func, start_ns, end_ns, this_thread(), 0, 0]
+            used = enumerate(args)
             try:
-                pieces(enumerate(args), row)
-                if kwargs:
-                    pieces(kwargs.items(), row)
-                row[4] = len(row)
-                pieces(((None, out),), row)
+                pieces((used, kwargs.items(), ((None, out),)) if kwargs else (used, ((None, out),)), row)
             except Exception:  # noqa: BLE001 - what a foreign kind of tensor does not tell is no fault of the cell
                 count.unread += 1
                 return out
@@ -134,23 +132,31 @@ def _noting(values: list[Any], pieces: _Note, count: _Count) -> Any:
     return Noting()
 
 
+class _Runs(dict[int, tuple[Callable[..., Any], Any]]):
+    """What runs each operator, by its id: its own hash is slow. The operator is kept, so that its id stays its own."""
+
+    def add(self, func: Any) -> tuple[Callable[..., Any], Any]:
+        self[id(func)] = entry = torch_private.direct_call(func), func
+        return entry
+
+
 class _Storages:
     """The storages that were seen: where each lies, with its number kept from being given again; and their layouts."""
 
     def __init__(self) -> None:
         self.device: dict[float, str] = {}
         self.layouts: dict[_Layout, _Layout] = {}
-        self._held: list[int] = []
-        self._names: dict[Any, str] = {}
-        self.release = weakref.finalize(self, _release, self._held)
+        self.held: list[int] = []
+        self.names = _Names()
+        self.release = weakref.finalize(self, _release, self.held)
 
-    def see(self, storage: Any, device: Any) -> None:
-        """Keep the number of a storage that is new."""
-        name = self._names.get(device)
-        if name is None:
-            name = self._names[device] = str(device)
-        self._held.append(torch_private.hold_number(storage))
-        self.device[torch_private.storage_number(storage)] = name
+
+class _Names(dict[Any, str]):
+    """What torch calls each device."""
+
+    def __missing__(self, device: Any) -> str:
+        self[device] = name = str(device)
+        return name
 
 
 def _release(held: list[int]) -> None:
@@ -159,24 +165,34 @@ def _release(held: list[int]) -> None:
 
 
 def _reader(storages: _Storages) -> _Note:
-    """What adds the pieces of memory of all tensors among some values, each after its place, also in lists."""
+    """What adds the pieces of memory of all tensors among groups of values, each after its place, also in lists.
+
+    It notes in the row where the last group begins. Most operators need one call and no other function of Python:
+    where sys.settrace follows lines, each costs 0.3 µs more.
+    """
     tensor, plain, strided = torch.Tensor, frozenset({torch.Tensor, torch.nn.Parameter}), torch.strided
     number_of, known, same = torch_private.storage_number, storages.device, storages.layouts.setdefault
+    hold_number, names, hold = torch_private.hold_number, storages.names, storages.held.append
 
-    def pieces(values: Iterable[tuple[Any, Any]], into: list[Any]) -> None:
-        for place, value in values:
-            kind = type(value)
-            if kind in plain and value.layout is strided and not value.is_nested:
-                storage = value.untyped_storage()
-                number = number_of(storage)
-                if number not in known:
-                    storages.see(storage, value.device)
-                layout = value.dtype.itemsize, value.storage_offset(), value.shape, value.stride()
-                into += place, number, same(layout, layout)
-            elif kind is list or kind is tuple:
-                pieces([(place, item) for item in value], into)
-            elif isinstance(value, tensor):
-                _other(storages, pieces, (place, value), into)
+    def pieces(groups: Iterable[Iterable[tuple[Any, Any]]], into: list[Any]) -> None:
+        for group in groups:
+            begin = into[_MADE] = len(into)
+            for place, value in group:
+                kind = type(value)
+                if kind in plain and value.layout is strided and not value.is_nested:
+                    storage = value.untyped_storage()
+                    number = number_of(storage)
+                    if number not in known:
+                        hold(hold_number(storage))
+                        known[number] = names[value.device]
+                    layout = value.itemsize, value.storage_offset(), value.shape, value.stride()
+                    into += place, number, same(layout, layout)
+                elif kind is list or kind is tuple:
+                    pieces(([(place, item) for item in value],), into)
+                    into[_MADE] = begin
+                elif isinstance(value, tensor):
+                    _other(storages, pieces, (place, value), into)
+                    into[_MADE] = begin
 
     return pieces
 
@@ -194,13 +210,14 @@ def _other(storages: _Storages, pieces: _Note, placed: tuple[Any, Any], into: li
         return
     parts = torch_private.inner_tensors(t)
     if len(parts) != 1 or parts[0] is not t:
-        pieces([(place, part) for part in parts], into)
+        pieces(([(place, part) for part in parts],), into)
         return
     with suppress(RuntimeError, NotImplementedError):  # of an opaque library: what it needs is not known
         storage = t.untyped_storage()
         number = torch_private.storage_number(storage)
         if number not in storages.device:
-            storages.see(storage, t.device)
+            storages.held.append(torch_private.hold_number(storage))
+            storages.device[number] = storages.names[t.device]
         if t.is_nested:  # it has no shape: all of its memory
             into += place, number, (1, 0, (storage.nbytes(),), (1,))
         else:
@@ -268,26 +285,42 @@ def _all_inside(made: Iterable[_Piece], used: Iterable[_Piece]) -> bool:
     return all(piece[1] in storages for piece in made)
 
 
-def _uses(plan: _Plan, used: list[_Piece], made: list[_Piece], numbers: dict[float, int]) -> Iterable[Use]:
-    inputs = set()
-    for piece in used:
-        inputs.add(piece[1])
-        writes = piece[0] in plan.writes
-        reads = not plan.shape_only and piece[0] not in plan.replaced
-        if reads or writes:
-            yield _use(piece, numbers, reads=reads, writes=writes)
-    for piece in made:
-        if piece[1] not in inputs:
-            yield _use(piece, numbers, reads=False, writes=True)
+class _Uses:
+    """Makes uses of pieces; storages are numbered as they come, and what a layout says is worked out once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[float, int] = {}
+        # by id, as a layout's own hash is slow: rows hold them all meanwhile
+        self._spans: dict[int, tuple[int, int]] = {}
+        self._shapes: dict[int, tuple[int, ...]] = {}
+
+    def operator(self, plan: _Plan, used: list[_Piece], made: list[_Piece]) -> tuple[Use, ...]:
+        """The memory that a call of an operator used and made."""
+        writes, replaced, reads = plan.writes, plan.replaced, not plan.shape_only
+        uses, inputs = [], set()
+        for place, storage, layout in used:
+            inputs.add(storage)
+            is_read, is_written = reads and place not in replaced, place in writes
+            if is_read or is_written:
+                uses.append(self._use(storage, layout, is_read, is_written))
+        uses += [self._use(storage, layout, False, True) for _, storage, layout in made if storage not in inputs]
+        return tuple(uses)
+
+    def shape(self, layout: _Layout) -> tuple[int, ...]:
+        """The sizes as plain numbers."""
+        known = self._shapes.get(id(layout))
+        if known is None:
+            known = self._shapes[id(layout)] = tuple(map(int, layout[2]))
+        return known
+
+    def _use(self, storage: float, layout: _Layout, reads: bool, writes: bool) -> Use:
+        span = self._spans.get(id(layout))
+        if span is None:
+            span = self._spans[id(layout)] = _span(layout)
+        numbers = self._numbers
+        return Use(numbers.setdefault(storage, len(numbers)), *span, reads, writes)
 
 
-def _use(piece: _Piece, numbers: dict[float, int], *, reads: bool, writes: bool) -> Use:
-    _, storage, layout = piece
-    low, high = _span(layout)
-    return Use(numbers.setdefault(storage, len(numbers)), low, high, reads, writes)
-
-
-@lru_cache(4096)
 def _span(layout: _Layout) -> tuple[int, int]:
     """The first byte in the storage, and the one behind the last."""
     item, offset, size, stride = layout

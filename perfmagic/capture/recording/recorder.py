@@ -57,7 +57,8 @@ class Recorder:
     names: the notebook's variables: at the end they are asked who holds which block.
     shapes: also shapes and types of operators' inputs; a virtual clock always has them.
     lines: whether lines in functions are followed; None for where that costs next to nothing (Python 3.12 and later).
-    needs: also which memory every operator reads and writes: seen(), after stop().
+    needs: also which memory every operator reads and writes: seen(), after stop(). On the CPU alone torch's profiler
+    then stays closed, and the trace has no operators of its own: it would note each twice, and cost as much again.
     packages: installed ones whose functions count as the user's.  label: what a file is called in front of people.
     ready: called when everything records, before time 0: several ranks begin together. It may give a note.
     clock_ns: unix time less perf_counter, where several processes of a machine have to agree on it; 0: taken at the
@@ -198,7 +199,7 @@ class Recorder:
         if self._jax is not None:
             kineto = self._jax.read()
             notes += self._jax.remarks(kineto)
-        elif jax_if_imported() is not None and kineto is None and records is None:
+        elif jax_if_imported() is not None and kineto is None and records is None and self._op_log is None:
             notes.append(Remark("jax_not_recorded", _JAX_LATE if torch_if_imported() is None else _JAX_BESIDE))
         trace = assemble(
             Recorded(
@@ -247,6 +248,8 @@ class Recorder:
         from perfmagic.capture.recording.session import Session  # torch is there by now
 
         cuda = cuda_available() and self.device in ("auto", "cuda")
+        if self.needs and not cuda:  # the log of operators says all that is asked
+            return
         session = self._session = Session(torch, cuda=cuda, memory=self.memory, shapes=self.shapes)
         statements = units.count(INNER_MARKS_LIMIT)
         self.marks.when_full = lambda: session.end_early(

@@ -89,25 +89,33 @@ def paths_of(
 
 def _marks(rows: list[Event], tree: PathTree, below: Callable[[int], int]) -> Marks:
     """below: the path under a thread's first user frame, by time."""
-    marks = Marks()
-    at, path = marks.at_ns.append, marks.path.append
+    path = array("q")
     stack = _Stack(tree, below, rows[0][2] if rows else None)
+    of_code: CodeType | None = None  # whose lines are known
+    known: dict[int, int] = {}  # the paths of its lines, as long as its frame is the innermost
     for when, kind, code, number in rows:
         if kind == LINE:
-            now = stack.line(when, code, number)
-        elif kind in (START, RESUME):
-            line = _line_of(code, number) if kind == RESUME else number or code.co_firstlineno
-            now = stack.begin(when, code, line)
+            if code is not of_code:
+                of_code, known = code, {}
+            now = known.get(number, -1)
+            if now < 0:
+                now = known[number] = stack.line(when, code, number)
+            stack.here[-1] = now
         else:
-            now = stack.leave(code)
-        at(when)
-        path(now)
-    return marks
+            of_code = None
+            if kind in (START, RESUME):
+                line = _line_of(code, number) if kind == RESUME else number or code.co_firstlineno
+                now = stack.begin(when, code, line)
+            else:
+                now = stack.leave(code)
+        path.append(now)
+    return Marks(array("q", [row[0] for row in rows]), path)
 
 
 class _Stack:
     """The user's frames of one thread, as events build and unwind them.
 
+    here: the path each frame is on.
     outermost: the code of the first frame. A coroutine there leaves the stack while it awaits; what its event loop runs
     meanwhile was called by the line that awaits.
     """
@@ -116,7 +124,7 @@ class _Stack:
         self._tree, self._below, self._outermost = tree, below, outermost
         self._codes: list[CodeType] = []
         self._callers: list[int] = []  # the path each frame was called from
-        self._here: list[int] = []  # the path each frame is on
+        self.here: list[int] = []
         self._awaits: tuple[int, int] | None = None  # path and caller of the outermost frame when it left
 
     def line(self, when: int, code: CodeType, number: int) -> int:
@@ -126,23 +134,23 @@ class _Stack:
             if not codes:  # it began before the watch
                 self._push(code, self._under(when, code))
         caller = self._callers[-1]
-        now = self._here[-1] = caller if self._is_folded(code) else self._tree.child(caller, code, number)
+        now = self.here[-1] = caller if self._is_folded(code) else self._tree.child(caller, code, number)
         return now
 
     def begin(self, when: int, code: CodeType, line: int) -> int:
-        caller = self._here[-1] if self._codes else self._under(when, code)
+        caller = self.here[-1] if self._codes else self._under(when, code)
         self._push(code, caller)
-        now = self._here[-1] = caller if self._is_folded(code) else self._tree.child(caller, code, line)
+        now = self.here[-1] = caller if self._is_folded(code) else self._tree.child(caller, code, line)
         return now
 
     def leave(self, code: CodeType) -> int:
         self._back_to(code)
         if self._codes:
-            left, caller, here = self._codes.pop(), self._callers.pop(), self._here.pop()
+            left, caller, here = self._codes.pop(), self._callers.pop(), self.here.pop()
             if not self._codes and left is self._outermost:
                 self._awaits = here, caller
-        if self._here:
-            return self._here[-1]
+        if self.here:
+            return self.here[-1]
         return NOWHERE if self._awaits is None else self._awaits[0]
 
     def _under(self, when: int, code: CodeType) -> int:
@@ -154,14 +162,14 @@ class _Stack:
     def _push(self, code: CodeType, caller: int) -> None:
         self._codes.append(code)
         self._callers.append(caller)
-        self._here.append(caller)
+        self.here.append(caller)
 
     def _back_to(self, code: CodeType) -> None:
         """Leave the frames above one that is on the stack: their end was missed."""
         while self._codes and self._codes[-1] is not code:
             self._codes.pop()
             self._callers.pop()
-            self._here.pop()
+            self.here.pop()
 
     def _is_folded(self, code: CodeType) -> bool:
         return code.co_name in _FOLDED and len(self._codes) > 1

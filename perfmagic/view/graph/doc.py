@@ -54,6 +54,20 @@ class GraphDoc:
         start_ns = np.array(self.graph.planned_ns, np.int64)
         return np.stack((np.arange(len(start_ns)), start_ns, start_ns + durations_ns), 1)
 
+    def bars(self, how: str, lane: int) -> Int64:
+        """The stretches of a lane by their starts, EXECUTED or PLANNED; shape as theirs."""
+        return self._bars[how, lane]
+
+    @cached_property
+    def _bars(self) -> dict[tuple[str, int], Int64]:
+        lanes = np.array(self.graph.lane, np.int64)
+        bars: dict[tuple[str, int], Int64] = {}
+        for how, times in ((EXECUTED, self.executed_ns), (PLANNED, self.planned_ns)):
+            by_start = times[np.lexsort((times[:, 2], times[:, 1]))]
+            of_bar = lanes[by_start[:, 0]]
+            bars |= {(how, lane): by_start[of_bar == lane] for lane in range(len(self.graph.lanes))}
+        return bars
+
     @cached_property
     def tones(self) -> Any:
         """The colour of what executed each node."""

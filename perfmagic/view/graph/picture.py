@@ -15,7 +15,7 @@ from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase, say, translate_term, translated
 from perfmagic.base.tables import html_table, markdown_table, text_lines
 from perfmagic.base.terminal import wrapped
-from perfmagic.trace.columns import Float64, Int64
+from perfmagic.trace.columns import Float64
 from perfmagic.trace.names import OpClass
 from perfmagic.view.graph.doc import EXECUTED, PLANNED, GraphDoc, tone_of
 from perfmagic.view.html import RED, closed, conclusion_html, conclusion_markdown, framed, image, paragraphs, short
@@ -140,16 +140,13 @@ def draw_schedules(canvas: Canvas, doc: GraphDoc, y: float, x: int, width_px: in
     """Draw both from y on, between x and x + width_px; where the last one ends."""
     graph = doc.graph
     scale = Scale(0, max(1, graph.elapsed_ns), width_px)
-    for title, times, elapsed_ns in (
-        (EXECUTED, doc.executed_ns, graph.elapsed_ns),
-        (PLANNED, doc.planned_ns, graph.possible_ns),
-    ):
+    for title, elapsed_ns in ((EXECUTED, graph.elapsed_ns), (PLANNED, graph.possible_ns)):
         words = say("{a}: {b}", a=phrase(title), b=units.duration(elapsed_ns))
         for line in in_lines(words, canvas.width_px - x, 10, bold=True):
             canvas.text(x, y + 12, line, bold=True)
             y += TITLE_PX
         for lane in range(len(graph.lanes)):
-            _lane(canvas, doc, scale, lane, times, x, y)
+            _lane(canvas, doc, scale, (title, lane), x, y)
             y += ROW_PX
         y += 4
     for tick in ticks(scale.end_ns, width_px):
@@ -159,16 +156,15 @@ def draw_schedules(canvas: Canvas, doc: GraphDoc, y: float, x: int, width_px: in
     return y + AXIS_PX
 
 
-def _lane(canvas: Canvas, doc: GraphDoc, scale: Scale, lane: int, times: Int64, x: int, y: float) -> None:
+def _lane(canvas: Canvas, doc: GraphDoc, scale: Scale, of: tuple[str, int], x: int, y: float) -> None:
     """A bar for each time that a node of a lane runs; those too narrow to be distinguished are drawn as one.
 
-    times: node, start and end, shape (bars, 3).
+    of: EXECUTED or PLANNED, and the lane.
     """
-    graph = doc.graph
+    graph, (how, lane) = doc.graph, of
     canvas.boxes([(x, y + 1, scale.width_px, ROW_PX - 2)], "grid")
     canvas.text(x - 6, y + 11.5, fitted(translate_term(graph.lanes[lane]), x - 8, 10), "ink2", anchor="end")
-    times = times[np.array(graph.lane)[times[:, 0]] == lane]
-    nodes, start_ns, end_ns = times[np.lexsort((times[:, 2], times[:, 1]))].T
+    nodes, start_ns, end_ns = doc.bars(how, lane).T
     left, end = scale.x(start_ns), scale.x(end_ns)
     right = np.maximum(end, left + _LEAST_PX)
     for token, bars in _bars(left, right, doc.tones[nodes]).items():

@@ -98,7 +98,7 @@ def _simply(ops: list[SeenOp]) -> list[dict[int, tuple[str, int]]]:
         ):
             for use in filter(asks, seen.uses):
                 for other, before in touched[of]:
-                    if other.storage == use.storage and use.meets(other.low, other.high):
+                    if other.storage == use.storage and use.low < other.high and other.low < use.high:
                         size = min(use.high, other.high) - max(use.low, other.low)
                         had = needed.get(before, (kind, 0))
                         needed[before] = (had[0], max(size, had[1])) if had[0] == kind else had

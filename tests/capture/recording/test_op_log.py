@@ -369,3 +369,11 @@ def test_a_stream_that_had_to_wait_is_named_with_the_event_it_waited_for() -> No
         perfmagic.device("sim", pace="")
     (late,) = graph.late()
     assert late.because.startswith("it was queued in time, and its stream was told to wait for `mm` on line ")
+
+
+def test_a_graph_of_the_cpu_alone_leaves_the_profiler_to_others() -> None:
+    x = torch.ones(4)
+    with torch.autograd.profiler.profile() as other:
+        graph = perfmagic.graph(lambda: x + 1, device="cpu")
+    assert [node.name for node in graph.nodes()] == ["add"]
+    assert "aten::add" in {event.name for event in other.function_events}

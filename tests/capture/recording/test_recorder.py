@@ -1,7 +1,10 @@
 """A recording gives everything back, however its beginning and its end went."""
 
+import json
 import threading
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -157,3 +160,19 @@ def test_the_reason_of_an_incomplete_recording_is_that_of_what_ended_first(
     else:
         assert limit.at_ns == at_ns
         assert limit.reason.startswith(words)
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_a_file_is_the_same_where_torch_makes_no_objects_for_python(memory: bool, tmp_path: Path) -> None:
+    def kinds(recording: Any) -> Counter[tuple[str, ...]]:
+        with recording:
+            weight = torch.ones(3, 3, requires_grad=True)
+            with torch.profiler.record_function("step"):
+                (weight @ weight).relu().sum().backward()
+        torch_private.save_profile(recording, str(tmp_path / "trace.json"))
+        events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+        return Counter((*map(str, map(event.get, ("ph", "cat", "name"))), *event.get("args", ())) for event in events)
+
+    kinds(profiler.profile(profile_memory=memory))  # the first run allocates more
+    whole = kinds(profiler.profile(profile_memory=memory))
+    assert kinds(torch_private.open_profile(cuda=False, memory=memory)) == whole
