@@ -110,7 +110,8 @@ class Table:
         """The given rows (a mask or indices in rising order) as a table of the same kind: this one for all."""
         if len(rows) == len(self) and (rows.all() if rows.dtype == bool else (np.diff(rows) == 1).all()):
             return self
-        return type(self)(**{f.name: _frozen(getattr(self, f.name)[rows]) for f in fields(self)})
+        n = int(np.count_nonzero(rows)) if rows.dtype == bool else len(rows)
+        return type(self)(**{name: _selected(column, rows, n) for name, column in self.to_dict().items()})
 
     def to_dict(self) -> dict[str, npt.NDArray[Any]]:
         """The columns by name."""
@@ -142,6 +143,12 @@ def constant(n: int, value: int, dtype: Any) -> npt.NDArray[Any]:
 
 def _is_constant(a: npt.NDArray[Any]) -> bool:
     return len(a) > _FEW_ROWS and bool(a[0] == a[-1]) and bool((a == a[0]).all())
+
+
+def _selected(column: npt.NDArray[Any], rows: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
+    """n rows of a column: one with a single value keeps taking no memory for each."""
+    once = len(column) and not any(column.strides)
+    return np.broadcast_to(column[0], n) if once else _frozen(column[rows])
 
 
 def _frozen(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
