@@ -113,6 +113,22 @@ def count_over_time(up_ns: Int64, down_ns: Int64) -> CountOverTime:
     return CountOverTime(times[order], np.cumsum(change[order]))
 
 
+def depth_within(up_ns: Int64, down_ns: Int64, start_ns: int, end_ns: int) -> tuple[int, float]:
+    """The most, and the mean over time, of the intervals [up, down) that hold at once inside a window.
+
+    down_ns: rising, none before its up_ns. At one instant falls come before rises, as in count_over_time, whose
+    history is not made.
+    """
+    up = np.sort(up_ns, kind="stable")
+    first, last = np.searchsorted(up, start_ns, side="right"), np.searchsorted(up, end_ns, side="left")
+    entering = int(first - np.searchsorted(down_ns, start_ns, side="right"))
+    level = np.arange(first + 1, last + 1)  # after each rise
+    level -= np.searchsorted(down_ns, up[first:last], side="right")
+    held_ns = np.clip(down_ns, start_ns, end_ns)
+    held_ns -= np.clip(up, start_ns, end_ns, out=up)
+    return int(level.max(initial=entering)), float(held_ns.sum() / max(1, end_ns - start_ns))
+
+
 def stream_queue(trace: Trace, device: int, stream: int, early: Bool | None = None) -> StreamQueue:
     """How many ops and launches waited for a stream at each instant, and how far Python ran ahead of it.
 
