@@ -424,10 +424,9 @@ def make_trace(
         frames = PythonFrames({**python_frames, "line": lines_at(mark_table, python_frames["start_ns"])})
     op_table = DeviceOps.make(ops)
     launch = launch_rows(op_table.correlation, call_table.correlation, call_table.kind)
-    line = np.where(launch != NONE, call_table.line[launch], 0).astype(np.int32) if len(call_table) else op_table.line
     return Trace(
         names=tuple(names),
-        ops=replace(op_table, launch=launch, line=line),
+        ops=replace(op_table, launch=launch, line=_op_lines(op_table, launch, call_table)),
         calls=call_table,
         host_ops=host_table,
         python_frames=frames,
@@ -445,6 +444,13 @@ def make_trace(
         blocks=Blocks.make(blocks),
         host_waits=HostWaits.make(host_waits),
     )
+
+
+def _op_lines(ops: DeviceOps, launch: Int64, calls: HostCalls) -> Int32:
+    """The line of the call that launched each op, NO_LINE without one."""
+    if not calls.line.any():
+        return ops.line
+    return np.where(launch != NONE, calls.line[launch], NO_LINE)
 
 
 def _call_lines(marks: LineMarks, paths: Paths | None, calls: HostCalls) -> Int32:

@@ -80,6 +80,7 @@ def judged_window(trace: Trace, device: int) -> Window:
 class CellTime:
     """The parts of a window for one device: interval sets that never overlap and add up to the window.
 
+    busy: working and unfed.
     working: the device executes an op, and Python waits for it or has queued the next one.
     unfed: the device executes its last queued op while Python works; its queue is empty afterwards.
     causes: what an idle device waited for before and between its ops.
@@ -91,6 +92,7 @@ class CellTime:
     """
 
     window: Window
+    busy: Intervals
     working: Intervals
     unfed: Intervals
     causes: Causes
@@ -123,7 +125,7 @@ class CellTime:
     @cached_property
     def not_busy(self) -> Intervals:
         """When, within the window, the device executed nothing."""
-        return complement(merge(self.working, self.unfed), self.window.start_ns, self.window.end_ns)
+        return complement(self.busy, self.window.start_ns, self.window.end_ns)
 
     @property
     def busy_ns(self) -> int:
@@ -181,6 +183,7 @@ def cell_time(trace: Trace, device: int) -> CellTime:
     idle = idle_causes(trace, device) if pauses is gap_pauses(trace, device) else causes(trace, device, pauses, waits)
     return CellTime(
         window=window,
+        busy=busy,
         working=subtract(busy, unfed),
         unfed=unfed,
         causes=idle,

@@ -46,6 +46,8 @@ def recorded_span(trace: Trace) -> tuple[int, int]:
 @once_per_trace
 def busy_intervals(trace: Trace, device: int | None = None) -> Intervals:
     """When a device, or with None any device, executed at least one op. Source: docs/words.md, "busy"."""
+    if device is None and len(trace.device_ids) == 1:
+        return busy_intervals(trace, *trace.device_ids)  # kept once
     ops = trace.ops if device is None else trace.ops.select(trace.ops.device == device)
     return union(ops.start_ns, ops.end_ns)
 

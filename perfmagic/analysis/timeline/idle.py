@@ -27,7 +27,7 @@ from perfmagic.base.numerics.intervals import (
     subtract,
     union,
 )
-from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, Int32, Int64
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, Int32, Int64, constant
 from perfmagic.trace.model import Trace
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows, names_at
@@ -458,6 +458,9 @@ def idle_causes(trace: Trace, device: int) -> Causes:
 def _charge_lines(trace: Trace, start_ns: Int64, end_ns: Int64, default: Int32) -> tuple[dict[int, int], Int32]:
     """Host time by line over all parts [start, end), and the line with most of each (default where it is empty)."""
     marks = trace.marks
+    if not len(marks):
+        outside_ns = int(np.maximum(end_ns - start_ns, 0).sum())
+        return {NO_LINE: outside_ns} if outside_ns else {}, constant(len(default), NO_LINE, np.int32)
     first = np.searchsorted(marks.at_ns, start_ns, side="right")
     after = np.searchsorted(marks.at_ns, end_ns, side="left") + 1
     n_pieces = np.where(end_ns > start_ns, after - first, 0)

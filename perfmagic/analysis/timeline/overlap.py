@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
+from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.base.numerics.intervals import (
     EMPTY,
     Intervals,
@@ -207,7 +208,8 @@ def breakdown(trace: Trace, device: int, comm_names: str | None = None) -> Break
     ops = trace.ops.select(here)
     start = int(ops.start_ns[0]) if len(ops) else trace.meta.start_ns
     end = int(ops.end_ns.max(initial=start))
-    sets = _interval_sets(ops, op_classes(trace, comm_names)[here], start, end)
+    busy = busy_intervals(trace, device)
+    sets = _interval_sets(ops, op_classes(trace, comm_names)[here], busy, start, end)
     _, per_stream = unions(coded(ops.stream)[1], ops.start_ns, ops.end_ns)
     return Breakdown(
         device=device,
@@ -221,10 +223,11 @@ def breakdown(trace: Trace, device: int, comm_names: str | None = None) -> Break
     )
 
 
-def _interval_sets(ops: DeviceOps, classes: npt.NDArray[Any], start_ns: int, end_ns: int) -> dict[str, Intervals]:
+def _interval_sets(
+    ops: DeviceOps, classes: npt.NDArray[Any], busy: Intervals, start_ns: int, end_ns: int
+) -> dict[str, Intervals]:
     rows = {name: np.isin(classes, members) for name, members in CLASS_SETS.items()}
     sets = {name: union(ops.start_ns[which], ops.end_ns[which]) for name, which in rows.items()}
-    busy = merge(*(sets[name] for name in PARTED))
     return sets | {
         "busy": busy,
         "idle": complement(busy, start_ns, end_ns) if end_ns > start_ns else EMPTY,

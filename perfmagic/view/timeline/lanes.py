@@ -17,7 +17,7 @@ from perfmagic.analysis.timeline.activity import MemoryCurve, orphans
 from perfmagic.analysis.timeline.overlap import Breakdown
 from perfmagic.base.language import say
 from perfmagic.base.numerics.intervals import Intervals, subtract
-from perfmagic.trace.columns import NONE, Bool, Float64, Int8, Int32, Int64, layer_lines_at
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, Float64, Int8, Int32, Int64, layer_lines_at
 from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
 
@@ -305,7 +305,7 @@ class StreamLane:
     def line(self) -> Int32:
         """The top-level cell line that launched each op, 0 outside the cell and where the launch is not known."""
         known = (self.trace.ops.launch[self.row] != NONE) | self.orphan
-        return layer_lines_at(self.trace.marks, self.launch_ns) * known.astype(np.int32)
+        return np.where(known, layer_lines_at(self.trace.marks, self.launch_ns), NO_LINE)
 
     @cached_property
     def inner_line(self) -> Int32:
