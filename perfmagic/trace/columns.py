@@ -92,7 +92,7 @@ class Table:
         arrays: dict[str, npt.NDArray[Any]] = {}
         for f in specs:
             if f.name in given:
-                arrays[f.name] = np.asarray(given.pop(f.name), dtype=f.metadata["dtype"])
+                arrays[f.name] = _as_dtype(given.pop(f.name), f.metadata["dtype"])
             elif f.metadata["default"] is None and n:
                 raise ValueError(f"{cls.__name__} needs the column {f.name}")
             else:
@@ -131,6 +131,13 @@ def keep_freed_memory() -> None:
     From a large block that is freed, malloc learns to give back none up to its size: mallopt(3), M_MMAP_THRESHOLD.
     """
     np.empty(_MOST_KEPT_BYTES, np.uint8)  # no page of it is touched
+
+
+def _as_dtype(given: Any, dtype: Any) -> npt.NDArray[Any]:
+    """What was given as a column of some type; one value for all rows stays one."""
+    column = np.asarray(given)
+    once = len(column) > _FEW_ROWS and not any(column.strides)
+    return constant(len(column), column[0], dtype) if once else np.asarray(column, dtype)
 
 
 _FEW_ROWS = 4096  # whose columns are not worth a look

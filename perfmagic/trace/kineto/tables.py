@@ -109,8 +109,8 @@ class Tables:
             if len(matching):
                 rows = matching.tolist()
                 spans = cast("list[Span]", [events[row] for row in rows])
-                part.columns[code] = self._makers[code](spans, category[matching], chunk)
-                part.columns[code] |= time_columns(spans, rows, chunk)
+                columns = self._makers[code](spans, category[matching], chunk)
+                part.columns[code] = gathered.slim(columns | time_columns(spans, rows, chunk))
         self._make.counters(events, category, chunk, part)
         if not {*map(type, events)}.isdisjoint((Begin, End)):
             _note_pairs(chunk, table, part)
