@@ -93,7 +93,6 @@ class CellTime:
 
     window: Window
     busy: Intervals
-    working: Intervals
     unfed: Intervals
     causes: Causes
     after_last: Intervals
@@ -102,18 +101,27 @@ class CellTime:
     python_waits: Intervals
     waits_elsewhere: Intervals
 
-    @cached_property
+    @property
+    def working(self) -> Intervals:
+        return subtract(self.busy, self.unfed)
+
+    @property
     def parts(self) -> dict[str, Intervals]:
         """The parts that add up to the window, by name."""
+        return {"working": self.working, "unfed": self.unfed, **self.waiting, "tail": self.tail}
+
+    @cached_property
+    def waiting(self) -> dict[str, Intervals]:
+        """The parts in which the device waited, by name."""
         sets = self.causes.sets
         sets["blocked"] = merge(sets["blocked"], self.after_last)
         sets["other_device"] = merge(sets["other_device"], self.after_elsewhere)
-        return {"working": self.working, "unfed": self.unfed, **sets, "tail": self.tail}
+        return sets
 
     @cached_property
     def waited_ns(self) -> dict[str, int]:
         """How long the device waited, by cause as in perfmagic.analysis.timeline.idle.CAUSES."""
-        sums = {name: total_ns(where) for name, where in self.parts.items()}
+        sums = {name: total_ns(where) for name, where in self.waiting.items()}
         sums["in_python"] += sums["one_by_one"]
         return {cause: sums[cause] for cause in CAUSES}
 
@@ -129,7 +137,7 @@ class CellTime:
 
     @property
     def busy_ns(self) -> int:
-        return total_ns(self.working) + total_ns(self.unfed)
+        return total_ns(self.busy)
 
     @property
     def busy_frac(self) -> float:
@@ -138,7 +146,7 @@ class CellTime:
     @property
     def device_ns(self) -> int:
         """How long the devices set the pace: they execute, and Python waits for them or has queued more."""
-        return total_ns(self.working) + self.waited_ns["other_device"] + total_ns(self.waits_elsewhere)
+        return self.busy_ns - total_ns(self.unfed) + self.waited_ns["other_device"] + total_ns(self.waits_elsewhere)
 
     @property
     def waited_for_host_ns(self) -> int:
@@ -184,7 +192,6 @@ def cell_time(trace: Trace, device: int) -> CellTime:
     return CellTime(
         window=window,
         busy=busy,
-        working=subtract(busy, unfed),
         unfed=unfed,
         causes=idle,
         after_last=subtract(intersect(after, waits), after_elsewhere),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.base.language import phrase
-from perfmagic.base.numerics.intervals import Intervals, covered_ns, running_max, union, unions
+from perfmagic.base.numerics.intervals import Intervals, covered_ns, running_max, union
 from perfmagic.trace.columns import (
     NONE,
     Bool,
@@ -96,15 +96,24 @@ def stream_numbers(ops: DeviceOps) -> Int64:
     return numbers
 
 
+def _by_stream(ops: DeviceOps) -> tuple[Int64, Int32, Int64]:
+    """The rows of some ops stream after stream; of each its stream's number, and when earlier ops there had ended."""
+    of_streams = [rows for _, _, rows in stream_rows(ops)]
+    order = np.concatenate(of_streams)
+    lengths = [len(rows) for rows in of_streams]
+    number = np.repeat(np.arange(len(of_streams), dtype=np.int32), lengths)
+    before = np.empty(len(order), np.int64)
+    before[1:] = running_max(number, ops.end_ns[order])[:-1]
+    before[np.cumsum(lengths) - lengths] = BEFORE_ALL_NS
+    return order, number, before
+
+
 def previous_end_ns(ops: DeviceOps) -> Int64:
     """When all earlier ops of the same stream had ended, BEFORE_ALL_NS for the first; shape of ops."""
-    result = np.full(len(ops), BEFORE_ALL_NS, np.int64)
+    result = np.empty(len(ops), np.int64)
     if len(ops):
-        order = np.concatenate([rows for _, _, rows in stream_rows(ops)])
-        number = stream_numbers(ops)[order]
-        ended = running_max(number, ops.end_ns[order])
-        same = np.flatnonzero(np.diff(number) == 0)
-        result[order[same + 1]] = ended[same]
+        order, _, before = _by_stream(ops)
+        result[order] = before
     return result
 
 
@@ -112,18 +121,21 @@ def previous_end_ns(ops: DeviceOps) -> Int64:
 def streams(trace: Trace, device: int) -> Rows[StreamStat]:
     """The streams of a device, the busiest first. Source: docs/words.md, "busy"."""
     ops = trace.ops.select(trace.ops.device == device)
-    start, end = extent(ops)
-    number = stream_numbers(ops)
-    of_interval, busy = unions(number, ops.start_ns, ops.end_ns)
-    n = len(stream_rows(ops))
-    busy_ns = np.zeros(n, np.int64)
-    np.add.at(busy_ns, of_interval, busy[:, 1] - busy[:, 0])
-    overlaps = np.bincount(number[ops.start_ns < previous_end_ns(ops)], minlength=n).tolist()
-    without = np.bincount(number[ops.start_ns == ops.end_ns], minlength=n).tolist()
-    stats = [
-        StreamStat(device, stream, len(rows), ns, ns / (end - start) if end > start else 0.0, overlaps[i], without[i])
-        for i, ((_, stream, rows), ns) in enumerate(zip(stream_rows(ops), busy_ns.tolist(), strict=True))
-    ]
+    if not len(ops):
+        return Rows((), StreamStat)
+    first_ns, last_ns = extent(ops)
+    extent_ns = last_ns - first_ns
+    order, number, before = _by_stream(ops)
+    start, end = ops.start_ns[order], ops.end_ns[order]
+    n_ops = np.bincount(number)
+    overlaps = np.bincount(number[start < before], minlength=len(n_ops))
+    without = np.bincount(number[start == end], minlength=len(n_ops))
+    alone_ns = np.maximum(end - np.maximum(start, before), 0)  # what each op adds to those before it
+    busy_ns = np.add.reduceat(alone_ns, np.cumsum(n_ops) - n_ops)
+    busy_frac = busy_ns / extent_ns if extent_ns else np.zeros(len(n_ops))
+    names = [stream for _, stream, _ in stream_rows(ops)]
+    counted = zip(*(column.tolist() for column in (n_ops, busy_ns, busy_frac, overlaps, without)), strict=True)
+    stats = [StreamStat(device, stream, *numbers) for stream, numbers in zip(names, counted, strict=True)]
     return Rows(sorted(stats, key=lambda s: (-s.busy_ns, s.stream)), StreamStat)
 
 

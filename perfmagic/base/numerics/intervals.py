@@ -192,9 +192,11 @@ def _before_ns(a: Intervals, whole: Int64, at_ns: Int64) -> Int64:
 IntT = TypeVar("IntT", bound=np.integer[Any])
 
 
-def running_max(group: Int64, values: Int64) -> Int64:
+def running_max(group: npt.NDArray[np.integer[Any]], values: Int64) -> Int64:
     """The largest value so far in each group, of rows sorted by group; shape of values."""
     if not len(values):
+        return values
+    if ((values[1:] >= values[:-1]) | (group[1:] != group[:-1])).all():
         return values
     number = np.cumsum(np.concatenate(([0], np.diff(group) != 0)))
     least, most = int(values.min()), int(values.max())
@@ -269,22 +271,36 @@ class Depths:
 
 
 def depths(group: Int64, up: Int64, down: Int64) -> Depths:
-    """The depth of each group's intervals [up, down) from its first to its last instant; falls come before rises."""
+    """The depth of each group's intervals [up, down) from its first to its last instant; falls come before rises.
+
+    None goes down before it goes up.
+    """
     if not len(group):
         return Depths(group, group, np.zeros(0))
-    groups = np.concatenate((group, group))
-    times = np.concatenate((down, up))
-    order = _order(groups, times)  # stable: the falls, which come first here, stay before rises
-    groups, times = groups[order], times[order]
-    level = np.cumsum(np.where(order < len(group), -1, 1))  # every group ends at zero: the next begins there
-    starts = np.flatnonzero(np.concatenate(([True], np.diff(groups) != 0)))
-    lasts = np.append(starts[1:], len(groups)) - 1
-    length = np.append(np.diff(times), 0)
-    length[lasts] = 0
-    area = np.add.reduceat((level * length).astype(np.float64), starts)
-    whole = (times[lasts] - times[starts]).astype(np.float64)
-    mean = np.divide(area, whole, out=np.zeros(len(starts)), where=whole > 0)
-    return Depths(groups[starts], np.maximum.reduceat(level, starts), mean)
+    groups, code = coded(group)
+    up_at, down_at, n_places = _places(up, down, len(groups))
+    first_place = code * np.int64(n_places)  # puts every group after those before it, which end at zero
+    rises, falls = np.sort(first_place + up_at), np.sort(first_place + down_at)
+    level = np.arange(1, len(rises) + 1)  # after each rise; falls at the same instant come before
+    level -= np.searchsorted(falls, rises, side="right")
+    n_rises = np.bincount(code)
+    most = np.maximum.reduceat(level, np.cumsum(n_rises) - n_rises)
+    earliest, latest = np.full(len(groups), up.max()), np.full(len(groups), down.min())
+    np.minimum.at(earliest, code, up)
+    np.maximum.at(latest, code, down)
+    whole = (latest - earliest).astype(np.float64)
+    area = np.bincount(code, weights=down - up)
+    return Depths(groups, most, np.divide(area, whole, out=np.zeros(len(groups)), where=whole > 0))
+
+
+def _places(up: Int64, down: Int64, n_groups: int) -> tuple[Int64, Int64, int]:
+    """Where instants lie among all of them, and how many places there are: so few that those of all groups fit."""
+    least = min(int(up.min()), int(down.min()))
+    n_places = max(int(up.max()), int(down.max())) - least + 1
+    if n_groups * n_places < 2**62:
+        return up - least, down - least, n_places
+    instants, rank = np.unique(np.concatenate((up, down)), return_inverse=True)
+    return rank[: len(up)], rank[len(up) :], len(instants)
 
 
 def _order(group: Int64, times: Int64) -> Int64:
