@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.base.language import phrase
-from perfmagic.base.numerics.intervals import Intervals, covered_ns, running_max, union
+from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns, running_max, union, unions
 from perfmagic.trace.columns import (
     NONE,
     Bool,
@@ -106,6 +106,14 @@ def _by_stream(ops: DeviceOps) -> tuple[Int64, Int32, Int64]:
     before[1:] = running_max(number, ops.end_ns[order])[:-1]
     before[np.cumsum(lengths) - lengths] = BEFORE_ALL_NS
     return order, number, before
+
+
+def stream_intervals(ops: DeviceOps) -> Intervals:
+    """When each stream executed at least one op: rising and disjoint for each stream, one stream after another."""
+    if not len(ops):
+        return EMPTY
+    order, number, _ = _by_stream(ops)
+    return unions(number, ops.start_ns[order], ops.end_ns[order])[1]
 
 
 def previous_end_ns(ops: DeviceOps) -> Int64:

@@ -10,11 +10,10 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
-from perfmagic.analysis.timeline.activity import busy_intervals
+from perfmagic.analysis.timeline.activity import busy_intervals, stream_intervals
 from perfmagic.base.numerics.intervals import (
     EMPTY,
     Intervals,
-    coded,
     complement,
     concurrency_ns,
     merge,
@@ -22,7 +21,6 @@ from perfmagic.base.numerics.intervals import (
     subtract,
     total_ns,
     union,
-    unions,
 )
 from perfmagic.trace.columns import DeviceOps
 from perfmagic.trace.json_form import one_of
@@ -210,7 +208,7 @@ def breakdown(trace: Trace, device: int, comm_names: str | None = None) -> Break
     end = int(ops.end_ns.max(initial=start))
     busy = busy_intervals(trace, device)
     sets = _interval_sets(ops, op_classes(trace, comm_names)[here], busy, start, end)
-    _, per_stream = unions(coded(ops.stream)[1], ops.start_ns, ops.end_ns)
+    per_stream = stream_intervals(ops)
     return Breakdown(
         device=device,
         n_ops=len(ops),

@@ -138,12 +138,12 @@ def concurrency_ns(sets: list[Intervals], start_ns: int, end_ns: int) -> dict[in
     """Time inside [start_ns, end_ns) during which exactly k of the sets are active: {k: ns}, only k that occur."""
     edges = [clip(s, start_ns, end_ns) for s in sets]
     times = np.concatenate([e.ravel() for e in edges] + [np.array([start_ns, end_ns], np.int64)])
-    steps = np.concatenate([np.tile([1, -1], len(e)) for e in edges] + [np.zeros(2, np.int64)]).astype(np.int64)
+    steps = np.concatenate([np.tile(np.array([1, -1], np.int8), len(e)) for e in edges] + [np.zeros(2, np.int8)])
     order = np.argsort(times, kind="stable")
-    times, level = times[order], np.cumsum(steps[order])
-    length = np.diff(times)
+    level = np.cumsum(steps[order])[:-1]
+    length = np.diff(times[order])
     # the sums are of doubles, exact for any window below 2**53 ns, a hundred days
-    sums = np.bincount(level[:-1], weights=length, minlength=1).astype(np.int64)
+    sums = np.bincount(level, weights=length, minlength=1).astype(np.int64)
     return {k: ns for k, ns in enumerate(sums.tolist()) if ns}
 
 
@@ -243,19 +243,22 @@ def coded(values: npt.NDArray[np.integer[Any]]) -> tuple[Int64, Int64]:
     return np.flatnonzero(occurs) + least, (np.cumsum(occurs) - 1)[at]
 
 
-def unions(group: Int64, start: Int64, end: Int64) -> tuple[Int64, Intervals]:
+def unions(group: npt.NDArray[IntT], start: Int64, end: Int64) -> tuple[npt.NDArray[IntT], Intervals]:
     """The union of the intervals [start, end) of each group, those without length left out.
 
     Gives the group of each interval of the result, rising, and the intervals, disjoint and rising within a group.
     """
     kept = end > start
-    group, start, end = group[kept], start[kept], end[kept]
-    order = _order(group, start)
-    group, start, end = group[order], start[order], end[order]
+    if not kept.all():
+        group, start, end = group[kept], start[kept], end[kept]
     if not len(group):
         return group, np.zeros((0, 2), np.int64)
+    later = (group[1:] > group[:-1]) | ((group[1:] == group[:-1]) & (start[1:] >= start[:-1]))
+    if not later.all():
+        order = _order(group, start)
+        group, start, end = group[order], start[order], end[order]
     reached = running_max(group, end)
-    first = np.concatenate(([True], (np.diff(group) != 0) | (start[1:] > reached[:-1])))
+    first = np.concatenate(([True], (group[1:] != group[:-1]) | (start[1:] > reached[:-1])))
     starts = np.flatnonzero(first)
     lasts = np.append(starts[1:], len(group)) - 1
     return group[starts], pairs(start[starts], reached[lasts])
@@ -303,7 +306,7 @@ def _places(up: Int64, down: Int64, n_groups: int) -> tuple[Int64, Int64, int]:
     return rank[: len(up)], rank[len(up) :], len(instants)
 
 
-def _order(group: Int64, times: Int64) -> Int64:
+def _order(group: npt.NDArray[Any], times: Int64) -> Int64:
     """Stable order by group, then time."""
     first = np.argsort(times, kind="stable")  # fast for times that nearly rise, as records do
     distinct, code = coded(group)
