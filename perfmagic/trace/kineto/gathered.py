@@ -5,6 +5,7 @@ Where several processes took chunks, their rows are brought together. Impossible
 
 from __future__ import annotations
 
+import mmap
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -102,9 +103,29 @@ def _packed(column: Any) -> Any:
     return column if any(column.strides) else (column[0], column.shape)
 
 
+_WORD = 8  # bytes that columns are aligned to
+
+
 def slim(columns: Columns) -> Columns:
     """The same numbers in less memory: columns with one value hold it once, others take four bytes where they can."""
-    return {name: _slim(column) for name, column in columns.items()}
+    return _beside_the_heap({name: _slim(column) for name, column in columns.items()})
+
+
+def _beside_the_heap(columns: Columns) -> Columns:
+    """The same columns in memory that goes back to the system as a whole.
+
+    In the heap, what is small and stays would lie between the columns of two chunks: where these were, nothing large
+    would fit.
+    """
+    sizes = {name: -(-column.nbytes // _WORD) * _WORD for name, column in columns.items() if any(column.strides)}
+    if not sizes:
+        return columns
+    memory, at, moved = mmap.mmap(-1, sum(sizes.values())), 0, dict(columns)
+    for name, size_bytes in sizes.items():
+        moved[name] = np.frombuffer(memory, columns[name].dtype, len(columns[name]), at)
+        moved[name][:] = columns[name]
+        at += size_bytes
+    return moved
 
 
 def _slim(column: Any) -> Any:
