@@ -141,8 +141,11 @@ def causes(trace: Trace, device: int, pauses: Pauses, waits: Intervals) -> Cause
     """
     idle = union(pauses.start_ns, pauses.end_ns)
     unknown = union(pauses.start_ns[~pauses.known], pauses.end_ns[~pauses.known])
-    pending = _until_ops_start(trace, device, trace.launch_start_ns())
-    underway = merge(intersect(idle, pending), union(pauses.launched_ns, pauses.end_ns), unknown)
+    underway = merge(
+        intersect(idle, _until_ops_start(trace, device, trace.launch_start_ns())),
+        union(pauses.launched_ns, pauses.end_ns),
+        unknown,
+    )
     empty = subtract(idle, underway)
     elsewhere = intersect(empty, waits)
     other_device = intersect(elsewhere, busy_elsewhere(trace, device))
@@ -195,10 +198,12 @@ def _waits_to_start(trace: Trace, device: int) -> Intervals:
 def _until_ops_start(trace: Trace, device: int, since_ns: Int64) -> Intervals:
     """The time from an instant of each op to its start; of an op that was launched before the record, all before it."""
     ops, orphan = trace.ops, orphans(trace)
-    rows = np.flatnonzero((ops.device == device) & ((ops.launch != NONE) | orphan))
-    start = ops.start_ns[rows]
-    since = np.where(orphan[rows], min(trace.meta.start_ns, int(start.min(initial=0))), since_ns[rows])
-    return union(np.minimum(since, start), start)
+    known = (ops.device == device) & ((ops.launch != NONE) | orphan)
+    start = ops.start_ns[known]
+    since = since_ns[known]
+    np.minimum(since, start, out=since)
+    since[orphan[known]] = min(trace.meta.start_ns, int(start.min(initial=0)))
+    return union(since, start)
 
 
 def _in_long_calls(trace: Trace, pauses: Pauses, where: Intervals) -> Intervals:
@@ -242,8 +247,8 @@ def _underway(
     rest = subtract(rest, one_by_one)
     # before the launch of the op that ends a pause, ops of other streams are under way
     before = union(pauses.start_ns, pauses.launched_ns)
-    arrived = _until_ops_start(trace, device, trace.launch_end_ns())
-    calls = subtract(_until_start(trace, rows[~blocking_copies(trace)[launch]]), arrived)
+    calls = _until_start(trace, rows[~blocking_copies(trace)[launch]])
+    calls = subtract(calls, _until_ops_start(trace, device, trace.launch_end_ns()))
     short_calls = intersect(rest, merge(union(pauses.released_ns, pauses.returned_ns), intersect(before, calls)))
     rest = subtract(rest, short_calls)
     # from here on each piece lies between the return of a call and the start of an op

@@ -31,16 +31,22 @@ def union(start_ns: npt.NDArray[Any], end_ns: npt.NDArray[Any]) -> Intervals:
         start, end = start[keep], end[keep]
     if not len(start):
         return EMPTY
-    if not (start[1:] >= start[:-1]).all():
-        order = np.argsort(start, kind="stable")
-        start, end = start[order], end[order]
-    end = np.maximum.accumulate(end)
+    start, end = _by_start(start, end)
+    if not (end[1:] >= end[:-1]).all():
+        end = np.maximum.accumulate(end)
     opens = np.empty(len(start), bool)
     opens[0] = True
     np.greater(start[1:], end[:-1], out=opens[1:])
     first = np.flatnonzero(opens)
     last = np.append(first[1:] - 1, len(start) - 1)
     return pairs(start[first], end[last])
+
+
+def _by_start(start: Int64, end: Int64) -> tuple[Int64, Int64]:
+    if (start[1:] >= start[:-1]).all():
+        return start, end
+    order = np.argsort(start, kind="stable")
+    return start[order], end[order]
 
 
 def pairs(start_ns: Int64, end_ns: Int64) -> Intervals:
