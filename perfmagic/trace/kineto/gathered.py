@@ -129,12 +129,13 @@ def _beside_the_heap(columns: Columns) -> Columns:
 
 
 def _slim(column: Any) -> Any:
-    first = column[0]
-    if column[-1] == first and (column == first).all():
-        return np.broadcast_to(first, len(column))
-    if column.dtype != np.int64 or column.min() < -(2**31) or column.max() >= 2**31:
+    if column.dtype == np.float64:
         return column
-    return column.astype(np.int32)
+    least, most = column.min(), column.max()
+    if least == most:
+        return np.broadcast_to(least, len(column))
+    fits = column.dtype == np.int64 and least >= -(2**31) and most < 2**31
+    return column.astype(np.int32) if fits else column
 
 
 def together(sources: Sequence[Gathered]) -> Gathered:
