@@ -1,7 +1,7 @@
 """The trace: what was queued and what was executed, in columns.
 
 `make_trace` is the one way to build it, for captures and for files: it sorts, joins every op to its launch and every
-launch to its line, and freezes. Analyses only read.
+launch to its line, and freezes. Analyses only read. When devices executed something stands at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from perfmagic.base.kinds import HOST_MEASURED, VIRTUAL_CLOCK, PredictedFor
 from perfmagic.base.language import chained, phrase
-from perfmagic.base.numerics.intervals import distinct
+from perfmagic.base.numerics.intervals import EMPTY, Intervals, distinct, running_max, union, unions
 from perfmagic.trace.columns import (
     HOST_DEVICE,
     NO_LINE,
@@ -41,6 +41,7 @@ from perfmagic.trace.columns import (
     lines_at,
 )
 from perfmagic.trace.json_form import Count, Int64Number, Ns
+from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.paths import NOWHERE, Paths
 
 PingNumbers = Annotated[tuple[Ns, ...], msgspec.Meta(min_length=6, max_length=6)]
@@ -462,3 +463,48 @@ def _call_lines(marks: LineMarks, paths: Paths | None, calls: HostCalls) -> Int3
     by_path = paths.cell_line[path]
     known = (path != NOWHERE) & (by_path != NO_LINE) & (by_time != NO_LINE) & paths.followed(calls.start_ns)
     return np.where(known, by_path, by_time).astype(np.int32)
+
+
+# When devices, and the streams of each, executed something.
+
+# when the op before the first one ended; far from the edge of int64: differences do not wrap
+BEFORE_ALL_NS = -(2**62)
+
+
+@once_per_trace
+def busy_intervals(trace: Trace, device: int | None = None) -> Intervals:
+    """When a device, or with None any device, executed at least one op. Source: docs/words.md, "busy"."""
+    if device is None and len(trace.device_ids) == 1:
+        return busy_intervals(trace, *trace.device_ids)  # kept once
+    ops = trace.ops if device is None else trace.ops.select(trace.ops.device == device)
+    return union(ops.start_ns, ops.end_ns)
+
+
+@once_per_trace
+def stream_rows(ops: DeviceOps) -> tuple[tuple[int, int, Int64], ...]:
+    """(device, stream, rows of ops in start order) of every stream, rising."""
+    order = np.lexsort((ops.stream, ops.device))  # stable: rows of one stream keep their order
+    order.flags.writeable = False
+    device, stream = ops.device[order], ops.stream[order]
+    cuts = np.flatnonzero((np.diff(device) != 0) | (np.diff(stream) != 0)) + 1
+    return tuple((int(ops.device[r[0]]), int(ops.stream[r[0]]), r) for r in np.split(order, cuts) if len(r))
+
+
+def by_stream(ops: DeviceOps) -> tuple[Int64, Int32, Int64]:
+    """The rows of some ops stream after stream; of each its stream's number, and when earlier ops there had ended."""
+    of_streams = [rows for _, _, rows in stream_rows(ops)]
+    order = np.concatenate(of_streams)
+    lengths = [len(rows) for rows in of_streams]
+    number = np.repeat(np.arange(len(of_streams), dtype=np.int32), lengths)
+    before = np.empty(len(order), np.int64)
+    before[1:] = running_max(number, ops.end_ns[order])[:-1]
+    before[np.cumsum(lengths) - lengths] = BEFORE_ALL_NS
+    return order, number, before
+
+
+def stream_intervals(ops: DeviceOps) -> Intervals:
+    """When each stream executed at least one op: rising and disjoint for each stream, one stream after another."""
+    if not len(ops):
+        return EMPTY
+    order, number, _ = by_stream(ops)
+    return unions(number, ops.start_ns[order], ops.end_ns[order])[1]

@@ -12,7 +12,7 @@ from perfmagic.analysis.findings.facts import CellTime, Facts, first_gap
 from perfmagic.analysis.findings.verdict import STARVED_FRAC, corners_of, failed, judged_by_path, predicted_kind
 from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, PART_FRAC, Judgement
 from perfmagic.analysis.replay.prediction import in_passing, why_no_path
-from perfmagic.analysis.timeline.activity import busy_intervals, recorded_span
+from perfmagic.analysis.timeline.activity import recorded_span
 from perfmagic.analysis.timeline.device_operators import device_operators
 from perfmagic.analysis.timeline.steps import begins_in_step
 from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
@@ -21,6 +21,7 @@ from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import total_ns as sum_ns
 from perfmagic.base.terminal import squeezed
 from perfmagic.trace.columns import CallKind
+from perfmagic.trace.model import busy_intervals
 from perfmagic.trace.names import unknown_operators
 
 # What decides how long a run takes, in one sentence with one number.

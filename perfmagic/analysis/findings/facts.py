@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from perfmagic.analysis.findings.finding import Finding, PythonWas, Silent, of_extent, python_was, too_short
-from perfmagic.analysis.timeline.activity import StreamStat, Syncs, busy_intervals, extent, streams, syncs
+from perfmagic.analysis.timeline.activity import StreamStat, Syncs, extent, streams, syncs
 from perfmagic.analysis.timeline.copies import PIPELINE_FRAC, HostCopies
 from perfmagic.analysis.timeline.idle import (
     CAUSES,
@@ -42,7 +42,7 @@ from perfmagic.base.numerics.intervals import (
     union,
 )
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, busy_intervals
 from perfmagic.trace.names import OpClass, copy_direction, is_pageable, op_classes
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.base.language import phrase
-from perfmagic.base.numerics.intervals import EMPTY, Intervals, covered_ns, running_max, union, unions
+from perfmagic.base.numerics.intervals import Intervals, covered_ns, union
 from perfmagic.trace.columns import (
     NONE,
     Bool,
@@ -21,7 +21,7 @@ from perfmagic.trace.columns import (
     waits_for_all,
 )
 from perfmagic.trace.hoststack import host_stack, is_operator
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import BEFORE_ALL_NS, Trace, busy_intervals, by_stream, stream_rows
 from perfmagic.trace.names import is_pageable
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows, names_at
@@ -41,19 +41,6 @@ def recorded_span(trace: Trace) -> tuple[int, int]:
     """From the first record to the last end, the host before the first device op and after the last one included."""
     meta, ops = trace.meta, trace.ops
     return int(ops.start_ns.min(initial=meta.start_ns)), int(ops.end_ns.max(initial=meta.end_ns))
-
-
-@once_per_trace
-def busy_intervals(trace: Trace, device: int | None = None) -> Intervals:
-    """When a device, or with None any device, executed at least one op. Source: docs/words.md, "busy"."""
-    if device is None and len(trace.device_ids) == 1:
-        return busy_intervals(trace, *trace.device_ids)  # kept once
-    ops = trace.ops if device is None else trace.ops.select(trace.ops.device == device)
-    return union(ops.start_ns, ops.end_ns)
-
-
-# when the op before the first one ended; far from the edge of int64: differences do not wrap
-BEFORE_ALL_NS = -(2**62)
 
 
 @dataclass(frozen=True)
@@ -78,16 +65,6 @@ class StreamStat:
     n_zero_durations: int
 
 
-@once_per_trace
-def stream_rows(ops: DeviceOps) -> tuple[tuple[int, int, Int64], ...]:
-    """(device, stream, rows of ops in start order) of every stream, rising."""
-    order = np.lexsort((ops.stream, ops.device))  # stable: rows of one stream keep their order
-    order.flags.writeable = False
-    device, stream = ops.device[order], ops.stream[order]
-    cuts = np.flatnonzero((np.diff(device) != 0) | (np.diff(stream) != 0)) + 1
-    return tuple((int(ops.device[r[0]]), int(ops.stream[r[0]]), r) for r in np.split(order, cuts) if len(r))
-
-
 def stream_numbers(ops: DeviceOps) -> Int64:
     """For each op the number of its stream among all streams of all devices; shape of ops."""
     numbers = np.zeros(len(ops), np.int64)
@@ -96,31 +73,11 @@ def stream_numbers(ops: DeviceOps) -> Int64:
     return numbers
 
 
-def _by_stream(ops: DeviceOps) -> tuple[Int64, Int32, Int64]:
-    """The rows of some ops stream after stream; of each its stream's number, and when earlier ops there had ended."""
-    of_streams = [rows for _, _, rows in stream_rows(ops)]
-    order = np.concatenate(of_streams)
-    lengths = [len(rows) for rows in of_streams]
-    number = np.repeat(np.arange(len(of_streams), dtype=np.int32), lengths)
-    before = np.empty(len(order), np.int64)
-    before[1:] = running_max(number, ops.end_ns[order])[:-1]
-    before[np.cumsum(lengths) - lengths] = BEFORE_ALL_NS
-    return order, number, before
-
-
-def stream_intervals(ops: DeviceOps) -> Intervals:
-    """When each stream executed at least one op: rising and disjoint for each stream, one stream after another."""
-    if not len(ops):
-        return EMPTY
-    order, number, _ = _by_stream(ops)
-    return unions(number, ops.start_ns[order], ops.end_ns[order])[1]
-
-
 def previous_end_ns(ops: DeviceOps) -> Int64:
     """When all earlier ops of the same stream had ended, BEFORE_ALL_NS for the first; shape of ops."""
     result = np.empty(len(ops), np.int64)
     if len(ops):
-        order, _, before = _by_stream(ops)
+        order, _, before = by_stream(ops)
         result[order] = before
     return result
 
@@ -133,7 +90,7 @@ def streams(trace: Trace, device: int) -> Rows[StreamStat]:
         return Rows((), StreamStat)
     first_ns, last_ns = extent(ops)
     extent_ns = last_ns - first_ns
-    order, number, before = _by_stream(ops)
+    order, number, before = by_stream(ops)
     start, end = ops.start_ns[order], ops.end_ns[order]
     n_ops = np.bincount(number)
     overlaps = np.bincount(number[start < before], minlength=len(n_ops))

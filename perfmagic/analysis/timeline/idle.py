@@ -9,7 +9,6 @@ import numpy as np
 from perfmagic.analysis.timeline.activity import (
     blocked_intervals,
     blocking_copies,
-    busy_intervals,
     extent,
     orphans,
     released_ns,
@@ -28,7 +27,7 @@ from perfmagic.base.numerics.intervals import (
     union,
 )
 from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, Int32, Int64, constant
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, busy_intervals
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows, names_at
 

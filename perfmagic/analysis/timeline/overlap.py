@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
-from perfmagic.analysis.timeline.activity import busy_intervals, stream_intervals
 from perfmagic.base.numerics.intervals import (
     EMPTY,
     Intervals,
@@ -24,7 +23,7 @@ from perfmagic.base.numerics.intervals import (
 )
 from perfmagic.trace.columns import DeviceOps
 from perfmagic.trace.json_form import one_of
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, busy_intervals, stream_intervals
 from perfmagic.trace.names import OpClass, op_classes
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows

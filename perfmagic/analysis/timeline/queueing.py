@@ -9,7 +9,7 @@ import numpy as np
 from perfmagic.analysis.timeline import activity
 from perfmagic.base.numerics.intervals import coded, covered_ns, depths, distinct
 from perfmagic.trace.columns import NONE, Bool, CallKind, Int64
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, stream_rows
 from perfmagic.trace.once import once_per_trace
 from perfmagic.trace.rows import Rows
 
@@ -383,7 +383,7 @@ def _full(trace: Trace) -> tuple[int, Bool]:
     long = (calls.kind == CallKind.LAUNCH) & (length >= _blocked_ns(trace)) & ~activity.blocking_copies(trace)
     full = np.zeros(len(calls), bool)
     stats = {(q.device, q.stream): q.launches_max for device in trace.device_ids for q in queues(trace, device)}
-    for device, stream, rows in activity.stream_rows(ops):
+    for device, stream, rows in stream_rows(ops):
         if stats.get((device, stream), 0) < activity.FULL_DEPTH:
             continue
         launched = distinct(ops.launch[rows][ops.launch[rows] != NONE])

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.timeline.activity import Syncs, beside_work, memory_curve, orphans, stream_rows, streams
+from perfmagic.analysis.timeline.activity import Syncs, beside_work, memory_curve, orphans, streams
 from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME, is_own_frame, main_thread
 from perfmagic.analysis.timeline.origin import frames, modules, origins
 from perfmagic.analysis.timeline.overlap import breakdown
@@ -34,7 +34,7 @@ from perfmagic.trace.columns import (
     touches,
 )
 from perfmagic.trace.hoststack import HostStack, host_stack, nested
-from perfmagic.trace.model import Trace
+from perfmagic.trace.model import Trace, stream_rows
 from perfmagic.trace.names import op_classes
 from perfmagic.trace.once import once_per_trace
 from perfmagic.view.timeline.lanes import (
