@@ -92,7 +92,7 @@ class Table:
         arrays: dict[str, npt.NDArray[Any]] = {}
         for f in specs:
             if f.name in given:
-                arrays[f.name] = np.asarray(given.pop(f.name), dtype=f.metadata["dtype"])
+                arrays[f.name] = _as_dtype(given.pop(f.name), f.metadata["dtype"])
             elif f.metadata["default"] is None and n:
                 raise ValueError(f"{cls.__name__} needs the column {f.name}")
             else:
@@ -110,7 +110,8 @@ class Table:
         """The given rows (a mask or indices in rising order) as a table of the same kind: this one for all."""
         if len(rows) == len(self) and (rows.all() if rows.dtype == bool else (np.diff(rows) == 1).all()):
             return self
-        return type(self)(**{f.name: _frozen(getattr(self, f.name)[rows]) for f in fields(self)})
+        n = int(np.count_nonzero(rows)) if rows.dtype == bool else len(rows)
+        return type(self)(**{name: _selected(column, rows, n) for name, column in self.to_dict().items()})
 
     def to_dict(self) -> dict[str, npt.NDArray[Any]]:
         """The columns by name."""
@@ -132,6 +133,13 @@ def keep_freed_memory() -> None:
     np.empty(_MOST_KEPT_BYTES, np.uint8)  # no page of it is touched
 
 
+def _as_dtype(given: Any, dtype: Any) -> npt.NDArray[Any]:
+    """What was given as a column of some type; one value for all rows stays one."""
+    column = np.asarray(given)
+    once = len(column) > _FEW_ROWS and not any(column.strides)
+    return constant(len(column), column[0], dtype) if once else np.asarray(column, dtype)
+
+
 _FEW_ROWS = 4096  # whose columns are not worth a look
 
 
@@ -142,6 +150,12 @@ def constant(n: int, value: int, dtype: Any) -> npt.NDArray[Any]:
 
 def _is_constant(a: npt.NDArray[Any]) -> bool:
     return len(a) > _FEW_ROWS and bool(a[0] == a[-1]) and bool((a == a[0]).all())
+
+
+def _selected(column: npt.NDArray[Any], rows: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
+    """n rows of a column: one with a single value keeps taking no memory for each."""
+    once = len(column) and not any(column.strides)
+    return np.broadcast_to(column[0], n) if once else _frozen(column[rows])
 
 
 def _frozen(a: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -66,9 +66,10 @@ class HostStack:
         return innermost
 
     def _running(self, rows: Int64, at_ns: Int64) -> Int64:
-        last = np.searchsorted(self.host_ops.start_ns[rows], at_ns, side="right") - 1
-        row = rows[np.maximum(last, 0)]
-        return np.where((last >= 0) & (self.host_ops.end_ns[row] > at_ns), row, NONE)
+        begun = np.searchsorted(self.host_ops.start_ns[rows], at_ns, side="right")
+        row: Int64 = rows[np.maximum(begun, 1) - 1]
+        row[(begun == 0) | (self.host_ops.end_ns[row] <= at_ns)] = NONE
+        return row
 
 
 def host_stack(trace: Trace, which: Bool | None = None) -> HostStack:

@@ -1,7 +1,7 @@
 """The trace: what was queued and what was executed, in columns.
 
 `make_trace` is the one way to build it, for captures and for files: it sorts, joins every op to its launch and every
-launch to its line, and freezes. Analyses only read.
+launch to its line, and freezes. Analyses only read. When devices executed something stands at the end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from perfmagic.base.kinds import HOST_MEASURED, VIRTUAL_CLOCK, PredictedFor
 from perfmagic.base.language import chained, phrase
-from perfmagic.base.numerics.intervals import distinct
+from perfmagic.base.numerics.intervals import EMPTY, Intervals, distinct, running_max, union, unions
 from perfmagic.base.units import rough_times
 from perfmagic.trace.columns import (
     HOST_DEVICE,
@@ -426,10 +426,9 @@ def make_trace(
         frames = PythonFrames({**python_frames, "line": lines_at(mark_table, python_frames["start_ns"])})
     op_table = DeviceOps.make(ops)
     launch = launch_rows(op_table.correlation, call_table.correlation, call_table.kind)
-    line = np.where(launch != NONE, call_table.line[launch], 0).astype(np.int32) if len(call_table) else op_table.line
     return Trace(
         names=tuple(names),
-        ops=replace(op_table, launch=launch, line=line),
+        ops=replace(op_table, launch=launch, line=_op_lines(op_table, launch, call_table)),
         calls=call_table,
         host_ops=host_table,
         python_frames=frames,
@@ -447,6 +446,13 @@ def make_trace(
         blocks=Blocks.make(blocks),
         host_waits=HostWaits.make(host_waits),
     )
+
+
+def _op_lines(ops: DeviceOps, launch: Int64, calls: HostCalls) -> Int32:
+    """The line of the call that launched each op, NO_LINE without one."""
+    if not calls.line.any():
+        return ops.line
+    return np.where(launch != NONE, calls.line[launch], NO_LINE)
 
 
 def _call_lines(marks: LineMarks, paths: Paths | None, calls: HostCalls) -> Int32:
@@ -509,3 +515,48 @@ def in_its_digits(function: Callable[Concatenate[K, P], R]) -> Callable[Concaten
             return function(of, *args, **options)
 
     return rounded
+
+
+# When devices, and the streams of each, executed something.
+
+# when the op before the first one ended; far from the edge of int64: differences do not wrap
+BEFORE_ALL_NS = -(2**62)
+
+
+@once_per_trace
+def busy_intervals(trace: Trace, device: int | None = None) -> Intervals:
+    """When a device, or with None any device, executed at least one op. Source: docs/words.md, "busy"."""
+    if device is None and len(trace.device_ids) == 1:
+        return busy_intervals(trace, *trace.device_ids)  # kept once
+    ops = trace.ops if device is None else trace.ops.select(trace.ops.device == device)
+    return union(ops.start_ns, ops.end_ns)
+
+
+@once_per_trace
+def stream_rows(ops: DeviceOps) -> tuple[tuple[int, int, Int64], ...]:
+    """(device, stream, rows of ops in start order) of every stream, rising."""
+    order = np.lexsort((ops.stream, ops.device))  # stable: rows of one stream keep their order
+    order.flags.writeable = False
+    device, stream = ops.device[order], ops.stream[order]
+    cuts = np.flatnonzero((np.diff(device) != 0) | (np.diff(stream) != 0)) + 1
+    return tuple((int(ops.device[r[0]]), int(ops.stream[r[0]]), r) for r in np.split(order, cuts) if len(r))
+
+
+def by_stream(ops: DeviceOps) -> tuple[Int64, Int32, Int64]:
+    """The rows of some ops stream after stream; of each its stream's number, and when earlier ops there had ended."""
+    of_streams = [rows for _, _, rows in stream_rows(ops)]
+    order = np.concatenate(of_streams)
+    lengths = [len(rows) for rows in of_streams]
+    number = np.repeat(np.arange(len(of_streams), dtype=np.int32), lengths)
+    before = np.empty(len(order), np.int64)
+    before[1:] = running_max(number, ops.end_ns[order])[:-1]
+    before[np.cumsum(lengths) - lengths] = BEFORE_ALL_NS
+    return order, number, before
+
+
+def stream_intervals(ops: DeviceOps) -> Intervals:
+    """When each stream executed at least one op: rising and disjoint for each stream, one stream after another."""
+    if not len(ops):
+        return EMPTY
+    order, number, _ = by_stream(ops)
+    return unions(number, ops.start_ns[order], ops.end_ns[order])[1]

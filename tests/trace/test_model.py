@@ -62,6 +62,8 @@ def test_a_column_of_one_value_takes_no_memory_for_each_row() -> None:
     ops = DeviceOps.make(given)
     assert ops.start_ns.tolist() == list(range(n))
     assert ops.name.strides == ops.size_bytes.strides == (0,)
+    some = ops.select(np.arange(len(ops)) % 2 == 0)
+    assert (some.name.strides, some.name.shape) == ((0,), some.start_ns.shape)
     assert ops.name.dtype == np.int32
     assert (ops.name.tolist(), ops.size_bytes.tolist()) == ([1] * n, [NONE] * n)
     assert not ops.name.flags.writeable

@@ -19,7 +19,7 @@ from perfmagic.analysis.findings.verdict import STARVED_FRAC, corners_of, failed
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, PART_FRAC, Judgement
 from perfmagic.analysis.replay.prediction import Prediction, in_passing, why_no_path
-from perfmagic.analysis.timeline.activity import busy_intervals, recorded_span
+from perfmagic.analysis.timeline.activity import recorded_span
 from perfmagic.analysis.timeline.device_operators import device_operators
 from perfmagic.analysis.timeline.steps import begins_in_step
 from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
@@ -29,7 +29,7 @@ from perfmagic.base.numerics.intervals import total_ns as sum_ns
 from perfmagic.base.numerics.intervals import union
 from perfmagic.base.terminal import squeezed
 from perfmagic.trace.columns import NO_LINE, CallKind
-from perfmagic.trace.model import Trace, once_per_trace
+from perfmagic.trace.model import Trace, busy_intervals, once_per_trace
 from perfmagic.trace.names import unknown_operators
 
 MOST_ANSWERS = 3

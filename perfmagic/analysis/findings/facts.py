@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from perfmagic.analysis.findings.finding import Finding, PythonWas, Silent, of_extent, python_was, too_short
-from perfmagic.analysis.timeline.activity import StreamStat, Syncs, busy_intervals, extent, streams, syncs
+from perfmagic.analysis.timeline.activity import StreamStat, Syncs, extent, streams, syncs
 from perfmagic.analysis.timeline.copies import CopiedAgain, copied_again
 from perfmagic.analysis.timeline.idle import (
     CAUSES,
@@ -42,7 +42,7 @@ from perfmagic.base.numerics.intervals import (
     union,
 )
 from perfmagic.trace.columns import NONE, Bool, Int64, OpKind
-from perfmagic.trace.model import Trace, once_per_trace
+from perfmagic.trace.model import Trace, busy_intervals, once_per_trace
 from perfmagic.trace.names import OpClass, copy_direction, is_pageable, op_classes
 from perfmagic.trace.rows import Rows
 
@@ -79,6 +79,7 @@ def judged_window(trace: Trace, device: int) -> Window:
 class CellTime:
     """The parts of a window for one device: interval sets that never overlap and add up to the window.
 
+    busy: working and unfed.
     working: the device executes an op, and Python waits for it or has queued the next one.
     unfed: the device executes its last queued op while Python works; its queue is empty afterwards.
     causes: what an idle device waited for before and between its ops.
@@ -90,7 +91,7 @@ class CellTime:
     """
 
     window: Window
-    working: Intervals
+    busy: Intervals
     unfed: Intervals
     causes: Causes
     after_last: Intervals
@@ -99,18 +100,27 @@ class CellTime:
     python_waits: Intervals
     waits_elsewhere: Intervals
 
-    @cached_property
+    @property
+    def working(self) -> Intervals:
+        return subtract(self.busy, self.unfed)
+
+    @property
     def parts(self) -> dict[str, Intervals]:
         """The parts that add up to the window, by name."""
+        return {"working": self.working, "unfed": self.unfed, **self.waiting, "tail": self.tail}
+
+    @cached_property
+    def waiting(self) -> dict[str, Intervals]:
+        """The parts in which the device waited, by name."""
         sets = self.causes.sets
         sets["blocked"] = merge(sets["blocked"], self.after_last)
         sets["other_device"] = merge(sets["other_device"], self.after_elsewhere)
-        return {"working": self.working, "unfed": self.unfed, **sets, "tail": self.tail}
+        return sets
 
     @cached_property
     def waited_ns(self) -> dict[str, int]:
         """How long the device waited, by cause as in perfmagic.analysis.timeline.idle.CAUSES."""
-        sums = {name: total_ns(where) for name, where in self.parts.items()}
+        sums = {name: total_ns(where) for name, where in self.waiting.items()}
         sums["in_python"] += sums["one_by_one"]
         return {cause: sums[cause] for cause in CAUSES}
 
@@ -122,11 +132,11 @@ class CellTime:
     @cached_property
     def not_busy(self) -> Intervals:
         """When, within the window, the device executed nothing."""
-        return complement(merge(self.working, self.unfed), self.window.start_ns, self.window.end_ns)
+        return complement(self.busy, self.window.start_ns, self.window.end_ns)
 
     @property
     def busy_ns(self) -> int:
-        return total_ns(self.working) + total_ns(self.unfed)
+        return total_ns(self.busy)
 
     @property
     def busy_frac(self) -> float:
@@ -135,7 +145,7 @@ class CellTime:
     @property
     def device_ns(self) -> int:
         """How long the devices set the pace: they execute, and Python waits for them or has queued more."""
-        return total_ns(self.working) + self.waited_ns["other_device"] + total_ns(self.waits_elsewhere)
+        return self.busy_ns - total_ns(self.unfed) + self.waited_ns["other_device"] + total_ns(self.waits_elsewhere)
 
     @property
     def waited_for_host_ns(self) -> int:
@@ -180,7 +190,7 @@ def cell_time(trace: Trace, device: int) -> CellTime:
     idle = idle_causes(trace, device) if pauses is gap_pauses(trace, device) else causes(trace, device, pauses, waits)
     return CellTime(
         window=window,
-        working=subtract(busy, unfed),
+        busy=busy,
         unfed=unfed,
         causes=idle,
         after_last=subtract(intersect(after, waits), after_elsewhere),

@@ -101,7 +101,7 @@ def waiting(
     In that time nothing was queued: where ops were queued, idle time has other causes.
     less_ns: the part that would be lost without these calls, too.
     """
-    blocking, parts = facts.syncs, facts.cell_time.parts
+    blocking, parts = facts.syncs, facts.cell_time.waiting
     blocked_ns = int(blocking.blocked_ns[rows].sum())
     idle = intersect(free, merge(parts["blocked"], parts["other_device"]))
     where = intersect(idle, union(blocking.start_ns[rows], blocking.end_ns[rows]))
@@ -136,7 +136,7 @@ def device_meanwhile(facts: Facts, rows: Int64) -> str:
 
 def _queued_meanwhile(facts: Facts, rows: Int64) -> str:
     """How long the device was idle meanwhile although work was queued: not because of these calls."""
-    parts = facts.cell_time.parts
+    parts = facts.cell_time.waiting
     queued = merge(parts["other_stream"], parts["unexplained"], parts["between_ops"], parts["launching"])
     queued_ns = total_ns(intersect(queued, union(facts.syncs.start_ns[rows], facts.syncs.end_ns[rows])))
     if queued_ns < max(facts.notable_ns, QUEUED_FRAC * int(facts.syncs.blocked_ns[rows].sum())):

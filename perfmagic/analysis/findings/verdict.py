@@ -12,7 +12,6 @@ from perfmagic.analysis.findings.facts import THE_CELL, CellTime, Facts, describ
 from perfmagic.analysis.findings.finding import by_place, name_place, time_on_paths
 from perfmagic.analysis.replay.critical_path import DECIDES_FRAC, PART_FRAC, SHORT_CELL_NS, Judgement, judge
 from perfmagic.analysis.replay.prediction import Corners, corners, drawn_path
-from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.timeline.idle import CAUSES
 from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
@@ -22,7 +21,7 @@ from perfmagic.base.language import chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import EMPTY, Intervals, complement, covered_ns, intersect, total_ns, union
 from perfmagic.trace.columns import NO_LINE, HostKind, Int64
 from perfmagic.trace.hoststack import operator_stack
-from perfmagic.trace.model import Trace, in_its_digits
+from perfmagic.trace.model import Trace, busy_intervals, in_its_digits
 
 # What a record without device ops says about the host: the verdict when there is no device to judge.
 

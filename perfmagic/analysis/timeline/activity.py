@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfmagic.base.language import phrase
-from perfmagic.base.numerics.intervals import Intervals, covered_ns, running_max, union, unions
+from perfmagic.base.numerics.intervals import Intervals, covered_ns, union
 from perfmagic.trace.columns import (
     NONE,
     Bool,
@@ -21,7 +21,7 @@ from perfmagic.trace.columns import (
     waits_for_all,
 )
 from perfmagic.trace.hoststack import host_stack, is_operator
-from perfmagic.trace.model import Trace, once_per_trace
+from perfmagic.trace.model import BEFORE_ALL_NS, Trace, busy_intervals, by_stream, once_per_trace, stream_rows
 from perfmagic.trace.names import is_pageable
 from perfmagic.trace.rows import Rows, names_at
 
@@ -40,17 +40,6 @@ def recorded_span(trace: Trace) -> tuple[int, int]:
     """From the first record to the last end, the host before the first device op and after the last one included."""
     meta, ops = trace.meta, trace.ops
     return int(ops.start_ns.min(initial=meta.start_ns)), int(ops.end_ns.max(initial=meta.end_ns))
-
-
-@once_per_trace
-def busy_intervals(trace: Trace, device: int | None = None) -> Intervals:
-    """When a device, or with None any device, executed at least one op. Source: docs/words.md, "busy"."""
-    ops = trace.ops if device is None else trace.ops.select(trace.ops.device == device)
-    return union(ops.start_ns, ops.end_ns)
-
-
-# when the op before the first one ended; far from the edge of int64: differences do not wrap
-BEFORE_ALL_NS = -(2**62)
 
 
 @dataclass(frozen=True)
@@ -75,16 +64,6 @@ class StreamStat:
     n_zero_durations: int
 
 
-@once_per_trace
-def stream_rows(ops: DeviceOps) -> tuple[tuple[int, int, Int64], ...]:
-    """(device, stream, rows of ops in start order) of every stream, rising."""
-    order = np.lexsort((ops.stream, ops.device))  # stable: rows of one stream keep their order
-    order.flags.writeable = False
-    device, stream = ops.device[order], ops.stream[order]
-    cuts = np.flatnonzero((np.diff(device) != 0) | (np.diff(stream) != 0)) + 1
-    return tuple((int(ops.device[r[0]]), int(ops.stream[r[0]]), r) for r in np.split(order, cuts) if len(r))
-
-
 def stream_numbers(ops: DeviceOps) -> Int64:
     """For each op the number of its stream among all streams of all devices; shape of ops."""
     numbers = np.zeros(len(ops), np.int64)
@@ -95,13 +74,10 @@ def stream_numbers(ops: DeviceOps) -> Int64:
 
 def previous_end_ns(ops: DeviceOps) -> Int64:
     """When all earlier ops of the same stream had ended, BEFORE_ALL_NS for the first; shape of ops."""
-    result = np.full(len(ops), BEFORE_ALL_NS, np.int64)
+    result = np.empty(len(ops), np.int64)
     if len(ops):
-        order = np.concatenate([rows for _, _, rows in stream_rows(ops)])
-        number = stream_numbers(ops)[order]
-        ended = running_max(number, ops.end_ns[order])
-        same = np.flatnonzero(np.diff(number) == 0)
-        result[order[same + 1]] = ended[same]
+        order, _, before = by_stream(ops)
+        result[order] = before
     return result
 
 
@@ -109,18 +85,21 @@ def previous_end_ns(ops: DeviceOps) -> Int64:
 def streams(trace: Trace, device: int) -> Rows[StreamStat]:
     """The streams of a device, the busiest first. Source: docs/words.md, "busy"."""
     ops = trace.ops.select(trace.ops.device == device)
-    start, end = extent(ops)
-    number = stream_numbers(ops)
-    of_interval, busy = unions(number, ops.start_ns, ops.end_ns)
-    n = len(stream_rows(ops))
-    busy_ns = np.zeros(n, np.int64)
-    np.add.at(busy_ns, of_interval, busy[:, 1] - busy[:, 0])
-    overlaps = np.bincount(number[ops.start_ns < previous_end_ns(ops)], minlength=n).tolist()
-    without = np.bincount(number[ops.start_ns == ops.end_ns], minlength=n).tolist()
-    stats = [
-        StreamStat(device, stream, len(rows), ns, ns / (end - start) if end > start else 0.0, overlaps[i], without[i])
-        for i, ((_, stream, rows), ns) in enumerate(zip(stream_rows(ops), busy_ns.tolist(), strict=True))
-    ]
+    if not len(ops):
+        return Rows((), StreamStat)
+    first_ns, last_ns = extent(ops)
+    extent_ns = last_ns - first_ns
+    order, number, before = by_stream(ops)
+    start, end = ops.start_ns[order], ops.end_ns[order]
+    n_ops = np.bincount(number)
+    overlaps = np.bincount(number[start < before], minlength=len(n_ops))
+    without = np.bincount(number[start == end], minlength=len(n_ops))
+    alone_ns = np.maximum(end - np.maximum(start, before), 0)  # what each op adds to those before it
+    busy_ns = np.add.reduceat(alone_ns, np.cumsum(n_ops) - n_ops)
+    busy_frac = busy_ns / extent_ns if extent_ns else np.zeros(len(n_ops))
+    names = [stream for _, stream, _ in stream_rows(ops)]
+    counted = zip(*(column.tolist() for column in (n_ops, busy_ns, busy_frac, overlaps, without)), strict=True)
+    stats = [StreamStat(device, stream, *numbers) for stream, numbers in zip(names, counted, strict=True)]
     return Rows(sorted(stats, key=lambda s: (-s.busy_ns, s.stream)), StreamStat)
 
 

@@ -20,7 +20,7 @@ from perfmagic.base.work import Inputs, describe_dtype, describe_shape, flop_is_
 from perfmagic.predict.calls import Call, call_of
 from perfmagic.predict.gpus import Peaks, gpu_of, peaks_of
 from perfmagic.predict.kernels import took_tf32
-from perfmagic.trace.columns import NONE, Bool, HostKind, Int8, Int64, OpKind
+from perfmagic.trace.columns import NONE, Bool, HostKind, Int8, Int32, Int64, OpKind, constant
 from perfmagic.trace.families import Category
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.model import DeviceInfo, Trace, once_per_trace
@@ -210,11 +210,9 @@ def _rows(trace: Trace, device: int, comm_names: str | None, by_module: bool) ->
         return ()
     origin, host = origins(trace), trace.host_ops
     host_op, from_host = origin.host_op[rows], origin.host_op[rows] != NONE
-    inputs = np.full((3, len(rows)), NONE, np.int64)
-    for i, column in enumerate((host.shape, host.dtype, host.value)):
-        inputs[i, from_host] = column[host_op[from_host]]
+    inputs = [_of_host(column, host_op, from_host) for column in (host.shape, host.dtype, host.value)]
     module, frame = modules(trace), frames(trace)
-    keys = [origin.source[rows], origin.name[rows], *inputs]
+    keys: list[npt.NDArray[Any]] = [origin.source[rows], origin.name[rows], *inputs]
     keys += [module.row[rows]] if by_module else []
     group = _grouped(keys)
     length = (trace.ops.end_ns - trace.ops.start_ns)[rows]
@@ -232,7 +230,7 @@ def _rows(trace: Trace, device: int, comm_names: str | None, by_module: bool) ->
     for at, of_group in zip(first.tolist(), np.split(order, edges), strict=True):
         total = int(length[of_group].sum())
         n_calls = len(distinct(calls[of_group]))
-        key = (int(origin.name[rows[at]]), *map(int, inputs[:, at]))
+        key = (int(origin.name[rows[at]]), *(int(column[at]) for column in inputs))
         if key not in parsed:
             parsed[key] = _known(trace, origin.names[key[0]], *key[1:])
         known = parsed[key]
@@ -306,10 +304,17 @@ def _known(trace: Trace, name: str, shape: int, dtype: int, value: int) -> _Know
     return _Known(describe_shape(inputs.shapes), types, flop, at_most, io_bytes_of(name, inputs), call_of(name, inputs))
 
 
-def _grouped(keys: list[Int64]) -> Int64:
+def _of_host(column: Int32, host_op: Int32, from_host: Bool) -> Int32:
+    """A column of host_ops for the operator of each row, NONE where it has none."""
+    if not len(column) or (not any(column.strides) and column[0] == NONE):
+        return constant(len(host_op), NONE, np.int32)
+    return np.where(from_host, column[host_op], NONE)
+
+
+def _grouped(keys: list[npt.NDArray[Any]]) -> Int64:
     """The group of each row, rows with equal keys together; numbers from 0 without gaps."""
     group = np.zeros(len(keys[0]), np.int64)
-    for key in keys:
+    for key in (key for key in keys if any(key.strides)):  # one value parts nothing
         values, code = coded(key)
         group = coded(group * len(values) + code)[1]
     return group

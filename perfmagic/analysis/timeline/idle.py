@@ -9,7 +9,6 @@ import numpy as np
 from perfmagic.analysis.timeline.activity import (
     blocked_intervals,
     blocking_copies,
-    busy_intervals,
     extent,
     orphans,
     released_ns,
@@ -27,8 +26,8 @@ from perfmagic.base.numerics.intervals import (
     subtract,
     union,
 )
-from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, Int32, Int64
-from perfmagic.trace.model import Trace, once_per_trace
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, CallKind, Int32, Int64, constant
+from perfmagic.trace.model import Trace, busy_intervals, once_per_trace
 from perfmagic.trace.rows import Rows, names_at
 
 # The pauses of a device, and what each instant of them waited for: the one partition that all numbers come from.
@@ -140,8 +139,11 @@ def causes(trace: Trace, device: int, pauses: Pauses, waits: Intervals) -> Cause
     """
     idle = union(pauses.start_ns, pauses.end_ns)
     unknown = union(pauses.start_ns[~pauses.known], pauses.end_ns[~pauses.known])
-    pending = _until_ops_start(trace, device, trace.launch_start_ns())
-    underway = merge(intersect(idle, pending), union(pauses.launched_ns, pauses.end_ns), unknown)
+    underway = merge(
+        intersect(idle, _until_ops_start(trace, device, trace.launch_start_ns())),
+        union(pauses.launched_ns, pauses.end_ns),
+        unknown,
+    )
     empty = subtract(idle, underway)
     elsewhere = intersect(empty, waits)
     other_device = intersect(elsewhere, busy_elsewhere(trace, device))
@@ -194,10 +196,12 @@ def _waits_to_start(trace: Trace, device: int) -> Intervals:
 def _until_ops_start(trace: Trace, device: int, since_ns: Int64) -> Intervals:
     """The time from an instant of each op to its start; of an op that was launched before the record, all before it."""
     ops, orphan = trace.ops, orphans(trace)
-    rows = np.flatnonzero((ops.device == device) & ((ops.launch != NONE) | orphan))
-    start = ops.start_ns[rows]
-    since = np.where(orphan[rows], min(trace.meta.start_ns, int(start.min(initial=0))), since_ns[rows])
-    return union(np.minimum(since, start), start)
+    known = (ops.device == device) & ((ops.launch != NONE) | orphan)
+    start = ops.start_ns[known]
+    since = since_ns[known]
+    np.minimum(since, start, out=since)
+    since[orphan[known]] = min(trace.meta.start_ns, int(start.min(initial=0)))
+    return union(since, start)
 
 
 def _in_long_calls(trace: Trace, pauses: Pauses, where: Intervals) -> Intervals:
@@ -241,8 +245,8 @@ def _underway(
     rest = subtract(rest, one_by_one)
     # before the launch of the op that ends a pause, ops of other streams are under way
     before = union(pauses.start_ns, pauses.launched_ns)
-    arrived = _until_ops_start(trace, device, trace.launch_end_ns())
-    calls = subtract(_until_start(trace, rows[~blocking_copies(trace)[launch]]), arrived)
+    calls = _until_start(trace, rows[~blocking_copies(trace)[launch]])
+    calls = subtract(calls, _until_ops_start(trace, device, trace.launch_end_ns()))
     short_calls = intersect(rest, merge(union(pauses.released_ns, pauses.returned_ns), intersect(before, calls)))
     rest = subtract(rest, short_calls)
     # from here on each piece lies between the return of a call and the start of an op
@@ -457,6 +461,9 @@ def idle_causes(trace: Trace, device: int) -> Causes:
 def _charge_lines(trace: Trace, start_ns: Int64, end_ns: Int64, default: Int32) -> tuple[dict[int, int], Int32]:
     """Host time by line over all parts [start, end), and the line with most of each (default where it is empty)."""
     marks = trace.marks
+    if not len(marks):
+        outside_ns = int(np.maximum(end_ns - start_ns, 0).sum())
+        return {NO_LINE: outside_ns} if outside_ns else {}, constant(len(default), NO_LINE, np.int32)
     first = np.searchsorted(marks.at_ns, start_ns, side="right")
     after = np.searchsorted(marks.at_ns, end_ns, side="left") + 1
     n_pieces = np.where(end_ns > start_ns, after - first, 0)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from perfmagic.base.language import Words, counted, phrase
 from perfmagic.base.numerics.intervals import coded, distinct
-from perfmagic.trace.columns import NONE, Bool, HostOps, Int8, Int32, Int64
+from perfmagic.trace.columns import NONE, Bool, HostOps, Int8, Int32, Int64, constant
 from perfmagic.trace.hoststack import HostStack, launching_operators, nested, operator_stack
 from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.names import kernel_short_names
@@ -95,7 +95,7 @@ def origins(trace: Trace) -> Origins:
     short = kernel_short_names(trace)
     name[own] = names.rows(ops.name[own], lambda row: short[trace.names[row]])
     charged = np.where(known, host_op, NONE).astype(np.int32)
-    return Origins(tuple(names.known), source, name, charged, ops.launch, graph_ops.astype(np.int32))
+    return Origins(tuple(names.known), source, name, charged, ops.launch, graph_ops)
 
 
 def launched_from(trace: Trace) -> dict[str, npt.NDArray[Any]]:
@@ -181,14 +181,14 @@ def _named(trace: Trace, pattern: re.Pattern[str]) -> Bool:
 
 
 @once_per_trace
-def graph_sizes(trace: Trace) -> Int64:
+def graph_sizes(trace: Trace) -> Int32:
     """How many ops the graph launch of each op carried, 0 where it was no graph launch; shape of ops."""
-    sizes = np.zeros(len(trace.ops), np.int64)
-    if not len(trace.calls):
-        return sizes
     is_graph = np.array([_GRAPH_LAUNCH.search(name) is not None for name in trace.names], bool)
     launch = trace.ops.launch
+    if not is_graph.any() or not len(trace.calls):
+        return constant(len(launch), 0, np.int32)
     in_graph = (launch != NONE) & is_graph[trace.calls.name[launch]]
+    sizes = np.zeros(len(launch), np.int32)
     sizes[in_graph] = np.bincount(launch[in_graph], minlength=len(trace.calls))[launch[in_graph]]
     return sizes
 

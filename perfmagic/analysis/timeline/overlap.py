@@ -16,7 +16,6 @@ from perfmagic.base.language import counted, listed, phrase
 from perfmagic.base.numerics.intervals import (
     EMPTY,
     Intervals,
-    coded,
     complement,
     concurrency_ns,
     merge,
@@ -24,11 +23,10 @@ from perfmagic.base.numerics.intervals import (
     subtract,
     total_ns,
     union,
-    unions,
 )
 from perfmagic.trace.columns import NONE, Bool, DeviceOps, Int64, OpKind
 from perfmagic.trace.json_form import one_of
-from perfmagic.trace.model import Trace, once_per_trace
+from perfmagic.trace.model import Trace, busy_intervals, once_per_trace, stream_intervals
 from perfmagic.trace.names import OpClass, op_classes
 from perfmagic.trace.rows import Rows
 
@@ -209,8 +207,9 @@ def breakdown(trace: Trace, device: int, comm_names: str | None = None) -> Break
     ops = trace.ops.select(here)
     start = int(ops.start_ns[0]) if len(ops) else trace.meta.start_ns
     end = int(ops.end_ns.max(initial=start))
-    sets = _interval_sets(ops, op_classes(trace, comm_names)[here], start, end)
-    _, per_stream = unions(coded(ops.stream)[1], ops.start_ns, ops.end_ns)
+    busy = busy_intervals(trace, device)
+    sets = _interval_sets(ops, op_classes(trace, comm_names)[here], busy, start, end)
+    per_stream = stream_intervals(ops)
     return Breakdown(
         device=device,
         n_ops=len(ops),
@@ -223,10 +222,11 @@ def breakdown(trace: Trace, device: int, comm_names: str | None = None) -> Break
     )
 
 
-def _interval_sets(ops: DeviceOps, classes: npt.NDArray[Any], start_ns: int, end_ns: int) -> dict[str, Intervals]:
+def _interval_sets(
+    ops: DeviceOps, classes: npt.NDArray[Any], busy: Intervals, start_ns: int, end_ns: int
+) -> dict[str, Intervals]:
     rows = {name: np.isin(classes, members) for name, members in CLASS_SETS.items()}
     sets = {name: union(ops.start_ns[which], ops.end_ns[which]) for name, which in rows.items()}
-    busy = merge(*(sets[name] for name in PARTED))
     return sets | {
         "busy": busy,
         "idle": complement(busy, start_ns, end_ns) if end_ns > start_ns else EMPTY,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int32, Int64
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, Int32, Int64, constant
 from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.paths import NOWHERE, Paths
 
@@ -73,11 +73,9 @@ def sites(trace: Trace) -> Sites:
 def op_paths(trace: Trace) -> Int64:
     """The path each device op was launched on, NOWHERE where that is not known; shape of ops."""
     launch = trace.ops.launch
-    path = np.zeros(len(launch), np.int64)
-    if trace.paths is not None and len(trace.calls):
-        calls = call_paths(trace)
-        path = np.where(launch != NONE, calls[launch], NOWHERE)
-    return path
+    if trace.paths is None or not len(trace.calls):
+        return constant(len(launch), NOWHERE, np.int64)
+    return np.where(launch != NONE, call_paths(trace)[launch], NOWHERE)
 
 
 @once_per_trace
@@ -85,7 +83,7 @@ def call_paths(trace: Trace) -> Int64:
     """The path each call was made on, NOWHERE where that is not known; shape of calls."""
     paths = trace.paths
     if paths is None:
-        return np.zeros(len(trace.calls), np.int64)
+        return constant(len(trace.calls), NOWHERE, np.int64)
     start = trace.calls.start_ns
     inside = paths.followed(start) & (start < _end_ns(trace))
     return np.where(inside, paths.at(trace.calls.thread, start), NOWHERE)

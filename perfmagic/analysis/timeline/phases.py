@@ -9,7 +9,6 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.operators import annotation_launches
 from perfmagic.base import units
 from perfmagic.base.language import capitalised, chained, counted, listed, phrase, sentences
@@ -17,7 +16,7 @@ from perfmagic.base.numerics.intervals import covered_ns
 from perfmagic.trace.columns import NONE, Bool, HostKind, Int64
 from perfmagic.trace.hoststack import host_stack
 from perfmagic.trace.json_form import one_of
-from perfmagic.trace.model import Trace, once_per_trace
+from perfmagic.trace.model import Trace, busy_intervals, once_per_trace
 from perfmagic.trace.rows import Rows
 
 # The annotations, and what they say of a step.

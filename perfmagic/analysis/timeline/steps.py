@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.overlap import CLASS_SETS, breakdown
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, merge, subtract, union, unions
 from perfmagic.trace.columns import NONE, Int64
-from perfmagic.trace.model import Trace, once_per_trace
+from perfmagic.trace.model import Trace, busy_intervals, once_per_trace
 from perfmagic.trace.names import op_classes
 from perfmagic.trace.rows import Rows
 

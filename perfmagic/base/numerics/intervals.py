@@ -31,16 +31,22 @@ def union(start_ns: npt.NDArray[Any], end_ns: npt.NDArray[Any]) -> Intervals:
         start, end = start[keep], end[keep]
     if not len(start):
         return EMPTY
-    if not (start[1:] >= start[:-1]).all():
-        order = np.argsort(start, kind="stable")
-        start, end = start[order], end[order]
-    end = np.maximum.accumulate(end)
+    start, end = _by_start(start, end)
+    if not (end[1:] >= end[:-1]).all():
+        end = np.maximum.accumulate(end)
     opens = np.empty(len(start), bool)
     opens[0] = True
     np.greater(start[1:], end[:-1], out=opens[1:])
     first = np.flatnonzero(opens)
     last = np.append(first[1:] - 1, len(start) - 1)
     return pairs(start[first], end[last])
+
+
+def _by_start(start: Int64, end: Int64) -> tuple[Int64, Int64]:
+    if (start[1:] >= start[:-1]).all():
+        return start, end
+    order = np.argsort(start, kind="stable")
+    return start[order], end[order]
 
 
 def pairs(start_ns: Int64, end_ns: Int64) -> Intervals:
@@ -99,12 +105,21 @@ def subtract(a: Intervals, b: Intervals) -> Intervals:
 def complement(a: Intervals, start_ns: int, end_ns: int) -> Intervals:
     """The time inside [start_ns, end_ns) during which a is not active."""
     inside = clip(a, start_ns, end_ns)
+    if len(inside) and (inside[0, 0], inside[-1, 1]) == (start_ns, end_ns):
+        return _between(inside)
     edges = np.empty((2, len(inside) + 1), np.int64).T
     edges[0, 0], edges[-1, 1] = start_ns, end_ns
     edges[1:, 0], edges[:-1, 1] = inside[:, 1], inside[:, 0]
     kept = edges[:, 1] > edges[:, 0]
     # only the outer ones can be empty: no row is copied
     return edges[int(not kept[0]) : len(edges) - int(not kept[-1])] if kept[1:-1].all() else edges[kept]
+
+
+def _between(a: Intervals) -> Intervals:
+    """From the end of each row to the start of the next: the same numbers in another order, so that none is copied."""
+    to_next_row, to_end = a.strides
+    shape, steps = (len(a) - 1, 2), (to_next_row, to_next_row - to_end)
+    return np.lib.stride_tricks.as_strided(a[:, 1:], shape, steps, writeable=False)
 
 
 def clip(a: Intervals, start_ns: int, end_ns: int) -> Intervals:
@@ -129,12 +144,12 @@ def concurrency_ns(sets: list[Intervals], start_ns: int, end_ns: int) -> dict[in
     """Time inside [start_ns, end_ns) during which exactly k of the sets are active: {k: ns}, only k that occur."""
     edges = [clip(s, start_ns, end_ns) for s in sets]
     times = np.concatenate([e.ravel() for e in edges] + [np.array([start_ns, end_ns], np.int64)])
-    steps = np.concatenate([np.tile([1, -1], len(e)) for e in edges] + [np.zeros(2, np.int64)]).astype(np.int64)
+    steps = np.concatenate([np.tile(np.array([1, -1], np.int8), len(e)) for e in edges] + [np.zeros(2, np.int8)])
     order = np.argsort(times, kind="stable")
-    times, level = times[order], np.cumsum(steps[order])
-    length = np.diff(times)
+    level = np.cumsum(steps[order])[:-1]
+    length = np.diff(times[order])
     # the sums are of doubles, exact for any window below 2**53 ns, a hundred days
-    sums = np.bincount(level[:-1], weights=length, minlength=1).astype(np.int64)
+    sums = np.bincount(level, weights=length, minlength=1).astype(np.int64)
     return {k: ns for k, ns in enumerate(sums.tolist()) if ns}
 
 
@@ -164,7 +179,7 @@ def covered_before(a: Intervals, at_ns: npt.NDArray[Any]) -> npt.NDArray[np.floa
 def covered_ns(a: Intervals, start_ns: Int64, end_ns: Int64) -> Int64:
     """How much of each [start, end) a covers, exact, shape of start_ns; 0 where end <= start."""
     if not len(a):
-        return np.zeros(len(start_ns), np.int64)
+        return np.broadcast_to(np.int64(0), len(start_ns))  # most causes of idle time never occur
     whole = np.concatenate(([0], np.cumsum(a[:, 1] - a[:, 0])))
     covered: Int64 = np.maximum(_before_ns(a, whole, end_ns) - _before_ns(a, whole, start_ns), 0)
     return covered
@@ -183,9 +198,11 @@ def _before_ns(a: Intervals, whole: Int64, at_ns: Int64) -> Int64:
 IntT = TypeVar("IntT", bound=np.integer[Any])
 
 
-def running_max(group: Int64, values: Int64) -> Int64:
+def running_max(group: npt.NDArray[np.integer[Any]], values: Int64) -> Int64:
     """The largest value so far in each group, of rows sorted by group; shape of values."""
     if not len(values):
+        return values
+    if ((values[1:] >= values[:-1]) | (group[1:] != group[:-1])).all():
         return values
     number = np.cumsum(np.concatenate(([0], np.diff(group) != 0)))
     least, most = int(values.min()), int(values.max())
@@ -232,19 +249,22 @@ def coded(values: npt.NDArray[np.integer[Any]]) -> tuple[Int64, Int64]:
     return np.flatnonzero(occurs) + least, (np.cumsum(occurs) - 1)[at]
 
 
-def unions(group: Int64, start: Int64, end: Int64) -> tuple[Int64, Intervals]:
+def unions(group: npt.NDArray[IntT], start: Int64, end: Int64) -> tuple[npt.NDArray[IntT], Intervals]:
     """The union of the intervals [start, end) of each group, those without length left out.
 
     Gives the group of each interval of the result, rising, and the intervals, disjoint and rising within a group.
     """
     kept = end > start
-    group, start, end = group[kept], start[kept], end[kept]
-    order = _order(group, start)
-    group, start, end = group[order], start[order], end[order]
+    if not kept.all():
+        group, start, end = group[kept], start[kept], end[kept]
     if not len(group):
         return group, np.zeros((0, 2), np.int64)
+    later = (group[1:] > group[:-1]) | ((group[1:] == group[:-1]) & (start[1:] >= start[:-1]))
+    if not later.all():
+        order = _order(group, start)
+        group, start, end = group[order], start[order], end[order]
     reached = running_max(group, end)
-    first = np.concatenate(([True], (np.diff(group) != 0) | (start[1:] > reached[:-1])))
+    first = np.concatenate(([True], (group[1:] != group[:-1]) | (start[1:] > reached[:-1])))
     starts = np.flatnonzero(first)
     lasts = np.append(starts[1:], len(group)) - 1
     return group[starts], pairs(start[starts], reached[lasts])
@@ -260,25 +280,39 @@ class Depths:
 
 
 def depths(group: Int64, up: Int64, down: Int64) -> Depths:
-    """The depth of each group's intervals [up, down) from its first to its last instant; falls come before rises."""
+    """The depth of each group's intervals [up, down) from its first to its last instant; falls come before rises.
+
+    None goes down before it goes up.
+    """
     if not len(group):
         return Depths(group, group, np.zeros(0))
-    groups = np.concatenate((group, group))
-    times = np.concatenate((down, up))
-    order = _order(groups, times)  # stable: the falls, which come first here, stay before rises
-    groups, times = groups[order], times[order]
-    level = np.cumsum(np.where(order < len(group), -1, 1))  # every group ends at zero: the next begins there
-    starts = np.flatnonzero(np.concatenate(([True], np.diff(groups) != 0)))
-    lasts = np.append(starts[1:], len(groups)) - 1
-    length = np.append(np.diff(times), 0)
-    length[lasts] = 0
-    area = np.add.reduceat((level * length).astype(np.float64), starts)
-    whole = (times[lasts] - times[starts]).astype(np.float64)
-    mean = np.divide(area, whole, out=np.zeros(len(starts)), where=whole > 0)
-    return Depths(groups[starts], np.maximum.reduceat(level, starts), mean)
+    groups, code = coded(group)
+    up_at, down_at, n_places = _places(up, down, len(groups))
+    first_place = code * np.int64(n_places)  # puts every group after those before it, which end at zero
+    rises, falls = np.sort(first_place + up_at), np.sort(first_place + down_at)
+    level = np.arange(1, len(rises) + 1)  # after each rise; falls at the same instant come before
+    level -= np.searchsorted(falls, rises, side="right")
+    n_rises = np.bincount(code)
+    most = np.maximum.reduceat(level, np.cumsum(n_rises) - n_rises)
+    earliest, latest = np.full(len(groups), up.max()), np.full(len(groups), down.min())
+    np.minimum.at(earliest, code, up)
+    np.maximum.at(latest, code, down)
+    whole = (latest - earliest).astype(np.float64)
+    area = np.bincount(code, weights=down - up)
+    return Depths(groups, most, np.divide(area, whole, out=np.zeros(len(groups)), where=whole > 0))
 
 
-def _order(group: Int64, times: Int64) -> Int64:
+def _places(up: Int64, down: Int64, n_groups: int) -> tuple[Int64, Int64, int]:
+    """Where instants lie among all of them, and how many places there are: so few that those of all groups fit."""
+    least = min(int(up.min()), int(down.min()))
+    n_places = max(int(up.max()), int(down.max())) - least + 1
+    if n_groups * n_places < 2**62:
+        return up - least, down - least, n_places
+    instants, rank = np.unique(np.concatenate((up, down)), return_inverse=True)
+    return rank[: len(up)], rank[len(up) :], len(instants)
+
+
+def _order(group: npt.NDArray[Any], times: Int64) -> Int64:
     """Stable order by group, then time."""
     first = np.argsort(times, kind="stable")  # fast for times that nearly rise, as records do
     distinct, code = coded(group)

@@ -65,6 +65,7 @@ from perfmagic.trace.kineto.gathered import (
     PairEnd,
     Part,
     digits_matter,
+    slim,
     to_ns,
     together,
 )
@@ -288,10 +289,9 @@ class EventColumns:
         columns = {"device": whole([a.device_id for a in args], selected, _PID)}
         columns |= time_columns(selected, rows, chunk)
         if possible.any():
-            part.columns[COUNTERS] = {name: column[at[possible]] for name, column in columns.items()} | {
-                "series": series[possible].astype(np.int32),
-                "value": value[possible],
-            }
+            counted_rows: Columns = {name: column[at[possible]] for name, column in columns.items()}
+            counted_rows |= {"series": series[possible].astype(np.int32), "value": value[possible]}
+            part.columns[COUNTERS] = slim(counted_rows)
         if memory:
             self._memory(selected[:n], totals, {name: column[:n] for name, column in columns.items()}, part)
 
@@ -301,13 +301,14 @@ class EventColumns:
         if (address == NONE).all():
             return
         on_host = whole([a.device_type for a in args]) == _HOST_TYPE
-        part.columns[MEMORY] = columns | {
+        of_memory = {
             "device": np.where(on_host, HOST_DEVICE, columns["device"]),
             "thread": whole([event.tid for event in events]),
             "address": address,
             "size_bytes": whole([a.bytes for a in args]),
             "allocated": whole([a.allocated for a in args]),
         }
+        part.columns[MEMORY] = slim(columns | of_memory)
 
     def rows_of(self, kind: Other | str, category: Int64) -> list[int]:
         """Which events are of a category, or of a kind that is no span."""
@@ -453,8 +454,8 @@ class Tables:
             if len(matching):
                 rows = matching.tolist()
                 spans = cast("list[Span]", [events[row] for row in rows])
-                part.columns[code] = self._makers[code](spans, category[matching], chunk)
-                part.columns[code] |= time_columns(spans, rows, chunk)
+                columns = self._makers[code](spans, category[matching], chunk)
+                part.columns[code] = slim(columns | time_columns(spans, rows, chunk))
         self._make.counters(events, category, chunk, part)
         if not {*map(type, events)}.isdisjoint((Begin, End)):
             _note_pairs(chunk, table, part)

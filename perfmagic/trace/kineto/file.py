@@ -33,7 +33,7 @@ class Blocks(Protocol):
 Source: TypeAlias = Path | bytes | Blocks
 
 DEFAULT_LIMIT_BYTES = 4 << 30  # a gzip file of 2 MB can hold 2.1 GB
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 2 << 20
 BITE_BYTES = 16
 MOST_RATIO, RATIO_FROM_BYTES = 200, 64 << 20  # traces shrink to a tenth or a fiftieth; gzip can make a thousandth
 

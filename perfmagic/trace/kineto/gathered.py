@@ -5,6 +5,7 @@ Where several processes took chunks, their rows are brought together. Impossible
 
 from __future__ import annotations
 
+import mmap
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ import numpy as np
 
 from perfmagic.base.language import counted
 from perfmagic.base.units import size
-from perfmagic.trace.columns import MOST_BYTES, NONE, Bool, Float64, Int64, Remark, UsedUp
+from perfmagic.trace.columns import MOST_BYTES, NONE, Bool, Float64, Int64, Remark, UsedUp, constant
 
 Columns = dict[str, Any]
 OPS, CALLS, HOST_OPS, WAITS, COUNTERS, FRAMES, MEMORY, HOST_WAITS = range(1, 9)  # which table an event goes to; 0: none
@@ -71,6 +72,16 @@ class Part:
         """How many rows it has of a table."""
         return len(self.columns[table]["start_ns"]) if table in self.columns else 0
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickled, too, a value for all rows is there once."""
+        packed = {table: {name: _packed(a) for name, a in columns.items()} for table, columns in self.columns.items()}
+        return vars(self) | {"columns": packed}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        for columns in self.columns.values():
+            columns.update({name: np.broadcast_to(*a) for name, a in columns.items() if isinstance(a, tuple)})
+
 
 @dataclass
 class Gathered:
@@ -86,6 +97,45 @@ class Gathered:
     overheads: int = 0
     overhead_us: float = 0.0
     impossible: int = 0
+
+
+def _packed(column: Any) -> Any:
+    return column if any(column.strides) else (column[0], column.shape)
+
+
+_WORD = 8  # bytes that columns are aligned to
+
+
+def slim(columns: Columns) -> Columns:
+    """The same numbers in less memory: columns with one value hold it once, others take four bytes where they can."""
+    return _beside_the_heap({name: _slim(column) for name, column in columns.items()})
+
+
+def _beside_the_heap(columns: Columns) -> Columns:
+    """The same columns in memory that goes back to the system as a whole.
+
+    In the heap, what is small and stays would lie between the columns of two chunks: where these were, nothing large
+    would fit.
+    """
+    sizes = {name: -(-column.nbytes // _WORD) * _WORD for name, column in columns.items() if any(column.strides)}
+    if not sizes:
+        return columns
+    memory, at, moved = mmap.mmap(-1, sum(sizes.values())), 0, dict(columns)
+    for name, size_bytes in sizes.items():
+        moved[name] = np.frombuffer(memory, columns[name].dtype, len(columns[name]), at)
+        moved[name][:] = columns[name]
+        at += size_bytes
+    return moved
+
+
+def _slim(column: Any) -> Any:
+    if column.dtype == np.float64:
+        return column
+    least, most = column.min(), column.max()
+    if least == most:
+        return np.broadcast_to(least, len(column))
+    fits = column.dtype == np.int64 and least >= -(2**31) and most < 2**31
+    return column.astype(np.int32) if fits else column
 
 
 def together(sources: Sequence[Gathered]) -> Gathered:
@@ -104,7 +154,7 @@ def together(sources: Sequence[Gathered]) -> Gathered:
         for table, name, book_of in _BOOK_OF:
             if table in part.columns:
                 columns = part.columns[table]
-                columns[name] = renumbered[id(source)][book_of][columns[name]]  # NONE is -1, the last one
+                columns[name] = _slim(renumbered[id(source)][book_of][columns[name]])  # NONE is -1, the last one
     whole.parts = [part for part, _ in parts]
     for source in sources:
         whole.seen += source.seen
@@ -376,7 +426,8 @@ def _is_sound(joined: dict[int, Columns]) -> bool:
 def _timed(columns: Columns, table: int) -> Columns:
     """The columns of a sound table with its ends, in place of durations."""
     start_ns, dur_ns, *_ = (columns.pop(name, _NO_TIMES[name]) for name in _TIMES)
-    end_ns = np.add(start_ns, dur_ns, out=dur_ns) if table in SPAN_TABLES and len(dur_ns) else start_ns.copy()
+    start_ns = start_ns.astype(np.int64)
+    end_ns = start_ns + dur_ns if table in SPAN_TABLES and len(dur_ns) else start_ns.copy()
     return UsedUp({"start_ns": start_ns, "end_ns": end_ns, **columns})
 
 
@@ -403,7 +454,8 @@ def _drop_impossible(tables: dict[int, Columns], lost: int, repairs: list[Remark
     if "size_bytes" in tables[OPS]:
         sizes = tables[OPS]["size_bytes"]
         impossible = (sizes != NONE) & ((sizes < 0) | (sizes > MOST_BYTES))
-        sizes[impossible] = NONE
+        if impossible.any():
+            tables[OPS]["size_bytes"] = np.where(impossible, NONE, sizes)
         lost += int(impossible.sum())
     if lost:
         words = counted(
@@ -424,7 +476,8 @@ def _drop_impossible(tables: dict[int, Columns], lost: int, repairs: list[Remark
         if name in tables[table]:
             devices = tables[table][name]
             impossible = (devices < NONE) | (devices > MOST_DEVICES)
-            devices[impossible] = NONE
+            if impossible.any():
+                tables[table][name] = np.where(impossible, NONE, devices)
             far += int(impossible.sum())
     if far:
         words = counted(
@@ -442,10 +495,15 @@ def _joined(parts: list[Part], table: int) -> Columns:
     pieces = [part.columns.pop(table) for part in parts if table in part.columns]
     lacking = [np.broadcast_to(np.int64(NONE), len(columns["start_ns"])) for columns in pieces]
     names = dict.fromkeys(chain.from_iterable(pieces))
-    return {
-        name: np.concatenate([each.pop(name, none) for each, none in zip(pieces, lacking, strict=True)])
-        for name in names
-    }
+    return {name: _whole([each.pop(name, none) for each, none in zip(pieces, lacking, strict=True)]) for name in names}
+
+
+def _whole(pieces: list[Any]) -> Any:
+    """The pieces of a column in one; one value in all rows is held once."""
+    n = sum(map(len, pieces))
+    if not any(any(piece.strides) for piece in pieces) and len({piece[0].item() for piece in pieces}) == 1:
+        return constant(n, pieces[0][0], np.result_type(*pieces))
+    return np.concatenate(pieces)
 
 
 # From the device ops of a backward to the operators of their forward, by the numbers that autograd gives its nodes.

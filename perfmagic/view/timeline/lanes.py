@@ -8,15 +8,17 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 
 import numpy as np
 
-from perfmagic.analysis.timeline.activity import MemoryCurve
+from perfmagic.analysis.timeline.activity import MemoryCurve, orphans
+from perfmagic.analysis.timeline.overlap import Breakdown
 from perfmagic.base.language import say
-from perfmagic.base.numerics.intervals import Intervals
-from perfmagic.trace.columns import Bool, Float64, Int8, Int32, Int64
+from perfmagic.base.numerics.intervals import Intervals, subtract
+from perfmagic.trace.columns import NO_LINE, NONE, Bool, Float64, Int8, Int32, Int64, layer_lines_at
+from perfmagic.trace.model import Trace
 from perfmagic.trace.names import OpClass
 
 # Ops of one stream that overlap, laid side by side: nothing covers anything, nothing is left out.
@@ -248,35 +250,76 @@ class LaunchLane:
         return len(self.start_ns)
 
 
+def launched_ns(trace: Trace) -> Int64:
+    """When Python queued each op; its own start where that is not known; the start of the record for an orphan."""
+    start_ns = trace.ops.start_ns
+    record_start = min(trace.meta.start_ns, int(start_ns.min(initial=trace.meta.start_ns)))
+    return np.where(orphans(trace), record_start, np.minimum(trace.launch_start_ns(), start_ns))
+
+
 @dataclass(frozen=True, eq=False)
 class StreamLane:
     """One stream: what was queued on it and what it ran. Rows are ops in the order in which they started.
 
-    launch_ns: when Python queued the op; its own start where that is not known; the start of the record for an orphan.
-    op_class: OpClass.  name: row of the document's names.  line: top-level cell line that launched it, 0 outside the
-    cell; inner_line: the innermost marked line.  orphan: launched before the record began.
-    row: of the trace's device ops.  queue_max, queue_mean: ops launched and not started.  busy_frac: as in DeviceGroup.
+    row: of the trace's device ops; columns are taken from there when somebody draws them.  classes: of all its ops.
+    queue_max, queue_mean: ops launched and not started.  busy_frac: as in DeviceGroup.
     """
 
+    trace: Trace
     device: int
     stream: int
     row: Int64
-    launch_ns: Int64
-    start_ns: Int64
-    end_ns: Int64
-    op_class: Int8
-    name: Int32
-    line: Int32
-    inner_line: Int32
-    orphan: Bool
-    packing: Packing
+    classes: Int8
     queue_max: int
     queue_mean: float
     busy_ns: int
     busy_frac: float
 
     def __len__(self) -> int:
-        return len(self.start_ns)
+        return len(self.row)
+
+    @cached_property
+    def launch_ns(self) -> Int64:
+        """As launched_ns() has it."""
+        return launched_ns(self.trace)[self.row]
+
+    @cached_property
+    def start_ns(self) -> Int64:
+        return self.trace.ops.start_ns[self.row]
+
+    @cached_property
+    def end_ns(self) -> Int64:
+        return self.trace.ops.end_ns[self.row]
+
+    @cached_property
+    def op_class(self) -> Int8:
+        """OpClass."""
+        return self.classes[self.row]
+
+    @cached_property
+    def name(self) -> Int32:
+        """Row of the document's names."""
+        return self.trace.ops.name[self.row]
+
+    @cached_property
+    def line(self) -> Int32:
+        """The top-level cell line that launched each op, 0 outside the cell and where the launch is not known."""
+        known = (self.trace.ops.launch[self.row] != NONE) | self.orphan
+        return np.where(known, layer_lines_at(self.trace.marks, self.launch_ns), NO_LINE)
+
+    @cached_property
+    def inner_line(self) -> Int32:
+        """The innermost marked line."""
+        return self.trace.ops.line[self.row]
+
+    @cached_property
+    def orphan(self) -> Bool:
+        """Launched before the record began."""
+        return orphans(self.trace)[self.row]
+
+    @cached_property
+    def packing(self) -> Packing:
+        return pack(self.start_ns, self.end_ns)
 
     @cached_property
     def label(self) -> str:
@@ -347,7 +390,7 @@ class PathLane:
 class DeviceGroup:
     """All lanes of one device, streams by busy time.
 
-    short_label: "GPU" or "device".  busy_frac: of the cell, of a file of the device's extent.  shares: where that went.
+    short_label: "GPU" or "device".  busy_frac: of the cell, of a file of the device's extent.
     n_folded: streams beyond the limit, counted and not held; folded_ops: the ops on them.
     memory: None where there is no record of it.
     """
@@ -360,8 +403,7 @@ class DeviceGroup:
     busy_frac: float
     extent_ns: int
     streams: tuple[StreamLane, ...]
-    staves: tuple[Stave, ...]
-    shares: tuple[Share, ...] = ()
+    breakdown: Breakdown
     n_folded: int = 0
     folded_ops: int = 0
     memory: MemoryCurve | None = None
@@ -369,6 +411,66 @@ class DeviceGroup:
     @property
     def queue_max(self) -> int:
         return max((s.queue_max for s in self.streams), default=0)
+
+    @cached_property
+    def shares(self) -> tuple[Share, ...]:
+        """Where the busy time and the rest went."""
+        return _shares(self.breakdown)
+
+    @cached_property
+    def staves(self) -> tuple[Stave, ...]:
+        return _staves(self.breakdown, len(self.streams))
+
+
+def _shares(parts: Breakdown) -> tuple[Share, ...]:
+    """Where the window went on a device, start-up included; each instant once, parts without time left out."""
+    copy = _main_copy(parts)
+    tokens = {
+        "compute_alone_ns": ("comp", ""),
+        "compute_with_other_ns": ("comp", "comm" if parts.communication_ns else "dtod"),
+        "communication_alone_ns": ("comm", ""),
+        "copy_alone_ns": (copy, ""),
+        "memset_alone_ns": ("memset", ""),
+        "several_without_compute_ns": ("comm" if parts.communication_ns else "memset", copy),
+        "idle_ns": ("idle", ""),
+    }
+    times_ns = asdict(parts.partition)
+    shares = (
+        Share("before the first op", parts.head_ns, "rule"),
+        *(Share(words, times_ns[key], *tokens[key]) for key, words in PARTITION_WORDS.items()),
+        Share("after the last op", parts.tail_ns, "rule"),
+    )
+    return tuple(share for share in shares if share.ns)
+
+
+def _main_copy(parts: Breakdown) -> str:
+    return max(("dtod", "htod", "dtoh"), key=parts.class_ns)
+
+
+def _staves(parts: Breakdown, n_streams: int) -> tuple[Stave, ...]:
+    """Compute, communication, copy and idle, where there is more than one stream or class to lay side by side."""
+    classes = [name for name in ("compute", "communication", "copy") if parts.class_ns(name)]
+    if len(classes) < 2 and n_streams < 2:
+        return ()
+    staves = []
+    if "compute" in classes:
+        staves.append(Stave("compute", (_part(parts, "comp", "compute"),), parts.compute_ns))
+    if "communication" in classes:
+        exposed = parts.exposed_communication_ns
+        staves.append(Stave("communication", (_part(parts, "comm", "communication"),), parts.communication_ns, exposed))
+    if "copy" in classes:
+        ways = tuple(_part(parts, way, way) for way in ("dtod", "ptop", "htod", "dtoh") if parts.class_ns(way))
+        staves.append(Stave("copy", ways, parts.copy_ns, parts.exposed_copy_ns))
+    if parts.idle_ns:
+        idle = parts.intervals["idle"]
+        staves.append(Stave("idle", (StavePart("idle", idle, idle),), parts.idle_ns))
+    return tuple(staves)
+
+
+def _part(parts: Breakdown, token: str, name: str) -> StavePart:
+    active = parts.intervals[name]
+    hidden_by = parts.intervals["compute"]
+    return StavePart(token, active, active if name == "compute" else subtract(active, hidden_by))
 
 
 @dataclass(frozen=True)

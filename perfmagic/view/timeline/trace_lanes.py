@@ -4,49 +4,45 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from perfmagic.analysis.findings.finding import Finding
-from perfmagic.analysis.timeline.activity import Syncs, beside_work, memory_curve, orphans, stream_rows, streams
+from perfmagic.analysis.timeline.activity import Syncs, beside_work, memory_curve, orphans, streams
 from perfmagic.analysis.timeline.host_time import BUILTIN_NAME, FRAME_NAME, is_own_frame, main_thread
 from perfmagic.analysis.timeline.origin import frames, modules, origins
-from perfmagic.analysis.timeline.overlap import Breakdown, breakdown
-from perfmagic.analysis.timeline.queueing import CountOverTime, count_over_time
+from perfmagic.analysis.timeline.overlap import breakdown
+from perfmagic.analysis.timeline.queueing import depth_within
 from perfmagic.base import units
 from perfmagic.base.language import say
-from perfmagic.base.numerics.intervals import coded, subtract
+from perfmagic.base.numerics.intervals import coded
 from perfmagic.base.work import Inputs, describe_dtype, describe_shape
 from perfmagic.trace.columns import (
     NO_LINE,
     NONE,
     Bool,
     CallKind,
+    DeviceOps,
     HostOps,
     Int8,
     Int32,
     Int64,
     layer_lines,
-    layer_lines_at,
     touches,
 )
 from perfmagic.trace.hoststack import HostStack, host_stack, nested
-from perfmagic.trace.model import Trace, once_per_trace
+from perfmagic.trace.model import Trace, once_per_trace, stream_rows
 from perfmagic.trace.names import op_classes
 from perfmagic.view.timeline.lanes import (
-    PARTITION_WORDS,
     CellLane,
     DeviceGroup,
     HostOpsLane,
     LaunchLane,
-    Share,
-    Stave,
-    StavePart,
     StreamLane,
-    pack,
+    launched_ns,
     rank,
 )
 
@@ -264,7 +260,6 @@ class _Source(NamedTuple):
     """What the lanes of one device are made from.
 
     whole_ns: what busy time is a share of.  busy_ns: of each stream that executed something.
-    launch_ns: when each op was queued, as StreamLane has it; orphan, classes: of each op; shape of the trace's ops.
     """
 
     trace: Trace
@@ -272,8 +267,6 @@ class _Source(NamedTuple):
     window: tuple[int, int]
     whole_ns: int
     busy_ns: Mapping[int, int]
-    launch_ns: Int64
-    orphan: Bool
     classes: Int8
 
     def share(self, busy_ns: int) -> float:
@@ -288,10 +281,7 @@ def device_group(trace: Trace, device: int, start_ns: int, end_ns: int, comm_nam
     busy_ns = {stat.stream: stat.busy_ns for stat in streams(seen, device)}
     in_cell = trace.meta.returned_ns is not None
     whole_ns = end_ns - start_ns if in_cell else parts.extent_ns
-    orphan, record_start = orphans(trace), min(trace.meta.start_ns, int(trace.ops.start_ns.min(initial=start_ns)))
-    launch_ns = np.where(orphan, record_start, np.minimum(trace.launch_start_ns(), trace.ops.start_ns))
-    classes = op_classes(trace, comm_names)
-    source = _Source(trace, device, (start_ns, end_ns), whole_ns, busy_ns, launch_ns, orphan, classes)
+    source = _Source(trace, device, (start_ns, end_ns), whole_ns, busy_ns, op_classes(trace, comm_names))
     lanes, n_folded, folded_ops = _stream_lanes(source)
     info = trace.device_info(device)
     return DeviceGroup(
@@ -303,10 +293,9 @@ def device_group(trace: Trace, device: int, start_ns: int, end_ns: int, comm_nam
         busy_frac=source.share(parts.busy_ns),
         extent_ns=parts.extent_ns,
         streams=tuple(lanes),
-        staves=_staves(parts, len(lanes)),
+        breakdown=parts,
         n_folded=n_folded,
         folded_ops=folded_ops,
-        shares=_shares(parts),
         memory=memory_curve(trace, device),
     )
 
@@ -334,107 +323,49 @@ def windowed(trace: Trace, start_ns: int, end_ns: int) -> Trace:
 def _stream_lanes(source: _Source) -> tuple[list[StreamLane], int, int]:
     """The lanes of the busiest streams, and of the others how many there are and their ops."""
     ops, (start_ns, end_ns) = source.trace.ops, source.window
-    seen = (ops.device == source.device) & (ops.end_ns >= start_ns) & (source.launch_ns < end_ns)
+    launch_ns = launched_ns(source.trace)
+    seen = (ops.device == source.device) & (ops.end_ns >= start_ns) & (launch_ns < end_ns)
     lanes_by_busy = [
         (source.busy_ns.get(stream, 0), stream, rows)
         for device, stream, of_stream in stream_rows(ops)
-        if device == source.device and len(rows := of_stream[seen[of_stream]])
+        if device == source.device and len(rows := _kept(of_stream, seen))
     ]
     lanes_by_busy.sort(key=lambda lane: (-lane[0], lane[1]))
     folded = lanes_by_busy[MAX_LANES:]
-    lanes = []
-    for busy_ns, stream, rows in lanes_by_busy[:MAX_LANES]:
-        ordered = rows[rank(ops.start_ns[rows], source.launch_ns[rows])]
-        lanes.append(_stream_lane(source, stream, ordered, busy_ns))
+    lanes = [
+        _stream_lane(source, stream, _in_order(ops, rows, launch_ns), launch_ns, busy_ns)
+        for busy_ns, stream, rows in lanes_by_busy[:MAX_LANES]
+    ]
     return lanes, len(folded), sum(len(rows) for _, _, rows in folded)
 
 
-def _stream_lane(source: _Source, stream: int, rows: Int64, busy_ns: int) -> StreamLane:
-    trace, window, orphan = source.trace, source.window, source.orphan[rows]
-    ops, queued_ns = trace.ops.select(rows), source.launch_ns[rows]
-    known = (ops.launch != NONE) | orphan
-    deepest, mean = _depth_within(count_over_time(queued_ns[known], ops.start_ns[known]), *window)
+def _kept(rows: Int64, wanted: Bool) -> Int64:
+    """The wanted rows: no copy where all are."""
+    mask = wanted[rows]
+    return rows if mask.all() else rows[mask]
+
+
+def _in_order(ops: DeviceOps, rows: Int64, launch_ns: Int64) -> Int64:
+    """Rows of a stream, by start, in the order in which it started them."""
+    start_ns = ops.start_ns[rows]
+    return rows if (start_ns[1:] > start_ns[:-1]).all() else rows[rank(start_ns, launch_ns[rows])]
+
+
+def _stream_lane(source: _Source, stream: int, rows: Int64, launch_ns: Int64, busy_ns: int) -> StreamLane:
+    trace = source.trace
+    known = _kept(rows, (trace.ops.launch != NONE) | orphans(trace))
+    deepest, mean = depth_within(launch_ns[known], trace.ops.start_ns[known], *source.window)
     return StreamLane(
+        trace=trace,
         device=source.device,
         stream=stream,
         row=rows,
-        launch_ns=queued_ns,
-        start_ns=ops.start_ns,
-        end_ns=ops.end_ns,
-        op_class=source.classes[rows],
-        name=ops.name,
-        line=layer_lines_at(trace.marks, queued_ns) * known.astype(np.int32),
-        inner_line=ops.line,
-        orphan=orphan,
-        packing=pack(ops.start_ns, ops.end_ns),
+        classes=source.classes,
         queue_max=deepest,
         queue_mean=mean,
         busy_ns=busy_ns,
         busy_frac=source.share(busy_ns),
     )
-
-
-def _depth_within(depth: CountOverTime, start_ns: int, end_ns: int) -> tuple[int, float]:
-    """Largest and time-weighted mean count inside a window."""
-    if not len(depth.times_ns):
-        return 0, 0.0
-    inside = (depth.times_ns > start_ns) & (depth.times_ns < end_ns)
-    before = np.flatnonzero(depth.times_ns <= start_ns)
-    entering = int(depth.values[before[-1]]) if len(before) else 0
-    times = np.concatenate(([start_ns], depth.times_ns[inside], [end_ns]))
-    values = np.concatenate(([entering], depth.values[inside]))
-    return int(values.max()), float((values * np.diff(times)).sum() / max(1, end_ns - start_ns))
-
-
-def _shares(parts: Breakdown) -> tuple[Share, ...]:
-    """Where the window went on a device, start-up included; each instant once, parts without time left out."""
-    copy = _main_copy(parts)
-    tokens = {
-        "compute_alone_ns": ("comp", ""),
-        "compute_with_other_ns": ("comp", "comm" if parts.communication_ns else "dtod"),
-        "communication_alone_ns": ("comm", ""),
-        "copy_alone_ns": (copy, ""),
-        "memset_alone_ns": ("memset", ""),
-        "several_without_compute_ns": ("comm" if parts.communication_ns else "memset", copy),
-        "idle_ns": ("idle", ""),
-    }
-    times_ns = asdict(parts.partition)
-    shares = (
-        Share("before the first op", parts.head_ns, "rule"),
-        *(Share(words, times_ns[key], *tokens[key]) for key, words in PARTITION_WORDS.items()),
-        Share("after the last op", parts.tail_ns, "rule"),
-    )
-    return tuple(share for share in shares if share.ns)
-
-
-def _main_copy(parts: Breakdown) -> str:
-    return max(("dtod", "htod", "dtoh"), key=parts.class_ns)
-
-
-def _staves(parts: Breakdown, n_streams: int) -> tuple[Stave, ...]:
-    """Compute, communication, copy and idle, where there is more than one stream or class to lay side by side."""
-    classes = [name for name in ("compute", "communication", "copy") if parts.class_ns(name)]
-    if len(classes) < 2 and n_streams < 2:
-        return ()
-    staves = []
-    if "compute" in classes:
-        staves.append(Stave("compute", (_part(parts, "comp", "compute"),), parts.compute_ns))
-    if "communication" in classes:
-        exposed = parts.exposed_communication_ns
-        staves.append(Stave("communication", (_part(parts, "comm", "communication"),), parts.communication_ns, exposed))
-    if "copy" in classes:
-        ways = tuple(_part(parts, way, way) for way in ("dtod", "ptop", "htod", "dtoh") if parts.class_ns(way))
-        staves.append(Stave("copy", ways, parts.copy_ns, parts.exposed_copy_ns))
-    if parts.idle_ns:
-        idle = parts.intervals["idle"]
-        staves.append(Stave("idle", (StavePart("idle", idle, idle),), parts.idle_ns))
-    return tuple(staves)
-
-
-def _part(parts: Breakdown, token: str, name: str) -> StavePart:
-    active = parts.intervals[name]
-    hidden_by = parts.intervals["compute"]
-    return StavePart(token, active, active if name == "compute" else subtract(active, hidden_by))
 
 
 # Where device ops come from, in words for the card of an op: operator, inputs, module, the user's own frame.

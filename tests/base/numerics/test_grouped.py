@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfmagic.analysis.timeline.queueing import count_over_time
+from perfmagic.analysis.timeline.queueing import count_over_time, depth_within
 from perfmagic.base.numerics.intervals import coded, depths, distinct, running_max, union, unions
 
 rows = st.lists(st.tuples(st.integers(0, 3), st.integers(-20, 20), st.integers(0, 12)), max_size=40)
@@ -62,3 +62,16 @@ def test_a_running_maximum_of_groups_reaches_to_the_ends_of_int64() -> None:
     group = np.array([0, 0, 0, 1, 1])
     values = np.array([2**62, -(2**62), 5, -(2**63), 2**63 - 1])
     assert running_max(group, values).tolist() == [2**62, 2**62, 2**62, -(2**63), 2**63 - 1]
+
+
+@given(rows, st.integers(-25, 25), st.integers(0, 30))
+def test_the_depth_within_a_window_is_that_of_the_history(
+    found: list[tuple[int, int, int]], since: int, length: int
+) -> None:
+    _, up, down = _columns(found)
+    order = np.argsort(down, kind="stable")
+    until = since + length
+    levels = [int(((up <= at) & (down > at)).sum()) for at in range(since, max(until, since + 1))]
+    most, mean = depth_within(up[order], down[order], since, until)
+    assert most == max(levels)
+    assert mean == sum(levels[:length]) / max(1, length)

@@ -126,3 +126,13 @@ def test_an_empty_set_is_never_busy() -> None:
     assert occupancy(EMPTY, 0, 10, 3).tolist() == [0, 0, 0]
     assert occupancy(_set([(0, 9)]), 5, 5, 2).tolist() == [0, 0]
     assert covered_before(EMPTY, np.array([1, 2])).tolist() == [0, 0]
+
+
+def test_the_gaps_between_intervals_share_their_memory() -> None:
+    a = union(np.array([10, 30, 70, 71]), np.array([20, 50, 71, 90]))
+    gaps = complement(a, 10, 90)
+    assert gaps.tolist() == [[20, 30], [50, 70]]
+    assert np.shares_memory(gaps, a)
+    assert complement(gaps, 20, 70).tolist() == [[30, 50]]
+    assert complement(a[1:], 30, 90).tolist() == [[50, 70]]
+    assert complement(a[:1], 10, 20).shape == (0, 2)

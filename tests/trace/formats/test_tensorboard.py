@@ -21,7 +21,6 @@ import numpy as np
 import pytest
 
 import perfmagic
-from perfmagic.analysis.timeline.activity import busy_intervals
 from perfmagic.analysis.timeline.kernels import kernels
 from perfmagic.analysis.timeline.overlap import breakdown
 from perfmagic.analysis.timeline.steps import Step, steps
@@ -31,7 +30,7 @@ from perfmagic.results import TimelineResult
 from perfmagic.trace.columns import NONE, Bool, HostKind, OpKind
 from perfmagic.trace.formats.tensorboard import write_tensorboard
 from perfmagic.trace.kineto.reader import read_trace
-from perfmagic.trace.model import DeviceInfo, Trace
+from perfmagic.trace.model import DeviceInfo, Trace, busy_intervals
 from tests.analysis.build import US, Builder
 from tests.trace.recorded import NAMES, columns_by_name, recorded
 
