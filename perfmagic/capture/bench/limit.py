@@ -1,19 +1,23 @@
-"""A call that does not return: how long it has run, and its end by an interrupt after a limit."""
+"""Calls that do not return, or keep more and more memory: the end of a benchmark before the process ends."""
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 
 from perfmagic.base.clock import virtual_clock
-from perfmagic.base.units import duration_s
+from perfmagic.base.errors import CaptureError
+from perfmagic.base.free_memory import available_bytes, own_bytes, peak_bytes
+from perfmagic.base.units import duration_s, size
 from perfmagic.capture.same_work.process import NOW_NS, own_threads
 
 LIMIT_S = 600.0  # of one call: compiling with autotuning takes minutes
 LOOK_S = 1.0  # how often; four times within a shorter limit
 SLOW = 3  # looks in a row between which the clock went too slowly
+MOST_OF_FREE = 0.5  # of the memory that was free at first, that calls may keep
 LEAST_S = 0.1  # shorter calls are not worth a word
 
 
@@ -80,3 +84,22 @@ class Limit:
             return ""
         stopped = f", and was stopped: limit={self.limit_s:g} s" if self.over else ""
         return f"a call of {name or 'the function'} had not returned after {duration_s(running_s)}{stopped}"
+
+
+class HostRoom:
+    """Ends a benchmark whose calls keep memory before the system ends the process, and all variables with it."""
+
+    def __init__(self) -> None:
+        self._peak_bytes, self._own_bytes = peak_bytes(), own_bytes()
+        self._most_bytes = available_bytes() * MOST_OF_FREE
+
+    def look(self) -> None:
+        """Raises CaptureError where more than half of the memory that was free at first is gone."""
+        if not 0 < self._most_bytes < peak_bytes() - self._peak_bytes:
+            return  # the peak is read in 1 µs, the present value in 30
+        gc.collect()
+        if (grown_bytes := own_bytes() - self._own_bytes) > self._most_bytes:
+            raise CaptureError(
+                f"the calls keep memory: this process holds {size(grown_bytes)} more than before them",
+                hint="let each call free what it makes, or set the number of calls: samples=, calls=",
+            )

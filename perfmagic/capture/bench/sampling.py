@@ -27,6 +27,7 @@ from perfmagic.capture.bench.device_use import (
     host_cache_bytes,
     refuse_without_caches,
 )
+from perfmagic.capture.bench.limit import HostRoom
 from perfmagic.capture.bench.spec import BenchSpec, Notes, Plan, SampleSize
 from perfmagic.capture.devices.backends import Backend
 from perfmagic.capture.same_work.process import NOW_NS
@@ -302,7 +303,7 @@ class Sampler:
     ) -> None:
         self.spec, self.devices, self.watch = spec, devices, watch
         self.caches: HostCaches | CudaCache | None = None
-        self._on_sample, self._rest = on_sample, rest
+        self._on_sample, self._rest, self._room = on_sample, rest, HostRoom()
 
     def make_cold(self, worked: Sequence[DeviceInfo]) -> None:
         """From now on every sample finds cold caches, where that is asked for.  worked: devices that the body uses."""
@@ -316,17 +317,13 @@ class Sampler:
         """Note where warm caches hold all that a call moves: its rate is then not that of memory."""
         if self.caches is not None or (device_works and any(info.simulated for info in self.devices.infos)):
             return
-        torch = self._cuda(device_works=device_works)
+        torch: Any = torch_if_imported() if device_works and self.devices.cuda_indices() else None
         if torch is None:
             name, cache_bytes = HostCaches.name, host_cache_bytes()
         else:
             name, cache_bytes = CudaCache.name, cuda_cache_bytes(torch, torch.cuda.current_device())
         if moved_bytes <= cache_bytes:
             notes.note("fits in caches", bytes=moved_bytes, cache_bytes=cache_bytes, name=name)
-
-    def _cuda(self, *, device_works: bool) -> Any | None:
-        """Torch, where the body works on a CUDA device."""
-        return torch_if_imported() if device_works and self.devices.cuda_indices() else None
 
     def before(self) -> None:
         """Garbage collected where due, inputs reset, rested, devices idle, caches cold."""
@@ -335,6 +332,7 @@ class Sampler:
         if self._on_sample is not None:
             self._on_sample()
         quiet.collect_when_due()
+        self._room.look()
         if self.spec.setup_each is not None:
             refuse_unawaited("setup_each", self.spec.setup_each())
         if self.spec.cooldown_s:

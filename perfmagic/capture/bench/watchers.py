@@ -16,6 +16,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+from perfmagic.base.free_memory import peak_bytes
 from perfmagic.capture.bench import quiet
 from perfmagic.capture.bench.clocks import Clocks
 from perfmagic.capture.bench.device_use import Devices, DeviceUse, PeakMemory
@@ -235,17 +236,7 @@ class Growth:
 
     def _now(self) -> tuple[int, int, int]:
         memory = self._devices.memory_bytes()
-        return memory[0] if memory is not None else 0, _peak_host_bytes(), _compilations()
-
-
-def _peak_host_bytes() -> int:
-    """The most memory this process has held, 0 where the system does not report it (Windows)."""
-    with suppress(ImportError):
-        import resource
-
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    return 0
+        return memory[0] if memory is not None else 0, peak_bytes(), _compilations()
 
 
 def _compilations() -> int:

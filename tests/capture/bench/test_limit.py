@@ -13,6 +13,7 @@ import pytest
 
 import perfmagic
 from perfmagic.base.errors import CaptureError, OptionError
+from perfmagic.base.free_memory import available_bytes
 from perfmagic.capture.bench import limit
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no signals to one thread")
@@ -64,3 +65,12 @@ def test_an_interrupt_says_whose_call_ran_and_for_how_long() -> None:
 def test_a_limit_of_no_time_is_refused() -> None:
     with pytest.raises(OptionError, match="limit=0: a time above 0 s is needed"):
         perfmagic.compare(honest, honest, limit=0)
+
+
+@pytest.mark.skipif(not available_bytes(), reason="the system does not say how much memory is free")
+def test_calls_that_keep_memory_end_before_half_of_what_was_free_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limit, "available_bytes", lambda: 500_000_000)
+    kept: list[bytearray] = []
+    with pytest.raises(CaptureError, match=r"the calls keep memory: this process holds [\d.]+\s[MG]B more"):
+        perfmagic.bench(lambda: kept.append(bytearray(b"x") * 50_000_000), samples=1000)
+    assert len(kept) < 1000
