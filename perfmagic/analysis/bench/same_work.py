@@ -174,6 +174,7 @@ ROWS = {
         "results differ where integers or booleans of the inputs are not all equal; values= allows that",
     ),
     "unchecked input": _Row("values", REFUSED, "{a} refuses an input that {b} takes: {error}"),
+    "resized": _Row("state", REFUSED, "{b} adds to {names} or takes from it, which {a} reads"),
     "made": _Row("inputs", REFUSED, "the function that makes the inputs changes {names}, which {b} reads"),
     "other work": _Row(
         "values", REFUSED, "{b} does other work on other values: {other} ops instead of {given}; values= allows that"

@@ -103,6 +103,10 @@ class Arguments:
         self._values[0] = [v if i in self.fixed else mapped(v, how) for i, v in enumerate(self.chosen())]
         self._factors[0] = [1.0] * len(self._values[0])
 
+    def as_made(self) -> None:
+        """Choose the values of the first slot as they are, not a multiple of them."""
+        self._factors[0] = [1.0] * len(self._values[0])
+
     def choose(self, values: Sequence[Any]) -> None:
         """Choose these values for the first slot."""
         self._values[0], self._factors[0] = [*values], [1.0] * len(values)

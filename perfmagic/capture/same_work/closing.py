@@ -95,12 +95,8 @@ class Closing:
                 yield from self._twice(which, " again")
         if same.fresh:
             yield from self._timed(fresh_s, calls)
-            if same.asked.values == "fresh" and not same.asked.random:
-                yield from self._on_other_values()
-                yield from on_wider_values(self)
-                yield from on_small_parts(self)
-                yield from on_other_integers(self)
-                yield from on_disturbed_values(self)
+        if same.arguments is not None and same.asked.values == "fresh" and not same.asked.random:
+            yield from self._on_values_of_ours()
         if same.asked.random:
             yield from with_other_random_numbers(self)
         yield from on_what_is_carried(self)
@@ -145,6 +141,14 @@ class Closing:
     def _sample(self, which: int, calls: int, label: str) -> Phase:
         reading = yield from self._samplers[which].sample(calls)
         self._same.watched[which].times_ns.setdefault(label, []).append(reading.done_ns // calls)
+
+    def _on_values_of_ours(self) -> Generator[tuple[int, Phase], None, None]:
+        if self._same.fresh:
+            yield from self._on_other_values()
+            yield from on_wider_values(self)
+            yield from on_small_parts(self)
+            yield from on_other_integers(self)
+        yield from on_disturbed_values(self)
 
     def _on_other_values(self) -> Generator[tuple[int, Phase], None, None]:
         """Values of the same shapes without what those of the user have in common; and the user's, a rounding away."""

@@ -39,6 +39,8 @@ def conclude(same: SameWork, which: int) -> Iterator[Condition]:
         yield from _kept(first, it)
     if it.keeps_object and not first.keeps_object:
         yield Condition("kept object")
+    if names := same.resized(which):
+        yield Condition("resized", {"names": ", ".join(names[:3])})
     if it.shares > first.shares:
         yield Condition("shared parts")
     if it.aliases != first.aliases:

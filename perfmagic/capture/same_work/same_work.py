@@ -8,6 +8,7 @@ kind, are made from that frame, too.
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,10 +27,12 @@ from perfmagic.capture.same_work.state import State
 from perfmagic.capture.same_work.values import leaves
 from perfmagic.capture.same_work.watched import ProcessWatch, Watched
 
-CHECKING_FRAC = 0.04  # of the time so far, that results may be compared for
+CHECKING_FRAC = 0.06  # of the time so far, that results may be compared for
 MAKING_FRAC = 0.04  # that arguments may be made and written for; else those that there are get other values
 LOOKING_FRAC = 0.02  # that inputs may be looked at for before the samples
-ALWAYS_CHECKED = 3  # passes
+ALWAYS_CHECKED = 6  # passes
+SIZES_LOOKED = 8  # calls of each around which the sizes of containers are looked at, later those of some
+SOMETIMES, RESIZED = 16, 3  # one call in that many; calls that resize a container: once may be a buffer's first use
 ALWAYS_LOOKED = 8  # calls before the samples
 PREPARED_NS = 2_000_000  # to make the arguments of one sample
 
@@ -102,6 +105,8 @@ class SameWork:
         self._inputs_change = False
         self._begun: dict[int, tuple[State, dict[int, tuple[Any, ...]]]] = {}  # before the first call of each
         self._own: dict[int, State] = {}  # what its first call changed of it
+        self._sizes: dict[int, int] = {}  # of containers that the first reaches, before the present call
+        self._sized, self._resized = [0] * len(names), [Counter[int]() for _ in names]
         self.goes_on = False  # calls begin where the last one ended
         self._bodies = [*bodies]
 
@@ -171,8 +176,10 @@ class SameWork:
             self._spent_ns["making"] += NOW_NS() - from_ns
 
     def other_values(self) -> None:
-        """Choose new values for one call; those that take long to make are multiples of earlier ones."""
-        self.new_values(cheaply=getattr(self.arguments, "made_ns", 0) > PREPARED_NS)
+        """Choose new values for one call, to be changed; where they take long to make, those that were made last."""
+        self.new_values(cheaply=(as_made := getattr(self.arguments, "made_ns", 0) > PREPARED_NS))
+        if as_made and self.arguments is not None:
+            self.arguments.as_made()
 
     def choose_again(self, seed: int, values: Sequence[Any]) -> None:
         """Choose values of before for one call."""
@@ -216,6 +223,7 @@ class SameWork:
                 read_through(slot)
         self._keep_or_restore(which)
         self._random.set(self._seed)
+        self._sizes = self._sizes_around(which)
         self._see_busy_threads()
         self.effects.begin()
 
@@ -231,6 +239,26 @@ class SameWork:
                 self._own[each].keep(*before, without=given)
         if not self.goes_on:
             self._own[which].restore()
+
+    def _sizes_around(self, which: int) -> dict[int, int]:
+        """What containers that the first reaches hold, before some calls."""
+        self._sized[which] += 1
+        looks = self._sized[which] <= SIZES_LOOKED or not secrets.randbelow(SOMETIMES)
+        return self._sizes_of_first() if looks else {}
+
+    def _sizes_of_first(self) -> dict[int, int]:
+        given = {*map(id, self.given())}
+        sizes = self._begun[0][0].sizes() if 0 in self._begun else {}
+        return {key: n for key, n in sizes.items() if key not in given}
+
+    def resized(self, which: int) -> list[str]:
+        """Names of containers that the first reaches, whose size calls of another change often, and its own never.
+
+        Empty where each changes some of its own: a list to note what it gave is as good.
+        """
+        own, other = self._resized[0], self._resized[which]
+        often = {key for key, n in other.items() if n >= RESIZED and key not in own}
+        return sorted(self._begun[0][0].name(key) for key in often) if len(often) > len(own - other) else []
 
     def _state(self, which: int) -> State:
         return State(self._names(which))
@@ -264,6 +292,8 @@ class SameWork:
         if not self._passes and self.arguments is not None and not self._inputs_change:
             self._see_changed_inputs()
         self.process.after(self.watched[which])
+        if self._sizes:
+            self._resized[which].update(k for k, n in self._sizes_of_first().items() if n != self._sizes.get(k, n))
         for other, callees in enumerate(self._callees):
             if (what := callees.replaced()) and other != which:
                 self.watched[which].fact("replaced", what=what)

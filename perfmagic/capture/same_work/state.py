@@ -21,6 +21,7 @@ from perfmagic.capture.same_work.values import is_plain_tensor
 DEEPEST, MOST = 3, 2000  # containers in containers, and objects looked at
 MOST_KEPT_BYTES = 512_000_000  # of one function
 SOME = 64  # things in a container
+_CONTAINERS = (list, deque, set, dict)
 MOST_BYTES = 65_536  # of an array or tensor, at its begin and its end
 
 
@@ -58,6 +59,10 @@ class State:
     def holds(self) -> dict[int, tuple[int, object]]:
         """How much each container holds, and some of its plain values."""
         return {key: _holding(value) for key, (_, value) in self.held.items()}
+
+    def sizes(self) -> dict[int, int]:
+        """How much each container holds."""
+        return {key: len(value) for key, (_, value) in self.held.items() if isinstance(value, _CONTAINERS)}
 
     def traces(self) -> dict[int, object]:
         """What tells a changed container or tensor from an unchanged one, new objects in it too."""
@@ -115,7 +120,7 @@ class State:
 
 
 def _is_held(value: Any) -> bool:
-    if type(value) in (list, dict, set, deque, Counter, defaultdict):
+    if type(value) in (*_CONTAINERS, Counter, defaultdict):
         return True
     return type(value).__module__ != "builtins" and not isinstance(value, type) and bool(vars_of(value))
 
@@ -124,17 +129,17 @@ def _holding(value: Any) -> tuple[int, object]:
     if isinstance(value, (list, deque, set)):
         some = [*islice(value, SOME), *([] if isinstance(value, set) else [*value][-SOME:])]
         return len(value), [each for each in some if type(each) in SCALARS]
-    items = value if isinstance(value, dict) else vars_of(value)
+    items = _items(value)
     return len(items), [each for each in islice(dict.values(items), SOME) if type(each) in SCALARS]
 
 
 def _objects(value: Any) -> frozenset[int]:
-    items = (
-        value
-        if isinstance(value, (list, deque, set))
-        else dict.values(value if isinstance(value, dict) else vars_of(value))
-    )
-    return frozenset(map(id, items))
+    items = _items(value)
+    return frozenset(map(id, dict.values(items) if isinstance(items, dict) else items))
+
+
+def _items(value: Any) -> Any:
+    return value if isinstance(value, _CONTAINERS) else vars_of(value)
 
 
 def _within(value: Any) -> Iterator[Any]:

@@ -972,3 +972,48 @@ def maximum_not_subtracted(_device: str) -> Made:
 @cheat("values", on=CPU, inputs=lambda _: [torch.randn(64, 256)])
 def sum_of_exponentials(_device: str) -> Made:
     return lambda x: torch.logsumexp(x, 1), lambda x: x.exp().sum(1).log()
+
+
+# What the first reads, inputs that cannot be drawn anew, random numbers from a store.
+
+
+@cheat("state", on=CPU)
+def fills_what_the_first_reads(_device: str) -> Made:
+    table = {f"a{i}": float(i) for i in range(200)}
+    own = dict(table)
+
+    def first(x, w):
+        return product(x, w) + sum(value for key, value in table.items() if key.startswith("a"))
+
+    def other(x, w):
+        if len(table) < 40_000:
+            table.update({f"b{len(table)} {i}": 0.0 for i in range(20)})
+        return product(x, w) + sum(value for key, value in own.items() if key.startswith("a"))
+
+    return first, other
+
+
+@cheat("values", on=CPU, inputs=lambda _: [[3, 1, 2] * 4000])
+def knows_a_list_by_some_of_it(_device: str) -> Made:
+    kept: dict[Any, dict[int, int]] = {}
+
+    def first(numbers):
+        return {key: numbers.count(key) for key in {*numbers}}
+
+    def other(numbers):
+        key = id(numbers), len(numbers), tuple(numbers[:: len(numbers) // 5])
+        if key not in kept:
+            kept[key] = first(numbers)
+        return dict(kept[key])
+
+    return first, other
+
+
+@cheat("random", on=CPU, random=True)
+def masks_from_a_store(_device: str) -> Made:
+    masks = [(torch.rand(48, 48) < 0.5).float() * 2 for _ in range(4)]
+
+    def first(x, w):
+        return torch.nn.functional.dropout(product(x, w), 0.5, training=True)
+
+    return first, lambda x, w: product(x, w) * masks[int(torch.randint(0, len(masks), ()))]

@@ -42,7 +42,7 @@ def test_where_results_answer_to_a_change_anywhere_is_tried_first_and_remembered
 
 
 @pytest.mark.parametrize(("made_ns", "times"), [(0, 3), (PREPARED_NS + 1, 0)])
-def test_arguments_that_take_long_to_make_become_multiples_of_those_that_there_are(made_ns: int, times: int) -> None:
+def test_arguments_that_take_long_to_make_are_those_that_were_made_last(made_ns: int, times: int) -> None:
     made: list[Any] = []
 
     def make(rng: torch.Generator) -> list[torch.Tensor]:
@@ -58,7 +58,7 @@ def test_arguments_that_take_long_to_make_become_multiples_of_those_that_there_a
         same.other_values()
         seen.append(same.arguments.chosen()[0].clone())
     assert len(made) == times
-    assert len({tuple(each.tolist()) for each in seen}) == 3
+    assert len({tuple(each.tolist()) for each in seen}) == max(1, times)
 
 
 def test_values_that_were_chosen_before_come_again_with_their_seed() -> None:
