@@ -43,7 +43,7 @@ DECIDES = {
     "failed": "The code failed before its end",
 }
 
-# What was found: a fact with the name of the user's own thing.
+# What was found: a fact with the name of the user's own thing, by rule or by case of a rule.
 HEADLINES = {
     "race": "Streams {a} and {b} share memory without a wait",
     "start_up": "{time} passed before the first device op",
@@ -322,7 +322,7 @@ _ACTION_KEYS = {template: key for key, template in ACTIONS.items()}
 _DECIDER_KEYS = {template: key for key, template in DECIDES.items()}
 OPEN = frozenset(key for key in DECIDES if key.startswith(("stalled", "no verdict", "open"))) | {"mixed, unexplained"}
 
-# Things that the values count.
+# Things that the values count: count_things(n, "copy") is a value of a headline.
 COUNTED = {
     "collective": ("{n} collective", "{n} collectives"),
     "copy": ("{n} copy", "{n} copies"),

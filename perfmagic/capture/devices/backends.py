@@ -35,7 +35,7 @@ class Backend(Protocol):
         """Whether this process has started using it; asking does not start it."""
 
     def infos(self) -> tuple[DeviceInfo, ...]:
-        """Its devices, for labels."""
+        """Its devices, each with an index of its own, for labels."""
 
     def synchronize(self, index: int | None = None) -> None:
         """Block until one of its devices, or with None every one, is idle; raises what failed there asynchronously."""
@@ -47,7 +47,7 @@ class Backend(Protocol):
         """Whether event() and elapsed_ns() work."""
 
     def event(self) -> Any:
-        """Record a timing event on the calling thread's current stream."""
+        """Record a timing event on the calling thread's current stream. Raises DeviceError where there are none."""
 
     def elapsed_ns(self, first: Any, second: Any) -> int:
         """Time between two recorded events that have both been reached."""
