@@ -24,6 +24,7 @@ CODE = re.compile(r"`[^`]*`|\{[^}]*\}|\]\([^)]*\)|[\w.]*[_.(]\w+|--\w+")
 OTHERS = {"`not yet`", "`right`", "](README.zh-CN.md)"}  # what a check says; the other way round
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(not DEMOS.is_dir(), reason="needs the clone's demos"),
     pytest.mark.parametrize("language", TRANSLATED),
 ]

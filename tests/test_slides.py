@@ -43,6 +43,7 @@ def test_what_follows_a_question_waits_and_answers_of_exercises_stay_away() -> N
     assert kinds(tagged("exercise"), tagged("check"), tagged("solution"), hidden) == ["-", *["skip"] * 3]
 
 
+@pytest.mark.slow
 def test_slides_of_a_lesson_have_its_pictures_and_load_nothing(tmp_path: Path) -> None:
     (tmp_path / "dist" / "theme").mkdir(parents=True)
     for name in ("reveal.js", "reveal.css", "theme/simple.css"):

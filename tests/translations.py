@@ -20,7 +20,7 @@ from babel.messages.pofile import read_po, write_po
 
 from perfmagic.analysis.bench.same_work import ROWS
 from perfmagic.analysis.diff.diff import IDLE_WORDS, without_number
-from perfmagic.analysis.findings.catalogue import ACTIONS, COUNTED, DECIDES, HEADLINES, WITHOUT_TIME
+from perfmagic.analysis.findings.catalogue import ACTIONS, COUNTED, DECIDES, HEADLINES, HEADLINES_WITHOUT_TIME
 from perfmagic.analysis.findings.record import RACES
 from perfmagic.analysis.memory.stack import Kind
 from perfmagic.analysis.replay.critical_path import KINDS as PATH_KINDS
@@ -128,7 +128,7 @@ def templates() -> tuple[Id, ...]:
     tables = (
         *DECIDES.values(),
         *HEADLINES.values(),
-        *WITHOUT_TIME.values(),
+        *HEADLINES_WITHOUT_TIME.values(),
         *ACTIONS.values(),
         *COUNTED.values(),
         *COUNTS.values(),

@@ -20,12 +20,18 @@ HOLD_S = 0.5  # on a GPU nothing can be held until it is released: it sleeps, an
 _TRIAL_CYCLES = 100_000_000
 
 
-@pytest.fixture(params=["sim", "virtual", pytest.param("cuda", marks=pytest.mark.gpu)])
+# which devices are asked: the clock of a simulated one, None for a real one that torch knows by that name
+CLOCKS = {"sim": "real", "virtual": "virtual", "cuda": None}
+REAL = [pytest.param(name, marks=pytest.mark.gpu) for name, clock in CLOCKS.items() if clock is None]
+
+
+@pytest.fixture(params=[*(name for name, clock in CLOCKS.items() if clock), *REAL])
 def device_module(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     """torch.sim on threads or a virtual clock, or torch.cuda; idle, on device and stream 0, before and after."""
-    if request.param != "cuda":
-        _load_sim("virtual" if request.param == "virtual" else "real")
-    module = torch.get_device_module("cuda" if request.param == "cuda" else "sim")
+    clock = CLOCKS[request.param]
+    if clock is not None:
+        load_sim(clock)
+    module = torch.get_device_module(request.param if clock is None else "sim")
     module.synchronize()
     yield module
     module.set_device(0)
@@ -34,11 +40,11 @@ def device_module(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
         with suppress(RuntimeError):  # what a test provoked and did not collect
             module.synchronize(index)
     module.set_device(0)
-    if request.param == "virtual":
-        _load_sim("real")
+    if clock == "virtual":
+        load_sim("real")
 
 
-def _load_sim(clock: str) -> None:
+def load_sim(clock: str) -> None:
     from perfmagic import sim
     from perfmagic.base.errors import DeviceError
 
@@ -51,7 +57,7 @@ def _load_sim(clock: str) -> None:
 
 @pytest.fixture
 def kind(device_module: ModuleType) -> str:
-    """ "sim" or "cuda"."""
+    """What torch calls the device: "sim" or "cuda"."""
     return device_module.__name__.rsplit(".", 1)[-1]
 
 

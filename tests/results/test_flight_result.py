@@ -155,6 +155,7 @@ def test_chinese_answers(folder: Path) -> None:
     assert "waits" not in text
 
 
+@pytest.mark.slow
 def test_torch_is_not_needed(folder: Path) -> None:
     code = (
         "import sys, perfmagic; sys.modules['torch'] = None\n"

@@ -95,6 +95,7 @@ def copy(device: Any) -> None:
     [t.cpu() for t in there]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", [train, fill_the_queue, use_streams, copy])
 def test_each_gpu_has_the_record_of_a_run_on_it_alone(body: Callable[[Any], None]) -> None:
     check_alike(body)

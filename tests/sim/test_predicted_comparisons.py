@@ -70,6 +70,7 @@ def test_a_difference_within_the_noise_of_a_measured_host_is_unclear() -> None:
     assert "only recordings decide" in found.sentence
 
 
+@pytest.mark.slow
 def test_two_gpus_are_told_apart_only_beyond_the_interval() -> None:
     assert verdict(bench("T4", 5), bench("H100", 5)) == "faster"
     near = compare(bench("A100", 20, synced=False), bench("A30", 20, 1024, synced=False))[0]
@@ -112,6 +113,7 @@ def test_timelines_of_two_gpus_say_how_many_times_as_fast_one_is() -> None:
     assert perfmagic.compare(b, a).total.partition("(")[0] == found.total.partition("(")[0]
 
 
+@pytest.mark.slow
 def test_two_gpus_within_the_interval_leave_open_which_is_faster() -> None:
     found = perfmagic.compare(timeline("H200", 50, torch.relu), timeline("H100", 50, torch.relu))
     assert found.no_verdict.startswith("which is faster stays open: A on H200 SXM takes × ")

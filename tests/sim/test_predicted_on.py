@@ -127,7 +127,7 @@ def _real_clock_after(_device: None) -> Iterator[None]:
     torch.sim.empty_cache()
 
 
-@pytest.mark.parametrize("width", [256, 4096])
+@pytest.mark.parametrize("width", [pytest.param(256, marks=pytest.mark.slow), 4096])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_replay_on_another_gpu_is_that_gpus_own_prediction(program: Program, width: int) -> None:
     there, here = (timeline(gpu, program, width, 8) for gpu in ("H100", "A100"))

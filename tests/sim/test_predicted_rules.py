@@ -30,6 +30,7 @@ def small_sums(device: torch.device) -> object:
     return [x + 1 for _ in range(200)]
 
 
+@pytest.mark.slow
 def test_products_of_float32_could_be_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     t = ran(products)
     assert "tensor_cores" in rules(t)

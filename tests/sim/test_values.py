@@ -170,6 +170,7 @@ def first_difference(a: dict[str, Any], b: dict[str, Any]) -> object:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_left_out_changes_neither_ops_nor_times_nor_memory(name: str) -> None:
     sim.set_pace("matmul=1GFLOP/s, kernels=20us, copies=1GB/s")

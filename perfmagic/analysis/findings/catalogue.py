@@ -43,7 +43,7 @@ DECIDES = {
     "failed": "The code failed before its end",
 }
 
-# What was found: a fact with the name of the user's own thing.
+# What was found: a fact with the name of the user's own thing, by rule or by case of a rule.
 HEADLINES = {
     "race": "Streams {a} and {b} share memory without a wait",
     "start_up": "{time} passed before the first device op",
@@ -91,7 +91,7 @@ HEADLINES = {
 }
 
 # The same without a time: of an answer with a predicted gain, which may be more or less than that time.
-WITHOUT_TIME = {
+HEADLINES_WITHOUT_TIME = {
     "start_up": "Python works before the first device op",
     "start_up_in": "Python is in {name} before the first device op",
     "allocations": "The allocator asks the driver for memory",
@@ -114,7 +114,7 @@ WITHOUT_TIME = {
     "waits_for_rank": "Collectives wait for another rank",
 }
 _COLD = "The record is cold: it holds what only first calls do"
-WITHOUT_TIME |= dict.fromkeys(("cold", "cold_in", "first_launches", "first_call", "first_calls"), _COLD)
+HEADLINES_WITHOUT_TIME |= dict.fromkeys(("cold", "cold_in", "first_launches", "first_call", "first_calls"), _COLD)
 
 # Where no remedy was found: what limits the run.
 HEADLINES |= {
@@ -322,7 +322,7 @@ _ACTION_KEYS = {template: key for key, template in ACTIONS.items()}
 _DECIDER_KEYS = {template: key for key, template in DECIDES.items()}
 OPEN = frozenset(key for key in DECIDES if key.startswith(("stalled", "no verdict", "open"))) | {"mixed, unexplained"}
 
-# Things that the values count.
+# Things that the values count: count_things(n, "copy") is a value of a headline.
 COUNTED = {
     "collective": ("{n} collective", "{n} collectives"),
     "copy": ("{n} copy", "{n} copies"),
@@ -352,7 +352,7 @@ def without_time(fact: str) -> str:
     if isinstance(inner := fact.values.get("fact"), str):  # of several ranks
         return phrase(fact.template, **fact.values | {"fact": without_time(inner)})
     key = headline_key(fact)
-    return phrase(WITHOUT_TIME[key], **fact.values) if key in WITHOUT_TIME else fact
+    return phrase(HEADLINES_WITHOUT_TIME[key], **fact.values) if key in HEADLINES_WITHOUT_TIME else fact
 
 
 def action(key: str, /, **values: object) -> Words:

@@ -57,21 +57,19 @@ __all__ = ["Finding", "findings"]
 
 
 # A rule that explains time gets what earlier rules left unexplained, and says which part of that it claims.
-Claim = Callable[[Facts, Intervals], Outcome]
+TimeRule = Callable[[Facts, Intervals], Outcome]
 Rule = Callable[[Facts], Outcome]
-FOR_HOST: tuple[Claim, ...] = (data_loading, in_call, began_late, zero_grad, one_by_one, repeated_gap, many_gaps)
-IDLE: tuple[Claim, ...] = (pageable, sync, repeated_gap_queued, went_on_alone)
-EXPOSED: tuple[Claim, ...] = (exposed_communication, repeated_copy, exposed_copy)
+# in the order in which they are asked: of the time that the device waited for Python, was idle for other reasons, or
+# communicated and copied without computing
+FOR_HOST: tuple[TimeRule, ...] = (data_loading, in_call, began_late, zero_grad, one_by_one, repeated_gap, many_gaps)
+IDLE: tuple[TimeRule, ...] = (pageable, sync, repeated_gap_queued, went_on_alone)
+EXPOSED: tuple[TimeRule, ...] = (exposed_communication, repeated_copy, exposed_copy)
+# these read names and grids of kernels, which a prediction for another GPU does not have
 BY_RECORDED_KERNELS: tuple[Rule, ...] = (unaligned_gemm, tensor_cores, low_occupancy)
 BUSY: tuple[Rule, ...] = (unaligned_gemm, eager_attention, tensor_cores, low_occupancy, tiny_kernels)
 WITHOUT_TIME: tuple[Rule, ...] = (start_up, step, streams, graph_launch, communication)
-WITHOUT_DURATIONS: tuple[Rule, ...] = (
-    race,
-    queue_full,
-    clocks,
-    incomplete,
-    no_model,
-)  # true however long the ops lasted
+# true however long the ops lasted
+WITHOUT_DURATIONS: tuple[Rule, ...] = (race, queue_full, clocks, incomplete, no_model)
 
 
 class Outcomes:
@@ -79,7 +77,7 @@ class Outcomes:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self._known: dict[Claim | Rule, Outcome] = {}
+        self._known: dict[TimeRule | Rule, Outcome] = {}
 
     @cached_property
     def judged(self) -> Verdict:
@@ -93,17 +91,17 @@ class Outcomes:
             self._known[rule] = rule(self.facts) if silent is None else silent
         return self._known[rule]
 
-    def claimed(self, chain: Sequence[Claim]) -> list[Finding]:
+    def claimed(self, chain: Sequence[TimeRule]) -> list[Finding]:
         """What the rules of a chain say, each about the time that earlier rules left."""
         return [finding for rule in chain for finding in self.claim(chain, rule)]
 
-    def claim(self, chain: Sequence[Claim], rule: Claim) -> Outcome:
+    def claim(self, chain: Sequence[TimeRule], rule: TimeRule) -> Outcome:
         """What one rule of a chain says about the time that earlier rules left; later ones are not asked."""
         if rule not in self._known:
             self._known[rule] = rule(self.facts, self.left(chain, chain.index(rule)))
         return self._known[rule]
 
-    def left(self, chain: Sequence[Claim], n: int | None = None) -> Intervals:
+    def left(self, chain: Sequence[TimeRule], n: int | None = None) -> Intervals:
         """The time of a chain that its first n rules leave unexplained; None: all of its rules."""
         free = self.offered(chain)
         for rule in chain[:n]:
@@ -111,7 +109,7 @@ class Outcomes:
                 free = subtract(free, finding.where)
         return free
 
-    def offered(self, chain: Sequence[Claim]) -> Intervals:
+    def offered(self, chain: Sequence[TimeRule]) -> Intervals:
         """The time that a chain is about."""
         if chain is EXPOSED:
             sets = self.facts.breakdown.intervals
@@ -128,7 +126,7 @@ class Outcomes:
         """What pageable memory adds to the time of exposed copies."""
         return slower_copies(self.facts, lambda: self.claim(EXPOSED, exposed_copy))
 
-    def lacks(self, chain: Sequence[Claim] | Sequence[Rule] = ()) -> Silent | None:
+    def lacks(self, chain: Sequence[TimeRule] | Sequence[Rule] = ()) -> Silent | None:
         """Why the rules of a chain are not asked; None if they are. No chain: the rules that need all durations."""
         if not len(self.facts.trace.ops):
             return Silent(phrase("no device op was recorded"))

@@ -8,7 +8,7 @@ Nothing here initialises CUDA or loads the simulated device unless the caller as
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from perfmagic.base import units
@@ -20,9 +20,8 @@ from perfmagic.predict.gpus import gpu_of
 from perfmagic.predict.model import DeviceModel
 from perfmagic.trace.model import DeviceInfo
 
-_MPS_IDLE_BYTES = (
-    1 << 20
-)  # Metal itself has some 400 kB; torch's first tensor takes 8 MiB (MPSAllocator.h: kMinSmallHeap)
+# Metal itself has some 400 kB; torch's first tensor takes 8 MiB (MPSAllocator.h: kMinSmallHeap)
+_MPS_IDLE_BYTES = 1 << 20
 AS_CUDA: list[DeviceModel] = []  # the GPU that code finds as "cuda", while a cell runs on one that is not there
 SIM_INDEX_BASE = 1000  # where one trace holds CUDA and simulated devices, sim:0 is device 1000: indices stay unique
 
@@ -36,7 +35,7 @@ class Backend(Protocol):
         """Whether this process has started using it; asking does not start it."""
 
     def infos(self) -> tuple[DeviceInfo, ...]:
-        """Its devices, for labels."""
+        """Its devices, each with an index of its own, for labels."""
 
     def synchronize(self, index: int | None = None) -> None:
         """Block until one of its devices, or with None every one, is idle; raises what failed there asynchronously."""
@@ -48,7 +47,7 @@ class Backend(Protocol):
         """Whether event() and elapsed_ns() work."""
 
     def event(self) -> Any:
-        """Record a timing event on the calling thread's current stream."""
+        """Record a timing event on the calling thread's current stream. Raises DeviceError where there are none."""
 
     def elapsed_ns(self, first: Any, second: Any) -> int:
         """Time between two recorded events that have both been reached."""
@@ -259,21 +258,27 @@ def _possible() -> list[Backend]:
     torch = torch_if_imported()
     if torch is None or not hasattr(torch, "cuda"):  # absent, or its import is still under way
         return []
-    backends: list[Backend] = []
-    if _sees_cuda(torch):
-        backends.append(CudaBackend(torch))
-    elif (kind := _other_accelerator()) is not None:
-        backends.append(AcceleratorBackend(torch, kind))
-    if sim_loaded():
-        backends.append(SimBackend())
-    return backends
+    return [backend for find in FINDERS if (backend := find(torch)) is not None]
 
 
-def _other_accelerator() -> str | None:
+def _find_cuda(torch: Any) -> Backend | None:
+    return CudaBackend(torch) if _sees_cuda(torch) else None
+
+
+def _find_accelerator(torch: Any) -> Backend | None:
+    """The accelerator that torch has instead of CUDA and has no backend of its own here."""
     from perfmagic import sim
 
-    kind = sim.found_accelerator()
-    return None if kind in ("cuda", "sim") else kind
+    kind = None if _sees_cuda(torch) else sim.found_accelerator()
+    return None if kind in (None, "cuda", "sim") else AcceleratorBackend(torch, kind)
+
+
+def _find_sim(_torch: Any) -> Backend | None:
+    return SimBackend() if sim_loaded() else None
+
+
+# one for each kind of device: its backend, or None where this machine has no such device
+FINDERS: tuple[Callable[[Any], Backend | None], ...] = (_find_cuda, _find_accelerator, _find_sim)
 
 
 _of_this_rank: list[Any] = []
@@ -340,11 +345,11 @@ def device(
     if kind == "cuda" and not has_cuda:
         message = f"cuda was asked for, but torch {torch.__version__} sees no CUDA device here"
         raise DeviceError(message, hint='perfmagic.device("sim") gives a simulated device that behaves like one')
-    is_simulated = kind != "cpu" and (kind == "sim" or not has_cuda)
+    is_simulated = kind == "sim" or (kind == "auto" and not has_cuda)
     if clock == "auto":
         given["clock"] = "virtual" if is_simulated else "real"
     if not is_simulated:
-        return _real_device(torch.device("cpu" if kind == "cpu" else "cuda"), **given)
+        return _real_device(torch.device("cuda" if kind == "auto" else kind), **given)
     return _load_sim(torch, pace, memory_bytes=memory_bytes, **given)
 
 
@@ -372,7 +377,7 @@ def _device_in_cell(torch: Any, model: DeviceModel | None, given: tuple[object, 
 
 
 def _real_device(device: Any, *, clock: str | None, **given: object) -> Any:
-    """The CPU or a CUDA device, with the clock of the process as asked for. Raises DeviceError for more."""
+    """A device that is not simulated, with the clock of the process as asked for. Raises DeviceError for more."""
     said = next((name for name, value in given.items() if value is not None), "")
     if said:
         message = f"{said}= needs a simulated device on a virtual clock"
@@ -382,7 +387,7 @@ def _real_device(device: Any, *, clock: str | None, **given: object) -> Any:
     return device
 
 
-_KINDS = ("auto", "cuda", "sim", "cpu")
+_KINDS = ("auto", "cuda", "sim", "cpu")  # that device() takes
 
 
 def _model_named(kind: str | DeviceModel, pace: Any) -> DeviceModel | None:
@@ -437,7 +442,7 @@ def _virtual(clock: str | None, gpu: str) -> str:
 def _kind_meant(kind: str, clock: str | None) -> str:
     """The kind that is asked for: a virtual clock is the simulated device's. Raises OptionError for other words."""
     _check_clock(clock)
-    if clock == "virtual" and kind in ("cuda", "cpu"):
+    if clock == "virtual" and kind not in ("auto", "sim"):
         raise OptionError(f"{kind} has no virtual clock", hint='device("sim", clock="virtual")')
     return "sim" if clock == "virtual" else kind
 

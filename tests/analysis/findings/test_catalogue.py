@@ -12,8 +12,8 @@ from perfmagic.analysis.findings.catalogue import (
     DECIDES,
     HEADLINE_CHARS,
     HEADLINES,
+    HEADLINES_WITHOUT_TIME,
     OPEN,
-    WITHOUT_TIME,
     action,
     decider_key,
     decides,
@@ -84,8 +84,8 @@ def test_a_value_that_is_missing_is_an_error() -> None:
 
 
 def test_a_headline_beside_a_gain_names_no_other_time() -> None:
-    assert {*WITHOUT_TIME} <= {*HEADLINES}
-    assert [text for text in WITHOUT_TIME.values() if "{time}" in text] == []
+    assert {*HEADLINES_WITHOUT_TIME} <= {*HEADLINES}
+    assert [text for text in HEADLINES_WITHOUT_TIME.values() if "{time}" in text] == []
     fact = headline("data_loading", time="164 ms")
     assert without_time(fact) == "The device waits for data to be loaded"
     assert without_time(headline("cold", time="3 s")) == "The record is cold: it holds what only first calls do"

@@ -145,6 +145,7 @@ def test_a_small_gain_is_no_advice() -> None:
     assert [row.change for row in what_if(found, words)] == []
 
 
+@pytest.mark.slow
 def test_the_renderers_give_the_same_numbers() -> None:
     result = MemoryResult(_trace())
     for face in (result.text(details=True), result.html(), result.markdown()):

@@ -357,6 +357,7 @@ def test_no_sync_on_one_rank_is_a_mismatch_and_nobody_is_blamed() -> None:
     assert "straggler" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jitter", [0.05, 0.3])
 def test_of_random_jobs_the_culprit_comes_first_with_the_waiting_it_causes(jitter: float) -> None:
     """60 jobs with one delay of 30 to 150 ms; those in which nobody waits 5 ms for it say nothing."""
@@ -397,6 +398,7 @@ def test_of_random_jobs_without_a_delay_hardly_one_has_a_cause(jitter: float) ->
     assert sum(bool(causes_of(random_job(seed, jitter, 0, 0).ranks)) for seed in range(100)) <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jitter", [0.05, 0.15, 0.3])
 @pytest.mark.parametrize("n", [2, 4, 8])
 def test_chance_is_no_cause(n: int, jitter: float) -> None:

@@ -220,6 +220,7 @@ def test_the_minimum_of_interleaved_stages_is_what_their_order_takes(
     assert plan.least_frac == pytest.approx(least_by_order(plan, {"F": 1, "B": 2}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("schedule", "of_torch"),
     [

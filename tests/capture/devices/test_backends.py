@@ -9,7 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="backends are those of torch")
 
-from perfmagic.capture.devices.backends import AcceleratorBackend  # noqa: E402 - after the skip
+import perfmagic  # noqa: E402 - after the skip
+from perfmagic.capture.devices import backends  # noqa: E402
+from perfmagic.capture.devices.backends import AcceleratorBackend  # noqa: E402
 
 # An accelerator as torch has it: torch.accelerator means it until there is a PrivateUse1 device, which goes before it.
 BESIDE_SIM = """
@@ -84,3 +86,18 @@ def test_an_accelerator_is_waited_for_and_reports_nothing_else() -> None:
     assert [info.label for info in backend.infos()] == ["xpu"]
     with pytest.raises(RuntimeError, match="no timing events on xpu"):
         backend.event()
+
+
+def test_a_kind_that_is_added_is_a_device_of_its_own_and_has_no_virtual_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(perfmagic.PerfmagicError):
+        perfmagic.device("meta")
+    monkeypatch.setattr(backends, "_KINDS", (*backends._KINDS, "meta"))
+    assert perfmagic.device("meta") == torch.device("meta")
+    with pytest.raises(perfmagic.PerfmagicError, match="meta has no virtual clock"):
+        perfmagic.device("meta", clock="virtual")
+
+
+def test_a_device_is_found_by_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    new = AcceleratorBackend(Torch(is_initialized=lambda: True), "new")
+    monkeypatch.setattr(backends, "FINDERS", (*backends.FINDERS, lambda _torch: new, lambda _torch: None))
+    assert backends.active_backends()[-1] is new

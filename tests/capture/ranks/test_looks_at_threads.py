@@ -38,6 +38,7 @@ for each in looks:
 """
 
 
+@pytest.mark.slow
 def test_gradients_are_not_copied_because_somebody_looks() -> None:
     done = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout == "True\n"  # in a process of its own, as a rank has

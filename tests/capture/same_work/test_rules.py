@@ -110,6 +110,7 @@ def test_quicker_on_seen_values_counts_in_two_series_of_pairs_only(again_us: int
     assert same.watched[0].keeps_by_time == (again_us == 100)
 
 
+@pytest.mark.slow
 def test_a_pool_that_stays_may_work_in_untimed_calls() -> None:
     pool = ThreadPoolExecutor(2)
 

@@ -134,6 +134,7 @@ def test_a_cut_file_says_where_it_ends(tmp_path: Path) -> None:
     assert raised.value.hint == "copy the file again"
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_never_does_more_than_raise_a_trace_error(tmp_path: Path) -> None:
     path = recorded().write(tmp_path)
     whole = path.read_bytes()

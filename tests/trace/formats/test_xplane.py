@@ -185,6 +185,7 @@ def test_every_cut_is_said() -> None:
                 read_space(SMALL[:n], "run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [0x01, 0x04, 0x80, 0xFF])
 def test_a_damaged_byte_gives_a_trace_or_an_error_in_words(bits: int) -> None:
     n_refused = 0
