@@ -1,4 +1,4 @@
-"""%compare a b: is b faster than a, really? Of two timelines: what changed, and where?"""
+"""%compare a b: is b really faster than a? For two timelines: what changed, and where?"""
 
 from __future__ import annotations
 
