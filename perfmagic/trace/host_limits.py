@@ -95,8 +95,8 @@ def given_remarks(given: Sequence[tuple[str, float]]) -> list[Remark]:
     )
     images = counted(
         n_images,
-        "{n} convolution took a channels_last tensor: the model knows no layouts",
-        "{n} convolutions took channels_last tensors: the model knows no layouts",
+        "{n} convolution took a channels_last tensor: the model ignores layouts",
+        "{n} convolutions took channels_last tensors: the model ignores layouts",
     )
     remarks = (
         Remark(CHANNELS_LAST, images, {"n_convolutions": n_images}),
@@ -156,8 +156,8 @@ def shared_cores(worked: Sequence[DeviceInfo]) -> list[Remark]:
 def describe_shared_cores(n: int) -> str:
     """The sentence about n devices."""
     return phrase(
-        "{n} simulated devices without a pace share the cores of this host, so that they gain little from each other: "
-        "with a pace longer than an op takes here, each keeps its own: "
+        "{n} simulated devices without a pace share the cores of this host, so they gain little from each other. "
+        "With a pace longer than an op takes here, each keeps its own: "
         'perfmagic.devices({n}, "sim", pace="matmul=50ms")',
         n=n,
     )

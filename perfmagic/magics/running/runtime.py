@@ -216,7 +216,7 @@ class Runtime:
         ours = inner.removeprefix("%%") in CELL_MAGICS
         advice = "Measure one thing a cell" if ours else f"Put {inner} above %%{outer}, or use one magic a cell"
         raise UsageError(
-            f"%%{outer} measures the lines below it, and the next line is another cell magic, {inner}. {advice}"
+            f"%%{outer} measures the lines below it, but the next line is another cell magic, {inner}. {advice}"
         )
 
     def help(self, name: str) -> None:

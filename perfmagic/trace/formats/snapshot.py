@@ -87,15 +87,15 @@ def read_snapshot(path: str | Path) -> Trace:
     except TraceError:
         raise
     except ValueError as error:
-        raise TraceError(f"{file.name} is no snapshot of CUDA's memory: {error}", hint=_HINT) from error
+        raise TraceError(f"{file.name} is not a snapshot of CUDA's memory: {error}", hint=_HINT) from error
     if not isinstance(content, dict) or not {"segments", "device_traces"} <= content.keys():
-        raise TraceError(f"{file.name} is a pickle, and no snapshot of CUDA's memory", hint=_HINT)
+        raise TraceError(f"{file.name} is a pickle, but not a snapshot of CUDA's memory", hint=_HINT)
     try:
         return _trace(typed(content, _Snapshot), most_rows=len(data) // _ROW_BYTES)
     except TraceError:
         raise
     except ValueError as error:
-        raise TraceError(f"{file.name} is not as torch writes a snapshot: {error}", hint=_HINT) from error
+        raise TraceError(f"{file.name} differs from a snapshot of torch: {error}", hint=_HINT) from error
 
 
 @dataclass
@@ -214,7 +214,7 @@ def _trace(snapshot: _Snapshot, most_rows: int) -> Trace:
     for device, entries in enumerate(snapshot.device_traces):
         made.device(device, typed(entries, list[_Entry]), alive.get(device, {}))
     if not made.rows:
-        raise TraceError("this snapshot holds no block", hint=_HINT)
+        raise TraceError("this snapshot has no blocks", hint=_HINT)
     columns = {name: [row[name] for row in made.rows] for name in made.rows[0]}
     marks = sorted(made.marks)
     paths = made.lines.whole(
