@@ -137,7 +137,7 @@ def test_an_invalid_limit_is_a_usage_error(given: str, capsys: pytest.CaptureFix
         main(["report", "x.json", f"--max-gb={given}"])
     assert left.value.code == 2
     printed = capsys.readouterr().err.splitlines()[-1]
-    assert printed.endswith(f"argument --max-gb: '{given}' is no number of gigabytes above 0")
+    assert printed.endswith(f"argument --max-gb: '{given}' is not a number of gigabytes above 0")
 
 
 def test_markdown_has_tables_and_escapes_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -375,7 +375,7 @@ def _timelines(
 def _check_names(names: object) -> None:
     """Raise OptionError for what is no list of names."""
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise OptionError(f"compare: names={names!r} is no list of names", hint='names=["before", "after"]')
+        raise OptionError(f"compare: names={names!r} is not a list of names", hint='names=["before", "after"]')
 
 
 def _describe_kind(source: object) -> str:

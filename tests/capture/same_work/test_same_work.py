@@ -111,7 +111,7 @@ MAKE = matrices("cpu", count=1)
         ({"inputs": matrices("cpu")}, "does not take the 2 arguments of inputs"),
         ({"inputs": MAKE, "fixed": (4,)}, "numbered 0 to 0"),
         ({"inputs": MAKE, "values": "old"}, "values='old' is not known"),
-        ({"inputs": MAKE, "dtype": "float31"}, "no floating-point type"),
+        ({"inputs": MAKE, "dtype": "float31"}, "not a floating-point type"),
         ({"inputs": MAKE, "equal": 3}, "a function of two results"),
         ({"inputs": MAKE, "check": False}, "inputs are made for the check"),
     ],
