@@ -188,7 +188,7 @@ ROWS = {
     "dropped": _Row("late work", REFUSED, "releasing a result of {b} takes {late_s}, which no clock sees"),
     "collected": _Row("late work", REFUSED, "a callback of garbage collection uses {names} of {b}"),
     "unjoined stream": _Row(
-        "late work", REFUSED, "{b} returned before its work on another stream, and nobody waits for that"
+        "late work", REFUSED, "{b} returned before its work on another stream ended, and nothing waits for it"
     ),
     "threads left": _Row("late work", REFUSED, "{b} left a thread running after {n} calls"),
     "threads between": _Row(

@@ -166,10 +166,10 @@ class MadeArguments(Arguments):
         """A new list of arguments."""
         made = self.made_by(self._rng)
         if not isinstance(made, (list, tuple)):
-            message = f"inputs: the function gave a {type(made).__name__}, a list of arguments is needed"
+            message = f"inputs: the function returned {type(made).__name__}, a list of arguments is needed"
             raise OptionError(message, hint=MAKES)
         if self.slots and len(made) != len(self.slots[0]):
-            raise OptionError(f"inputs: the function gave {len(made)} arguments, {len(self.slots[0])} at first")
+            raise OptionError(f"inputs: the function returned {len(made)} arguments, {len(self.slots[0])} at first")
         return [*made]
 
 

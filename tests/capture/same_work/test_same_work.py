@@ -106,7 +106,7 @@ MAKE = matrices("cpu", count=1)
     ("said", "message"),
     [
         ({"inputs": 3}, "a list of arguments, or a function that makes one, not int"),
-        ({"inputs": lambda rng: 3}, "the function gave a int, a list of arguments is needed"),
+        ({"inputs": lambda rng: 3}, "the function returned int, a list of arguments is needed"),
         ({"inputs": lambda: [torch.ones(3)]}, "the function is called with a generator of random numbers"),
         ({"inputs": matrices("cpu")}, "does not take the 2 arguments of inputs"),
         ({"inputs": MAKE, "fixed": (4,)}, "numbered 0 to 0"),
