@@ -140,7 +140,7 @@ def test_state_that_nobody_can_look_at_is_named() -> None:
     counted = itertools.count()
     unseen = lambda x: (next(counted), x * 2)[1]  # noqa: E731 - a name
     found = perfmagic.compare(unseen, doubled, inputs=MAKE, names=NAMES, **FEW)
-    assert "state not looked at whole: counted" in [check.detail for check in found.checks]
+    assert "state not fully inspected: counted" in [check.detail for check in found.checks]
 
 
 def test_values_that_both_refuse_say_nothing() -> None:
