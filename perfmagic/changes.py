@@ -64,7 +64,7 @@ def on(gpu: str) -> Change:
     was fitted. Of one operator they are rough.
     """
     if not isinstance(gpu, str):
-        raise OptionError(f"on: {gpu!r} is no name of a GPU", hint='on("H100")')
+        raise OptionError(f"on: {gpu!r} is not the name of a GPU", hint='on("H100")')
     return OnGpu(gpu_named(gpu))
 
 
@@ -114,7 +114,7 @@ def faster(name: str = "", k: float = 2.0, line: int | None = None) -> Change:
     name: a part of the kernel's name; all but communication where left out.  line: only those that this line queued.
     """
     if not isinstance(name, str):
-        raise OptionError(f"faster: {name!r} is no part of a kernel's name", hint='faster("gemm", k=2)')
+        raise OptionError(f"faster: {name!r} is not part of a kernel's name", hint='faster("gemm", k=2)')
     return FasterKernels(name, _factor("faster", k), _line("faster", line))
 
 
@@ -145,7 +145,7 @@ def written_changes(text: str) -> tuple[Change, ...]:
             raise ValueError(text)
         return tuple(_called(call) for call in calls.elts)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        raise OptionError(f"{text[:80]!r} is no change", hint=hint) from None
+        raise OptionError(f"{text[:80]!r} is not a change", hint=hint) from None
 
 
 def _called(call: ast.expr) -> Change:
@@ -167,7 +167,7 @@ def _line(what: str, line: int | None) -> int | None:
     if line is None:
         return None
     if type(line) is not int or line < 1:
-        message = f"{what}: line={line!r} is no line of a cell"
+        message = f"{what}: line={line!r} is not a line of a cell"
         raise OptionError(message, hint="lines count from 1, the magic's own included")
     return line
 
@@ -175,5 +175,5 @@ def _line(what: str, line: int | None) -> int | None:
 def _factor(what: str, k: float) -> float:
     if type(k) not in (int, float) or not k >= LEAST_FACTOR:
         hint = f"k=2 is twice as fast, k=0.5 half as fast, k=math.inf takes no time; the least is {LEAST_FACTOR}"
-        raise OptionError(f"{what}: k={k!r} is no factor", hint=hint)
+        raise OptionError(f"{what}: k={k!r} is not a factor", hint=hint)
     return float(k)

@@ -210,7 +210,7 @@ def _gigabytes(text: str) -> float:
     except ValueError:
         gigabytes = math.nan
     if not 0 < gigabytes < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of gigabytes above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of gigabytes above 0")
     return gigabytes
 
 

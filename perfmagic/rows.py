@@ -1,6 +1,6 @@
-"""The types that results are made of: rows of tables, single facts, and the results that fewer functions return.
+"""The types in results: rows of tables, single facts, and the less common results.
 
-They are for annotations and isinstance(). perfmagic itself has the functions, their arguments, the commonest results
+They are for annotations and isinstance(). perfmagic itself has the functions, their arguments, the most common results
 and the errors. Importing this module imports nothing heavy: a type's module is imported when the type is first used.
 """
 

@@ -114,7 +114,7 @@ def peak_below(body: Callable[[], object], limit: str | int) -> int:
     __tracebackhide__ = True
     most = units.bytes_of(limit)
     if most is None:
-        raise OptionError(f"peak_below(limit={limit!r}) is no number of bytes", hint='peak_below(step, "1.2 GB")')
+        raise OptionError(f"peak_below(limit={limit!r}) is not a number of bytes", hint='peak_below(step, "1.2 GB")')
     refuse_async("peak_below", body)
     before = _allocated_bytes()
     for backend in active_backends():

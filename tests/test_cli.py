@@ -44,7 +44,7 @@ def test_explain_prints_one_rule_or_every_rule(capsys: pytest.CaptureFixture[str
 def test_one_rank_of_a_file_is_explained_and_a_file_of_several_says_how(capsys: pytest.CaptureFixture[str]) -> None:
     export = str(h100())
     assert main(["explain", export]) == 1
-    assert "or --rank N is one of them" in capsys.readouterr().err
+    assert "or --rank N selects one" in capsys.readouterr().err
     assert main(["explain", export, "--rule", "verdict", "--rank", "1"]) == 0
     assert "copy-bound" in capsys.readouterr().out
     assert main(["flame", export, "--rank", "0"]) == 0
@@ -137,7 +137,7 @@ def test_an_invalid_limit_is_a_usage_error(given: str, capsys: pytest.CaptureFix
         main(["report", "x.json", f"--max-gb={given}"])
     assert left.value.code == 2
     printed = capsys.readouterr().err.splitlines()[-1]
-    assert printed.endswith(f"argument --max-gb: '{given}' is no number of gigabytes above 0")
+    assert printed.endswith(f"argument --max-gb: '{given}' is not a number of gigabytes above 0")
 
 
 def test_markdown_has_tables_and_escapes_names(capsys: pytest.CaptureFixture[str]) -> None:

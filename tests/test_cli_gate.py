@@ -61,7 +61,7 @@ def test_the_status_is_the_verdict_and_the_first_line_says_it(
     [
         ("fast.npz", "nothing.npz", "nothing.npz"),
         ("fast.npz", "damaged.npz", "damaged.npz"),
-        ("fast.json", "damaged.json", "damaged.json: this is no JSON"),
+        ("fast.json", "damaged.json", "damaged.json: this is not JSON"),
         ("fast.json", "later.json", "written by a later perfmagic"),
         ("fast.json", "slow.npz", "slow.npz is a trace, fast.json is none"),
     ],

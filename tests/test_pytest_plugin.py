@@ -86,7 +86,7 @@ def test_a_damaged_baseline_is_named(pytester: pytest.Pytester, recorded: Path) 
     recorded.write_text(recorded.read_text()[:100])
     found = run(pytester, 2)
     found.assert_outcomes(failed=1)
-    found.stdout.fnmatch_lines(["E *OptionError: *test_step.json: this is no JSON*"])
+    found.stdout.fnmatch_lines(["E *OptionError: *test_step.json: this is not JSON*"])
 
 
 def test_baselines_of_cold_caches_are_not_compared_with_warm_ones(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_the_error_of_a_body_is_its_own(device: Any) -> None:
 
 def test_bad_limits_and_rounds_are_refused(device: Any) -> None:
     for limit in ("1.2", "much", -5):
-        with pytest.raises(OptionError, match="is no number of bytes"):
+        with pytest.raises(OptionError, match="is not a number of bytes"):
             testing.peak_below(lambda: None, limit)
     with pytest.raises(OptionError, match="2 rounds or more"):
         testing.no_growth(lambda: None, rounds=1)

@@ -261,7 +261,7 @@ def measurement(result: BenchResult, quantity: str | None = None) -> Any:
 def load(path: str | os.PathLike[str]) -> BenchResult | SweepResult | CompareResult:
     """The benchmark, sweep or comparison that save() wrote. Raises OptionError for other files."""
     if str(path).endswith((".npz", ".gz")):
-        raise OptionError(f"{path} is no benchmark, sweep or comparison", hint="perfmagic.open_trace opens traces")
+        raise OptionError(f"{path} is not a benchmark, sweep or comparison", hint="perfmagic.open_trace opens traces")
     kind = kind_of(format_of(text_of(path)))
     if kind == kind_of(SWEEP_FORMAT):
         return SweepResult.load(path)

@@ -375,7 +375,7 @@ def _timelines(
 def _check_names(names: object) -> None:
     """Raise OptionError for what is no list of names."""
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise OptionError(f"compare: names={names!r} is no list of names", hint='names=["before", "after"]')
+        raise OptionError(f"compare: names={names!r} is not a list of names", hint='names=["before", "after"]')
 
 
 def _describe_kind(source: object) -> str:
@@ -427,8 +427,8 @@ def _measured_in_turns(
 ) -> list[BenchResult]:
     if len(bodies) < 2 or quantity == "span":
         raise OptionError(
-            f"compare: two functions or more, by returns, done or queued; a span is measured by "
-            f"{called(magic, 'syncbench')}"
+            f"compare takes two or more functions, by returns, done or queued; "
+            f"{called(magic, 'syncbench')} measures a span"
         )
     if quantity == "queued" and (settings.get("calls") or 1) < 2:
         message = "compare: queued is the time of one of several calls in a row, and 1 call is made at a time"

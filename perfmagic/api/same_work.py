@@ -114,7 +114,7 @@ def _asked(given: Mapping[str, Any]) -> Asked | None:
         raise OptionError(f"values={values!r} is not known", hint='"fresh" or "given"')
     torch = torch_if_imported()
     if dtype and not getattr(getattr(torch, dtype, None), "is_floating_point", False):
-        raise OptionError(f"dtype={dtype!r} is no floating-point type of torch", hint='dtype="bfloat16"')
+        raise OptionError(f"dtype={dtype!r} is not a floating-point type of torch", hint='dtype="bfloat16"')
     if (equal := given.get("equal")) is not None and not callable(equal):
         raise OptionError(f"equal: a function of two results is needed, not {type(equal).__name__}")
     return Asked(dtype, bool(given.get("random")), equal, values)

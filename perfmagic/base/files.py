@@ -175,4 +175,4 @@ def plain_json(text: str | bytes) -> Any:
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")

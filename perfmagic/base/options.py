@@ -53,7 +53,7 @@ def as_fraction(value: Any) -> Any:
     try:
         return float(number) / (100 if number != value.strip() else 1)
     except ValueError:
-        raise OptionError(f"{value!r} is no share", hint="0.01 and 1% are one percent") from None
+        raise OptionError(f"{value!r} is not a fraction", hint="0.01 and 1% are one percent") from None
 
 
 # Functions with many keywords: shared words in each docstring, and the nearest name for one that is mistyped.

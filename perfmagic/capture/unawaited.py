@@ -35,7 +35,7 @@ def refuse_async(where: str, function: object) -> None:
 def refuse_unawaited(where: str, value: Any) -> None:
     """Raise OptionError for what a call gave, where it is to be awaited or iterated asynchronously."""
     if _closed(value):
-        raise _option_error(where, f"the call gave an unawaited {type(value).__name__}")
+        raise _option_error(where, f"the call returned an unawaited {type(value).__name__}")
 
 
 def refuse_unawaited_value(value: object) -> None:

@@ -1,4 +1,4 @@
-"""%compare a b: is b faster than a, really? Of two timelines: what changed, and where?"""
+"""%compare a b: is b really faster than a? For two timelines: what changed, and where?"""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def parser() -> Parser:
     """The options of %compare."""
     made = Parser(
         "%compare",
-        "Is it faster than the first? Functions are measured interleaved; results and sweeps of %%bench as they are. "
-        "Of two timelines, results of %%ranks, trace files or folders of them: what changed, and where. "
-        "Of a prediction of t.what_if() and the timeline of the changed cell: whether it came true.",
+        "Is it faster than the first? Functions are measured interleaved; results and sweeps of %%bench are compared "
+        "as they are. For two timelines, results of %%ranks, trace files or folders of them: what changed, and where. "
+        "For a prediction of t.what_if() and the timeline of the changed cell: whether it held.",
         form="NAME|FILE NAME|FILE…",
     )
     made.add_name("the comparison")
@@ -54,7 +54,7 @@ def run(shell: Any, line: str) -> AnyComparison | PredictionCheck | None:
         return None
     names = options.names
     if len(names) < 2:
-        raise OptionError(f"%compare: {len(names)} named, at least two are needed", hint="%compare before after")
+        raise OptionError(f"%compare: {len(names)} given, at least two are needed", hint="%compare before after")
     given = [_named(shell, name) for name in names]
     if isinstance(given[0], Predicted):
         # compare a prediction with the run of the changed cell

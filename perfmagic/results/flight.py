@@ -40,7 +40,7 @@ class FlightResult(Result):
         for dump in dumps:
             if (other := by_rank.setdefault(dump.rank, dump)) is not dump:
                 message = f"{other.file} and {dump.file} are both of rank {dump.rank}"
-                raise TraceError(message, hint="open the dumps of one job alone")
+                raise TraceError(message, hint="open only the dumps of one job")
         return cls(tuple(by_rank[rank] for rank in sorted(by_rank)))
 
     @cached_property

@@ -89,7 +89,7 @@ def read_about(path: str | os.PathLike[str], form: str, what: str, kind: type[T]
     folder = file_path(path)
     if not is_saved(folder):
         is_one = "is a folder without" if folder.is_dir() else "is no folder with"
-        hint = "the save() of a result writes one; perfmagic.open_traces(folder).ranks opens the traces of any folder"
+        hint = "result.save() writes one; perfmagic.open_traces(folder).ranks opens the traces of any folder"
         raise OptionError(f"{path} {is_one} {ABOUT}", hint=hint)
     try:
         data = of_format(read_json(text_of(folder / ABOUT)), (form,), what, "perfmagic.load(folder) opens either kind")

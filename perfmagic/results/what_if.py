@@ -265,7 +265,7 @@ def checked_changes(what: str, changes: Sequence[object]) -> None:
             said = name if made else repr(change)
             given = "line=4" if name == "no_python" else ""
             hint = f"call it: {name}({given})" if made else "from perfmagic.changes import pin, no_item"
-            raise OptionError(f"{what}: {said} is no change", hint=hint)
+            raise OptionError(f"{what}: {said} is not a change", hint=hint)
     gpus = [change.gpu.name for change in changes if isinstance(change, OnGpu)]
     if len(gpus) > 1:
         raise OptionError(

@@ -156,7 +156,7 @@ class Reading:
                 self._waits = False
                 self._began_s = time.monotonic()
                 if self._idle():
-                    raise UnreadableError("nobody waited for it any more", "open it again")
+                    raise UnreadableError("no request waited for it any more", "open it again")
                 self._read(turn)
         except UnreadableError as error:
             self._error = error
@@ -202,7 +202,7 @@ class Reading:
                     f"{self.source.name}: reading took more than {self.limits.seconds:g} s", limit_hint("seconds")
                 )
             if self._idle():
-                raise UnreadableError("nobody waited for it any more", "open it again")
+                raise UnreadableError("no request waited for it any more", "open it again")
             time.sleep(POLL_S)
 
     def _idle(self) -> bool:

@@ -57,7 +57,9 @@ class Tools:
 
         result = self._one(trace)
         if not (math.isfinite(start_us) and math.isfinite(end_us) and 0 <= start_us < end_us <= MOST_US):
-            raise OptionError(f"zoom: {start_us:g} to {end_us:g} is no time of a record", hint="0 ≤ start_us < end_us")
+            raise OptionError(
+                f"zoom: {start_us:g} to {end_us:g} is not a time range of a record", hint="0 ≤ start_us < end_us"
+            )
         begin_ns = result.trace.meta.start_ns
         part = window(result.trace, begin_ns + round(start_us * 1000), begin_ns + round(end_us * 1000))
         return dict(type(result)(part, result.comm_names, f"{start_us:g} to {end_us:g} µs of {result.title}").brief())
@@ -125,7 +127,7 @@ class Tools:
         try:
             found = file.resolve()
         except (OSError, ValueError, RuntimeError):  # null characters; links in a circle
-            raise OptionError(f"{asked[:80]!r} is no path") from None
+            raise OptionError(f"{asked[:80]!r} is not a path") from None
         if not found.is_relative_to(self._root):
             raise OptionError(f"{asked[:80]!r} is not below the folder that this server reads")
         return found

@@ -102,7 +102,9 @@ def to_host(source: SimTensor, target: torch.Tensor, non_blocking: bool) -> torc
             return
         real = ref.real()
         if tuple(real.shape) != ref.spec.size:
-            raise DeviceError(f"the op gave a result of shape {tuple(real.shape)} where {ref.spec.size} was expected")
+            raise DeviceError(
+                f"the op returned a result of shape {tuple(real.shape)} where {ref.spec.size} was expected"
+            )
         memory.copy_(real)
 
     job = _queue(source, name, body, _bytes(source), begin_ns, True, reads=True, writes=False)

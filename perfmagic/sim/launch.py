@@ -23,9 +23,9 @@ from perfmagic.sim.virtual import spend, waited
 def launch_lane(device_index: int, refs: Sequence[Ref]) -> tuple[Lane, bool]:
     """The lane an op goes to, and whether it belongs to a backward pass.
 
-    torch runs backward on threads of its own, each op on the stream of its forward op: here, of what it reads first,
-    unless that came from other ranks, on a stream where no op was. What a hook queues on a stream of its own choice is
-    the user's, as no engine orders it.
+    torch runs backward on its own threads, each op on the stream of its forward op. Here that is the stream of its
+    first input, unless that input came from other ranks, on a stream without ops. Ops that a hook queues on another
+    stream are the user's: the engine does not order them.
     """
     if not torch_private.in_backward() or (device_index in current.lanes and not is_main_thread()):
         return current_lane(device_index), False
@@ -66,7 +66,7 @@ def queue_op(
 
     reads: buffers used, those written in place among them.  least_s: instead of the device's pace.
     model: what the device's model says, where it has one.
-    start_ns: when the call began, if before now.  hold_s: keep the host in the call until so long after start_ns.
+    start_ns: when the call began, if before now.  hold_s: keep the host in the call until this long after start_ns.
     """
     if model is not None:
         HOST.advance(round(model.host_ns))
@@ -89,7 +89,7 @@ def queue_op(
     lane.commit(job, reads, writes)
     if hold_s:
         hold_ns = round(hold_s * 1e9)
-        # at most hold_s: start_ns may be of another clock
+        # at most hold_s: start_ns may be from another clock
         rest_ns = min(hold_ns, max(0, start_ns + hold_ns - now_ns()))
         if waited(rest_ns):
             hold_beside(name, kind, size_bytes, start_ns, rest_ns)
@@ -102,15 +102,16 @@ def queue_op(
 
 @lru_cache(maxsize=8)
 def _is_main_in(backward_id: int) -> bool:
-    """Whether the main thread waits for a backward pass; asked once a pass, as that reads a stack."""
+    """Whether the main thread waits for a backward pass; checked once per pass, because it reads a stack."""
     return backward_id != -1 and is_main_in_backward()
 
 
 def _order(job: Job, lane: Lane, reads: Sequence[Buffer], writes: Sequence[Buffer]) -> None:
-    """Make a job wait for ops of other streams that use its memory. A real device would not: `raced` notes them.
+    """Make a job wait for ops of other streams that use its memory. A real device would not wait: `raced` notes them.
 
     Two ops that use different parts of one buffer count as using the same memory. So writers and readers do not wait
-    for each other where one of them meets other ranks: a rank's send could wait for its own receive, a deadlock.
+    for each other if one of them communicates with other ranks: a rank's send could wait for its own receive, a
+    deadlock.
 
     Where torch has the future of a writer, the stream waits for the writer here, as torch would make it.
     """
@@ -134,7 +135,7 @@ def _order(job: Job, lane: Lane, reads: Sequence[Buffer], writes: Sequence[Buffe
 def _hold(job: Job, lane: Lane, earlier: Job, kind: Hazard, after: list[Job]) -> None:
     if not earlier.ended or not earlier.done or BESIDE:  # done on one GPU, it may not be on another
         after.append(earlier)
-    # autograd orders the streams of a backward pass itself, and its caller's stream behind it; no other one
+    # autograd orders the streams of a backward pass, and its caller's stream after it, but no others
     joined = earlier.joined
     if job.raced or job.in_backward or (earlier.in_backward and joined in (None, lane)):
         return
@@ -143,14 +144,14 @@ def _hold(job: Job, lane: Lane, earlier: Job, kind: Hazard, after: list[Job]) ->
 
 
 def _is_behind(lane: Lane, other: Lane, correlation: int) -> bool:
-    """Whether a stream, or the host, has waited for another one up to a launch at least."""
+    """Whether a stream, or the host, has waited for another stream at least up to a launch."""
     return max(lane.seen.get(other, 0), other.device.host_seen.get(other, 0)) >= correlation
 
 
 def resize(ref: Ref) -> None:
-    """Free the memory of a tensor and of all its views, or allocate it again; as any op does it, in the stream's order.
+    """Free the memory of a tensor and of all its views, or allocate it again; in stream order, like any op.
 
-    Raises torch.OutOfMemoryError where it does not fit any more.
+    Raises torch.OutOfMemoryError if it no longer fits.
     """
     __tracebackhide__ = True
     buffer, held = ref.buffer, ref.buffer.held()
@@ -158,7 +159,7 @@ def resize(ref: Ref) -> None:
         return
     lane, _ = launch_lane(buffer.device_index, [ref])
     job = Job(lane, "resize", None)
-    job.in_backward = True  # races with nobody: an allocator waits for no stream
+    job.in_backward = True  # not a race: an allocator waits for no stream
     _order(job, lane, [buffer], [buffer])
     if buffer.freed:
         held.again = sim_device(buffer.device_index).memory.allocate(buffer.spec.storage_bytes, lane.stream_id)

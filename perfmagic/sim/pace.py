@@ -421,7 +421,7 @@ def _check_speedup(given: Any) -> None:
     for name, factor in given.items():
         if name not in _TYPES.values():
             known = ", ".join(dict.fromkeys(_TYPES.values()))
-            raise OptionError(f"pace: {name!r} is no type with a speed of its own", hint=f"one of {known}: half=2x")
+            raise OptionError(f"pace: {name!r} is not a type with its own speed", hint=f"one of {known}: half=2x")
         if not _number(factor) > 0:
             raise OptionError(f"pace: a factor must be above 0, got {factor}", hint="half=2x")
 

@@ -1,4 +1,4 @@
-"""Where a simulated device is as fast as this host: a pace that was not reached, and devices that share its cores."""
+"""Where this host limits a simulated device: a pace that was not reached, and devices that share its cores."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from perfmagic.trace.model import DeviceInfo
 
 CHANNELS_LAST = "channels_last"  # the remark about convolutions of such tensors
 MEASURED_HOST = "measured_host"  # the kind of a remark
-REACHED = 1.25  # of the asked time: a host that needs more did not keep the pace
+REACHED = 1.25  # times the requested time: a host that needs more did not keep the pace
 
 
 @dataclass(frozen=True)
 class Paced:
-    """All ops of a name that had a pace.  asked_ns: what they were to take.  needed_ns: what this host needed."""
+    """All ops of a name that had a pace.  asked_ns: the requested time.  needed_ns: what this host needed."""
 
     name: str
     n_ops: int
@@ -31,7 +31,7 @@ class Paced:
 
 
 def paced(rows: Sequence[tuple[str, int, int]]) -> tuple[Paced, ...]:
-    """Ops with a pace, added up by name; those first that miss it by most.  rows: name, asked_ns, needed_ns of each."""
+    """Ops with a pace, summed by name, the largest misses first.  rows: name, asked_ns, needed_ns of each."""
     sums: dict[str, tuple[int, int, int]] = {}
     for name, asked_ns, needed_ns in rows:
         n_ops, asked, needed = sums.get(name, (0, 0, 0))
@@ -40,7 +40,7 @@ def paced(rows: Sequence[tuple[str, int, int]]) -> tuple[Paced, ...]:
 
 
 def said_of(pace: str, ops: Sequence[Paced]) -> str:
-    """A pace in words ("paced: matmul ≥ 3 ms"), as it can be claimed of what was recorded."""
+    """A pace in words ("paced: matmul ≥ 3 ms"), corrected by what was recorded."""
     reached = [op.reached for op in ops]
     if all(reached):
         return pace
@@ -48,7 +48,7 @@ def said_of(pace: str, ops: Sequence[Paced]) -> str:
 
 
 def pace_remarks(ops: Sequence[Paced]) -> list[Remark]:
-    """Which ops took longer than their pace, each by its mean; one remark."""
+    """One remark on the ops that took longer than their pace, with mean times."""
     late = [op for op in ops if not op.reached]
     if not late:
         return []
@@ -63,16 +63,16 @@ def pace_remarks(ops: Sequence[Paced]) -> list[Remark]:
 
 
 def clock_remarks(worked: Sequence[DeviceInfo]) -> list[Remark]:
-    """That times are no measurements, where a device that executed something kept a virtual clock."""
+    """Remarks that times are not measurements, if a device that ran ops kept a virtual clock."""
     virtual = next((info for info in worked if info.virtual), None)
     if virtual is None:
         return []
     host = [Remark(MEASURED_HOST, describe_measured_host())] if virtual.host_measured else []
-    return [*host, Remark("virtual_clock", describe_virtual_clock(virtual.pace))]  # the first is shown unasked
+    return [*host, Remark("virtual_clock", describe_virtual_clock(virtual.pace))]  # the first is always shown
 
 
 def given_remarks(given: Sequence[tuple[str, float]]) -> list[Remark]:
-    """What Python got for values that were not there, and layouts without a model.  given: as SimRecords has it."""
+    """What Python got for values that were not computed, and layouts without a model.  given: as SimRecords has it."""
     items = [number for kind, number in given if kind == "item"]
     n_copies, n_checks, n_images = (
         sum(kind == each for kind, _ in given) for each in ("copy", "finite", CHANNELS_LAST)
@@ -95,8 +95,8 @@ def given_remarks(given: Sequence[tuple[str, float]]) -> list[Remark]:
     )
     images = counted(
         n_images,
-        "{n} convolution took a channels_last tensor: the model knows no layouts",
-        "{n} convolutions took channels_last tensors: the model knows no layouts",
+        "{n} convolution took a channels_last tensor: the model ignores layouts",
+        "{n} convolutions took channels_last tensors: the model ignores layouts",
     )
     remarks = (
         Remark(CHANNELS_LAST, images, {"n_convolutions": n_images}),
@@ -108,7 +108,7 @@ def given_remarks(given: Sequence[tuple[str, float]]) -> list[Remark]:
 
 
 def describe_virtual_clock(pace: str) -> str:
-    """The sentence about a virtual clock; of its device alone where the host is measured.  pace: of the device."""
+    """The sentence about a virtual clock; about its device alone if the host is measured.  pace: of the device."""
     predicted = PredictedFor.read(pace)
     if HOST_MEASURED in pace:
         return _describe_device_alone(predicted)
@@ -137,7 +137,7 @@ def _describe_device_alone(predicted: PredictedFor | None) -> str:
 
 
 def describe_measured_host() -> str:
-    """The sentence about a host that took Python's own time."""
+    """The sentence about a host whose Python time was measured."""
     return phrase(
         "host time is measured on this machine, plus an assumed 5 µs an operator. It changes from run to run. The "
         "interval does not cover other machines"
@@ -148,7 +148,7 @@ _NAMED = 2  # ops in one sentence
 
 
 def shared_cores(worked: Sequence[DeviceInfo]) -> list[Remark]:
-    """That several simulated devices without a pace gain little from each other.  worked: that executed something."""
+    """A remark that simulated devices without a pace gain little from each other.  worked: those that ran ops."""
     n = sum(info.simulated and not info.pace for info in worked)
     return [Remark("shared_cores", describe_shared_cores(n), {"n_devices": n})] if n > 1 else []
 
@@ -156,8 +156,8 @@ def shared_cores(worked: Sequence[DeviceInfo]) -> list[Remark]:
 def describe_shared_cores(n: int) -> str:
     """The sentence about n devices."""
     return phrase(
-        "{n} simulated devices without a pace share the cores of this host, so that they gain little from each other: "
-        "with a pace longer than an op takes here, each keeps its own: "
+        "{n} simulated devices without a pace share the cores of this host, so they gain little from each other. "
+        "With a pace longer than an op takes here, each keeps its own: "
         'perfmagic.devices({n}, "sim", pace="matmul=50ms")',
         n=n,
     )

@@ -45,7 +45,7 @@ WRONG: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     "a number for JSON": (lambda: perfmagic.BenchResult.from_json(3), "text is needed, not 3", "perfmagic.load"),
     "a number for work": (lambda: perfmagic.bench(int, work=3), "work: a function is needed, not int", ""),
-    "other work": (lambda: perfmagic.bench(int, work=int), "work: the function gave 0", "perfmagic.Work"),
+    "other work": (lambda: perfmagic.bench(int, work=int), "work: the function returned 0", "perfmagic.Work"),
     "a number for code": (lambda: perfmagic.bench(int, code=3), "code: text is needed, not 3", ""),
     "nothing for a time": (lambda: perfmagic.bench(int, time=None), "time: a number is needed, not None", ""),
     "nothing for runs": (lambda: perfmagic.bench(int, runs=None), "runs: a whole number is needed, not None", ""),

@@ -97,12 +97,12 @@ def test_traces_and_dumps_in_one_folder_are_told_apart(folder: Path) -> None:
 
 def test_a_dump_that_cannot_be_read_costs_only_itself(folder: Path) -> None:
     (folder / "nccl_trace_rank_3").write_bytes(b"")
-    with pytest.warns(UserWarning, match="nccl_trace_rank_3 is no dump of torch's flight recorder: it is empty"):
+    with pytest.warns(UserWarning, match="nccl_trace_rank_3 is not a dump of torch's flight recorder: it is empty"):
         flight = perfmagic.open_traces(folder).flight
     assert flight.conclusion.decides == "Ranks 0–2 wait in all_reduce #3 of group dp, and rank 3 left no dump"
     for path in folder.iterdir():
         path.write_bytes(b"")
-    with pytest.raises(perfmagic.TraceError, match="nccl_trace_rank_0 is no dump"):
+    with pytest.raises(perfmagic.TraceError, match="nccl_trace_rank_0 is not a dump"):
         perfmagic.open_traces(folder)
 
 

@@ -149,5 +149,5 @@ def test_without_the_sdk_the_command_says_what_to_install(root: Path, tmp_path: 
     assert done.returncode == 1
     assert done.stdout == ""
     assert 'Hint: pip install "perfmagic[mcp]"' in done.stderr
-    with pytest.raises(OptionError, match="is no folder"):
+    with pytest.raises(OptionError, match="is not a folder"):
         mcp.serve(str(root / NAME))

@@ -77,7 +77,7 @@ def test_the_least_recently_used_results_are_dropped_first(trace: Path, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("limits", "words"), [({"seconds": 0.0}, "took more than 0 s"), ({"idle_s": -1.0}, "nobody waited")]
+    ("limits", "words"), [({"seconds": 0.0}, "took more than 0 s"), ({"idle_s": -1.0}, "no request waited")]
 )
 def test_a_reading_that_costs_too_much_is_ended(trace: Path, limits: dict[str, Any], words: str) -> None:
     readings = Readings(replace(Limits(), **limits))

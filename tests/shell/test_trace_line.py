@@ -78,4 +78,4 @@ def test_dumps_of_flight_recorders_are_shown_and_bound(notebook: Notebook, tmp_p
     assert notebook.run("%trace -o both dumps").error is None
     assert (len(notebook.names["both"]), notebook.names["both"].flight is None) == (1, False)
     (tmp_path / "dumps" / "nccl_trace_rank_1").write_bytes(b"")
-    assert "nccl_trace_rank_1 is no dump" in notebook.run("%trace dumps").refusal
+    assert "nccl_trace_rank_1 is not a dump" in notebook.run("%trace dumps").refusal

@@ -55,7 +55,7 @@ def test_the_partial_record_is_still_shown(with_f: Notebook) -> None:
     assert "unawaited coroutine" in with_f.names["t"].trace.meta.failed
 
 
-NOTE = "perfmagic: x is a coroutine that nobody has awaited: its code has not run and is not in what was measured"
+NOTE = "perfmagic: x is a coroutine that was never awaited: its code has not run and is not in what was measured"
 
 
 def close(notebook: Notebook, *names: str) -> None:

@@ -170,7 +170,7 @@ def test_every_device_has_the_limit() -> None:
 
 @pytest.mark.parametrize("given", ["2", "2 Gb/s", "much", -1, 1.5, True, ""])
 def test_an_unreadable_number_of_bytes_is_refused(given: Any) -> None:
-    with pytest.raises(OptionError, match="is no number of bytes"):
+    with pytest.raises(OptionError, match="is not a number of bytes"):
         perfmagic.device("sim", memory=given)
 
 

@@ -212,7 +212,7 @@ UNREADABLE = ("matmul", "matmul=3", "copy=3ms", "x=1.2.3ms", "kernel=-1ms", "lin
         ("link=1GB/s, link=pcie3", "it is given twice"),
         ("kernel=1ms, kernels=2ms", "it is given twice"),
         ("matmul=0GFLOP/s", "above 0 FLOP/s"),
-        ("float8=2x", "'float8' is no type with a speed of its own"),
+        ("float8=2x", "'float8' is not a type with its own speed"),
         ("half=0x", "above 0"),
         ("half=2x, half=3x", "it is given twice"),
         ("kernels=0GB/s", "above 0 B/s"),

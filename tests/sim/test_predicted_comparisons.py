@@ -145,7 +145,7 @@ def test_layouts_that_the_model_does_not_know_are_said() -> None:
         return t.result
 
     a, b = run(x), run(images)
-    assert "1 convolution took a channels_last tensor: the model knows no layouts" in b.text(details=True)
+    assert "1 convolution took a channels_last tensor: the model ignores layouts" in b.text(details=True)
     said = "only B has channels_last tensors: a GPU takes another time for them, the model does not"
     for first, second, shown in ((a, b, True), (a, a, False), (b, b, False)):
         assert (said in perfmagic.compare(first, second).notes) is shown

@@ -243,7 +243,7 @@ def compare(baseline: BenchSummary, *others: BenchSummary, quantity: str | None 
 
 def _quantity(results: tuple[BenchSummary, ...], wanted: str | None) -> str:
     if wanted is not None and wanted not in QUANTITIES:
-        raise OptionError(f"compare: {wanted!r} is no quantity", hint="one of " + ", ".join(QUANTITIES))
+        raise OptionError(f"compare: {wanted!r} is not a quantity", hint="one of " + ", ".join(QUANTITIES))
     for name in QUANTITIES if wanted is None else (wanted,):
         if all(name in result.quantities for result in results):
             return name

@@ -282,7 +282,7 @@ class BenchSummary(Taken, Saved):
     @classmethod
     def from_plain(cls, data: Any) -> Self:
         """The result whose to_dict() this is. Raises OptionError for anything else."""
-        hint = "the save() of a result writes one; SweepResult and CompareResult read the other kinds"
+        hint = "result.save() writes one; SweepResult and CompareResult read the other kinds"
         with damage_of("benchmark result"):
             found = restored(of_format(data, _FORMATS, "single benchmark", hint), cls)
             # an older file says it in words alone

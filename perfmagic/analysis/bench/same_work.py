@@ -116,7 +116,9 @@ ROWS = {
     "other device": _Row("results", REFUSED, "results on another device: {first} against {other}"),
     "only NaN": _Row("results", REFUSED, "all results are NaN: equal ones prove nothing"),
     "first is random": _Row(
-        "results", REFUSED, "{a} gives other results on the same inputs: seed it, or random=True compares their mean"
+        "results",
+        REFUSED,
+        "{a} gives different results on the same inputs: seed it, or compare their means with random=True",
     ),
     "lazy result": _Row("results", REFUSED, "{b} returned a {type}, whose values may be computed when they are read"),
     "late result": _Row("results", REFUSED, "the result of {b} changed after it was waited for"),
@@ -127,7 +129,7 @@ ROWS = {
     "nothing returned": _Row("results", NOTED, "nothing was returned, so no results were compared"),
     "not compared": _Row("results", NOTED, "results were not compared"),
     "no values": _Row("results", NOTED, "the device computes no values, so no results were compared"),
-    "first varies": _Row("results", NOTED, "{a} gives other results each time, so results prove nothing"),
+    "first varies": _Row("results", NOTED, "{a} gives different results each time, so results prove nothing"),
     "unread": _Row("results", REFUSED, "{b} returned a {type}, whose values cannot be compared: equal= can"),
     "result type": _Row("result type", NOTED, "{b} returned a {other}, {a} a {first}"),
     "result dtype": _Row("result type", NOTED, "{b} returned {other}, {a} {first}"),
@@ -141,43 +143,49 @@ ROWS = {
         "inputs", NOTED, "the values of these inputs cannot be varied: a cache would not show; a function can make them"
     ),
     "inputs changed": _Row("inputs", REFUSED, "only {by} changed its inputs"),
-    "inputs left otherwise": _Row("inputs", REFUSED, "both changed their inputs, to other values: {off} of their size"),
+    "inputs left otherwise": _Row(
+        "inputs", REFUSED, "both changed their inputs, to different values: {off} of their size"
+    ),
     "aliased": _Row("memory", REFUSED, "{b} returned memory of its input, {a} new memory"),
     "not aliased": _Row("memory", NOTED, "{a} returned memory of its input, {b} new memory"),
     "shared parts": _Row("memory", REFUSED, "parts of the result of {b} share memory, those of {a} do not"),
     "reused memory": _Row("memory", NOTED, "{b} returns the same memory each time"),
     # caches
-    "not kept": _Row("kept results", OK, "as much work on inputs that were seen as on new ones"),
-    "kept": _Row("kept results", REFUSED, "{b} keeps results: {fresh} ops on fresh inputs, {seen} on ones that it saw"),
-    "kept time": _Row("kept results", REFUSED, "{b} keeps results: {times} times as fast on inputs that it saw"),
+    "not kept": _Row("kept results", OK, "as much work on repeated inputs as on new ones"),
+    "kept": _Row("kept results", REFUSED, "{b} keeps results: {fresh} ops on new inputs, {seen} on repeated ones"),
+    "kept time": _Row("kept results", REFUSED, "{b} keeps results: {times} times as fast on repeated inputs"),
     "kept object": _Row(
         "kept results", REFUSED, "{b} keeps results: it returned the same object again for the same inputs"
     ),
     "wide": _Row("values", REFUSED, "results differ on inputs {times} times as large; values= allows that"),
-    "lost": _Row("results", REFUSED, "{b} left out {percent} % of the values, small ones beside the others"),
+    "lost": _Row("results", REFUSED, "{b} lost {percent} % of the values, which are small next to the others"),
     "random kept": _Row("random", REFUSED, "results of {b} change less with the random numbers than those of {a}"),
     "random repeats": _Row("random", REFUSED, "random numbers of {b} repeat, those of {a} do not"),
     "random unlike": _Row("random", REFUSED, "random numbers of {b} have another distribution or other correlations"),
     "disturbed": _Row(
         "values",
         REFUSED,
-        "the results of {b} respond otherwise than those of {a} where part of an input changes; values= allows that",
+        "the results of {b} respond differently from those of {a} if part of an input changes; values= allows that",
     ),
     "other gradients": _Row("results", REFUSED, "the result of {b} gives other gradients of {names}"),
     "tiny": _Row("values", REFUSED, "results differ on inputs {times} times as small; values= allows that"),
     "kept answer": _Row(
-        "kept results", REFUSED, "the result of {b} stays where {names}, which both read, changes; that of {a} does not"
+        "kept results",
+        REFUSED,
+        "the result of {b} stays the same if {names}, which both read, changes; that of {a} does not",
     ),
     "whole": _Row(
         "values",
         REFUSED,
-        "results differ where integers or booleans of the inputs are not all equal; values= allows that",
+        "results differ if integers or booleans of the inputs are not all equal; values= allows that",
     ),
-    "unchecked input": _Row("values", REFUSED, "{a} refuses an input that {b} takes: {error}"),
-    "resized": _Row("state", REFUSED, "{b} adds to {names} or takes from it, which {a} reads"),
+    "unchecked input": _Row("values", REFUSED, "{a} rejects an input that {b} accepts: {error}"),
+    "resized": _Row("state", REFUSED, "{b} adds to {names} or removes from it, and {a} reads it"),
     "made": _Row("inputs", REFUSED, "the function that makes the inputs changes {names}, which {b} reads"),
     "other work": _Row(
-        "values", REFUSED, "{b} does other work on other values: {other} ops instead of {given}; values= allows that"
+        "values",
+        REFUSED,
+        "{b} does different work on other values: {other} ops instead of {given}; values= allows that",
     ),
     # the clock
     "replaced": _Row("clocks", REFUSED, "{b} replaced {what}"),
@@ -185,11 +193,13 @@ ROWS = {
     "replaced by first": _Row("clocks", REFUSED, "{a} replaced {what}"),
     "set by first": _Row("settings", REFUSED, "{a} changed {what} for the other, too"),
     "late work": _Row("late work", REFUSED, "{b} queued device work after it had returned and was waited for"),
-    "late thread": _Row("late work", REFUSED, "a thread of {b} went on for {busy_s} of {of_s} after it was waited for"),
+    "late thread": _Row(
+        "late work", REFUSED, "a thread of {b} kept running for {busy_s} of {of_s} after it was waited for"
+    ),
     "dropped": _Row("late work", REFUSED, "releasing a result of {b} takes {late_s}, which no clock sees"),
     "collected": _Row("late work", REFUSED, "a callback of garbage collection uses {names} of {b}"),
     "unjoined stream": _Row(
-        "late work", REFUSED, "{b} returned before its work on another stream, and nobody waits for that"
+        "late work", REFUSED, "{b} returned before its work on another stream ended, and nothing waits for it"
     ),
     "threads left": _Row("late work", REFUSED, "{b} left a thread running after {n} calls"),
     "threads between": _Row(
@@ -211,7 +221,7 @@ ROWS = {
     "streams": _Row("work", NOTED, "streams: {other} against {first}"),
     "state": _Row("state", REFUSED, "{by} changes {names}, {not} does not"),
     "less state": _Row("state", REFUSED, "{not} changes less of {names} than {by}"),
-    "state unseen": _Row("state", NOTED, "state not looked at whole: {names}"),
+    "state unseen": _Row("state", NOTED, "state not fully inspected: {names}"),
     "file kept": _Row("effects", REFUSED, "{a} reads {what} in each call, {b} reads no file"),
     "files": _Row("effects", REFUSED, "{a} writes {first} bytes a call to files, {b} {other}"),
     "file calls": _Row("effects", REFUSED, "{a} calls {what}, {b} does not"),

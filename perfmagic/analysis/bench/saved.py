@@ -55,11 +55,9 @@ def text_of(path: str | os.PathLike[str]) -> str:
         with open_regular(file) as opened:
             return opened.read().decode("utf-8", errors="replace")
     except FileNotFoundError:
-        raise OptionError(f"there is no file {path}", hint="the save() of a result writes one") from None
+        raise OptionError(f"there is no file {path}", hint="result.save() writes one") from None
     except OSError as error:
-        raise OptionError(
-            f"{path} cannot be read: {error.strerror}", hint="the save() of a result writes one"
-        ) from None
+        raise OptionError(f"{path} cannot be read: {error.strerror}", hint="result.save() writes one") from None
 
 
 def format_of(text: str) -> str:
@@ -83,7 +81,7 @@ def read_json(text: str) -> Any:
     try:
         return plain_json(text)
     except ValueError as error:
-        raise OptionError(f"this is no JSON: {error}") from None
+        raise OptionError(f"this is not JSON: {error}") from None
 
 
 def of_format(data: Any, formats: Collection[str], what: str, hint: str) -> dict[str, Any]:
@@ -99,9 +97,9 @@ def of_format(data: Any, formats: Collection[str], what: str, hint: str) -> dict
             hint="pip install --upgrade perfmagic",
         )
     if given is None:
-        raise OptionError(f"this is no {what}: perfmagic did not write it", hint="the save() of a result writes one")
+        raise OptionError(f"this is not a {what}: perfmagic did not write it", hint="result.save() writes one")
     if given not in formats:
-        raise OptionError(f"this is no {what}: its format is {given!r}, expected is {last!r}", hint=hint)
+        raise OptionError(f"this is not a {what}: its format is {given!r}, not {last!r}", hint=hint)
     return {key: value for key, value in data.items() if key != "format"}
 
 

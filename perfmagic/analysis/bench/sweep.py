@@ -411,7 +411,7 @@ def side_by_side(sweeps: Sequence[SweepSummary], names: Sequence[str], *, quanti
     values = [value for value in rows[0] if all(value in row for row in rows)]
     if not values:
         each = "; ".join(f"{name}: {', '.join(map(str, row))}" for name, row in zip(names, rows, strict=True))
-        raise OptionError(f"compare: no value of {first.name} is in all sweeps ({each})")
+        raise OptionError(f"compare: the sweeps share no value of {first.name} ({each})")
     results = [[replace(row[value], name=name) for row, name in zip(rows, names, strict=True)] for value in values]
     return sweep_result(first.name, values, results, quantity=quantity)
 

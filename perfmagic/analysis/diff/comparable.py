@@ -305,7 +305,7 @@ def _about_samples(first: Side, second: Side) -> Iterator[str]:
         if remark := sample(side.trace):
             yield phrase("{a}: {b}", a=side.name, b=remark.words)
     if first.sampled or second.sampled:
-        yield phrase("only means of a run can be compared; new, gone and replaced work is not told")
+        yield phrase("only means of a run can be compared; new, gone and replaced work is not listed")
 
 
 def _about_work(first: Side, second: Side, operators: Rows[OperatorChange], repeats: tuple[int, int]) -> Iterator[str]:

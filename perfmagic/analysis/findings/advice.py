@@ -28,14 +28,14 @@ _INDUCTOR = re.compile(r"^triton_(?:poi|per|red|for|tem|mm|bmm)_")  # its kernel
 
 
 def for_gpus(trace: Trace, device: int, advice: str) -> str:
-    """Advice to compile or to capture, as it holds for a device: one with a pace can do neither."""
+    """Advice to compile or to capture, adapted to a device: one with a pace can do neither."""
     if not advice or not trace.device_info(device).paced:
         return advice
     return phrase("On a GPU, {advice}; the simulated device cannot do that", advice=advice)
 
 
 def can_compile(trace: Trace, device: int) -> bool:
-    """Whether torch.compile has kernels for a device; True where the record does not say which it is."""
+    """Whether torch.compile has kernels for a device; True if the record does not say which device it is."""
     gpus = [info for info in trace.meta.devices if info.index == device and info.kind == "cuda"]
     return all(info.compute_major is None or info.compute_major >= _TRITON_MAJOR for info in gpus)
 
@@ -68,12 +68,12 @@ def compiled(trace: Trace) -> Bool:
 
 
 def in_graphs(trace: Trace) -> Bool:
-    """Which device ops a graph carried; shape of trace.ops."""
+    """Which device ops ran in a CUDA graph; shape of trace.ops."""
     carried: Bool = graph_sizes(trace) > 0
     return carried
 
 
-# The copies that DistributedDataParallel itself makes on a device, and the options that leave them out.
+# The copies that DistributedDataParallel itself makes on a device, and the options that avoid them.
 
 FORWARD = "DistributedDataParallel.forward"
 UNFLATTEN = "aten::unflatten_dense_tensors"
@@ -88,7 +88,7 @@ BUFFERS_ADVICE = phrase(
 
 
 def ddp_remedy(trace: Trace, which: Bool) -> Remedy:
-    """What leaves some ops out, where most of them are copies of DDP's own.
+    """What avoids some ops, if most of them are DDP's own copies.
 
     which: shape of trace.ops.
     """
@@ -110,8 +110,7 @@ def ddp_remedy(trace: Trace, which: Bool) -> Remedy:
 def _ddp_copies(trace: Trace, rows: Int64) -> tuple[Bool, Bool]:
     """Which of some ops copy a gradient out of its bucket, and which a buffer back; shape of rows.
 
-    A buffer's copy lies in the wrapper's forward itself, in no operator but aten::copy_, where the wrapper took the
-    buffers apart before.
+    A buffer's copy is an aten::copy_ directly inside the wrapper's forward, which also unflattens the buffers.
     """
     host = trace.host_ops
     launched = (trace.ops.kind[rows] == OpKind.MEMCPY) & (trace.ops.launch[rows] != NONE)
@@ -146,7 +145,7 @@ def shortest_name(was: PythonWas) -> str:
 
 
 def without_fused_bf16(trace: Trace, device: int) -> str:
-    """The GPU of a run in bfloat16 for which it has no fused attention, though the code may ask for it; else ""."""
+    """The GPU of a bfloat16 run, if it has no fused attention for that type, even if the code asks for it; else ""."""
     gpu = gpu_of(trace.device_info(device))
     if gpu is None or gpu.generation not in OLD:  # source: sdp_utils.cpp of torch 2.13
         return ""

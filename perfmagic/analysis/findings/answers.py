@@ -369,7 +369,7 @@ def _is_unexplained(facts: Facts) -> bool:
 
 
 def _describe_open(facts: Facts, kind: str) -> str:
-    """Why the device stood still; or why it began so late, if a file's device was busy once it had begun."""
+    """Why the device was idle; or why it began so late, if a file's device was busy once it had begun."""
     if kind == kinds.NO_VERDICT:
         return _describe_no_verdict(facts)
     if kind == kinds.OPEN:

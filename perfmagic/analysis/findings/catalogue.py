@@ -1,4 +1,4 @@
-"""Every headline and every action that an answer may have, by name, with its named values."""
+"""Every headline and action of an answer, by name, with named values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from perfmagic.base.language import Words, counted, phrase
 
 HEADLINE_CHARS, ACTION_CHARS = 70, 90  # at most, with the values in
 
-# Who decides how long a run takes.
+# What decides how long a run takes.
 DECIDES = {
     "device-bound": "The device decides: it was busy {share} of the time",
     "device-bound, several": "The devices decide: at least one was busy {share} of the time",
@@ -21,7 +21,7 @@ DECIDES = {
     "start-up, in a step": "Python decides: the device got nothing for {time} of {total}",
     "host tail": "Python decides: it worked on for {time} of {total} after the last op",
     "latency-bound": "Launch latency decides: ops are too short to hide it",
-    "stalled": "Open: the record does not say why the device stood still",
+    "stalled": "Open: the record does not say why the device was idle",
     "stalled, late": "Open: the first op began {time} late; then the device was busy {share}",
     "stalled, one gap": "Open: one early gap of {time} is unexplained; then the device was busy {share}",
     "mixed": "Python and the device take turns",
@@ -43,7 +43,7 @@ DECIDES = {
     "failed": "The code failed before its end",
 }
 
-# What was found: a fact with the name of the user's own thing, by rule or by case of a rule.
+# Findings: a fact, with a name from the user's code.
 HEADLINES = {
     "race": "Streams {a} and {b} share memory without a wait",
     "start_up": "{time} passed before the first device op",
@@ -90,7 +90,7 @@ HEADLINES = {
     "fusible_softmax": "Elementwise kernels and softmax take {time} of device time",
 }
 
-# The same without a time: of an answer with a predicted gain, which may be more or less than that time.
+# The same without a time, for answers with a predicted gain, which may differ from that time.
 HEADLINES_WITHOUT_TIME = {
     "start_up": "Python works before the first device op",
     "start_up_in": "Python is in {name} before the first device op",
@@ -113,10 +113,10 @@ HEADLINES_WITHOUT_TIME = {
     "transfer": "Exposed data transfer lengthens the run",
     "waits_for_rank": "Collectives wait for another rank",
 }
-_COLD = "The record is cold: it holds what only first calls do"
+_COLD = "The record is cold: it includes what only first calls do"
 HEADLINES_WITHOUT_TIME |= dict.fromkeys(("cold", "cold_in", "first_launches", "first_call", "first_calls"), _COLD)
 
-# Where no remedy was found: what limits the run.
+# If there is no remedy: what limits the run.
 HEADLINES |= {
     "most_of_device": "{name} takes {share} of the device's time",
     "device_is_limit": "The device had work nearly all the time",
@@ -195,7 +195,7 @@ ACTIONS = {
     "record_whole": "Record again: keep every event, and a whole step",
 }
 
-# Of the ranks of one job.
+# For the ranks of one job.
 DECIDES |= {
     "late": "{late}: that costs {time} of {total}",
     "ranks_cores": "Cores decide: {ranks} on {cores} wait for one, which looks like transfer",
@@ -248,7 +248,7 @@ ACTIONS |= {
     "other_load": "Look at what else runs on the cores of rank {rank}",
 }
 
-# Of the dependencies of a cell's operators.
+# For the dependencies between a cell's operators.
 DECIDES |= {
     "graph_python": "Python decides: it holds ops back for {time} of {total}",
     "graph_waits": "Python's waits decide: they hold ops back for {time} of {total}",
@@ -274,7 +274,7 @@ ACTIONS |= {
     "own_stream": "Queue it on another stream, with wait_stream() on both sides",
 }
 
-# Of the memory of a cell.
+# For the memory of a cell.
 DECIDES |= {
     "peak": "Peak {size}{place}: {part} is {what}",
     "peak_and": "Peak {size}{place}: {part} is {what}, {part2} is {what2}",
@@ -307,7 +307,7 @@ ACTIONS |= {
     "no_foreach": "Set foreach=False in the optimizer",
 }
 
-# Of a cell on several numbers of ranks.
+# For a cell on different numbers of ranks.
 DECIDES |= {
     "scaling": "{kind} scaling from {first} to {ranks} is {share} efficient: {time}, ideally {ideal}",
 }
@@ -322,7 +322,7 @@ _ACTION_KEYS = {template: key for key, template in ACTIONS.items()}
 _DECIDER_KEYS = {template: key for key, template in DECIDES.items()}
 OPEN = frozenset(key for key in DECIDES if key.startswith(("stalled", "no verdict", "open"))) | {"mixed, unexplained"}
 
-# Things that the values count: count_things(n, "copy") is a value of a headline.
+# Nouns for counts.
 COUNTED = {
     "collective": ("{n} collective", "{n} collectives"),
     "copy": ("{n} copy", "{n} copies"),
@@ -371,17 +371,17 @@ def action_key(what: str) -> str:
 
 
 def decides(key: str, /, **values: object) -> Words:
-    """Who decides, with the values."""
+    """What decides, with the values."""
     return phrase(DECIDES[key], **values)
 
 
 def count_things(n: int, thing: str) -> Words:
-    """How many of a thing, as a value: "3 launches"."""
+    """A count with its noun: "3 launches"."""
     return counted(n, *COUNTED[thing])
 
 
 class Remedy(NamedTuple):
-    """What to do, as a sentence behind the others, and as the action of an answer; empty where nothing is known."""
+    """What to do, as a sentence after the others, and as the action of an answer; empty if unknown."""
 
     advice: str = ""
     action: str = ""

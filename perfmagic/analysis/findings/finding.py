@@ -1,4 +1,4 @@
-"""What a finding is: a cause, an amount, a place, a cost. And how its sentence says where and what Python was in."""
+"""What a finding is: a cause, an amount, a place, a cost; and how its sentence names the place and Python's work."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from perfmagic.trace.signatures import function_name
 class Finding(JsonForm):
     """One thing worth knowing, the verdict first, then by gain, or by cost where no gain is predicted.
 
-    rule: the stable name of what found it.
-    cost_ns: time that could be won; 0 where nothing was lost, None where cost is not the point.
-    cause: the first part of the sentence, which is set in bold.
-    detail: the second part of the sentence; it begins with what joins it (a space, a colon).
-    lines: lines of the cell that the sentence names.
-    start_ns: the start of what to look at.
-    end_ns: the end of what to look at.
+    rule: the stable name of the rule that found it.
+    cost_ns: time that could be gained; 0 if nothing was lost, None if cost does not apply.
+    cause: the first part of the sentence, in bold.
+    detail: the second part of the sentence, with the space or colon before it.
+    lines: cell lines that the sentence names.
+    start_ns: the start of the time to inspect.
+    end_ns: the end of the time to inspect.
     device: the number of the device.
-    advice: what to do, only where that is certain.
-    headline: the fact in a few words; empty where it is no answer.
-    action: what to do in a few words; empty where the record does not say. Answers with one action are one.
-    depth: 0, or for a part of a finding one more than that has; the parts follow it at once.
-    frames: the functions that Python spent most of that time in, at most 5; empty where no frames were recorded.
-    gain_ns: the least and the most that the change it asks for would gain, predicted by replaying the record; None
-    where nothing is predicted.
-    won_ns: the expected gain between the two; None where nothing is predicted.
-    at_most: whether won_ns is a bound: the change removes what none can remove better.
-    change: the change in words; empty where nothing is predicted.
-    gain_text: how long the run takes with that change, as a sentence; empty where nothing is predicted.
+    advice: what to do, only if that is certain.
+    headline: the fact in a few words; empty if it is not an answer.
+    action: what to do in a few words; empty if unknown. Answers with the same action are merged.
+    depth: 0, or for a part of a finding, that finding's depth plus 1; parts follow it directly.
+    frames: the functions in which Python spent most of that time, at most 5; empty if no frames were recorded.
+    gain_ns: the least and the most that its change would gain, predicted by replaying the record; None if nothing is
+    predicted.
+    won_ns: the expected gain between the two; None if nothing is predicted.
+    at_most: whether won_ns is a bound: no real change can gain more.
+    change: the change in words; empty if nothing is predicted.
+    gain_text: how long the run takes with that change, as a sentence; empty if nothing is predicted.
     where: the time of the device that the finding is about, as disjoint intervals. cost_ns is at most their sum.
-    Findings that stand beside each other share no instant, so that their costs can be added.
+    Sibling findings share no instant, so their costs can be added.
     sentence: the whole sentence.
     """
 
@@ -76,12 +76,12 @@ class Finding(JsonForm):
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it says that a result is wrong: it comes first, and in red."""
+        """Whether it says that a result is wrong: it comes first, in red."""
         return self.rule == "race"
 
     @property
     def rest(self) -> str:
-        """What follows the cause: the detail, then the advice and what it would gain as sentences of their own."""
+        """The text after the cause: the detail, then the advice and its gain as separate sentences."""
         if self.rule == "together":
             return phrase(": {detail}", detail=self.gain_text)
         more = (phrase(". {sentence}", sentence=text) for text in (self.advice, self.gain_text) if text)
@@ -94,10 +94,10 @@ class Finding(JsonForm):
 
 @dataclass(frozen=True)
 class Silent:
-    """Why a rule found nothing: it stands where its findings would, and is as empty as no findings.
+    """Why a rule found nothing: returned in place of findings, and falsy.
 
-    reason: a clause.  value, threshold: the two numbers compared, in unit ("ns", or "" for a count); None where no
-    number decides.
+    reason: a clause.  value, threshold: the two numbers compared, in unit ("ns", or "" for a count); None if no number
+    decides.
     """
 
     reason: str
@@ -116,7 +116,7 @@ Outcome = list[Finding] | Silent  # of a rule
 
 
 def too_short(what: str, ns: float, least_ns: float, share: str) -> Silent:
-    """That a time is below its threshold.  what: with its verb.  share: what the threshold is: "5 % of the extent"."""
+    """A time is below its threshold.  what: with its verb.  share: the threshold in words, "5 % of the extent"."""
     words = phrase(
         "{what} {time}, less than the threshold of {least} ({share})",
         what=what,
@@ -133,7 +133,7 @@ def of_extent(frac: float) -> str:
 
 
 def too_few(what: str, n: int, least: float) -> Silent:
-    """That a number is below its threshold.  what: with the number and its verb."""
+    """A number is below its threshold.  what: with the number and its verb."""
     return Silent(phrase("{what}, and the threshold is {least}", what=what, least=f"{least:.4g}"), n, least)
 
 
@@ -141,17 +141,17 @@ def too_few(what: str, n: int, least: float) -> Silent:
 
 MOST_PLACES = 2  # in a sentence
 MOSTLY = 0.6  # of the weight on the lines in the sentence: with less, it names the line that called them
-LEAST_SHARE = 0.2  # of the weight: a place with less is one of "others"
+LEAST_SHARE = 0.2  # of the weight: a place with less counts as "others"
 
 
 def on_lines(lines: Iterable[int]) -> str:
-    """Some lines of the cell: " on line 3", " on lines 4 and 7"; nothing where no line is known."""
+    """Some lines of the cell: " on line 3", " on lines 4 and 7"; empty if no line is known."""
     named = name_lines(lines)
     return phrase(" on {places}{callers}", places=named, callers="") if named else ""
 
 
 def name_lines(lines: Iterable[int]) -> str:
-    """The lines as people say them: "line 3", "lines 4 and 7", "lines 2, 4 and 7"."""
+    """The lines in words: "line 3", "lines 4 and 7", "lines 2, 4 and 7"."""
     known = [str(n) for n in sorted({int(n) for n in lines}) if n > 0]
     return counted(len(known), "line {lines}", "lines {lines}", lines=listed(known)) if known else ""
 
@@ -163,7 +163,7 @@ def on_sync_lines(trace: Trace, rows: Int64) -> str:
 
 
 def on_call_lines(trace: Trace, rows: Int64, most: int | None = None) -> str:
-    """Where some calls were made, weighed by how long they took.  most: lines of the cell at most."""
+    """Where some calls were made, weighted by duration.  most: lines of the cell at most."""
     calls = trace.calls
     lines = np.unique(calls.line[rows])[:most].tolist()
     return _locate_calls(trace, rows, (calls.end_ns - calls.start_ns)[rows], lines)
@@ -174,13 +174,13 @@ def _locate_calls(trace: Trace, calls: Int64, weight: Int64, lines: Iterable[int
 
 
 def on_time_lines(trace: Trace, where: Intervals, lines: Iterable[int]) -> str:
-    """Where Python was in some time.  lines: of the cell, said where no function is known."""
+    """Where Python was in some time.  lines: of the cell, used if no function is known."""
     path, ns = time_on_paths(trace, where)
     return _locate(trace, path, ns, lines)
 
 
 def time_on_paths(trace: Trace, where: Intervals) -> tuple[Int64, Int64]:
-    """How long the thread that ran the cell was on which path in some time, a row for each stretch."""
+    """How long the cell's thread was on which path in some time, one row per stretch."""
     stretches = on_paths(trace)
     if trace.paths is None or not len(where):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -206,7 +206,7 @@ def _locate(trace: Trace, path: Int64, weight: Int64, lines: Iterable[int]) -> s
 
 
 def by_place(paths: Paths, path: Int64, weight: Int64) -> tuple[list[tuple[tuple[int, int], int]], list[int]]:
-    """Some weights, each of a path, by its innermost line, the largest first; and the paths that have any.
+    """Weights of paths, summed by innermost line, largest first; and the paths with any weight.
 
     A line is a row of functions and a number.
     """
@@ -266,7 +266,7 @@ def _callers(paths: Paths, rows: list[int], places: list[tuple[int, int]]) -> st
     return phrase(", called from {place}", place=known[0]) if len(known) == 1 else ""
 
 
-# What Python was doing while the device had nothing to do, in words for the sentences of several findings.
+# What Python was doing while the device had nothing to do, in words for several findings.
 
 FRAMES = 5  # that a finding carries, the longest first
 PLACE_PARTS = 3  # of a path in a sentence; the finding carries all of it
@@ -277,7 +277,7 @@ class PythonWas:
     """What Python was doing.
 
     sentence: "Python was in zoom (scipy/ndimage/_interpolation.py:12) for 104 ms of 126 ms, in aten::mm all that time";
-    "" where nothing held it for half of the time.  names: of the operator, the annotation and the frame in it, ""
+    "" if nothing took half of the time.  names: of the operator, the annotation and the frame in it, ""
     for none.  around: all operators and annotations that ran for half of the time or more.  frames: the functions in
     which most of the time passed.
     """
@@ -291,7 +291,7 @@ class PythonWas:
 def python_was(trace: Trace, thread: Int64, where: Intervals, frame_frac: float = MOST_FRAC) -> PythonWas:
     """What Python was doing in some time, each interval on the thread beside it.
 
-    frame_frac: how much of the time the function ran that is named.
+    frame_frac: the share of the time in which the named function ran.
     """
     time = host_time(trace, thread, where)
     operator, annotation = held_by(time.operators, time.total_ns), held_by(time.annotations, time.total_ns)
@@ -315,7 +315,7 @@ def python_was(trace: Trace, thread: Int64, where: Intervals, frame_frac: float 
     return PythonWas(sentence, names, around, frames)
 
 
-WHOLE_FRAC = 0.8  # of the record: an annotation around so much of it names no part
+WHOLE_FRAC = 0.8  # of the record: an annotation around this much of it names no part
 
 
 def _is_around_all(trace: Trace, annotation: str) -> bool:

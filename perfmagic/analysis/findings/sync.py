@@ -1,4 +1,4 @@
-"""The findings "Python blocked", "pageable HtoD copies" and "copied again": what they cost, and whose code it is."""
+"""The findings "Python blocked", "pageable HtoD copies" and "copied again": their cost, and who made them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUEUED_FRAC = 0.1  # of a wait; less is ordinary launch latency
 
 
 def sync(facts: Facts, free: Intervals) -> Outcome:
-    """Calls that blocked Python, a finding for each kind of caller."""
+    """Calls that blocked Python, one finding per kind of caller."""
     blocking = facts.syncs
     counts = ~uploads(facts) & ~waits_for_uploads(facts) & ~blocking.after_cell
     result: list[Finding] = []
@@ -75,7 +75,7 @@ def _answer(facts: Facts, rows: Int64, blocked_ns: int) -> tuple[str, str]:
 
 
 def _reads_values(facts: Facts, rows: Int64) -> Bool:
-    """Which blocking calls are of an operator that copies nothing to the device: `.to()` copies both ways."""
+    """Which blocking calls come from an operator that copies nothing to the device: `.to()` copies both ways."""
     trace, asker = facts.trace, facts.syncs.asker[rows]
     uploading = (trace.ops.launch != NONE) & (op_classes(trace) == OpClass.HTOD)
     at_ns = np.sort(trace.calls.start_ns[trace.ops.launch[uploading]])
@@ -98,8 +98,8 @@ def waiting(
 ) -> Finding:
     """A finding about calls that blocked Python; its cost is the part of `free`, idle time, that they caused.
 
-    In that time nothing was queued: where ops were queued, idle time has other causes.
-    less_ns: the part that would be lost without these calls, too.
+    Nothing was queued in that time: idle time with queued ops has other causes.
+    less_ns: the part that would also be lost without these calls.
     """
     blocking, parts = facts.syncs, facts.cell_time.waiting
     blocked_ns = int(blocking.blocked_ns[rows].sum())
@@ -121,7 +121,7 @@ def waiting(
 
 
 def _cost_ns(idle_ns: int, blocked_ns: int, busy_ns: int) -> int | None:
-    """The cost of calls: 0 where the device stayed busy, None where it was idle for other reasons."""
+    """The cost of calls: 0 if the device stayed busy, None if it was idle for other reasons."""
     if idle_ns > (1 - NO_COST_FRAC) * blocked_ns:
         return idle_ns
     return 0 if busy_ns >= NO_COST_FRAC * blocked_ns else None
@@ -149,7 +149,7 @@ def _queued_meanwhile(facts: Facts, rows: Int64) -> str:
 
 
 def _device(facts: Facts, rows: Int64) -> str:
-    """The device whose busy time is given: of several devices the one that the calls name, if any."""
+    """The device whose busy time is reported: of several, the one that the calls name, if any."""
     if len(facts.trace.device_ids) == 1:
         return facts.the_device
     devices = np.unique(facts.syncs.device[rows])
@@ -194,7 +194,7 @@ def _caller(facts: Facts, row: int) -> str:
 
 
 def _queue_afterwards(facts: Facts, rows: Int64) -> list[str]:
-    """What several waits cost afterwards: each time the device has nothing to run until Python queues again."""
+    """The cost after several waits: each time, the device has nothing to run until Python queues again."""
     gaps = facts.gaps
     ends = np.sort(facts.syncs.end_ns[rows])
     if len(rows) < SEVERAL or not len(gaps):
@@ -219,8 +219,8 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
 
     Their cost is the time that the device was idle because they blocked Python, less a launch each: a pinned copy
     blocks Python for that long, too. How much longer they take than pinned ones is a part of exposed copies: see
-    slower_copies. The device's first op is left out where its call took far longer than the others: it initialized
-    the device.
+    slower_copies. The device's first op is left out if its call took far longer than the others: it initialized the
+    device.
     """
     syncs = facts.syncs
     start_up = _start_up(facts)
@@ -267,7 +267,7 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
 
 
 def repeated_copy(facts: Facts, free: Intervals) -> Outcome:
-    """Exposed copies of tensors that a loop copies to the device in each iteration; the first of each costs nothing."""
+    """Exposed copies of tensors that a loop copies to the device in each iteration; each first copy costs nothing."""
     tensors, ops = facts.copied_again, facts.trace.ops
     where, again = (
         intersect(free, union(ops.start_ns[rows], ops.end_ns[rows]))
@@ -314,8 +314,8 @@ def _copied_headline(facts: Facts) -> str:
 def slower_copies(facts: Facts, exposed_copy: Callable[[], Outcome]) -> Outcome:
     """How much longer copies from pageable memory take than pinned ones would, as a part of the exposed copies.
 
-    Silent where the bandwidth of the bus is not known, or where they are as fast already.  exposed_copy: called only
-    where there are such copies.
+    Silent if the bandwidth of the bus is unknown, or if they are already as fast.  exposed_copy: called only if there
+    are such copies.
     """
     calls = np.flatnonzero(uploads(facts) & ~facts.syncs.after_cell)
     if not len(calls):

@@ -143,7 +143,7 @@ def no_verdict(facts: Facts) -> str:
     if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
         return phrase("one op of {time} is too little for one", time=units.duration(facts.breakdown.busy_ns))
     if lacks := sample(facts.trace) or incomplete_graphs(facts.trace):
-        return sentences(lacks.words, phrase("what the device waited for cannot be told"))
+        return sentences(lacks.words, phrase("what the device waited for is unknown"))
     if not too_much_repaired(facts):
         return ""
     return phrase("{repairs}, too many to say who waited for whom", repairs=describe_repairs(facts))

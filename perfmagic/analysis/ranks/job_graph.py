@@ -1,8 +1,8 @@
-"""A job as one graph: the instants of all ranks, where communication goes on once its last rank has come.
+"""A job as one graph: the instants of all ranks, where communication continues once its last rank has arrived.
 
-It is replayed on two kinds of instants: all those of the ranks' traces, so that any change can be made (TracedJob), or
-where the ranks' summaries meet, so that a thousand ranks are replayed as a few are (replayed_job.ReplayedJob). Replayed
-without a change, both are the record. A change is other lags.
+There are two forms. TracedJob has all instants of the ranks' traces, so that any change can be replayed.
+replayed_job.ReplayedJob has those where the ranks' summaries meet, so that it handles a thousand ranks. Replayed
+without a change, both reproduce the record. A change sets other lags.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Job = TypeVar("Job", bound="JobGraph")
 class JobGraph:
     """Instants of all ranks and what each waits for; times on the common axis, in ns.
 
-    net: what waits for what, and which instants are met by several ranks; these have no other predecessors.
+    net: what waits for what, and the instants where several ranks meet; these have no other predecessors.
     """
 
     first: Links
@@ -47,21 +47,21 @@ class JobGraph:
         return self.net.reached(self.first.lag_ns, self.second.lag_ns)
 
     def held_by(self, times_ns: Int64) -> tuple[Int64, Bool]:
-        """Of each instant the one that held it, NO_NODE for none, and whether by the second link.  times_ns: of all."""
+        """The predecessor that determined each instant, NO_NODE for none, and whether by the second link."""
         return self.net.held_by(times_ns, self.first.lag_ns, self.second.lag_ns)
 
 
-# Who meets whom.
+# Which ops of different ranks meet.
 
 
 @dataclass(frozen=True, eq=False)
 class Meetings:
-    """The matched collectives and messages of a job, and what is matched with nothing; times in ns on the common axis.
+    """The matched collectives and messages of a job, and the unmatched ones; times in ns on the common axis.
 
     op_base: of each rank the number of its first op; ops are its communication.  Of each op: op_rank, row (of its
-    trace.ops), start_ns, end_ns, meeting (that it ends with).  arrivals: (meeting, op), by meeting.  alike: of each
-    meeting a number that those of one kind and size share, NONE for what is matched with nothing.  kinds: by that
-    number.  met_ns: when the last op of each meeting had begun.
+    trace.ops), start_ns, end_ns, meeting (that it ends with).  arrivals: (meeting, op), by meeting.  alike: a number
+    shared by meetings of the same kind and size, NONE for unmatched ones.  kinds: by that number.  met_ns: when the
+    last op of each meeting had begun.
     """
 
     op_base: Int64
@@ -85,17 +85,17 @@ class Meetings:
 
     @cached_property
     def matched(self) -> Int64:
-        """The arrivals of what is matched."""
+        """The matched arrivals."""
         matched: Int64 = self.arrivals[self.alike[self.arrivals[:, 0]] != NONE]
         return matched
 
 
 @once_per_trace
 def meetings_of(ranks: Ranks) -> Meetings:
-    """Who meets whom.
+    """Which ops of different ranks meet.
 
-    What is matched with nothing meets nobody. So does what ended before the others had come: it was buffered. The
-    others wait for it all the same.
+    An unmatched op meets no other. Neither does one that ended before the others had arrived: it was buffered. The
+    others still wait for it.
     """
     comms = [ranks.summaries[rank].comm for rank in ranks.ranks]
     op_base = bases([len(comm["start"]) for comm in comms])
@@ -133,7 +133,7 @@ def meetings_of(ranks: Ranks) -> Meetings:
 
 
 def _matched(ranks: Ranks, op_base: Int64) -> Iterator[tuple[Int64, Sequence[str], int]]:
-    """Matched ops, shape (ranks, n), their kinds, and how long after the last came they end at least, in ns."""
+    """Matched ops, shape (ranks, n), their kinds, and their least time from the last arrival to the end, in ns."""
     place = {rank: i for i, rank in enumerate(ranks.ranks)}
     err_ns = ranks.alignment.bound_ns or 0
     for group in ranks.matching.groups:
@@ -163,10 +163,10 @@ def bases(lengths: Sequence[int]) -> Int64:
 class TracedJob(JobGraph):
     """The instants of all ranks' traces, one rank after the other, then those at which communication begins and is met.
 
-    ranks: their numbers.  traces: of each rank.  base: of each rank the number of its first instant.  row: counts the
-    ops, or calls, of one rank after the other.  rank: of each instant its place among the ranks, NONE where a
-    collective is met.  begins_ns: of the job.  known_from_ns: of each rank's record.  Of each op that meets others, by
-    meeting: begins (its instant), met_of (its meeting).  ends: the instants of those that wait for the others.
+    ranks: their numbers.  traces: of each rank.  base: of each rank the number of its first instant.  row: numbers the
+    ops, or calls, of all ranks consecutively.  rank: index of each instant's rank, NONE where a collective's ranks
+    meet.  begins_ns: of the job.  known_from_ns: of each rank's record.  Of each op that meets others, by meeting:
+    begins (its instant), met_of (its meeting).  ends: the instants of those that wait for the others.
     """
 
     ranks: tuple[int, ...]
@@ -192,11 +192,11 @@ def traced_job(
     *,
     ends_stay: bool = False,
 ) -> TracedJob:
-    """The graphs of all ranks as one. Raises ValueError where ranks wait for each other in a circle.
+    """The graphs of all ranks as one. Raises ValueError if ranks wait for each other in a cycle.
 
-    graphs: by rank, maybe changed.  recorded: the same without a change: they tell how long data moved.
-    offset_ns: by rank, to the common axis.  An op without time waits for no rank.  ends_stay: no collective ends
-    before it did, as where some of its ranks have no record.
+    graphs: by rank, possibly changed.  recorded: the same without a change: they show how long data moved.
+    offset_ns: by rank, to the common axis.  An op of zero length waits for no rank.  ends_stay: no collective ends
+    earlier than recorded, since some of its ranks have no record.
     """
     return _Builder(graphs, recorded, offset_ns).job(meetings, ends_stay=ends_stay)
 
@@ -309,12 +309,12 @@ def _nothing(n: int) -> tuple[Links, Links]:
 
 
 def _scaled(moves_ns: Int64, length_ns: Int64, was_ns: Int64) -> Int64:
-    """How long data moves in ops of another length than they had."""
+    """How long data moves in ops whose length has changed."""
     return np.where((length_ns == was_ns) | (was_ns == 0), moves_ns, moves_ns * length_ns // np.maximum(1, was_ns))
 
 
 def _known_from_ns(trace: Trace) -> int:
-    """When a rank's record begins: with the cell, of a file with the first thing in it."""
+    """When a rank's record begins: with the cell, or with the first event of a file."""
     starts_ns = [int(table.start_ns.min()) for table in (trace.host_ops, trace.calls, trace.ops) if len(table)]
     of_cell = trace.meta.returned_ns is not None or not starts_ns
     return trace.meta.start_ns if of_cell else min(starts_ns)

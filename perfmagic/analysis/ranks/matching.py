@@ -1,4 +1,4 @@
-"""Which collective of one rank is which of another: by group, kind and number or order, without trusting any clock."""
+"""Matches collectives across ranks by group, kind, and number or order, without trusting any clock."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from perfmagic.base.language import counted, phrase
 from perfmagic.trace.columns import NONE, Int64
 
 _SHOWN = 4  # ranks that words name
-_COPIES = 1 << 20  # collectives of one number, at most
+_COPIES = 1 << 20  # collectives that share a number, at most
 
 
 @dataclass(frozen=True, eq=False)
 class _Took:
     """The collectives of one group that a rank took part in, in order; columns of shape (n,).
 
-    kind: place among the words of the group.  place: in the rank's communication.  number: among those of its group,
-    NONE where the record does not count.
+    kind: index into the words of the group.  place: index in the rank's communication.  number: sequence number in the
+    group, NONE if not recorded.
     """
 
     kind: Int64
@@ -40,9 +40,9 @@ class _Took:
 
 @dataclass
 class _Group:
-    """The collectives of one group on each rank, and how many ranks it has, 0 where not known.
+    """The collectives of one group on each rank, and how many ranks it has, 0 if unknown.
 
-    words: of its kinds, with their places.  stream: of each rank on which the group communicates, as the record
+    words: of its kinds, with their indices.  stream: for each rank, on which the group communicates, as the record
     numbers it.
     """
 
@@ -53,12 +53,12 @@ class _Group:
 
 
 def matched_collectives(ranks: Mapping[int, RankSummary]) -> Matching:
-    """The collectives of several ranks put beside each other.
+    """The matched collectives of several ranks.
 
-    Ranks of one group take part in its collectives in one order (NCCL requires it). Where the record numbers them,
-    those of one number belong together; else a group whose ranks recorded another number of them is refused, and
-    always one with other kinds. A group is known by its name and ranks in the record, else by the place of its stream
-    among those that communicate.
+    All ranks of a group run its collectives in the same order (NCCL requires it). If the record numbers them, equal
+    numbers match. Otherwise a group whose ranks recorded different counts is refused; different kinds are always
+    refused. A group is identified by its recorded name and ranks, else by the position of its stream among those that
+    communicate.
     """
     groups: dict[GroupKey, _Group] = defaultdict(_Group)
     for rank, summary in sorted(ranks.items()):
@@ -94,7 +94,7 @@ def _sort_in(groups: dict[GroupKey, _Group], rank: int, summary: RankSummary) ->
 
 
 def _beside(name: str, group: _Group, by_rank: Mapping[int, _Took], ranks: Mapping[int, RankSummary]) -> MatchedGroup:
-    """The collectives of a group, a row for each rank."""
+    """The matched collectives of a group, one row per rank."""
     words = tuple(group.words)
     kinds = tuple(words[i] for i in next(iter(by_rank.values())).kind.tolist())
     places = np.array([took.place for took in by_rank.values()], np.int64)
@@ -104,7 +104,7 @@ def _beside(name: str, group: _Group, by_rank: Mapping[int, _Took], ranks: Mappi
 
 
 def _name(key: GroupKey, group: _Group) -> str:
-    """A group for people: without a name of its own, by the stream it is on, as each rank's record numbers it."""
+    """The shown name of a group; without one, its stream, as each rank's record numbers it."""
     if not key.name.startswith(BY_PLACE):
         return str(key)
     streams = set(group.stream.values())
@@ -115,7 +115,7 @@ def _name(key: GroupKey, group: _Group) -> str:
 
 
 def _with_common_numbers(took: Mapping[int, _Took]) -> Mapping[int, _Took]:
-    """Of each rank the collectives whose numbers all ranks have, by number; all of them where some have no number."""
+    """Each rank's collectives whose numbers all ranks have, by number; all of them if some have no number."""
     if any((of_rank.number == NONE).any() for of_rank in took.values()):
         return took
     numbered = {rank: _by_number(of_rank.number) for rank, of_rank in took.items()}
@@ -124,7 +124,7 @@ def _with_common_numbers(took: Mapping[int, _Took]) -> Mapping[int, _Took]:
 
 
 def _by_number(number: Int64) -> tuple[Int64, Int64]:
-    """Numbers with the place among those of one number, rising, and where each is: coalesced collectives share one."""
+    """Sorted numbers, with an index among equal ones, and their positions: coalesced collectives share a number."""
     order = np.argsort(number, kind="stable")
     rising = number[order]
     within = np.arange(len(rising)) - np.searchsorted(rising, rising)
@@ -134,7 +134,7 @@ def _by_number(number: Int64) -> tuple[Int64, Int64]:
 def _difference(key: GroupKey, group: _Group, by_rank: Mapping[int, _Took], n_ranks: int) -> str:
     """Why the collectives of a group do not match, in a sentence; "" where they do.
 
-    by_rank: those to be put beside each other.
+    by_rank: the collectives to match.
     """
     name = _name(key, group)
     if group.size and len(by_rank) > group.size:
@@ -185,14 +185,14 @@ def _difference(key: GroupKey, group: _Group, by_rank: Mapping[int, _Took], n_ra
     return ""
 
 
-# Which send of one rank is which receive of another: by the pair of ranks and the order. No clock is trusted.
+# Matches sends with receives by the pair of ranks and the order. No clock is trusted.
 
 
 def matched_messages(ranks: Mapping[int, RankSummary]) -> tuple[MatchedMessages, ...]:
     """The messages between several ranks, by source and target.
 
-    Messages of a pair keep their order, so the n-th send is the n-th receive. A pair of which the two ranks recorded
-    another number is left out: some of its messages were before the record of one of them.
+    Messages of a pair keep their order, so the n-th send matches the n-th receive. A pair whose ranks recorded
+    different counts is left out: some of its messages came before the record of one rank.
     """
     sends: dict[tuple[int, int], Int64] = {}
     receives: dict[tuple[int, int], Int64] = {}

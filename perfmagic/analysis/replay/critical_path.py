@@ -1,8 +1,8 @@
-"""The critical path of a run or of a job: for each instant the one thing that everything after it waited for.
+"""The critical path of a run or a job: at each instant, the one thing that all later work waited for.
 
-The path is walked back from the last instant, each time along the edge that held it. The parts tile the run, so their
-lengths add up to it. Removing a part gains at most its length: another path may be nearly as long. Where a collective
-waits for its last rank, the path of a job continues in that rank.
+The path is traced back from the last instant, each time along the edge that determined it. The parts tile the run, so
+their lengths add up to it. Removing a part gains at most its length: another path may be nearly as long. Where a
+collective waits for its last rank, the path of a job continues in that rank.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from perfmagic.trace.rows import Rows, names_at
 
 
 class Held(enum.IntEnum):
-    """What a part of the path is; in pictures in this order."""
+    """What a part of the path consists of, in the order of pictures."""
 
     PYTHON = 0
     CALL = 1
@@ -63,7 +63,7 @@ HELD_WORDS = {
     Held.UNEXPLAINED: "unexplained",
     Held.BEFORE: "before the record",
 }
-# kinds of a path by what held it; ops that compute or copy have the kinds of CLASS_WORDS
+# the kinds of parts by Held; ops that compute or copy have the kinds of CLASS_WORDS
 OTHER, BEFORE = "other", "before the record"
 _KINDS_OF_HELD: dict[str, tuple[Held, ...]] = {
     "Python": (Held.PYTHON,),
@@ -152,7 +152,7 @@ class JobPathPart:
 
 @dataclass(frozen=True)
 class PathShare:
-    """A kind of what held the run, and how long it did.  rank: where, in the path of a job."""
+    """A kind of path part, and its total length.  rank: where, on the path of a job."""
 
     name: str
     ns: int
@@ -170,11 +170,11 @@ class PathShare:
 
 @dataclass(frozen=True, eq=False)
 class CriticalPath:
-    """The parts of a critical path, first to last; arrays of equal length, times in ns, of a job on the common axis.
+    """The parts of a critical path, first to last; arrays of equal length, times in ns, for a job on the common axis.
 
-    traces: the recorded run, or each rank of a job.  ranks: numbers of the ranks, empty where the run is no job.
-    rank: place of each part among traces.  held: Held.  op: row of that trace's ops that ran or was late, NONE on the
-    host.  call: row of that trace's calls, NONE on devices.  op_class: OpClass of op.
+    traces: the recorded run, or each rank of a job.  ranks: numbers of the ranks, empty if the run is not a job.
+    rank: index of each part's trace.  held: Held.  op: row of that trace's ops that ran or was late, NONE on the host.
+    call: row of that trace's calls, NONE on devices.  op_class: OpClass of op.
     """
 
     traces: tuple[Trace, ...]
@@ -201,7 +201,7 @@ class CriticalPath:
 
     @property
     def by_kind_ns(self) -> dict[Held, int]:
-        """The length of the path by what held it, the longest first, kinds without length left out."""
+        """The length of each kind of part, longest first, without empty kinds."""
         sums = np.zeros(len(Held), np.int64)
         np.add.at(sums, self.held, self.length_ns)
         length_ns = {kind: int(sums[kind]) for kind in Held if sums[kind]}
@@ -209,12 +209,12 @@ class CriticalPath:
 
     @property
     def shares(self) -> tuple[PathShare, ...]:
-        """The kinds of what held the run, on which rank of a job, the longest first; short kinds as one "other"."""
+        """The kinds of parts, by rank for a job, longest first; short kinds are merged into "other"."""
         return self._shares[0]
 
     @property
     def share(self) -> Int64:
-        """Of each part its row of shares."""
+        """Each part's row in shares."""
         return self._shares[1]
 
     @cached_property
@@ -234,7 +234,7 @@ class CriticalPath:
         return tuple(shares), row[number]
 
     def _kind(self) -> Int64:
-        """The kind of each part: its place in KINDS."""
+        """The kind of each part: its index in KINDS."""
         number = np.zeros(len(self), np.int64)
         for i, held in enumerate(_KINDS_OF_HELD.values()):
             number[np.isin(self.held, held)] = i
@@ -275,10 +275,10 @@ class CriticalPath:
 
 
 class Replayable(Protocol):
-    """What a path is walked back on: the graph of a trace, or that of all ranks of a job.
+    """The graph that a path is traced back on: that of a trace, or of all ranks of a job.
 
-    See perfmagic.analysis.replay.graph.Graph for the columns. Rows count the ops, or calls, of one trace after the
-    other.  rank: of each instant the place of its trace.  known_from_ns: when each record begins; None where the run
+    See perfmagic.analysis.replay.graph.Graph for the columns. Rows number the ops, or calls, of all traces
+    consecutively.  rank: the index of each instant's trace.  known_from_ns: when each record begins; None if the run
     begins with it.
     """
 
@@ -319,7 +319,7 @@ class Replayable(Protocol):
 
 
 def critical_path(graph: Replayable, times_ns: Int64, comm_names: str | None = None) -> CriticalPath:
-    """What held a run or a job, from its beginning to the instant that came last.
+    """What determined the length of a run or a job, from its beginning to its last instant.
 
     times_ns: of the graph's instants: graph.time_ns as recorded, or from graph.replayed_ns().
     comm_names: as in perfmagic.trace.names.op_classes.
@@ -348,7 +348,7 @@ def critical_path(graph: Replayable, times_ns: Int64, comm_names: str | None = N
 
 
 def _from_its_record(path: CriticalPath, known_from_ns: Int64) -> CriticalPath:
-    """The path of a job that says nothing of the time before the record of the rank in which it begins."""
+    """The path of a job, with Held.BEFORE for time before the record of the rank where it begins."""
     known_ns = min(int(known_from_ns[path.rank[0]]), int(path.end_ns[0]))
     if known_ns <= path.start_ns[0]:
         return path
@@ -357,7 +357,7 @@ def _from_its_record(path: CriticalPath, known_from_ns: Int64) -> CriticalPath:
     columns = {name: getattr(path, name)[twice] for name in names}
     columns["start_ns"][1] = columns["end_ns"][0] = known_ns
     columns["held"][0], columns["op"][0], columns["call"][0] = Held.BEFORE, NONE, NONE
-    kept = columns["end_ns"] > columns["start_ns"]  # nothing of the first part may be left
+    kept = columns["end_ns"] > columns["start_ns"]  # the first part may be empty now
     return replace(path, **{name: column[kept] for name, column in columns.items()})
 
 
@@ -373,7 +373,7 @@ def _tiles(graph: Replayable, times: Int64, classes: Int8, syncs: Bool) -> tuple
 
 
 def _parts(graph: Replayable, times: Int64, classes: Int8, syncs: Bool) -> tuple[Int64, ...]:
-    """Instant, start, end, Held, op and call of what lies along the path: of an op its wait, its delay and itself."""
+    """Instant, start, end, Held, op and call of the parts along the path: for an op its wait, delay and execution."""
     node, before, kind, lag_ns = _walked_back(graph, times)
     end_ns, row, what = times[node], graph.row[node], graph.node[node]
     start_ns = np.where(before != NO_NODE, times[before], graph.begins_ns)
@@ -395,7 +395,7 @@ def _parts(graph: Replayable, times: Int64, classes: Int8, syncs: Bool) -> tuple
     runs = held_of_class[classes[op]] if len(classes) else held
     unexplained = np.full(len(node), Held.UNEXPLAINED, np.int64)
     first_end_ns = np.where(is_op, began_ns - late_ns, end_ns)
-    # three parts a step, of which those that are no op's have the first only
+    # three parts per step; steps that are not ops have only the first
     columns = (
         (node, node, node),
         (start_ns, first_end_ns, np.where(is_op, began_ns, end_ns)),
@@ -408,7 +408,7 @@ def _parts(graph: Replayable, times: Int64, classes: Int8, syncs: Bool) -> tuple
 
 
 def _translated(known: Mapping[Any, Held], other: Held) -> Int64:
-    """The Held of each number of an enumeration."""
+    """The Held of each member of an enumeration."""
     translated = np.full(max(len(Edge), len(OpClass)), other, np.int64)
     for number, held in known.items():
         translated[number] = held
@@ -416,7 +416,7 @@ def _translated(known: Mapping[Any, Held], other: Held) -> Int64:
 
 
 def _walked_back(graph: Replayable, times: Int64) -> tuple[Int64, ...]:
-    """Instant, the one that held it, Edge and lag in ns, from one that waits for none to the one that came last."""
+    """Instant, its predecessor, Edge and lag in ns, from the first instant of the path to the last."""
     first, second = graph.first, graph.second
     before, by_second = graph.held_by(times)
     way = way_back(int(np.argmax(times)) if len(times) else NO_NODE, before)[::-1]
@@ -429,9 +429,9 @@ def _walked_back(graph: Replayable, times: Int64) -> tuple[Int64, ...]:
 
 # Who decides how long a run takes: shares of its critical path.
 
-DECIDES_FRAC = 0.55  # of the run: what holds the path so long decides
+DECIDES_FRAC = 0.55  # of the run: what takes this much of the path decides
 PART_FRAC = 0.4  # of the run, for what is seldom most of it: start-up, copies, communication, the host's tail
-SHORT_CELL_NS = 100_000  # an eager operator takes Python 5–20 µs, a launch 4–10 µs to start, a sync as long to return
+SHORT_CELL_NS = 100_000  # Python takes 5–20 µs per eager operator; a launch takes 4–10 µs to start, a sync to return
 KEPT_BUSY_FRAC = 0.8  # of the run: a device so busy keeps pace with Python, whichever of them the path follows
 
 _HOST = (Held.PYTHON, Held.CALL, Held.OTHER_THREAD)
@@ -443,11 +443,11 @@ _LATENCY = (Held.LAUNCH, Held.STREAM, Held.SYNC)
 class Judgement:
     """What the critical path of a run is made of; times in ns, which add up to run_ns.
 
-    start_up_ns: of the host before the first device op of a file; 0 of a cell, whose Python that is.
+    start_up_ns: of the host before the first device op of a file; 0 for a cell, where it counts as Python.
     tail_ns: of the host after the last op.  python_ns: of the host otherwise.
     device_ns: compute, memsets, and waits for another stream.
     latency_ns: from a launch to its op, between queued ops, and from an op to the return of the call that waits for it.
-    busy_ns: of the busiest device, which is no part of the sum.
+    busy_ns: of the busiest device, not part of the sum.
     """
 
     run_ns: int

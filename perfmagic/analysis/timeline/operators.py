@@ -1,4 +1,4 @@
-"""What each operator cost: on the host with and without those inside it, and on the device."""
+"""What each operator cost: on the host, with and without the operators inside it, and on the device."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from perfmagic.trace.rows import Rows
 class OperatorStat:
     """All calls of one operator.
 
-    name: the operator's name, whole.
-    thread: None where the calls of all threads are together.
-    shape: of the inputs, as the record writes it; None where calls of all shapes are together or the record has none.
+    name: the operator's full name.
+    thread: None if the calls of all threads are combined.
+    shape: of the inputs, as recorded; None if calls of all shapes are combined or none was recorded.
     n_calls: calls.
-    host_ns: from call to return, summed; a call inside one of the same name counts once.
+    host_ns: from call to return, summed; a call inside one of the same name is not counted again.
     host_self_ns: the same without the operators inside it.
     n_ops: device ops launched during it on its thread.
     device_ns: their summed duration.
-    device_self_ns: the summed duration of those that no operator inside it launched.
+    device_self_ns: the summed duration of those that no inner operator launched.
     """
 
     name: str
@@ -41,10 +41,10 @@ class OperatorStat:
 
 
 def operators(trace: Trace, *, by_thread: bool = False, by_shape: bool = False) -> Rows[OperatorStat]:
-    """What each operator cost on the host and on the devices, the longest on the host first.
+    """What each operator cost on the host and on the devices, by host time, longest first.
 
-    by_thread, by_shape: a row for each name and thread, or shape of inputs (recorded with record_shapes=True).
-    Annotations and Python frames are no operators, and neither is torch's note about a collective inside one.
+    by_thread, by_shape: one row per name and thread, or per name and input shape (recorded with record_shapes=True).
+    Annotations, Python frames and torch's record of a collective inside an operator are not operators.
     """
     host = trace.host_ops
     rows = np.flatnonzero(hoststack.is_operator(trace))
@@ -54,7 +54,7 @@ def operators(trace: Trace, *, by_thread: bool = False, by_shape: bool = False) 
     parent = stack.parents()
     counted = ~hoststack.inside_same_name(host, parent, by_shape=by_shape)
     n_own, own_ns = _launched(trace)
-    # one after the other: together they are larger than the table
+    # computed one at a time: together they take more memory than the table
     columns: dict[str, Callable[[], Int64]] = {
         "n_calls": lambda: np.ones(len(host), np.int64),
         "host_ns": lambda: (host.end_ns - host.start_ns) * counted,
@@ -81,9 +81,9 @@ def operators(trace: Trace, *, by_thread: bool = False, by_shape: bool = False) 
 
 
 def _grouped(host: HostOps, rows: Int64, by_thread: bool, by_shape: bool) -> tuple[Int64, Int64, Int64, Int64]:
-    """The threads and shapes that have rows of their own, the groups, and of each row the place of its group.
+    """The threads and shapes with rows of their own, the group codes, and the group index of each row.
 
-    A group is the number of its name, times the number of threads, plus that of its thread; the same with shapes.
+    A code is the name's number, times the number of threads, plus the thread's number; likewise for shapes.
     """
     key = host.name[rows].astype(np.int64)
     threads = shapes = np.array([NONE])  # one for all
@@ -137,18 +137,18 @@ def _sum_by(group: Int64, values: Int64, n_groups: int) -> Int64:
     return sums
 
 
-# What the user's own marks cost on the device: annotations, projected from the host to the ops launched inside.
+# What the user's annotations cost on the device, by the ops launched inside them.
 
 
 @dataclass(frozen=True)
 class AnnotationStat:
-    """All occurrences of one mark of the user (record_function, a profiler step).
+    """All occurrences of one annotation of the user (record_function, a profiler step).
 
-    name: the mark, whole.
+    name: the full name.
     n_occurrences: how often it was entered.
-    host_ns: the time inside it on the host; one inside another of the same name counts once.
+    host_ns: the time inside it on the host; one inside another of the same name is not counted again.
     n_ops: device ops launched inside it on its thread.
-    busy_ns: when at least one of those executed.
+    busy_ns: the time during which at least one of these ops ran.
     extent_ns: from the first start to the last end of the ops of each occurrence, summed.
     """
 
@@ -161,9 +161,9 @@ class AnnotationStat:
 
 
 def user_annotations(trace: Trace) -> Rows[AnnotationStat]:
-    """What each annotation took on the host, and what was launched inside it on the devices, the longest first.
+    """The host time of each annotation and the device work launched inside it, longest first.
 
-    Ops launched for it by other threads (autograd's, for the backward pass) are not among its own.
+    Ops that other threads launch for it (autograd's, for the backward pass) are not counted.
     """
     host = trace.host_ops
     rows = np.flatnonzero(host.kind == HostKind.ANNOTATION)
@@ -210,7 +210,7 @@ def annotation_launches(trace: Trace, stack: hoststack.HostStack) -> tuple[Int64
 
 
 def _busy_ns(trace: Trace, code: Int64, op: Int64, n_codes: int) -> Int64:
-    """When at least one of the ops of each code executed; shape (n_codes,)."""
+    """The time during which at least one op of each code ran; shape (n_codes,)."""
     op = op[np.argsort(code, kind="stable")]
     cuts = np.cumsum(np.bincount(code, minlength=n_codes))[:-1]
     parts = np.split(op, cuts)
@@ -218,7 +218,7 @@ def _busy_ns(trace: Trace, code: Int64, op: Int64, n_codes: int) -> Int64:
 
 
 def _extent_ns(trace: Trace, mark: Int64, code: Int64, op: Int64, n_codes: int) -> Int64:
-    """First start to last end of the ops of each annotation, summed by code; mark is rising."""
+    """First start to last end of the ops of each annotation, summed by code; mark is sorted."""
     result = np.zeros(n_codes, np.int64)
     if len(mark):
         _, begin = np.unique(mark, return_index=True)

@@ -191,7 +191,7 @@ class Phases:
         except Exception as error:
             raise CaptureError(
                 f"an error of work that was queued earlier came up, not from this cell: {error}",
-                hint="look at the cells run before; after a CUDA error the kernel usually has to be restarted",
+                hint="check the cells run before; after a CUDA error, the kernel usually needs a restart",
             ) from error
         if self.plan.setup is not None:
             self.plan.setup()

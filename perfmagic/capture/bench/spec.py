@@ -389,7 +389,7 @@ class BenchSpec:
         said: object = self.work()
         if not isinstance(said, Work):
             hint = "lambda: perfmagic.Work(flops=2e9, bytes=1e6)"
-            raise OptionError(f"work: the function gave {said!r}, which is no perfmagic.Work", hint=hint)
+            raise OptionError(f"work: the function returned {said!r}, which is not a perfmagic.Work", hint=hint)
         return said
 
     def rule(self) -> StoppingRule:

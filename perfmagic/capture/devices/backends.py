@@ -472,7 +472,9 @@ def bytes_given(memory: str | int) -> int:
     """How much memory is meant. Raises OptionError for what cannot be read."""
     size_bytes = units.bytes_of(memory)
     if size_bytes is None:
-        raise OptionError(f"memory={memory!r} is no number of bytes", hint='for example memory="2GB", or 2_000_000_000')
+        raise OptionError(
+            f"memory={memory!r} is not a number of bytes", hint='for example memory="2GB", or 2_000_000_000'
+        )
     return size_bytes
 
 

@@ -217,7 +217,7 @@ class Cluster:
             return self._client[engine].apply_async(Call(name), *args).get(timeout=_CALL_S)
         except Exception as error:
             message = f"engine {engine} of {self.name} could not run perfmagic: {type(error).__name__}: {error}"
-            hint = "install perfmagic and torch where the engines run; an engine that runs a %%px cell has to end it"
+            hint = "install perfmagic and torch where the engines run; an engine that runs a %%px cell must finish it"
             raise CaptureError(message.partition("\n")[0], hint=hint) from error
 
 

@@ -121,7 +121,7 @@ def launched(environ: MutableMapping[str, str] = os.environ) -> Launched:
         raise OptionError(f"join: {', '.join(missing)} {verb} not set: no launcher started this process", hint=_HINT)
     rank, world = _number(environ, "RANK"), _number(environ, "WORLD_SIZE")
     if not 0 <= rank < world:
-        raise OptionError(f"join: RANK={rank} is no rank of WORLD_SIZE={world}", hint=_HINT)
+        raise OptionError(f"join: RANK={rank} is not a rank of WORLD_SIZE={world}", hint=_HINT)
     local = _number(environ, "LOCAL_RANK") if "LOCAL_RANK" in environ else rank
     agent = environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     return Launched(rank, world, local, environ["MASTER_ADDR"], _number(environ, "MASTER_PORT"), agent)
@@ -131,4 +131,4 @@ def _number(environ: MutableMapping[str, str], name: str) -> int:
     try:
         return int(environ[name])
     except ValueError:
-        raise OptionError(f"join: {name}={environ[name]!r} is no whole number", hint=_HINT) from None
+        raise OptionError(f"join: {name}={environ[name]!r} is not an integer", hint=_HINT) from None

@@ -389,7 +389,7 @@ def _no_ops_note(parts: _Parts, sim: SimRecords | None) -> list[Remark]:
     n_ops, n_host_ops = (len(parts.tables.get(key, {}).get("start_ns", ())) for key in ("ops", "host_ops"))
     if n_host_ops and not n_ops and any(b.kind in ("cuda", "rocm") for b in active_backends()):
         message = phrase(
-            "CUDA is in use and the profiler gave no device record: nothing ran there, or CUPTI is not at hand"
+            "CUDA is in use, but the profiler recorded no device work: nothing ran there, or CUPTI is unavailable"
         )
         return [Remark("no_device_record", message)]
     if n_ops or n_host_ops:

@@ -1,4 +1,4 @@
-"""Whether anything goes on when a call has returned and was waited for: work on devices, threads, other streams."""
+"""Whether anything still runs after a call has returned and was waited for: devices, threads, other streams."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from perfmagic.base.imported import sim_loaded, torch_if_imported
 from perfmagic.capture.same_work.process import NOW_NS, SLEEP, children, more, n_threads, own_threads, threads_cpu_ns
 from perfmagic.trace.samples import Condition
 
-SETTLE_S = 0.04  # how long nothing may happen
+SETTLE_S = 0.04  # how long everything must be quiet
 QUIET_S, QUIET_CAP_S = 0.02, 1.0  # before the first call
-THREAD_NS = 4_000_000  # CPU time of a thread that goes on working; a kernel's own threads take less than 1 ms
+THREAD_NS = 4_000_000  # CPU time of a thread that keeps working; a kernel's own threads take less than 1 ms
 UNJOINED_NS = 100_000  # waiting for an idle CUDA device takes 5 to 10 µs
 
 
 def not_quiet(progress: Callable[[], int | None]) -> str | None:
-    """What goes on before the first call: device work, or threads that nobody can charge to a function later.
+    """What runs before the first call: device work, or threads that could not be attributed to a function later.
 
     Waits up to 1 s for a moment without either.
     """
@@ -33,7 +33,7 @@ def not_quiet(progress: Callable[[], int | None]) -> str | None:
 
 
 def is_unjoined(synchronize: Callable[[], None]) -> bool:
-    """Whether devices still work when the caller's own stream is done. To be called when a function has returned."""
+    """Whether devices still work after the caller's own stream is done. Call it when a function has returned."""
     torch: Any = torch_if_imported()
     if sim_loaded():
         torch.sim.current_stream().synchronize()
@@ -52,9 +52,9 @@ def is_unjoined(synchronize: Callable[[], None]) -> bool:
 
 
 def goes_on(progress: Callable[[], int | None], before: Collection[int]) -> list[Condition]:
-    """What happens in a moment in which nothing should.  before: threads that were there before any function ran."""
+    """What runs in a moment when nothing should.  before: threads that existed before any function ran."""
     queued, threads = progress(), threads_cpu_ns()
-    if queued is None and n_threads() - own_threads[0] == 1 and not children():  # nobody is there who could
+    if queued is None and n_threads() - own_threads[0] == 1 and not children():  # nothing could run
         return []
     SLEEP(SETTLE_S)
     found = []

@@ -1,9 +1,9 @@
 """What both functions are called with: the same objects, with values that no call has seen before.
 
     inputs=make     make(rng) gives a list of arguments; it is called anew for every timed call
-    inputs=[x, w]   these very objects; floating values are drawn anew in place from those that they had
+    inputs=[x, w]   these very objects; floating-point values are redrawn in place from the given ones
 
-Functions that take no arguments can be given a list, too: they read the same objects from around them.
+Functions without parameters can get a list, too: they read the same objects as globals or closure variables.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from perfmagic.capture.same_work.drawn import (
 from perfmagic.capture.same_work.process import NOW_NS
 from perfmagic.capture.same_work.state import State, read_around
 
-MOST_SETS = 32  # of arguments that lie ready, one for each call of a sample
-MOST_BYTES = 32_000_000  # of them together
+MOST_SETS = 32  # of arguments that are kept ready, one for each call of a sample
+MOST_BYTES = 32_000_000  # of all sets together
 MAKES = "lambda rng: [torch.randn(64, 64, generator=rng)]"
-LARGE_BYTES = 1_000_000  # of the arguments of one call: to write all takes as long as a call that reads them
+LARGE_BYTES = 1_000_000  # of the arguments of one call: writing them all takes as long as a call that reads them
 
 
 class Arguments:
-    """Arguments that lie in one place: slots. prepare() chooses values, write() puts them there, as often as needed.
+    """Arguments in fixed objects, the slots. prepare() chooses values, write() copies them there, as often as needed.
 
     in_place: the user's own objects are the only slot.
     """
@@ -52,17 +52,17 @@ class Arguments:
         self.fixed = frozenset(fixed)
         self.slots: list[list[Any]] = []
         self._values: list[list[Any]] = []
-        self._factors: list[list[float]] = []  # that they are written times
+        self._factors: list[list[float]] = []  # by which values are multiplied on writing
         self._written: dict[tuple[int, int], tuple[Any, float]] = {}
         self._versions: list[int] = []
 
     def prepare(self, n: int, *, cheaply: bool = False) -> None:
-        """Choose new values for the first n slots.  cheaply: the least that no call has seen, where they are large."""
+        """Choose new values for the first n slots.  cheaply: as few as make a new set, if they are large."""
 
     def write(self, *, only_new: bool = False) -> None:
         """Put the chosen values into the slots.
 
-        only_new: values that lie there already, as far as torch knows, stay; to functions it looks as if all came.
+        only_new: values that are there already, as far as torch knows, stay; their versions count up as if written.
         """
         kept = only_new and not self.written_since()
         for at, (slot, values, factors) in enumerate(zip(self.slots, self._values, self._factors, strict=False)):
@@ -78,7 +78,7 @@ class Arguments:
         self._versions = self._versions_now()
 
     def written_since(self) -> bool:
-        """Whether torch knows of another writer since write()."""
+        """Whether torch has counted other writes since write()."""
         return self._versions_now() != self._versions
 
     def _versions_now(self) -> list[int]:
@@ -94,12 +94,12 @@ class Arguments:
         return found
 
     def chosen(self, slot: int = 0) -> list[Any]:
-        """The values that write() puts into a slot."""
+        """The values that write() copies into a slot."""
         pairs = zip(self._values[slot], self._factors[slot], strict=True)
         return [value if factor == 1 else mapped(value, partial(times, factor)) for value, factor in pairs]
 
     def change(self, how: Callable[[Any], Any]) -> None:
-        """Change the chosen values of the first slot, but those that stay."""
+        """Change the chosen values of the first slot, except fixed ones."""
         self._values[0] = [v if i in self.fixed else mapped(v, how) for i, v in enumerate(self.chosen())]
         self._factors[0] = [1.0] * len(self._values[0])
 
@@ -112,7 +112,7 @@ class Arguments:
         self._values[0], self._factors[0] = [*values], [1.0] * len(values)
 
     def most_sets(self) -> int:
-        """How many slots may lie ready."""
+        """How many slots may be kept ready."""
         size = sum(map(size_bytes, self.slots[0])) if self.slots else 0
         return max(1, min(MOST_SETS, MOST_BYTES // max(1, size)))
 
@@ -121,13 +121,13 @@ class Arguments:
         return max((size_of(each) for each in self.slots[0]), default=1) if self.slots else 1
 
     def close(self) -> None:
-        """Give the user's objects the values that they had."""
+        """Restore the values of the user's objects."""
 
 
 class MadeArguments(Arguments):
     """Arguments that a function makes from a generator of random numbers.  made_by: that function.
 
-    made_ns: what that takes.  left: what changed, when it was first asked anew, of what it reads from around it.
+    made_ns: how long that takes.  left: which globals and closure variables its second call changed.
     """
 
     def __init__(self, make: Callable[[Any], Sequence[Any]], fixed: Collection[int]) -> None:
@@ -156,7 +156,7 @@ class MadeArguments(Arguments):
         for factors, last in zip(self._factors, before, strict=True):
             factors[:] = last
             for i in some_of(self._scaled, self.slots[0]):
-                factors[i] = 0.5 + secrets.randbelow(2**20) / 2**21  # symmetric, sorted and positive ones stay so
+                factors[i] = 0.5 + secrets.randbelow(2**20) / 2**21  # symmetric, sorted and positive arrays stay so
 
     def _begin(self, values: list[list[Any]]) -> None:
         self._values, self._factors = [*values], [[1.0] * len(each) for each in values]
@@ -167,18 +167,18 @@ class MadeArguments(Arguments):
         return self.slots[0][i] if i in self.fixed and self.slots else mapped(value, copied)
 
     def made(self) -> list[Any]:
-        """A new list."""
+        """A new list of arguments."""
         made = self.made_by(self._rng)
         if not isinstance(made, (list, tuple)):
-            message = f"inputs: the function gave a {type(made).__name__}, a list of arguments is needed"
+            message = f"inputs: the function returned {type(made).__name__}, a list of arguments is needed"
             raise OptionError(message, hint=MAKES)
         if self.slots and len(made) != len(self.slots[0]):
-            raise OptionError(f"inputs: the function gave {len(made)} arguments, {len(self.slots[0])} at first")
+            raise OptionError(f"inputs: the function returned {len(made)} arguments, {len(self.slots[0])} at first")
         return [*made]
 
 
 class GivenArguments(Arguments):
-    """The user's own objects. vary: whether floating values are drawn anew."""
+    """The user's own objects. vary: whether floating-point values are redrawn."""
 
     in_place = True
 
@@ -192,7 +192,7 @@ class GivenArguments(Arguments):
 
     @property
     def varies(self) -> bool:
-        """Whether anything in them can be new."""
+        """Whether any values vary."""
         return bool(self._varied)
 
     def prepare(self, n: int, *, cheaply: bool = False) -> None:
@@ -202,7 +202,7 @@ class GivenArguments(Arguments):
             self._values[0][i] = self._drawn(i)
 
     def _drawn(self, i: int) -> Any:
-        """New values for an argument: a stretch of some that were drawn once, which costs one copy."""
+        """New values for an argument: a stretch of a bank that was drawn once, which costs one copy."""
         if i not in self._banks:
             self._banks[i] = drawn_apart(self._before[i], size_of(self._before[i]) * 5 // 4 + 4096)
         bank, like = self._banks[i], self._before[i]
@@ -216,13 +216,13 @@ class GivenArguments(Arguments):
 
 
 def some_of(which: Sequence[int], values: Sequence[Any]) -> Sequence[int]:
-    """All arguments, or where they are large one of them, that nobody can foresee: it makes the others new, too."""
+    """All arguments, or if they are large, a random one: the set is then new, too."""
     large = sum(size_bytes(values[i]) for i in which) > LARGE_BYTES
     return [secrets.choice(which)] if large and which else which
 
 
 def arguments_of(inputs: Any, fixed: Collection[int], values: str) -> Arguments | None:
-    """The arguments that inputs= stands for; None for none. Raises OptionError for what stands for none."""
+    """The arguments that inputs= describes; None for None. Raises OptionError for anything invalid."""
     if inputs is None:
         return None
     if callable(inputs):
@@ -240,7 +240,7 @@ def arguments_of(inputs: Any, fixed: Collection[int], values: str) -> Arguments 
 
 
 def accepts(function: Callable[..., object], n: int) -> bool:
-    """Whether a function can be called with n arguments; True where nobody knows, as of some functions in C."""
+    """Whether a function can be called with n arguments; True if unknown, as for some functions in C."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -252,9 +252,9 @@ def accepts(function: Callable[..., object], n: int) -> bool:
 
 
 def takes(body: Callable[..., object], n: int, name: str, *, in_place: bool) -> bool:
-    """Whether a function takes the n arguments; False for one that takes none and reads them from around it.
+    """Whether a function takes the n arguments; False for one without parameters, which reads them from outside.
 
-    Raises OptionError where it takes others.
+    Raises OptionError if it takes another number.
     """
     if accepts(body, n):
         return True

@@ -1,4 +1,4 @@
-"""What a function calls by name, and whether a call of another one has replaced it."""
+"""What a function calls by name, and whether a call of another function has replaced it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Callees:
     """Names by which a function, and those of its own file that it calls, find functions, classes and models."""
 
     def __init__(self, body: Callable[..., object]) -> None:
-        self._named: list[tuple[Any, str, Any]] = []  # a namespace or cell, the name in it, what it stood for
+        self._named: list[tuple[Any, str, Any]] = []  # a namespace or cell, the name in it, its value
         self._codes: list[tuple[Any, Any, Any]] = []
         self._models: list[tuple[str, Any, list[tuple[object, ...]]]] = []  # with their states
         self._seen: set[int] = set()
@@ -46,7 +46,7 @@ class Callees:
                     self._follow(value, around)
 
     def replaced(self) -> str:
-        """What stands for something else now, "" for nothing. Names are put back."""
+        """The first name that has been rebound, "" for none. Names are restored."""
         found = ""
         for place, name, was in self._named:
             if (now := _value(place, name)) is not was and not of_its_library(was, now):
@@ -62,14 +62,14 @@ class Callees:
         return found
 
     def note_own(self) -> None:
-        """The function itself was called: as it leaves its models, others may leave them."""
+        """The function itself was called: others may leave its models in the same state."""
         for _, model, known in self._models:
             if len(known) < MOST_STATES:
                 known.append(_hooks(model))
 
 
 def of_its_library(was: Any, now: Any) -> bool:
-    """Whether a library itself has replaced one of its functions: parts that are imported late wrap earlier ones."""
+    """Whether a library replaced one of its own functions: modules imported late wrap earlier ones."""
     if not (type(was) is type(now) is types.FunctionType and was.__name__ == now.__name__):
         return False
     libraries = {_library_of(each) for each in (was, now)}
@@ -124,7 +124,7 @@ def _is_model(value: Any) -> bool:
 
 
 def _hooks(model: Any) -> tuple[object, ...]:
-    """How many hooks a model's parts have, and what its parameters ask for; () of a model in TorchScript."""
+    """How many hooks a model's parts have, and requires_grad of its parameters; () for a model in TorchScript."""
     return looked_at(lambda: _asked_of(model), ())
 
 

@@ -1,4 +1,4 @@
-"""What a function carries from call to call: arrays, numbers and containers around it, found by walking from its names.
+"""The state that a function carries from call to call: arrays, numbers and containers reachable from its names.
 
 Scratch memory is the same after every call with the same values; a moving average, a history or an index is not.
 """
@@ -22,13 +22,13 @@ from perfmagic.capture.same_work.drawn import is_array
 from perfmagic.capture.same_work.values import leaves
 from perfmagic.capture.watch.user_code import UserCode
 
-MOST, DEEPEST = 60_000, 12  # objects looked at, and containers in containers
-WHOLE = 2**20  # elements of arrays that are copied as they are, of larger ones some
-MOST_ELEMENTS = 2**26  # copied of all arrays
+MOST, DEEPEST = 60_000, 12  # objects visited, and nesting depth
+WHOLE = 2**20  # elements of arrays that are copied whole; larger ones are sampled
+MOST_ELEMENTS = 2**26  # copied from all arrays together
 MANY = 64  # numbers in a list that are compared as an array
-FEW_COUNTS = 2  # whole numbers that change: counters of calls
+FEW_COUNTS = 2  # integers that change: call counters
 COUNTS = -1
-LESS = 0.1  # of what the first carries on
+LESS = 0.1  # of the state that the first carries on
 _OUTSIDE = ("memmap", "mmap", "Connection")
 _ITEMS = (list, tuple, set, frozenset, deque)
 _PLAIN = (
@@ -48,22 +48,22 @@ Path = tuple[object, ...]
 class Carried:
     """What one walk found, by the path from a name.
 
-    unseen: names of what could not be looked at whole.  outside: arrays that are files or databases, and no scratch.
+    unseen: names of objects that could not be fully visited.  outside: arrays that are files or databases, not scratch.
     """
 
     arrays: dict[Path, Any] = field(default_factory=dict)
-    plain: dict[Path, Any] = field(default_factory=dict)  # a number or a text; of a container how much it holds
+    plain: dict[Path, Any] = field(default_factory=dict)  # a number or a text; for a container, its length
     unseen: set[str] = field(default_factory=set)
     outside: set[Path] = field(default_factory=set)
 
     def only_outside(self) -> Carried:
-        """What lies in files and databases."""
+        """The state in files and databases."""
         return Carried({path: (self.arrays[path][0], ()) for path in self.outside if path in self.arrays})
 
 
 @dataclass
 class Change:
-    """Between two walks.  shapes: of arrays that changed, how many have each; amount: elements and items that did."""
+    """Between two walks.  shapes: counts of changed arrays by shape.  amount: changed elements and items."""
 
     shapes: Counter[tuple[int, ...]] = field(default_factory=Counter)
     amount: int = 0
@@ -71,7 +71,7 @@ class Change:
 
 
 class Walk:
-    """Walks from what a function reads to all that it can change.  without: arguments, which get other values."""
+    """Walks from what a function reads to all that it can change.  without: arguments, whose values are replaced."""
 
     def __init__(self, names: Mapping[str, object], without: Collection[object] = ()) -> None:
         self.found = Carried()
@@ -111,7 +111,7 @@ class Walk:
             self.found.unseen.add(str(path[0]))
 
     def look_at_files(self, paths: Collection[str]) -> None:
-        """What lies in files, as if it were memory: a map of one is."""
+        """Add the contents of files, like those of memory maps."""
         for path in paths:
             with suppress(OSError):
                 if (file := pathlib.Path(path)).is_file() and file.stat().st_size < self._room:
@@ -120,7 +120,7 @@ class Walk:
                     self.found.outside.add((file.name,))
 
     def _look_at_class(self, path: Path, value: Any) -> None:
-        """What lies in a class of the user's."""
+        """Add the attributes of a class of the user's."""
         if isinstance(value, type) and id(value) not in self._seen and self._of_user(value):
             self._todo.extend(((*path, k), v) for k, v in vars(value).items() if not k.startswith("__"))
         self._seen.add(id(value))
@@ -137,7 +137,7 @@ class Walk:
             return
         self._note(path, flat, tuple(value.shape))
         if (grad := getattr(value, "grad", None)) is not None and getattr(value, "is_leaf", False):
-            self._seen.add(id(grad))  # made anew in each step: what is done with it shows elsewhere
+            self._seen.add(id(grad))  # new in each step: its effect shows elsewhere
 
     def _note(self, path: Path, flat: Any, shape: tuple[int, ...]) -> None:
         self._room -= flat.size
@@ -147,7 +147,7 @@ class Walk:
             self.found.unseen.add(str(path[0]))
 
     def _held(self, value: Any) -> list[tuple[object, Any]] | None:
-        """What a container or an object holds, with keys; None for what nobody can look at."""
+        """The contents of a container or an object, with keys; None if they cannot be read."""
         if isinstance(value, dict):
             return [(k if type(k) in SCALARS else n, v) for n, (k, v) in enumerate([*dict.items(value)])]
         if isinstance(value, _ITEMS):
@@ -175,10 +175,10 @@ class Walk:
 
 
 def around(function: types.FunctionType) -> dict[str, Any]:
-    """What a function reads from around it, its defaults and what was hung on it, by name."""
+    """The globals and closure variables of a function, its defaults and its attributes, by name."""
     found: dict[str, Any] = {}
     codes, names = [function.__code__], set[str]()
-    while codes:  # those of functions in it, too
+    while codes:  # nested functions, too
         code = codes.pop()
         names.update(code.co_names)
         codes += [each for each in code.co_consts if isinstance(each, types.CodeType)]
@@ -191,7 +191,7 @@ def around(function: types.FunctionType) -> dict[str, Any]:
 
 
 def _opaque(value: Any) -> set[str]:
-    """The module of a value, where what lies in it may change out of sight."""
+    """The module of a value whose contents may change unseen."""
     kind = type(value)
     changeless = kind.__module__ in (
         "builtins",
@@ -212,7 +212,7 @@ def _size(array: Any) -> int:
 
 
 def change(before: Carried, after: Carried, *, grows: bool = False) -> Change:
-    """What is not as it was.  grows: only what is there in addition."""
+    """What changed.  grows: only what was added."""
     found = Change()
     for path, (now, shape) in after.arrays.items():
         was, had = before.arrays.get(path, (now[:0], ()))
@@ -233,7 +233,7 @@ def change(before: Carried, after: Carried, *, grows: bool = False) -> Change:
 
 
 def _unequal(was: Any, now: Any) -> int:
-    """In how many places two arrays differ; NaN is as NaN."""
+    """In how many places two arrays differ; NaN equals NaN."""
     n, more = min(was.size, now.size), abs(was.size - now.size)
     was, now = was[:n], now[:n]
     nan = np.isnan(was) & np.isnan(now) if now.dtype.kind in "fc" else False
@@ -241,7 +241,7 @@ def _unequal(was: Any, now: Any) -> int:
 
 
 def _differs(path: Path, was: object, now: Any, *, grows: bool) -> int:
-    """By how much a plain value differs, of a container how much more it holds; COUNTS for a whole number."""
+    """By how much a plain value differs, or a container grew; COUNTS for an integer."""
     if now == was and type(now) is type(was):
         return 0
     if path[-1:] == ("",):
@@ -252,14 +252,14 @@ def _differs(path: Path, was: object, now: Any, *, grows: bool) -> int:
 
 
 def left_out(first: Change, other: Change) -> bool:
-    """Whether the other carries less on than the first: by far, or arrays that it has no others for."""
+    """Whether the other carries far less state on than the first, or lacks arrays without a substitute."""
     if not first.amount:
         return False
     return other.amount < LESS * first.amount or bool(first.shapes - other.shapes and not other.shapes - first.shapes)
 
 
 def names_of(body: Callable[..., Any], read: Mapping[str, object]) -> dict[str, object]:
-    """All that a body can reach: what it reads by name, its defaults, its own object."""
+    """All that a body can reach: names it reads, its defaults, its own object."""
     function = getattr(body, "__func__", body)
     found = dict(read)
     if type(function) is types.FunctionType:

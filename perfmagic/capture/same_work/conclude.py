@@ -1,4 +1,4 @@
-"""From what was seen to facts, a line each; perfmagic.analysis.bench says which refuse a verdict, and words them."""
+"""From observations to facts; perfmagic.analysis.bench says which prevent a verdict, and has their texts."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from perfmagic.capture.same_work.state import State
     from perfmagic.capture.same_work.watched import Watched
 
-LEFT = 3  # samples that leave a thread: a pool that lives on begins once
-BUSY_NS, BUSY_FRAC = 10_000_000, 0.1  # CPU time of threads between calls: idle ones wake up now and then
+LEFT = 3  # samples that leave a thread running: a pool starts only once
+BUSY_NS, BUSY_FRAC = 10_000_000, 0.1  # CPU time of threads between calls: idle ones sometimes wake up
 LATE_NS, LATE_TIMES = 300_000, 5
-NEARLY = 0.95  # of the elements: optimizers count their steps for each part
-WORK_TIMES = 1.02  # as many floating-point operations or bytes as the first, at most: rounding of shapes
+NEARLY = 0.95  # of the elements: optimizers keep a step counter for each parameter
+WORK_TIMES = 1.02  # times the first's floating-point operations or bytes, at most: shapes are rounded
 
 
 def conclude(same: SameWork, which: int) -> Iterator[Condition]:
@@ -30,7 +30,7 @@ def conclude(same: SameWork, which: int) -> Iterator[Condition]:
     first, it = same.watched[0], same.watched[which]
     longest = same.arguments.longest() if same.arguments is not None else 1
     yield from same.results.facts(which, longest, fresh=same.fresh)
-    # where the first raises on other values, too, they were none that it is made for
+    # if the first raises on other values, too, they are outside its domain
     yield from (fact for kind, fact in it.facts.items() if kind != "raised" or kind not in first.facts)
     if same.arguments is None or not same.fresh:
         yield Condition("same inputs" if same.arguments is None else "inputs stay")
@@ -67,13 +67,13 @@ def _process(same: SameWork, first: Watched, it: Watched) -> Iterator[Condition]
         yield Condition("unjoined stream")
     if it.reuses and not first.reuses:
         yield Condition("reused memory")
-    for kind in ("replaced", "set"):  # by the first: the others are then compared with something else
+    for kind in ("replaced", "set"):  # by the first: the others are then compared with different code
         if kind in first.facts:
             yield Condition(f"{kind} by first", first.facts[kind].values)
 
 
 def _named(same: SameWork) -> bool:
-    """Whether files may be what the functions work on: no arguments, or names among them."""
+    """Whether files may be inputs of the functions: no arguments, or file names among them."""
     return same.arguments is None or any(
         type(each) is str or hasattr(each, "__fspath__") for each in same.arguments.slots[0]
     )
@@ -126,7 +126,7 @@ def _shape(done: Done) -> tuple[int, int]:
 
 
 def _state(same: SameWork, first: Watched, it: Watched, which: int) -> Iterator[Condition]:
-    """Whether both changed what they read from around them."""
+    """Whether both changed the same outside state."""
     states = same.last_states
     if not states:
         return
@@ -144,19 +144,19 @@ def _state(same: SameWork, first: Watched, it: Watched, which: int) -> Iterator[
 
 
 def _held(same: SameWork, first: Watched, it: Watched, which: int) -> Iterator[Condition]:
-    """Whether the first changes what lies in containers around it, and the other does not."""
+    """Whether the first changes the contents of outside containers, and the other does not."""
     if not same.last_states:
         return
     own, other = same.last_states[0].held, same.last_states[which].held
     altered, instead = first.alters(operator.ne), it.alters(operator.ne)
     left = {key for key in altered if key in other and key in own} - instead
-    if len(left) > len(instead - altered):  # a list of each, to note what it gave, is as good
+    if len(left) > len(instead - altered):  # each may have a list of its own for its results
         names = sorted({own[key][0] for key in left})
         yield Condition("state", {"by": first.name, "not": it.name, "names": ", ".join(names[:3])})
 
 
 def _has_own(changed: set[int], of: State, instead: set[int], of_other: State) -> bool:
-    """Whether the other one changes as many of its own: a model that was copied, or weights that lie together."""
+    """Whether the other changes as much state of its own: a copied model, or weights stored together."""
     shapes = [
         Counter(tuple(state.found[key][1].shape) for key in keys)
         for keys, state in ((changed, of), (instead, of_other))

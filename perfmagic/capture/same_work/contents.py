@@ -1,4 +1,4 @@
-"""What lies in a value of a known type, without running any code of a class that a function may have brought along."""
+"""The contents of a value of a known type, read without running code of user-defined classes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from perfmagic.base.imported import torch_if_imported
 T = TypeVar("T")
 SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _TEXT_MODULES = ("datetime", "decimal", "fractions", "ipaddress", "pathlib", "uuid", "zoneinfo")  # compared as written
-_ASKED = {"__array__", "__torch_function__", "result", "join"}  # of what does something when it is asked
+_ASKED = {"__array__", "__torch_function__", "result", "join"}  # of types that act when they are read
 
 
 def looked_at(how: Callable[[], T], otherwise: T) -> T:
-    """What a look at a user's object finds. Its class may do anything then; what it raises ends no benchmark."""
+    """The result of inspecting a user's object. Its class may run any code; exceptions do not end a benchmark."""
     try:
         return how()
     except Exception:  # noqa: BLE001 - the one place for it
@@ -31,7 +31,7 @@ def looked_at(how: Callable[[], T], otherwise: T) -> T:
 
 
 def contents(value: Any) -> list[Any] | None:
-    """What a container holds, by the method of Python's own class; None for what is none."""
+    """The items of a container, by the methods of Python's own class; None for anything else."""
     if isinstance(value, (list, tuple)):
         return list(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value))
     if isinstance(value, dict):
@@ -50,7 +50,7 @@ def contents(value: Any) -> list[Any] | None:
 
 
 def _of_array(value: Any) -> list[Any] | None:
-    """Objects in an array; an array of one of numpy's own kinds as a plain one."""
+    """The objects in an array; an array of one of numpy's subclasses as a plain one."""
     if type(value) in (np.memmap, np.matrix, np.recarray):
         return [type(value).__name__, value.view(np.ndarray)]
     if type(value) is np.ma.MaskedArray:
@@ -61,7 +61,7 @@ def _of_array(value: Any) -> list[Any] | None:
 
 
 def _of_known(value: Any) -> list[Any] | None:
-    """Of types of the standard library, pandas and torch, each by itself."""
+    """The items of known types of the standard library, pandas and torch."""
     kind = type(value)
     if kind in (deque, type({}.keys()), type({}.values()), type({}.items())):
         return [kind.__name__, [*value]]
@@ -82,7 +82,7 @@ def _of_known(value: Any) -> list[Any] | None:
 
 
 def bytes_of(value: Any) -> bytes | None:
-    """All that lies in a buffer, a map of a file, a file in memory or a database of sqlite; None for anything else."""
+    """The bytes of a buffer, memory map, in-memory file or sqlite database; None for anything else."""
     kind, sqlite = type(value), sys.modules.get("sqlite3")
     if kind in (bytearray, memoryview, array.array, mmap.mmap):
         return bytes(value)
@@ -97,7 +97,7 @@ def bytes_of(value: Any) -> bytes | None:
 
 
 def text_of(value: Any) -> str | None:
-    """A value of a type that says all of itself as text; None for any other."""
+    """A value as text, if its type's text is complete; None for any other."""
     kind = type(value)
     owner = sys.modules.get(kind.__module__.partition(".")[0])
     own = getattr(owner, kind.__qualname__, None) is kind
@@ -110,7 +110,7 @@ def text_of(value: Any) -> str | None:
 
 
 def vars_of(value: Any) -> dict[str, Any]:
-    """The attributes of an object that has them in a plain dict."""
+    """The attributes in an object's __dict__."""
     try:
         return {**object.__getattribute__(value, "__dict__")}
     except AttributeError:
@@ -118,7 +118,7 @@ def vars_of(value: Any) -> dict[str, Any]:
 
 
 def _slots(value: Any) -> Iterator[Any]:
-    """The attributes of an object that lie in slots."""
+    """The attributes in an object's slots."""
     for each in type(value).__mro__:
         for member in vars(each).values():
             if type(member) is types.MemberDescriptorType and each.__module__ != "builtins":
@@ -135,6 +135,6 @@ def is_tensor(value: Any) -> bool:
 
 
 def _is_opaque(value: Any) -> bool:
-    """Whether it does something when it is asked: functions, generators, futures, threads."""
+    """Whether it acts when it is read: functions, generators, futures, threads."""
     asked = callable(value) or hasattr(type(value), "__next__") or inspect.isawaitable(value)
     return bool(asked or _ASKED & {*dir(type(value))})

@@ -1,4 +1,4 @@
-"""How far two results are from each other, and how far they may be."""
+"""How far two results differ, and how far they may."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from perfmagic.trace.samples import Condition
 if TYPE_CHECKING:
     from perfmagic.trace.samples import Float64
 
-# Rounding, in units of the last place of the coarser type: sums in another order differ by a few in float32. What is
-# stored in 16 bits is rounded once or twice more where operators are not fused, each time by half a unit.
+# Rounding, in units in the last place of the coarser type: reordered sums differ by a few in float32. Without fusion,
+# 16-bit results are rounded once or twice more, each time by half a unit.
 UNITS = {"wide": 64, "narrow": 12}
 NARROW_EPS = 1e-4
-GROWS_FROM = 4096  # elements: the error of a sum of n grows like the root of the root of n, pairwise less
-NEARBY = 16.0  # times what inputs that differ by one rounding change
+GROWS_FROM = 4096  # elements: the error of a sum grows like the fourth root of their number, pairwise less
+NEARBY = 16.0  # times the change from inputs that differ by one rounding
 
-# values that are small beside the rest: of its root mean square, not so small that hardware flushes them, and of how
-# many values at least; the other's are wrong by nearly all of themselves
+# values that are small next to the rest: relative to its root mean square, above what hardware flushes to zero, and
+# their least share; the other's relative error in them is nearly 1
 SMALL, LEAST, LEAST_OF_RMS, SMALL_FRAC, LOST = 1e-3, 1e-30, 1e-18, 0.01, 0.9
 
-FEWEST, STEADY_ERRORS = 4, 8.0  # calls, and standard errors of their mean: chance is beyond them once in 10⁴ for nine
+FEWEST, STEADY_ERRORS = 4, 8.0  # calls, and standard errors of their mean: chance exceeds them once in 10⁴ for nine
 
 
 def unlike(first: Sequence[Leaf], other: Sequence[Leaf]) -> Condition | None:
-    """What differs in the form of two results: number, type, shape, device; None where nothing does."""
+    """What differs in the form of two results: number, type, shape, device; None if nothing does."""
     if len(first) != len(other):
         return Condition("other structure", {"first": len(first), "other": len(other)})
     for a, b in zip(first, other, strict=True):
@@ -47,7 +47,7 @@ def unlike(first: Sequence[Leaf], other: Sequence[Leaf]) -> Condition | None:
 
 
 def distances(first: Sequence[Leaf], other: Sequence[Leaf]) -> list[float]:
-    """Of each value how far the two are from each other, relative to its size; infinite where NaN is in one only."""
+    """The relative difference of each value; infinite if only one has a NaN."""
     return [_distance(a, b) for a, b in zip(first, other, strict=True)]
 
 
@@ -71,7 +71,7 @@ def _distance(a: Leaf, b: Leaf) -> float:
 
 
 def size_of(leaf: Leaf) -> float:
-    """The root mean square of a value, 0 for what has none."""
+    """The root mean square of a value, 0 if it has none."""
     if not leaf.eps or not leaf.values.size:
         return 0.0
     with np.errstate(over="ignore", invalid="ignore"):
@@ -96,9 +96,9 @@ def _relative(x: Float64, y: Float64) -> float:
 
 
 def lost(a: Leaf, b: Leaf, moved: Leaf | None = None) -> float:
-    """How many values of the first, that are small beside the others, are one and the same in the other, as a fraction.
+    """The share of values that are small in the first, next to its others, and constant in the other.
 
-    moved: the first on inputs a rounding away: what that changes is rounding itself.
+    moved: the first's result on inputs one rounding away: what that changes is rounding itself.
     """
     if not (a.plain and b.plain and a.eps and a.values.size > 1) or max(a.eps, b.eps) > NARROW_EPS:
         return 0.0
@@ -114,7 +114,7 @@ def lost(a: Leaf, b: Leaf, moved: Leaf | None = None) -> float:
 
 
 def rounding(a: Leaf, b: Leaf, declared_eps: float, n: int) -> float:
-    """How far two results may be from each other by rounding.  n: elements of the largest input."""
+    """How far two results may differ by rounding.  n: elements of the largest input."""
     if not (a.eps or b.eps):
         return 0.0
     eps = max(a.eps, b.eps, declared_eps)
@@ -126,7 +126,7 @@ Moments = list[tuple[float, float, float]]
 
 
 def moments(first: Sequence[Leaf], other: Sequence[Leaf]) -> Moments:
-    """Of each random value how far mean and deviation are from the other's, and the standard error of such numbers."""
+    """For each random value, the differences of mean and standard deviation, and their standard error."""
     found: Moments = []
     for a, b in zip(first, other, strict=True):
         if a.kind == "text" or not (a.plain and b.plain) or a.values.size < 2:
@@ -138,7 +138,7 @@ def moments(first: Sequence[Leaf], other: Sequence[Leaf]) -> Moments:
 
 
 def standard_errors(of_one: Moments) -> float:
-    """The furthest of them, if all numbers are independent."""
+    """The largest difference in standard errors, if all numbers are independent."""
     worst = 0.0
     for mean, deviation, spread in of_one:
         if not math.isfinite(spread):
@@ -149,7 +149,7 @@ def standard_errors(of_one: Moments) -> float:
 
 
 def is_steady(series: Sequence[Moments]) -> bool:
-    """Whether any is as far in each call: numbers that depend on each other are far now and then, to both sides."""
+    """Whether any difference persists over the calls: dependent numbers deviate only sometimes, and to both sides."""
     if len(series) < FEWEST or len({*map(len, series)}) > 1:
         return True
     values = np.array(series)[:, :, :2].reshape(len(series), -1)

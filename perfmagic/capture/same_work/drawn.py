@@ -14,15 +14,15 @@ from perfmagic.base.imported import torch_if_imported
 from perfmagic.capture.same_work.contents import is_tensor, looked_at
 from perfmagic.capture.same_work.values import address
 
-MOST_DRAWN, STRETCH = 2**16, 509  # values drawn one by one, and how many of them come together; odd, as rows are even
-MOST_NUDGES = 65_521  # a prime: where the same value comes again, it is another number
+MOST_DRAWN, STRETCH = 2**16, 509  # values drawn one by one, and the length of repeated stretches; odd, as rows are even
+MOST_NUDGES = 65_521  # a prime: repeated values get different nudges
 
-MOST_TRIED, UNTIED, NUDGE = 4096, 0.99, 2.0**-5  # numbers, the share of different ones, and how much less each becomes
-MOSTLY = 0.8  # truths that still hold
+MOST_TRIED, UNTIED, NUDGE = 4096, 0.99, 2.0**-5  # numbers, the share of distinct ones, the largest decrease
+MOSTLY = 0.8  # share of booleans that stay true
 
 
 def mapped(value: Any, how: Callable[[Any], Any]) -> Any:
-    """The same with each array in it changed; lists, tuples and dicts of arrays too."""
+    """A value with each array in it changed, also inside lists, tuples and dicts."""
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
         return type(value)(mapped(each, how) for each in value)
     if type(value) is dict:
@@ -31,9 +31,9 @@ def mapped(value: Any, how: Callable[[Any], Any]) -> Any:
 
 
 def into(old: Any, new: Any, factor: float = 1.0) -> Any:
-    """The old object with the new values where it can hold them, else a copy.  factor: of floating values.
+    """The old object with the new values if they fit, else a copy.  factor: multiplies floating-point values.
 
-    Never the new arrays themselves: a function, or the next write, would change what was chosen.
+    Never the new arrays themselves: a function, or the next write, would change the chosen values.
     """
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         old[:] = [into(a, b, factor) for a, b in zip(old, new, strict=True)]
@@ -57,7 +57,7 @@ def into(old: Any, new: Any, factor: float = 1.0) -> Any:
 
 
 def write_back(old: Any, was: Any) -> None:
-    """Write values that an array had; of a parameter, too, whose gradient stays. A numpy array may forbid it."""
+    """Restore an array's values; a parameter keeps its gradient. A read-only numpy array is left alone."""
     if not is_tensor(old):
         if old.flags.writeable:
             np.copyto(old, was)
@@ -68,7 +68,7 @@ def write_back(old: Any, was: Any) -> None:
 
 
 def count_up(value: Any) -> None:
-    """Let the versions of tensors in a value say that somebody wrote to them."""
+    """Increment the version counters of the tensors in a value, as a write does."""
 
     def of_one(array: Any) -> Any:
         if is_tensor(array) and not array.is_inference():
@@ -102,19 +102,19 @@ def is_floating(value: Any) -> bool:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether it is an array of whole numbers or truths."""
+    """Whether it is an array of integers or booleans."""
     return is_array(value) and str(value.dtype).removeprefix("torch.").startswith(("int", "uint", "bool"))
 
 
 def has_any(value: Any, kind: Callable[[Any], bool]) -> bool:
-    """Whether any array in it is of a kind, such as is_floating."""
+    """Whether any array in a value fulfils a predicate, such as is_floating."""
     found: list[bool] = []
     mapped(value, lambda array: found.append(kind(array)))
     return any(found)
 
 
 def size_of(value: Any) -> int:
-    """Its elements; 1 for what is no array."""
+    """The number of elements; 1 for anything but an array."""
     return int(value.numel()) if is_tensor(value) else int(value.size) if is_array(value) else 1
 
 
@@ -130,16 +130,16 @@ def size_bytes(value: Any) -> int:
 
 
 def copied(array: Any) -> Any:
-    """A copy of its own memory, in the same layout, that asks for a gradient where the other does."""
+    """A copy with its own memory, the same layout and the same requires_grad."""
     if not is_tensor(array):
         return array.copy()
     return array.detach().clone().requires_grad_(array.requires_grad)
 
 
 def drawn_from(array: Any, n: int) -> Any:
-    """n values drawn from those of an array, which keeps mean, deviation and range; around it where all are one.
+    """n values drawn from those of an array, which keeps mean, deviation and range; around them if all are equal.
 
-    Of many the same stretches come again, from places that are drawn: drawing each takes as long as a large product.
+    Large arrays repeat stretches from random offsets: drawing each value takes as long as a large product.
     """
     if not is_tensor(array):
         flat, rng = array.reshape(-1), np.random.default_rng(secrets.randbits(64))
@@ -162,7 +162,7 @@ def drawn_from(array: Any, n: int) -> Any:
 
 
 def drawn_apart(array: Any, n: int) -> Any:
-    """The same without ties where the array has none: each is a little less than what it was drawn from."""
+    """Like drawn_from(), but without ties if the array has none: each value is slightly decreased."""
     drawn, flat = drawn_from(array, n), array.reshape(-1)
     if not looked_at(lambda: _untied(flat), False):
         return drawn
@@ -175,7 +175,7 @@ def drawn_apart(array: Any, n: int) -> Any:
 
 
 def _untied(flat: Any) -> bool:
-    """Whether numbers are all different, as good as: ties among those drawn from them would be ours."""
+    """Whether nearly all numbers are distinct: drawing from them would add ties."""
     some = flat.detach()[:MOST_TRIED].cpu() if is_tensor(flat) else flat[:MOST_TRIED]
     n = len(some.unique() if is_tensor(some) else np.unique(some))
     return len(some) > 1 and n > UNTIED * len(some) and not bool((some == some.round()).all())
@@ -193,9 +193,9 @@ def read_through(value: Any) -> None:
 
 
 def below(array: Any) -> Any:
-    """Whole numbers that are all one: numbers up to it, the largest first; truths that all hold, or none: some of them.
+    """For equal integers, numbers up to their value, sorted down; for equal booleans, a mix of both, sorted too.
 
-    So lengths and masks stay in order.
+    Lengths and masks therefore stay valid.
     """
     if not is_whole(array) or size_of(array) < 2 or bool((array != array.reshape(-1)[0]).any()):
         return array
@@ -215,7 +215,7 @@ def below(array: Any) -> Any:
 
 
 def times(factor: float, array: Any) -> Any:
-    """A floating-point array times a number; another one as it is."""
+    """A floating-point array times a number; any other array unchanged."""
     if factor == 1 or not is_floating(array):
         return array
     return array.detach() * factor if is_tensor(array) else (array * factor).astype(array.dtype)
@@ -226,12 +226,12 @@ def _copied_times(factor: float, array: Any) -> Any:
 
 
 def drawn_anew(array: Any) -> Any:
-    """Other values of the same shape; what is no floating-point number stays."""
+    """New values of the same shape; other than floating-point arrays stay."""
     return drawn_apart(array, size_of(array)).reshape(array.shape) if is_floating(array) else array
 
 
 def alike(array: Any) -> Any:
-    """Its mean in every place."""
+    """An array filled with its mean."""
     if not is_floating(array):
         return array
     return array.detach() * 0 + array.detach().mean() if is_tensor(array) else array * 0 + array.mean(dtype=array.dtype)
@@ -250,7 +250,7 @@ def nearby(array: Any) -> Any:
 
 
 def addresses(value: Any) -> list[int]:
-    """Where the arrays in a result lie; those without an address by their identity."""
+    """The addresses of the arrays in a result; id() for those without one."""
     found = []
 
     def note(array: Any) -> Any:
@@ -266,7 +266,7 @@ def addresses(value: Any) -> list[int]:
 
 
 def generator() -> Any:
-    """Random numbers that no function can have foreseen: torch's where torch is in use, else numpy's."""
+    """A generator that no function can predict: torch's if torch is imported, else numpy's."""
     torch = torch_if_imported()
     if torch is None or not hasattr(torch, "Generator"):
         return np.random.default_rng(secrets.randbits(64))

@@ -1,4 +1,4 @@
-"""What calls leave outside their results: bytes written, files made or removed, what is printed."""
+"""The side effects of calls: bytes written, files made or removed, prints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from perfmagic.trace.samples import Condition
 
-LEAST_BYTES = 256  # a call: event loops wake themselves up by a few
+LEAST_BYTES = 256  # per call: event loops write a few to wake up
 FEWER = 4  # times fewer bytes than the first
 _CHANGES = {
     "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod", "os.utime",
@@ -28,7 +28,7 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 @dataclass
 class Effects:
-    """Of one function.  events: of its recorded calls, by name.  opened: files that these opened to write."""
+    """Of one function.  events: of its recorded calls, by name.  opened: files that these opened for writing."""
 
     calls: int = 0
     written_bytes: int = 0
@@ -39,7 +39,7 @@ class Effects:
 
     @property
     def only_passing(self) -> bool:
-        """Whether what it wrote went to files that are gone, or to processes that it started."""
+        """Whether it wrote only to files that are gone, or to processes that it started."""
         return bool(_STARTS & {*self.events}) or (bool(self.opened) and not any(map(os.path.isfile, self.opened)))
 
 
@@ -67,7 +67,7 @@ class EffectsWatch:
         of.prints += self.printed() - printed
 
     def _written(self) -> int:
-        """Bytes that this process has written so far; 0 where the system does not tell."""
+        """Bytes that this process has written so far; 0 if the system does not count them."""
         if self._file is None:
             return 0
         return int(os.pread(self._file, 256, 0).partition(b"wchar: ")[2].split(b"\n", 1)[0] or 0)
@@ -79,7 +79,7 @@ class EffectsWatch:
             self._file = None
 
 
-_listening: list[Effects] = []  # Python cannot take a hook away: it stays, and does nothing
+_listening: list[Effects] = []  # Python cannot remove an audit hook: it stays, and does nothing
 _hooked = threading.Event()
 
 
@@ -101,7 +101,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 
 @contextmanager
 def events_of(of: Effects) -> Iterator[None]:
-    """Note what changes files while this is entered."""
+    """Record events that change files inside the block."""
     if not _hooked.is_set():
         _hooked.set()
         sys.addaudithook(_hook)

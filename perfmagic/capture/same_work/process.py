@@ -1,4 +1,4 @@
-"""What belongs to the whole process, and so to both functions: clocks, random numbers, threads, child processes."""
+"""State of the whole process, shared by both functions: clocks, random numbers, threads, child processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import numpy as np
 from perfmagic.base.imported import sim_loaded, torch_if_imported
 from perfmagic.capture.same_work.callees import of_its_library
 
-# Our own references, taken before any function that is judged runs.
+# Our own references, taken before any compared function runs.
 NOW_NS, SLEEP, CPU_NS = time.perf_counter_ns, time.sleep, time.process_time_ns
 
 
@@ -31,14 +31,14 @@ _OF_TENSORS = ("__matmul__", "__mul__", "__add__", "clone", "cpu", "numpy", "to"
 
 
 class Replaced:
-    """Sees functions of modules that have been replaced, and puts them back."""
+    """Detects replaced functions of modules, and restores them."""
 
     def __init__(self) -> None:
         self._some = [(owner, name, _own(owner, name)) for owner, name in _timing()]
         self._all = [(owner, {**vars(owner)}) for owner in _owners()]
 
     def timing(self) -> str:
-        """The first function that times or compares and is another one now; "" for none. It is put back."""
+        """The first timing or comparing function that has been replaced; "" for none. It is restored."""
         found = ""
         for owner, name, was in self._some:
             if _own(owner, name) is not was:
@@ -47,7 +47,7 @@ class Replaced:
         return found
 
     def anything(self) -> str:
-        """The first attribute of the modules that both functions compute with that is another one now."""
+        """The first replaced attribute of the modules that both functions compute with; "" for none."""
         for owner, was in self._all:
             now = vars(owner)
             if all(map(operator.is_, was.values(), map(now.get, was))):
@@ -63,7 +63,7 @@ class Replaced:
 
 
 def _of_torch(was: Any, function: Any) -> bool:
-    """Whether it is a function of torch around the other: its compiler wraps some when it is first called."""
+    """Whether it is a wrapper by torch: its compiler wraps some functions on its first call."""
     code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None) or ()
     return (
         code is not None
@@ -73,7 +73,7 @@ def _of_torch(was: Any, function: Any) -> bool:
 
 
 def _own(owner: Any, name: str) -> Any:
-    """What an owner itself has by a name; None where its class has it, or nobody."""
+    """An owner's own attribute; None if it is inherited or missing."""
     return owner.__dict__.get(name)
 
 
@@ -105,11 +105,11 @@ def _owners() -> list[Any]:
     return [owner for owner in owners if hasattr(owner, "__dict__")]
 
 
-# Random numbers: the same for both, and afterwards as if nobody had drawn any.
+# Random numbers: the same for both, and restored afterwards.
 
 
 class RandomState:
-    """Sets the generators of torch, numpy and Python before a call, and gives back what they were."""
+    """Seeds the generators of torch, numpy and Python before a call, and restores them."""
 
     def __init__(self) -> None:
         import random
@@ -121,7 +121,7 @@ class RandomState:
         self._given_back = False
 
     def set(self, seed: int) -> None:
-        """Begin anew from a seed. torch.manual_seed() takes 5 ms more, to note it for devices that are not in use."""
+        """Seed all generators. torch.manual_seed() takes 5 ms more, for devices that are not in use."""
         self._random.seed(seed)
         np.random.seed(seed)  # noqa: NPY002 - what the user's functions draw from
         if self._host is not None:
@@ -130,7 +130,7 @@ class RandomState:
             each.manual_seed_all(seed)
 
     def close(self) -> None:
-        """Give back what there was; harmless when repeated."""
+        """Restore the generators; harmless when repeated."""
         if self._given_back:
             return
         self._given_back = True
@@ -149,7 +149,7 @@ def _devices_that_draw() -> list[Any]:
     return [*([torch.sim] if sim_loaded() else []), *([torch.cuda] if torch.cuda.is_initialized() else [])]
 
 
-# Threads and processes that go on.
+# Threads and processes that keep running.
 
 
 own_threads = [0]  # that watch a comparison (perfmagic.capture.bench.limit)
@@ -161,7 +161,7 @@ def n_threads() -> int:
 
 
 def threads_cpu_ns() -> dict[int, int]:
-    """CPU time of each Python thread but this one, in ns, by its number; empty where the system does not tell."""
+    """CPU time in ns of each Python thread but this one, by thread id; empty if the system does not report it."""
     me, taken = threading.get_ident(), {}
     if not hasattr(time, "pthread_getcpuclockid"):
         return {}
@@ -173,7 +173,7 @@ def threads_cpu_ns() -> dict[int, int]:
 
 
 def children() -> set[str]:
-    """Child processes of this process that run, where the system lists them."""
+    """Running child processes of this process, if the system lists them."""
     found: set[str] = set()
     with suppress(OSError):
         for task in Path("/proc/self/task").iterdir():
@@ -190,5 +190,5 @@ def _is_zombie(pid: str) -> bool:
 
 
 def more(after: Mapping[int, int], before: Mapping[int, int]) -> int:
-    """The most CPU time that one thread took in between, in ns."""
+    """The largest CPU time that one thread took in between, in ns."""
     return max((ns - before.get(thread, ns) for thread, ns in after.items()), default=0)

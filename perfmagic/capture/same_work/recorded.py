@@ -15,7 +15,7 @@ from perfmagic.trace.hoststack import nested
 from perfmagic.trace.model import Trace
 
 NARROW = ("fp16", "bf16", "fp8")
-# operators that only make a view, allocate or look: their number depends on what is in memory already
+# operators that only make a view, allocate or read: their number depends on what is already in memory
 _NO_WORK = (
     "view", "reshape", "t", "transpose", "expand", "permute", "as_strided", "slice", "select", "unsqueeze", "squeeze",
     "detach", "resolve_conj", "resolve_neg", "empty", "empty_like", "empty_strided", "alias", "lift_fresh", "numpy_T",
@@ -43,12 +43,12 @@ class Done:
 
     @property
     def narrow(self) -> str:
-        """The narrowest floating-point type that an operator read, "" where all are of 32 bits or more."""
+        """The narrowest floating-point type that an operator read, "" if all have 32 bits or more."""
         return next((name for name in reversed(NARROW) if name in self.types), "")
 
 
 def work_in(trace: Trace) -> Done:
-    """What a trace says was done; of the host by this thread: others may still do what nobody asked them for now."""
+    """The work in a trace; on the host only of this thread, as others may still be finishing earlier work."""
     done = Done(device_ops=len(trace.ops.start_ns))
     ops, host = trace.ops, trace.host_ops
     moved = ops.kind == OpKind.MEMCPY
@@ -66,7 +66,7 @@ def work_in(trace: Trace) -> Done:
 
 @dataclass(frozen=True)
 class _Call:
-    """What an operator does; no name: it only makes a view, allocates or looks."""
+    """What an operator does; no name: it only makes a view, allocates or reads."""
 
     name: str = ""
     types: frozenset[str] = frozenset()
@@ -75,7 +75,7 @@ class _Call:
 
 
 class _Reads:
-    """The calls of a trace by row of host_ops, each kind read once."""
+    """The calls of a trace by row of host_ops; equal calls are read once."""
 
     def __init__(self, trace: Trace) -> None:
         host, self._trace, self._read = trace.host_ops, trace, dict[tuple[int, ...], _Call]()
@@ -100,9 +100,9 @@ class _Reads:
 
 
 def _count(done: Done, call: _Call, within: tuple[bool, bool]) -> tuple[bool, bool]:
-    """Add a call. within: whether operators around it have counted its FLOP, and its bytes: aten::linear does addmm's.
+    """Add a call. within: whether outer operators counted its FLOP, and its bytes, as aten::linear counts addmm's.
 
-    The same of it and what is around it.
+    Returns the same for its inner operators.
     """
     if call.name:
         done.ops[call.name] += 1

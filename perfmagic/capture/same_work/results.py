@@ -1,4 +1,4 @@
-"""Whether the others gave what the first gave: compared pass by pass, after the clock stopped."""
+"""Whether the others returned what the first returned: compared pass by pass, after the clock stopped."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from perfmagic.capture.same_work.difference import (
 from perfmagic.capture.same_work.values import Leaf, leaves
 from perfmagic.trace.samples import Condition
 
-SPREAD = 4.0  # times by which results of the first itself differ on equal inputs (atomics)
-VARIES = 0.1  # of their size: results of the first that differ by more on equal inputs prove nothing
-RANDOM_ERRORS = 6.0  # standard errors: chance is beyond them once in 10⁹ numbers
+SPREAD = 4.0  # times the difference of the first's own results on equal inputs (atomics)
+VARIES = 0.1  # of their size: if the first's own results on equal inputs differ by more, they prove nothing
+RANDOM_ERRORS = 6.0  # standard errors: chance exceeds them once in 10⁹ numbers
 
 
 @dataclass
 class _Compared:
-    """What has been found of one function. worst: of each value; failed: the first difference that needs no measure.
+    """The comparison of one function with the first.  worst: distance of each value.
 
-    given: the same on values of the user's alone.
+    failed: the first difference that has no distance.  given: worst on the user's own values.
     """
 
     n: int = 0
@@ -46,12 +46,11 @@ class _Compared:
 
 
 class Results:
-    """Compares what functions gave on the same values.
+    """Compares the results of functions on the same values.
 
-    equal: the user's own check.  random: compare distributions alone.  eps: of a type that is declared to be good
-    enough, else 0.  eps_of_numbers: of the least exact input: a Python number may come from a tensor like it.
-    before: what the first gave last.  loses: whether small values were left out.
-    are_ours: whether the present values are none of the user's.
+    equal: the user's own check.  random: compare distributions alone.  eps: of a type declared as precise enough, else
+    0.  eps_of_numbers: of the least precise input, as a Python number may come from it.  before: the first's last
+    result.  loses: whether small values were lost.  are_ours: whether the current values are generated, not the user's.
     """
 
     def __init__(
@@ -63,15 +62,15 @@ class Results:
         self.before: list[Leaf] = []
         self._spread: list[float] = []
         self._nearby: list[float] = []
-        self._sizes: list[float] = []  # of each value, the largest so far
+        self._sizes: list[float] = []  # the largest size of each value so far
         self.seed, self.loses, self.are_ours = 0, False, False
 
     def begin(self, seed: int) -> None:
-        """New values: what was given before is compared with nothing any more."""
+        """New values: earlier results are no longer compared."""
         self._now, self.seed = {}, seed
 
     def take(self, which: int, out: Any, *, same_values: bool) -> None:
-        """What one gave on the present values.  same_values: those of earlier passes were no others."""
+        """Take one's result on the current values.  same_values: whether earlier passes had the same values."""
         found = leaves(out, self.seed)
         self._now[which] = found, out if self._equal is not None else None
         if which == 0:
@@ -84,20 +83,20 @@ class Results:
             self._compare(which)
 
     def of_first(self) -> list[Leaf]:
-        """What the first gave on the present values."""
+        """The first's result on the current values."""
         return self._now[0][0] if 0 in self._now else []
 
     def of_all(self) -> list[list[Leaf]]:
-        """The same of all, in their order."""
+        """The results of all functions on the current values, in order."""
         return [found for _, (found, _) in sorted(self._now.items())]
 
     def repeated(self, found: Sequence[Leaf]) -> None:
-        """What the first gave once more on values on which it gave what `before` holds."""
+        """Take the first's result of a repeated call on the values that gave `before`."""
         if unlike(self.before, found) is None:
             self._spread = _larger(self._spread, distances(self.before, found))
 
     def moved(self, before: Sequence[Leaf], out: Any) -> None:
-        """What the first gives where every input is moved by one rounding.  before: on the inputs themselves."""
+        """Take the first's result on inputs moved by one rounding.  before: its result on the inputs themselves."""
         found = leaves(out, self.seed)
         if unlike(before, found) is None:
             self._nearby = _larger(self._nearby, [d if math.isfinite(d) else 0.0 for d in distances(before, found)])
@@ -123,13 +122,13 @@ class Results:
                 self._measure(compared, self._in_own_units(first, distances(first, other)))
 
     def _in_own_units(self, first: Sequence[Leaf], found: list[float]) -> list[float]:
-        """Distances times the size of a value, where it has one: a sum that happens to be near 0 is no less exact."""
+        """Distances times the size of a value, if it has one: a sum that happens to be near 0 is no less precise."""
         sizes = [size_of(leaf) for leaf in first]
         self._sizes = _larger(self._sizes, sizes)
         return [off * (own or 1.0) for off, own in zip(found, sizes, strict=True)]
 
     def _relative(self, worst: Sequence[float]) -> list[float]:
-        """The same relative to the usual size."""
+        """These distances relative to the usual size."""
         return [off / (usual or 1.0) for off, usual in zip(worst, self._sizes, strict=False)]
 
     def _measure(self, compared: _Compared, found: list[float]) -> None:
@@ -145,7 +144,7 @@ class Results:
 
     def _note(self, compared: _Compared, first: Sequence[Leaf], other: Sequence[Leaf]) -> None:
         for a, b in zip(first, other, strict=True):
-            if not a.plain:  # the same function or class may be given by both
+            if not a.plain:  # both may return the same function or class
                 compared.failed = Condition("unread", {"type": a.kind}) if a.storage != b.storage else compared.failed
             elif a.kind != b.kind:
                 compared.noted["result type"] = Condition("result type", {"first": a.kind, "other": b.kind})
@@ -157,7 +156,7 @@ class Results:
                 compared.failed = Condition("no graph")
 
     def facts(self, which: int, longest: int, *, fresh: bool) -> list[Condition]:
-        """What is to be said of one function.  longest: elements of the largest input.  fresh: whether inputs vary."""
+        """The facts about one function.  longest: elements of the largest input.  fresh: whether inputs vary."""
         compared, noted = self._of[which], [*self._of[which].noted.values()]
         if compared.failed is not None:
             return [compared.failed, *noted]
@@ -199,7 +198,7 @@ class Results:
         return Condition("results", {"n": n, "off": max(worst), "allowed": max(allowed, default=0.0)})
 
     def in_doubt(self, longest: int) -> bool:
-        """Whether any differ by more than rounding alone explains, and how exact the first is decides."""
+        """Whether any differ by more than rounding alone explains, so that the first's own precision decides."""
         return any(
             off > self.allowed(i, a, a, longest)
             for compared in self._of
@@ -209,7 +208,7 @@ class Results:
         )
 
     def allowed_for(self, found: Sequence[Leaf], longest: int) -> float:
-        """How far other values, such as arguments that both changed, may be from each other."""
+        """How much other values, such as arguments that both changed, may differ."""
         return max((rounding(leaf, leaf, self._eps, longest) for leaf in found), default=0.0)
 
     def allowed(self, i: int, a: Leaf, b: Leaf, longest: int) -> float:

@@ -1,4 +1,4 @@
-"""Settings of the process: what one function sets holds for the other one, too."""
+"""Settings of the process: what one function sets affects the other, too."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _LEAST = np.float32(1e-40)
 
 
 class Settings:
-    """Sees settings of the process that have changed, and puts them back."""
+    """Detects changed settings of the process, and restores them."""
 
     def __init__(self) -> None:
         self._known = {**_plain_settings(), **_torch_settings()}
         self._was = {name: read() for name, (read, _) in self._known.items()}
 
     def changed(self) -> str:
-        """The first setting that has changed, "" for none. All are put back."""
+        """The first setting that has changed, "" for none. All are restored."""
         found = ""
         for name, (read, write) in self._known.items():
             if read() != self._was[name]:
@@ -90,7 +90,7 @@ def _plain_settings() -> dict[str, _Setting]:
         )  # fmt: skip
     for name in ("SIGALRM", "SIGVTALRM", "SIGPROF", "SIGUSR1", "SIGUSR2"):
         if hasattr(signal, name):
-            # left as it is: by default the next alarm of a function that set one would end the process
+            # not restored: with the default handler, a function's next alarm would end the process
             settings[f"the handler of {name}"] = partial(signal.getsignal, getattr(signal, name)), lambda _: None
     return settings
 
@@ -127,7 +127,7 @@ def _torch_settings() -> dict[str, _Setting]:
     for name, reads, writes in _MORE_TORCH:
         with suppress(AttributeError):
             settings[name] = attrgetter(reads)(torch), attrgetter(writes)(torch)
-    # no function tells: the least number times one is 0 where such numbers are flushed
+    # no function reports it: a denormal number times one is 0 if denormals are flushed
     settings["torch.set_flush_denormal"] = lambda: bool(_LEAST * np.float32(1.0) == 0), torch.set_flush_denormal
     from perfmagic.capture.devices import torch_private as private
 

@@ -1,4 +1,4 @@
-"""What functions read from around them, and whether a call changes it: parameters, gradients, buffers."""
+"""The outside state that functions read, and whether a call changes it: parameters, gradients, buffers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from perfmagic.capture.same_work.contents import SCALARS, is_tensor, looked_at, 
 from perfmagic.capture.same_work.drawn import addresses, copied, size_bytes, write_back
 from perfmagic.capture.same_work.values import is_plain_tensor
 
-DEEPEST, MOST = 3, 2000  # containers in containers, and objects looked at
+DEEPEST, MOST = 3, 2000  # nesting depth, and objects visited
 MOST_KEPT_BYTES = 512_000_000  # of one function
-SOME = 64  # things in a container
+SOME = 64  # items of a container
+MOST_BYTES = 65_536  # of an array or tensor, at its beginning and its end
 _CONTAINERS = (list, deque, set, dict)
-MOST_BYTES = 65_536  # of an array or tensor, at its begin and its end
 
 
 class State:
     """Tensors and arrays that one function reaches by its names.
 
-    held: containers and objects that it reaches, for what they hold of plain values, and how much.
-    learned: parameters, buffers and what asks for gradients: the work of a training step, while others are scratch.
+    held: containers and objects that it reaches, for their plain values and lengths.
+    learned: parameters, buffers and tensors with requires_grad: the work of a training step, while others are scratch.
     """
 
     def __init__(self, values: Mapping[str, object]) -> None:
@@ -41,11 +41,11 @@ class State:
             looked_at(partial(self._note, name, value, 0), None)
 
     def marks(self) -> dict[int, tuple[Any, ...]]:
-        """What tells a changed one from an unchanged one."""
+        """A fingerprint of each tensor or array."""
         return {key: _mark(value) for key, (_, value) in self.found.items()}
 
     def changed(self, before: Mapping[int, tuple[Any, ...]], out: object) -> set[int]:
-        """Those that are not as they were, but for gradients that are returned, too: they are results."""
+        """Those that changed, except for gradients that are also returned: these are results."""
         changed = {key for key, mark in self.marks().items() if before.get(key) != mark}
         returned = {*addresses(out)}
         return {
@@ -57,7 +57,7 @@ class State:
         }
 
     def holds(self) -> dict[int, tuple[int, object]]:
-        """How much each container holds, and some of its plain values."""
+        """The length of each container, and some of its plain values."""
         return {key: _holding(value) for key, (_, value) in self.held.items()}
 
     def sizes(self) -> dict[int, int]:
@@ -65,13 +65,13 @@ class State:
         return {key: len(value) for key, (_, value) in self.held.items() if isinstance(value, _CONTAINERS)}
 
     def traces(self) -> dict[int, object]:
-        """What tells a changed container or tensor from an unchanged one, new objects in it too."""
+        """Fingerprints of containers and tensors, which also change with new objects in them."""
         return {**self.marks(), **{key: _objects(value) for key, (_, value) in self.held.items()}}
 
     def keep(self, before: State, marks: Mapping[int, tuple[Any, ...]], without: object) -> None:
-        """Remember the values of what one call has changed or made.
+        """Remember the values that one call has changed or made.
 
-        before, marks: found before that call.  without: arguments, which get other values.
+        before, marks: from before that call.  without: arguments, whose values are replaced.
         """
         given = {*addresses(without)}
         changed = [
@@ -83,12 +83,12 @@ class State:
             self._kept = [(value, copied(value)) for value in changed]
 
     def restore(self) -> None:
-        """Give back the values that keep() remembers, so that calls of each function begin from the same state."""
+        """Restore the values that keep() remembered, so that calls of each function start from the same state."""
         for value, was in self._kept:
             write_back(value, was)
 
     def name(self, key: int) -> str:
-        """What the function calls one."""
+        """The name by which the function reaches one."""
         return (self.found.get(key) or self.held[key])[0]
 
     def _note(self, name: str, value: Any, depth: int) -> None:
@@ -154,7 +154,7 @@ def _within(value: Any) -> Iterator[Any]:
 
 
 def read_by(function: FunctionType) -> list[Any]:
-    """What a function that is called reads from around it."""
+    """The globals and closure variables that a function reads."""
     found = []
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # a variable without a value yet
@@ -164,7 +164,7 @@ def read_by(function: FunctionType) -> list[Any]:
 
 
 def read_around(function: object) -> dict[str, Any]:
-    """The same by number; nothing of what is no plain function."""
+    """These variables by number; empty for anything but a plain function."""
     return {str(i): v for i, v in enumerate(read_by(function))} if type(function) is FunctionType else {}
 
 
@@ -174,13 +174,13 @@ def _mark(value: Any) -> tuple[Any, ...]:
             grad = value.grad if value.is_leaf else None
             seen = value._version, _content(value)
             return (seen, None if grad is None else (id(grad), grad._version))
-        except RuntimeError:  # of inference mode, which counts nothing
+        except RuntimeError:  # in inference mode, which counts no versions
             return ()
     return _sums(value.reshape(-1)) if value.dtype.kind in "biufcmM" else ()
 
 
 def _content(tensor: Any) -> tuple[int, ...]:
-    """Sums of a tensor on the CPU: fused operators of optimizers write without counting a version."""
+    """Checksums of a tensor on the CPU: fused optimizers write without incrementing the version."""
     torch: Any = torch_if_imported()
     if not is_plain_tensor(tensor) or tensor.device.type != "cpu" or tensor.layout != torch.strided:
         return ()
@@ -188,6 +188,6 @@ def _content(tensor: Any) -> tuple[int, ...]:
 
 
 def _sums(flat: Any) -> tuple[int, ...]:
-    """Checksums of an array's begin and end."""
+    """Checksums of an array's beginning and end."""
     flat = flat.view(np.uint8) if flat.flags.c_contiguous else flat[:1000]
     return zlib.crc32(flat[:MOST_BYTES].tobytes()), zlib.crc32(flat[-MOST_BYTES:].tobytes())

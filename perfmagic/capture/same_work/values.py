@@ -1,6 +1,6 @@
-"""What a call gave, as plain values on the host: copied when the clock has stopped, compared later.
+"""The results of a call as plain values on the host: copied after the clock has stopped, compared later.
 
-Only exact types count as plain: what a subclass does when somebody looks at it may be the work itself.
+Only exact types count as plain: a subclass may do the work itself when it is read.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import numpy as np
 from perfmagic.base.imported import sim_loaded, torch_if_imported
 from perfmagic.capture.same_work.contents import SCALARS, contents, is_tensor, looked_at, text_of
 
-MOST_ELEMENTS = 2**16  # of each tensor: 0.2 ms to copy and to compare; every n-th, from a place that nobody knows
+MOST_ELEMENTS = 2**16  # of each tensor: 0.2 ms to copy and to compare; every n-th, from an unpredictable offset
 DEEPEST = 100  # containers in containers
 ONE_BY_ONE = 16  # numbers in a list; longer ones are compared as arrays
 
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """One value in what a call gave.
+    """One value in the result of a call.
 
-    kind: "tensor", "array", "number", "text", or the name of a type whose values nobody can know without running it.
-    values: numbers in their own precision; None where there are none to look at.  dtype: as torch or numpy calls it.
-    eps: of a floating type, else 0.  storage: where it lies, 0 where that has no address; what it is, if not plain.
-    layout: how a tensor is stored, "" for the usual way.
-    reads_later: whether its values are made when somebody reads them, as those of a generator are.
+    kind: "tensor", "array", "number", "text", or the name of a type whose values cannot be read without running its
+    code.  values: numbers in their own precision; None if there are none to compare.  dtype: as torch or numpy calls
+    it.  eps: of a floating-point type, else 0.  storage: its address, 0 if it has none; id() if it is not plain.
+    layout: how a tensor is stored, "" for strided.  reads_later: whether its values are computed on reading, as a
+    generator's are.
     """
 
     kind: str
@@ -44,12 +44,12 @@ class Leaf:
 
     @property
     def plain(self) -> bool:
-        """Whether its values are known."""
+        """Whether its values could be read."""
         return self.kind in ("tensor", "array", "number", "text")
 
 
 def leaves(value: Any, seed: int = 0) -> list[Leaf]:
-    """All values in what a call gave, in one order.  seed: which elements of large tensors are copied."""
+    """All values in the result of a call, in a fixed order.  seed: which elements of large tensors are copied."""
     return list(_leaves(value, seed, 0))
 
 
@@ -63,7 +63,7 @@ def _leaves(value: Any, seed: int, depth: int, around: frozenset[int] = frozense
         yield Leaf("text", tuple(value))
         return
     if id(value) in around:
-        yield Leaf("text", "around")  # a part that holds what it is a part of
+        yield Leaf("text", "around")  # a cycle
         return
     inner = looked_at(lambda: contents(value), None) if depth < DEEPEST else None
     if inner is None:
@@ -76,7 +76,7 @@ def _leaves(value: Any, seed: int, depth: int, around: frozenset[int] = frozense
 
 
 def numbers_in(value: Any) -> Any:
-    """A long list of plain numbers as an array: one by one they would take seconds; None for anything else."""
+    """A long list of plain numbers as an array, since single numbers would take seconds; None for anything else."""
     if type(value) not in (list, tuple) or len(value) <= ONE_BY_ONE or not {*map(type, value)} <= {int, float}:
         return None
     array = np.asarray(value)
@@ -84,7 +84,7 @@ def numbers_in(value: Any) -> Any:
 
 
 def shared(value: Any) -> int:
-    """How many parts of a result that can be written to lie in memory of another part."""
+    """How many writable parts of a result share memory with another part."""
     found: list[int] = []
     overlaps = _parts(value, found, 0)
     return overlaps + len(found) - len(set(found))
@@ -119,7 +119,7 @@ def _overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
 def is_plain_tensor(value: Any) -> bool:
     """Whether it is a tensor of a class that computes when it is called, not when it is read.
 
-    By the class itself: another can take its name.
+    Checked by the class itself: another class can have the same name.
     """
     if not is_tensor(value):
         return False
@@ -171,7 +171,7 @@ def _tensor(tensor: Any, seed: int) -> Leaf:
     kind = tensor.dtype
     floating = kind.is_floating_point or kind.is_complex
     if kind.is_floating_point and torch.finfo(kind).bits < 32:
-        host = host.float()  # numpy has no bfloat16, and adds up too coarsely in half
+        host = host.float()  # numpy has no bfloat16, and sums too coarsely in half precision
     return Leaf(
         "tensor", host.numpy(), tuple(tensor.shape), str(kind).removeprefix("torch."), str(tensor.device.type),
         float(torch.finfo(kind).eps) if floating else 0.0, tensor.grad_fn is not None, address(tensor), layout=layout,
@@ -187,6 +187,6 @@ def address(tensor: Any) -> int:
 
 
 def sampled_every(n: int, seed: int) -> tuple[int, int]:
-    """The first element that is looked at, and every how many-th."""
+    """The first sampled element, and the step."""
     step = max(1, n // MOST_ELEMENTS)
     return seed % step, step

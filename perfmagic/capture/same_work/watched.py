@@ -1,4 +1,4 @@
-"""One function under watch: what each of its calls changes in the process, and what is found out about it."""
+"""One watched function: what its calls change in the process, and the facts about it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from perfmagic.capture.same_work.recorded import Done
 from perfmagic.capture.same_work.settings import Settings
 from perfmagic.trace.samples import Condition
 
-SEEN_TIMES = 1.5  # as fast on values that were seen: the processor's caches are as warm for both
+SEEN_TIMES = 1.5  # times as fast on repeated values: the processor's caches are equally warm for both
 ENDING_TRIES, ENDING_S = 10, 0.001  # for threads of a pool that has been shut down
-SEEN_NS = 2_000  # and by so much
+SEEN_NS = 2_000  # and at least this much faster
 
 
 class Observer(Protocol):
-    """Watches the samples of one judged body."""
+    """Watches the samples of one compared function."""
 
     def before(self) -> None:
         """A sample is about to be prepared."""
@@ -35,9 +35,9 @@ class Observer(Protocol):
 class Watched:
     """What is known of one function.
 
-    left: samples after which a thread was there that their calls had started.  times_ns: of samples on values that were
-    new ("fresh"), and on the same ones again ("seen").  done: recorded work, by what the values were.  holds: what
-    lay in containers around it before and after a recorded call.  unseen: names of what could not be looked at whole.
+    left: samples after which a thread that they had started still ran.  times_ns: of samples on new values ("fresh"),
+    and on the same ones again ("seen").  done: recorded work, by kind of values.  holds: the contents of outside
+    containers before and after a recorded call.  unseen: names of objects that could not be fully visited.
     """
 
     name: str
@@ -72,25 +72,25 @@ class Watched:
             return False
         if len(new) == 1:
             return _beyond(new[0], statistics.median(again))
-        return _beyond(new[len(new) // 7], again[-1 - len(again) // 7])  # on a busy core both scatter many times over
+        return _beyond(new[len(new) // 7], again[-1 - len(again) // 7])  # on a busy core both vary by large factors
 
     def does_less(self, again: str) -> bool:
-        """Whether less was recorded on values that it had seen than on new ones.  again: of the second time."""
+        """Whether less work was recorded on repeated values than on new ones.  again: suffix of the second time."""
         fresh, seen = self.done.get("fresh" + again), self.done.get("seen" + again)
         return fresh is not None and seen is not None and (seen.n < fresh.n or seen.flop < fresh.flop)
 
     def computes_less_than(self, other: Watched) -> bool:
-        """Whether fewer floating-point operations were recorded than of another."""
+        """Whether fewer floating-point operations were recorded than for another function."""
         own, its = self.done.get("fresh"), other.done.get("fresh")
         return own is not None and its is not None and own.flop < its.flop
 
     def alters(self, how: Callable[[Any, Any], bool]) -> set[int]:
-        """Containers that each recorded call alters.  how: tells by what lay in one before and after."""
+        """Containers that each recorded call alters.  how: decides by the contents before and after."""
         each = [{key for key in before if how(before[key], after[key])} for before, after in self.holds.values()]
         return set.intersection(*each) if each else set()
 
     def does_more_on_others(self) -> bool:
-        """Whether more was recorded on values without what those of the user have in common."""
+        """Whether more work was recorded on values that lack the common properties of the user's."""
         fresh, other = self.done.get("fresh"), self.done.get("other")
         return fresh is not None and other is not None and other.n > fresh.n
 
@@ -100,7 +100,7 @@ def _beyond(fresh_ns: float, seen_ns: float) -> bool:
 
 
 class ProcessWatch:
-    """Looks at the process before and after each sample, and tells whose calls changed it."""
+    """Inspects the process before and after each sample, and attributes changes to a function."""
 
     def __init__(self) -> None:
         self._replaced, self._settings = Replaced(), Settings()
@@ -118,7 +118,7 @@ class ProcessWatch:
             watched.fact("set", what=what)
 
     def threads(self, watched: Watched) -> None:
-        """Whether a thread is there that the sample has started; what has no work left gets time to end."""
+        """Count a sample whose threads still run; idle ones get time to end."""
         for _ in range(ENDING_TRIES):
             if n_threads() <= self._threads:
                 return
@@ -126,11 +126,11 @@ class ProcessWatch:
         watched.left += 1
 
     def whole(self, watched: Watched) -> None:
-        """The same for all that takes longer to look at."""
+        """Like after(), with the checks that take longer."""
         self.after(watched)
         if what := self._replaced.anything():
             watched.fact("replaced", what=what)
 
     def processes(self) -> int:
-        """How many child processes there are more than at first."""
+        """How many child processes were added since the beginning."""
         return len(children() - self._children)

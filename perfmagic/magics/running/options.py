@@ -194,7 +194,7 @@ def numbers(text: str) -> tuple[int, ...]:
     try:
         return tuple(map(int, text.split(",")))
     except ValueError:
-        raise OptionError(f"--fixed {text}: the numbers of arguments are needed", hint="--fixed 1,2") from None
+        raise OptionError(f"--fixed {text}: argument numbers are needed", hint="--fixed 1,2") from None
 
 
 def given_checks(options: argparse.Namespace, names: Mapping[str, Any]) -> dict[str, Any]:

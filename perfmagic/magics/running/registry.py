@@ -126,7 +126,7 @@ def _unawaited_hints(source: str, variables: Mapping[str, object]) -> list[Words
         return []
     return [
         phrase(
-            "{name} is a coroutine that nobody has awaited: its code has not run and is not in what was measured. "
+            "{name} is a coroutine that was never awaited: its code has not run and is not in what was measured. "
             "In a cell: {name} = await …",
             name=name,
         )

@@ -166,7 +166,7 @@ class Runtime:
         """The context a measured body runs in."""
         head = Head.parse(literal, CELL_MAGICS)
         if head is None:
-            raise AssertionError(f"{literal!r} is no head of a measured cell")
+            raise AssertionError(f"{literal!r} is not a head of a measured cell")
         from perfmagic.trace.model import Cell  # numpy comes in with the first measured cell, not with %load_ext
 
         source = _source(self._shell, sys._getframe(1).f_code.co_filename, literal)
@@ -216,7 +216,7 @@ class Runtime:
         ours = inner.removeprefix("%%") in CELL_MAGICS
         advice = "Measure one thing a cell" if ours else f"Put {inner} above %%{outer}, or use one magic a cell"
         raise UsageError(
-            f"%%{outer} measures the lines below it, and the next line is another cell magic, {inner}. {advice}"
+            f"%%{outer} measures the lines below it, but the next line is another cell magic, {inner}. {advice}"
         )
 
     def help(self, name: str) -> None:

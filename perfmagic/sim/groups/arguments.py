@@ -130,7 +130,7 @@ def _reduction(opts: Any) -> str:
 def _device_of(tensors: Sequence[torch.Tensor]) -> int | None:
     places = {str(t.device) for t in tensors}
     if len(places) > 1:
-        raise ValueError(f"tensors of one operation between ranks have to be on one device, not on {sorted(places)}")
+        raise ValueError(f"tensors of one operation between ranks must be on one device, not on {sorted(places)}")
     first = tensors[0]
     if isinstance(first, SimTensor):
         return first._ref.buffer.device_index
@@ -142,9 +142,9 @@ def _device_of(tensors: Sequence[torch.Tensor]) -> int | None:
 def _check_alike(tensors: Sequence[torch.Tensor]) -> None:
     dtypes = {str(t.dtype) for t in tensors}
     if len(dtypes) > 1:
-        raise ValueError(f"tensors of one operation between ranks have to be of one type, not of {sorted(dtypes)}")
+        raise ValueError(f"tensors of one operation between ranks must have one dtype, not {sorted(dtypes)}")
     if not all(t.is_contiguous() or t.is_contiguous(memory_format=_memory_format(t)) for t in tensors):
-        raise ValueError("tensors have to be contiguous: give .contiguous()")
+        raise ValueError("tensors must be contiguous: call .contiguous()")
 
 
 def _memory_format(t: torch.Tensor) -> torch.memory_format:

@@ -58,7 +58,7 @@ class Gloo:
                 self.device = Side(self._made(f"{name}/device", timeout))
         except RuntimeError as error:
             message = f"rank {self._rank} of {self._size} could not connect to the others: {plain(error)}"
-            raise CommunicationError(message, hint="every rank has to make its groups, all in the same order") from None
+            raise CommunicationError(message, hint="every rank must create its groups, in the same order") from None
         self.set_timeout(self.timeout)
         if before:  # the end of a group may wait for lost operations: not on a thread of the user's
             threading.Thread(target=before.clear, name=_END, daemon=True).start()

@@ -1,6 +1,6 @@
-"""An operation between ranks on host tensors goes to a courier, as one on the device goes onto its stream.
+"""Operations between ranks on host tensors go to a courier thread, as those on the device go onto a stream.
 
-On a virtual clock it takes the link's time from the call on, or from the end of the courier's errand before.
+On a virtual clock each takes the link's time, from the call or from the end of the courier's previous errand.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from perfmagic.sim.virtual import spend
 def noting(
     request: Request, group: str, ranks: tuple[int, ...], turn: int, also: Callable[[CompletedOperation], None]
 ) -> Callable[[bool, int], None]:
-    """The function to call when an operation is over, on its thread, with whether it was given up.
+    """The function to call on an operation's thread when it is over, with whether it was abandoned.
 
     Its second argument is the end by a virtual clock, 0 on the real one.  turn: of the thread, for a virtual clock.
     """
@@ -56,7 +56,7 @@ def hand_over(
     spend("operator")
     called_ns = now_ns() if VIRTUAL else 0
     takes_ns = operation.takes_ns(sim_device(0).pace, request.size_bytes, len(group.ranks)) if VIRTUAL else 0
-    gloo, side = group.gloo, group.gloo.host  # the next one, after a renewal, is not for requests made before it
+    gloo, side = group.gloo, group.gloo.host  # after a renewal, the next one does not serve earlier requests
     note = noting(request, group.name, group.ranks, courier.turn, _note_on_host)
 
     def do() -> None:
@@ -84,7 +84,7 @@ def hand_over(
     errand = Errand(do)
     request.is_done, request.settle = (lambda: errand.done), errand.wait
     request.give_up = lambda: errand.end(gloo.given_up(request.title))
-    group.ledger.add(request)  # first: after an interrupt in between, nobody would wait for what the courier has
+    group.ledger.add(request)  # first: after an interrupt in between, nothing would wait for the courier's errands
     courier.take(errand)
     return HostWork(errand, request, result, source)
 

@@ -170,7 +170,7 @@ def read_dump(path: Path) -> Dump:
     try:
         return _dump(data, int(named[1] or named[2]), path.name)
     except ValueError as error:
-        message = f"{path.name} is no dump of torch's flight recorder: {error}"
+        message = f"{path.name} is not a dump of torch's flight recorder: {error}"
         raise TraceError(message, hint="copy the file again" if "it is whole" in str(error) else _HINT) from error
 
 

@@ -1,6 +1,7 @@
-"""A snapshot of CUDA's allocator, as torch.cuda.memory._dump_snapshot writes it: its blocks, and the lines they are of.
+"""A snapshot of CUDA's allocator, as torch.cuda.memory._dump_snapshot writes it: blocks, and the lines that allocated
+them.
 
-Structure: torch/cuda/memory.py, _snapshot (read in 2.13). A pickle may hold any program; this is read as plain data.
+Structure: torch/cuda/memory.py, _snapshot (read in 2.13). A pickle can run any code; this one is read as plain data.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from perfmagic.trace.json_form import FAR_NS, Line, typed
 from perfmagic.trace.model import SNAPSHOT, DeviceInfo, Trace, TraceMeta, make_trace
 from perfmagic.trace.paths import NOWHERE, Paths, UserFunction
 
-MOST_FILE_BYTES = 2**31  # of a file: what it unpacks to is several times that
+MOST_FILE_BYTES = 2**31  # of a file, which unpacks to several times its size
 _NODE = re.compile(r"\b(\w+Backward\d*|AccumulateGrad)::apply")
 _ALIVE = ("active_allocated", "active_awaiting_free")
 _ROW_BYTES = 8  # a block or an entry takes more in a file; a list that is shared by many lists takes less
@@ -50,7 +51,7 @@ class _Block(msgspec.Struct):
 
 class _Segment(msgspec.Struct):
     address: _Address
-    blocks: Any  # a list of _Block, counted before each is read
+    blocks: Any  # a list of _Block, counted before any is read
     device: _Device = 0
 
 
@@ -86,26 +87,26 @@ def read_snapshot(path: str | Path) -> Trace:
     except TraceError:
         raise
     except ValueError as error:
-        raise TraceError(f"{file.name} is no snapshot of CUDA's memory: {error}", hint=_HINT) from error
+        raise TraceError(f"{file.name} is not a snapshot of CUDA's memory: {error}", hint=_HINT) from error
     if not isinstance(content, dict) or not {"segments", "device_traces"} <= content.keys():
-        raise TraceError(f"{file.name} is a pickle, and no snapshot of CUDA's memory", hint=_HINT)
+        raise TraceError(f"{file.name} is a pickle, but not a snapshot of CUDA's memory", hint=_HINT)
     try:
         return _trace(typed(content, _Snapshot), most_rows=len(data) // _ROW_BYTES)
     except TraceError:
         raise
     except ValueError as error:
-        raise TraceError(f"{file.name} is not as torch writes a snapshot: {error}", hint=_HINT) from error
+        raise TraceError(f"{file.name} differs from a snapshot of torch: {error}", hint=_HINT) from error
 
 
 @dataclass
 class _Lines:
-    """Paths of the user's lines, numbered as they come."""
+    """Paths of the user's lines, numbered in order of appearance."""
 
     functions: dict[tuple[str, str], int] = field(default_factory=dict)
     paths: dict[tuple[int, int, int], int] = field(default_factory=dict)  # parent, function, line
 
     def path(self, frames: Sequence[_Frame]) -> int:
-        """The path of a stack, whose innermost frame comes first; NOWHERE without a line of the user's."""
+        """The path of a stack, whose innermost frame comes first; NOWHERE if none is the user's."""
         at = NOWHERE
         for frame in reversed(frames):
             if not is_users(frame.filename):
@@ -133,19 +134,19 @@ class _Found:
     stacks: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def stack(self, frames: Any) -> tuple[int, int]:
-        """The path of a stack, and its node. Read once for each list: they share some, or a small file is large."""
+        """The path of a stack, and its node. Each list is read once: entries share lists, else a small file grows."""
         if id(frames) not in self.stacks:
             known = typed(frames or [], list[_Frame])
             self.stacks[id(frames)] = self.lines.path(known), self.node(known)
         return self.stacks[id(frames)]
 
     def event(self, entry: _Entry, zero_us: int) -> int:
-        """When an entry happened: entries follow each other, also where the clock is too coarse to say so."""
+        """When an entry happened; entries keep their order even if the clock is too coarse to show it."""
         self.at_ns = max(self.at_ns + 2, (entry.time_us - zero_us) * 1000)
         return self.at_ns
 
     def node(self, frames: Sequence[_Frame]) -> int:
-        """The name of the backward node that a stack is in, NONE outside of one."""
+        """The index of the name of the backward node that a stack is in, NONE outside of any."""
         for frame in frames:
             known = _NODE.search(frame.name)
             if known is not None:
@@ -153,7 +154,7 @@ class _Found:
         return NONE
 
     def device(self, number: int, entries: Sequence[_Entry], alive: Mapping[int, int]) -> None:
-        """The blocks of one device. alive: sizes by address of what was there in the end."""
+        """The blocks of one device. alive: sizes, by address, of blocks that remain at the end."""
         zero_us = entries[0].time_us if entries else 0
         given: dict[int, dict[str, int]] = {}
         recorded: set[int] = set()
@@ -213,7 +214,7 @@ def _trace(snapshot: _Snapshot, most_rows: int) -> Trace:
     for device, entries in enumerate(snapshot.device_traces):
         made.device(device, typed(entries, list[_Entry]), alive.get(device, {}))
     if not made.rows:
-        raise TraceError("this snapshot holds no block", hint=_HINT)
+        raise TraceError("this snapshot has no blocks", hint=_HINT)
     columns = {name: [row[name] for row in made.rows] for name in made.rows[0]}
     marks = sorted(made.marks)
     paths = made.lines.whole(

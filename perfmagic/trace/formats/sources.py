@@ -59,7 +59,7 @@ def only(traces: Sequence[Trace], name: str) -> Trace:
     if len(traces) > 1:
         ranks = ", ".join(str(trace.meta.rank) for trace in traces[:_NAMED]) + (", …" if len(traces) > _NAMED else "")
         message = f"{name} holds {plural(len(traces), 'process', 'processes')}: ranks {ranks}"
-        raise TraceError(message, hint="perfmagic.open_ranks(file) opens them all, .rank(N) or --rank N is one of them")
+        raise TraceError(message, hint="perfmagic.open_ranks(file) opens them all, .rank(N) or --rank N selects one")
     return traces[0]
 
 

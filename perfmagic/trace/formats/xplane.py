@@ -70,7 +70,7 @@ def read_space(source: Source, name: str, max_unpacked_bytes: int = DEFAULT_LIMI
     try:
         return _Space(data).trace(name, repairs)
     except WireError as error:
-        raise TraceError(f"{name} is no whole xplane.pb: {error}", hint=_HINT) from None
+        raise TraceError(f"{name} is not a complete xplane.pb: {error}", hint=_HINT) from None
 
 
 class _Space:

@@ -1,7 +1,7 @@
 """How wide text will be, without a font: enough to fit a label into a bar.
 
-Whose font a reader has is not known when a picture is drawn. Widths, in thousandths of the size, are therefore the
-larger of Arial's (and of the fonts made to its measure) and of DejaVu Sans, which Linux has where Arial is absent.
+The reader's font is not known when a picture is drawn. Widths, in thousandths of the size, are therefore the larger of
+Arial's (shared by metric-compatible fonts) and DejaVu Sans's, the usual fallback on Linux.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def width_px(text: str, size_px: float, *, bold: bool = False, mono: bool = Fals
 
 
 def fitted(text: str, max_px: float, size_px: float, *, bold: bool = False, mono: bool = False) -> str:
-    """The text, cut with "…" where it is wider than max_px, or "" where fewer than three letters would remain."""
+    """The text, cut with "…" if it is wider than max_px, or "" if fewer than three letters would remain."""
     budget = max_px / (size_px * (_BOLD if bold and not mono else 1.0))
     em = _mono_em if mono else _em
     cut, used = -1, 0.0
@@ -119,7 +119,7 @@ def in_lines(text: str, max_px: float, size_px: float, *, bold: bool = False) ->
     return lines
 
 
-# The time axis: from nanoseconds to pixels, and where its labels stand.
+# The time axis: from nanoseconds to pixels, and the positions of its labels.
 
 
 @dataclass(frozen=True)
@@ -135,12 +135,12 @@ class Scale:
         return self.width_px / max(1, self.end_ns - self.start_ns)
 
     def x(self, at_ns: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Pixels of instants, held inside the plot."""
+        """Pixels of instants, clipped to the plot."""
         offset = np.asarray(at_ns, np.float64) - self.start_ns
         return np.asarray(np.clip(offset * self.px_per_ns, 0.0, self.width_px))
 
     def x_of(self, at_ns: float) -> float:
-        """The pixel of one instant, held inside the plot."""
+        """The pixel of one instant, clipped to the plot."""
         return min(float(self.width_px), max(0.0, (at_ns - self.start_ns) * self.px_per_ns))
 
     def columns_ns(self, column_px: int = 1) -> npt.NDArray[np.float64]:
@@ -157,7 +157,7 @@ class Tick:
 
 
 def ticks(span_ns: float, width_px: float, least_gap_px: float = 100.0, since_ns: float = 0.0) -> tuple[Tick, ...]:
-    """Round instants from since_ns on for span_ns, steps of 1, 2 or 5, at least so far apart, all in one unit."""
+    """Round instants from since_ns on for span_ns, in steps of 1, 2 or 5 and one unit, with a minimum distance."""
     if span_ns <= 0:
         return (Tick(0.0, units.duration_like(0.0, 1.0)),)
     step = _round_up(span_ns * least_gap_px / width_px)

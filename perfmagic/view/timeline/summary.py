@@ -283,5 +283,5 @@ def only_sentence(first: str, answers: Answers) -> str:
     warned = any(
         warning.lower().startswith(cause.lower()) or (reason and reason in warning) for warning in answers.warnings
     )
-    known = warned or cause == translate_term(STALLED)  # the decider says that the device stood still
+    known = warned or cause == translate_term(STALLED)  # the decider says that the device was idle
     return "" if known or answers.answers or answers.also_seen else first

@@ -299,7 +299,7 @@ def test_what_is_asked_for_is_obeyed_and_checked_before_anything_runs(clock: Clo
     assert [r.returns.n for r in found.results] == [8, 8]
     clock.order.clear()
     for given, options in (((first,), {}), ((first, second), {"quantity": "span"})):
-        with pytest.raises(OptionError, match="two functions or more"):
+        with pytest.raises(OptionError, match="two or more functions"):
             perfmagic.compare(*given, **options)
     assert clock.order == []
 
@@ -339,8 +339,8 @@ def test_a_damaged_file_says_what_is_missing(tmp_path: Path) -> None:
 def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
     saved = perfmagic.bench(lambda: None, samples=6, warmup=0).save(tmp_path / "sound.json")
     for name, text, says in (
-        ("cut.json", saved.read_text()[:99], "this is no JSON"),
-        ("other.json", "{}", "no single"),
+        ("cut.json", saved.read_text()[:99], "this is not JSON"),
+        ("other.json", "{}", "not a single"),
     ):
         (tmp_path / name).write_text(text)
         with pytest.raises(OptionError, match=f"{name}: .*{says}"):

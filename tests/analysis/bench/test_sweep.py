@@ -87,7 +87,7 @@ def test_a_sweep_goes_to_json_and_back() -> None:
     again = SweepSummary.from_json(found.to_json())
     assert again.sentence == found.sentence
     assert again.to_frame().equals(found.to_frame())
-    with pytest.raises(OptionError, match="this is no sweep: perfmagic did not write it"):
+    with pytest.raises(OptionError, match="this is not a sweep: perfmagic did not write it"):
         SweepSummary.from_json("{}")
 
 
@@ -157,7 +157,7 @@ def test_sweeps_with_nothing_in_common_are_refused() -> None:
     one = sweep_result("n", [64, 128], [[at(1e-4, 1e-5, "one")], [at(1e-4, 1e-5, "one")]])
     for other, words in (
         (sweep_result("m", [64, 128], one.results), "A sweeps n, B sweeps m"),
-        (sweep_result("n", [1, 2], one.results), "no value of n is in all sweeps (A: 64, 128; B: 1, 2)"),
+        (sweep_result("n", [1, 2], one.results), "the sweeps share no value of n (A: 64, 128; B: 1, 2)"),
         (sweep_result("n", [64, 128], [row * 2 for row in one.results]), "a sweep has 2 variants (one, one)"),
         (sweep_result("n", [64, 64], one.results), "B has a value of n twice"),
     ):

@@ -41,7 +41,7 @@ def test_answers_of_recorded_traces_gain_and_stand_by_their_gain(name: str) -> N
 def test_one_remedy_is_one_answer_with_every_rule_that_asks_for_it() -> None:
     (first,) = answered("a100_alexnet_cuda_sync").answers
     assert (plain(first.headline), first.action) == (
-        "The record is cold: it holds what only first calls do",
+        "The record is cold: it includes what only first calls do",
         "Record a warm run: run the code once before recording",
     )
     assert first.rules == ("in_call", "alone")
@@ -139,7 +139,7 @@ def test_the_headlines_are_those_of_findings_without_a_time_where_a_gain_is_know
     assert first == "The device waits for Python between ops", "of two findings"
     assert second in known
     (alone,) = (a for a in answered("gp100_gpu_user_annotation").answers if a.rules == ("alone",))
-    assert plain(alone.headline) == "The record is cold: it holds what only first calls do"
+    assert plain(alone.headline) == "The record is cold: it includes what only first calls do"
 
 
 def test_without_device_work_or_after_a_failure_there_is_nothing_to_do() -> None:

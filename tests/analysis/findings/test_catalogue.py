@@ -88,7 +88,7 @@ def test_a_headline_beside_a_gain_names_no_other_time() -> None:
     assert [text for text in HEADLINES_WITHOUT_TIME.values() if "{time}" in text] == []
     fact = headline("data_loading", time="164 ms")
     assert without_time(fact) == "The device waits for data to be loaded"
-    assert without_time(headline("cold", time="3 s")) == "The record is cold: it holds what only first calls do"
+    assert without_time(headline("cold", time="3 s")) == "The record is cold: it includes what only first calls do"
     of_ranks = headline("on_ranks", ranks="every rank", fact=fact)
     assert without_time(of_ranks) == "On every rank: The device waits for data to be loaded"
     untimed = headline("race", a=1, b=2)

@@ -237,7 +237,7 @@ def test_one_rank_alone_says_what_its_gain_rests_on() -> None:
     prediction = trace.what_if(faster_python(2), faster("gemm", 2))
     assert prediction.prediction.alone_ns > prediction.prediction.high_ns
     assert "if the other ranks gain as much; else up to" in prediction.sentence
-    assert "who was late is known where all ranks are together" in trace.what_if(on_time()).sentence
+    assert "only the records of all ranks show who was late" in trace.what_if(on_time()).sentence
     alone = Builder()
     alone.op(10, 500, launch=5, name="gemm")
     assert TimelineResult(alone.trace()).what_if(faster("gemm", 2)).prediction.alone_ns is None

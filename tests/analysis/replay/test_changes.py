@@ -348,9 +348,9 @@ def test_mistakes_say_what_to_do() -> None:
     assert refused.to_dict()["predicted_ns"] is None
     for mistake, kind, words in (
         (t.what_if, OptionError, "no change is given"),
-        (lambda: t.what_if("pin"), OptionError, "'pin' is no change"),
-        (lambda: t.what_if(pin), OptionError, r"pin is no change(.|\n)*call it: pin\(\)"),
-        (lambda: pin(line=0), OptionError, "line=0 is no line of a cell"),
+        (lambda: t.what_if("pin"), OptionError, "'pin' is not a change"),
+        (lambda: t.what_if(pin), OptionError, r"pin is not a change(.|\n)*call it: pin\(\)"),
+        (lambda: pin(line=0), OptionError, "line=0 is not a line of a cell"),
         (lambda: refused.predicted_ns, TraceError, "nothing is predicted"),
         (TimelineResult(Builder().trace(end=1)).critical_path, TraceError, "is not known: no device op was recorded"),
     ):

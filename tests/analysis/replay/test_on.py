@@ -274,5 +274,5 @@ def test_a_job_is_taken_to_another_gpu_as_a_whole_or_not_at_all() -> None:
 
 
 def test_a_gpu_is_a_name() -> None:
-    with pytest.raises(OptionError, match="on: 100 is no name of a GPU"):
+    with pytest.raises(OptionError, match="on: 100 is not the name of a GPU"):
         on(100)  # type: ignore[arg-type]

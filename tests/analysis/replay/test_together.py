@@ -280,7 +280,7 @@ def test_what_makes_a_run_longer_is_not_next_to_nothing() -> None:
 
 @pytest.mark.parametrize("k", [0, -1, math.nan, 1e-300, True, "2"])
 def test_an_invalid_factor_raises_an_error(k: float) -> None:
-    with pytest.raises(OptionError, match="is no factor"):
+    with pytest.raises(OptionError, match="is not a factor"):
         changes.faster("gemm", k)
 
 

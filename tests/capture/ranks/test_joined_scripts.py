@@ -337,8 +337,8 @@ class TestTheLauncher:
         [
             ({"RANK": ""}, "RANK is not set"),
             ({"RANK": "", "WORLD_SIZE": ""}, "RANK, WORLD_SIZE are not set"),
-            ({"MASTER_PORT": "x"}, "MASTER_PORT='x' is no whole number"),
-            ({"RANK": "2"}, "RANK=2 is no rank of WORLD_SIZE=2"),
+            ({"MASTER_PORT": "x"}, "MASTER_PORT='x' is not an integer"),
+            ({"RANK": "2"}, "RANK=2 is not a rank of WORLD_SIZE=2"),
         ],
     )
     def test_what_is_missing_or_wrong_is_named_with_a_command(self, change: dict[str, str], words: str) -> None:

@@ -106,12 +106,12 @@ MAKE = matrices("cpu", count=1)
     ("said", "message"),
     [
         ({"inputs": 3}, "a list of arguments, or a function that makes one, not int"),
-        ({"inputs": lambda rng: 3}, "the function gave a int, a list of arguments is needed"),
+        ({"inputs": lambda rng: 3}, "the function returned int, a list of arguments is needed"),
         ({"inputs": lambda: [torch.ones(3)]}, "the function is called with a generator of random numbers"),
         ({"inputs": matrices("cpu")}, "does not take the 2 arguments of inputs"),
         ({"inputs": MAKE, "fixed": (4,)}, "numbered 0 to 0"),
         ({"inputs": MAKE, "values": "old"}, "values='old' is not known"),
-        ({"inputs": MAKE, "dtype": "float31"}, "no floating-point type"),
+        ({"inputs": MAKE, "dtype": "float31"}, "not a floating-point type"),
         ({"inputs": MAKE, "equal": 3}, "a function of two results"),
         ({"inputs": MAKE, "check": False}, "inputs are made for the check"),
     ],
@@ -140,7 +140,7 @@ def test_state_that_nobody_can_look_at_is_named() -> None:
     counted = itertools.count()
     unseen = lambda x: (next(counted), x * 2)[1]  # noqa: E731 - a name
     found = perfmagic.compare(unseen, doubled, inputs=MAKE, names=NAMES, **FEW)
-    assert "state not looked at whole: counted" in [check.detail for check in found.checks]
+    assert "state not fully inspected: counted" in [check.detail for check in found.checks]
 
 
 def test_values_that_both_refuse_say_nothing() -> None:

@@ -115,7 +115,7 @@ def test_a_pickle_that_asks_for_code_is_refused_and_none_runs(
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "nccl_trace_rank_0"
     path.write_bytes(pickle.dumps(recorded().content | {"harm": Harm()}, protocol=protocol))
-    with pytest.raises(TraceError, match=r"nccl_trace_rank_0 is no dump of torch's flight recorder: .*") as raised:
+    with pytest.raises(TraceError, match=r"nccl_trace_rank_0 is not a dump of torch's flight recorder: .*") as raised:
         read_dump(path)
     assert protocol < 2 or "GLOBAL before byte" in raised.value.message
     assert not (tmp_path / "harmed").exists()
@@ -126,7 +126,7 @@ def test_a_cut_file_says_where_it_ends(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for end in range(0, len(whole), 7):
         path.write_bytes(whole[:end])
-        with pytest.raises(TraceError, match="no dump of torch's flight recorder"):
+        with pytest.raises(TraceError, match="not a dump of torch's flight recorder"):
             read_dump(path)
     path.write_bytes(whole[:200])
     with pytest.raises(TraceError, match="it ends at byte 200 before it is whole") as raised:
@@ -180,7 +180,7 @@ def test_one_list_in_many_places_is_refused(tmp_path: Path) -> None:
 def test_a_value_of_another_type_is_named(key: str, value: object, tmp_path: Path) -> None:
     recorder = recorded()
     recorder.entries[1][key] = value
-    with pytest.raises(TraceError, match=r"no dump of torch's flight recorder: .*Expected"):
+    with pytest.raises(TraceError, match=r"not a dump of torch's flight recorder: .*Expected"):
         read_dump(recorder.write(tmp_path))
 
 

@@ -128,10 +128,10 @@ class _Hostile:
     ("content", "words"),
     [
         (pickle.dumps({"segments": [_Hostile()], "device_traces": []}), "holds plain data"),
-        (pickle.dumps({"other": 1}), "is a pickle, and no snapshot"),
-        (b"{}", "is no snapshot of CUDA's memory"),
-        (pickle.dumps({"segments": [], "device_traces": []}), "holds no block"),
-        (pickle.dumps({"segments": [], "device_traces": [[{"action": "alloc"}]]}), "not as torch writes"),
+        (pickle.dumps({"other": 1}), "is a pickle, but not a snapshot"),
+        (b"{}", "is not a snapshot of CUDA's memory"),
+        (pickle.dumps({"segments": [], "device_traces": []}), "has no blocks"),
+        (pickle.dumps({"segments": [], "device_traces": [[{"action": "alloc"}]]}), "differs from a snapshot of torch"),
     ],
 )
 def test_other_files_are_refused_and_nothing_runs(
@@ -155,7 +155,7 @@ def _nested(depth: int) -> bytes:
     [
         (bytes.fromhex("80044e72ffffff072e"), "LONG_BINPUT at byte 3"),  # a memo of 2.1 GB
         (b"N" + b"p99999999999\n.", "PUT at byte 1"),
-        (b"]" * 200_000 + b"a" * 199_999 + b".", "is a pickle, and no snapshot"),
+        (b"]" * 200_000 + b"a" * 199_999 + b".", "is a pickle, but not a snapshot"),
         (_nested(1_000_000), "TUPLE1 at byte 2"),
         (b"\x96" + b"\xff" * 7 + b"\x7f.", "BYTEARRAY8 at byte 0"),
         (b"X\xff\xff\xff\x7fabc.", "BINUNICODE at byte 0"),
@@ -163,7 +163,7 @@ def _nested(depth: int) -> bytes:
         (b"\x8c\x02os\x8c\x06system\x93\x8c\x0dtouch hostile\x85R.", "STACK_GLOBAL at byte 12"),
         (b"(X\x0d\x00\x00\x00touch hostileios\nsystem\n.", "INST at byte 19"),
         *((b"NN" + code + b".", f"{name} at byte 2") for code, name in _CALLS.items()),
-        (b"I" + b"9" * 5000 + b"\n.", "is no snapshot"),
+        (b"I" + b"9" * 5000 + b"\n.", "is not a snapshot"),
         (b"]" * 10, "the end of the file at byte 10"),
     ],
 )

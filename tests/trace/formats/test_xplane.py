@@ -181,7 +181,7 @@ def test_damage_is_said_with_its_place(what: str) -> None:
 def test_every_cut_is_said() -> None:
     for n in range(1, len(SMALL)):
         if n != len(space(SMALL_GPU)):  # what ends with a plane is whole
-            with pytest.raises(TraceError, match="no whole xplane"):
+            with pytest.raises(TraceError, match="not a complete xplane"):
                 read_space(SMALL[:n], "run")
 
 

@@ -228,7 +228,7 @@ class OnTime(Change):
         return phrase("no rank comes later to a collective than the median of its ranks")
 
     def not_applicable(self, graph: Graph) -> str:
-        return phrase("this is the record of one rank: who was late is known where all ranks are together")
+        return phrase("this is the record of one rank: only the records of all ranks show who was late")
 
     def apply(self, graph: Graph, *, best: bool) -> Graph:
         return graph

@@ -1,4 +1,4 @@
-"""How results answer where a value of the inputs is changed: what one adds is compared with what the other adds."""
+"""How results respond when a value of the inputs is changed: each function's change is compared with the first's."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from perfmagic.capture.same_work.results import Results
 from perfmagic.capture.same_work.values import MOST_ELEMENTS, Leaf
 
 Found = Sequence[Sequence[Leaf] | None]
-ALLOWED, MOST_ALLOWED = 4, 0.4  # times rounding, and of the results' size: less is no answer
-NEARBY = 16.0  # times what inputs that differ by one rounding change
-OTHERWISE, FRAC = 0.3, 0.02  # of the larger answer, in this share of the places that answer
+ALLOWED, MOST_ALLOWED = 4, 0.4  # times rounding, and of the results' size: less is no response
+NEARBY = 16.0  # times the change from inputs that differ by one rounding
+OTHERWISE, FRAC = 0.3, 0.02  # of the larger response, in this share of the places that respond
 TINY_FRAC, TINY_OF_RMS, LEAST = 0.05, 1e-3, 1e-30
-STEP = 0.6180339887  # places follow each other so that no part is left out for long
+STEP = 0.6180339887  # golden ratio: successive places soon cover all parts
 
 
 class Answers:
-    """Of all functions on changed inputs.  base: what they gave before.  level: that each value answers to."""
+    """Responses of all functions to changed inputs.  base: results before.  level: of change that shows, by value."""
 
     def __init__(self, results: Results, longest: int, base: Found) -> None:
         self._results, self._longest, self.base = results, longest, base
         self.level: dict[int, int] = {}
-        self.only_where_compared: dict[int, bool] = {}  # whether a value answers in its own place alone, if known
+        self.only_where_compared: dict[int, bool] = {}  # whether a value responds only in its own place, if known
         self._at: dict[int, float] = {}
 
     def ways(self, k: int, *, stretch: bool) -> tuple[bool, ...]:
-        """Whether the k-th value is changed where large results are compared; first anywhere, where nobody knows."""
+        """Whether the k-th value is changed where large results are sampled; if unknown, first anywhere."""
         if stretch or self._longest <= MOST_ELEMENTS:
             return (False,)
         return (self.only_where_compared[k],) if k in self.only_where_compared else (False, True)
@@ -47,7 +47,7 @@ class Answers:
         return self._at[k]
 
     def visible(self, found: Found) -> bool:
-        """Whether any function answers."""
+        """Whether any function responds."""
         return any(
             one is not None and before is not None and (unlike(before, one) is not None or self._answers(before, one))
             for before, one in zip(self.base, found, strict=True)
@@ -80,7 +80,7 @@ class Answers:
         return False
 
     def _one(self, i: int, before: Leaf, after: Leaf, own: Leaf, other: Leaf, moved: Leaf) -> tuple[Any, Any]:
-        """Of one value where any answers, and where not alike."""
+        """Where in one value any function responds, and where the responses differ."""
         nowhere = np.zeros(1, bool)
         if not all(leaf.plain for leaf in (before, after, own, other)):
             return nowhere, nowhere
@@ -106,7 +106,7 @@ class Answers:
 
 
 def differ_when_tiny(first: Sequence[Leaf] | None, other: Sequence[Leaf] | None) -> bool:
-    """Whether floating results on tiny inputs are others altogether."""
+    """Whether floating-point results on tiny inputs differ completely."""
     if first is None or other is None or unlike(first, other) is not None:
         return False
     return any(_differs(a, b) for a, b in zip(first, other, strict=True))

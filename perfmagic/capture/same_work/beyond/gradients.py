@@ -1,4 +1,4 @@
-"""Whether the graphs that results bring along give the same gradients: where one is cut, a training step goes wrong."""
+"""Whether the autograd graphs of results give the same gradients: a detached one breaks a training step."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ OTHERWISE = 0.05  # of a gradient's size
 
 
 def gradients(out: object, of: Iterable[Any]) -> dict[int, Any]:
-    """By identity, the gradient of a result for each tensor that asks for one; None where the graph has none.
+    """By id(), the gradient of a result for each tensor that requires one; None if the graph has none.
 
-    Empty where the result has no graph, or where that was used up.
+    Empty if the result has no graph, or a freed one.
     """
     torch, results = torch_if_imported(), list[Any]()
     asking = [each for each in of if is_tensor(each) and each.is_leaf and each.requires_grad]
@@ -34,7 +34,7 @@ def gradients(out: object, of: Iterable[Any]) -> dict[int, Any]:
 
 
 def differ(first: Mapping[int, Any], other: Mapping[int, Any]) -> set[int]:
-    """The tensors in both whose gradients are others by far, or are there in the first only."""
+    """The tensors in both whose gradients differ by far, or exist in the first only."""
     return {key for key in first.keys() & other.keys() if looked_at(lambda k=key: _differs(first[k], other[k]), False)}  # type: ignore[misc]
 
 

@@ -1,4 +1,4 @@
-"""Whether random results of two functions have the same distribution, and repeat no more: random=True."""
+"""Whether random results of two functions have the same distribution, and repeat no more often: random=True."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from perfmagic.capture.same_work.values import Leaf
 
 Gave = Sequence[Sequence[Leaf]]
 DRAWS = 6  # calls with other random numbers
-SERIES = 3  # of draws, each of which has to show it: one that chance gives in 30 comes in 3·10⁴ comparisons
+SERIES = 3  # of draws, all of which must show it: a false alarm of 1 in 30 becomes 1 in 3·10⁴
 # Of n independent numbers each, chance exceeds c √(2/n) with 2 exp(-2 c²), for 2.5 with 7·10⁻⁶. One random choice a
 # call makes all its numbers alike: halves of a function's own draws then differ by 1/3, three of which are 1. Only
 # where all six of one agree, and all six of the other, they do not: 2 p⁶ (1-p)⁶, at most 5·10⁻⁴ a series.
 KS_LEAST, KS_ERRORS, WITHIN = 0.01, 2.5, 3
-GRID = 2048  # places where distribution functions are compared
+GRID = 2048  # points where distribution functions are compared
 NEAR = 4  # units in the last place: x / 0.8 and x * 1.25 are one number
 HALVES = [(0, *rest) for rest in combinations(range(1, DRAWS), DRAWS // 2 - 1)]
 CORRELATION, ERRORS = 0.05, 8.0  # and standard errors
 ECHO_LEAST, ECHO_ERRORS, ECHO_TIMES = 4096, 6.5, 2  # chance: 2 n Q(13) of n distances, 10⁻³¹ of 10⁷
-DIGITS = 6  # of a deviation, in which equal numbers are alike
+DIGITS = 6  # of a deviation, to which equal numbers agree
 REPEAT_FRAC = 0.05  # of the pairs of draws
-KEPT_FRAC, RECUR_FRAC = 0.5, 0.2  # of the values that change with the random numbers, and that come again
+KEPT_FRAC, RECUR_FRAC = 0.5, 0.2  # of the values that change with the random numbers, and that recur
 
 
 def with_other_random_numbers(closing: Closing) -> Calls:
-    """Whether results change as much with the random numbers as those of the first, alike, and never come again."""
+    """Whether results change with the random numbers as often and as randomly as the first's, and never recur."""
     same = closing.same
     same.new_values(cheaply=True)
     yield from _compare(closing, as_given)
@@ -43,7 +43,7 @@ def with_other_random_numbers(closing: Closing) -> Calls:
 
 
 def _compare(closing: Closing, judge: Callable[[Gave, Gave], str]) -> Calls:
-    """What is found in several series of draws, as chance is not."""
+    """Note what every one of several series of draws shows, which rules out chance."""
     kinds = ["?" for _ in closing.same.watched]
     draws: list[list[Sequence[Leaf]]] = [[] for _ in kinds]
     for _ in range(SERIES):
@@ -87,7 +87,7 @@ def as_given(own: Gave, other: Gave) -> str:
 
 
 def of_equal_values(own: Gave, other: Gave) -> str:
-    """The same on inputs whose values are all one: what differs then is random."""
+    """The same on inputs whose values are all equal: any difference is then random."""
     again = _recurring(other) > _recurring(own) + RECUR_FRAC
     if again or _distinct(other) < KEPT_FRAC * _distinct(own):
         return "random repeats"
@@ -95,9 +95,9 @@ def of_equal_values(own: Gave, other: Gave) -> str:
 
 
 def unlike_noise(first: Gave, other: Gave) -> bool:
-    """Whether random results have other distributions or correlations, or numbers that come again.
+    """Whether random results differ in distribution or correlations, or repeat numbers.
 
-    By the two-sample statistic of Kolmogorov and Smirnov, and by differences of two results, which only noise is in.
+    Uses the two-sample Kolmogorov–Smirnov statistic, and differences of two results, which contain only noise.
     """
     eps = [max(a.eps, b.eps) for a, b in zip(first[0], other[0], strict=False)]
     return any(
@@ -107,7 +107,7 @@ def unlike_noise(first: Gave, other: Gave) -> bool:
 
 
 def _by_leaf(gave: Gave) -> list[list[Any]]:
-    """Of each numeric value its draws, in its own shape where it is whole."""
+    """The draws of each numeric value, in its own shape unless sampled."""
     if not all(gave) or len({len(one) for one in gave}) > 1:
         return []
     found = []
@@ -140,13 +140,13 @@ def _other_quantiles(first: list[Any], other: list[Any], near: float) -> bool:
 
 
 def _apart(x: Any, y: Any) -> float:
-    """The largest distance of two empirical distribution functions, where numbers a rounding apart are one."""
+    """The largest distance of two empirical distribution functions; numbers one rounding apart count as equal."""
     (low, up), (other_low, other_up) = x.mean(0), y.mean(0)
     return float(max(np.max(low - other_up), np.max(other_low - up)))
 
 
 def _other_correlations(first: list[Any], other: list[Any]) -> bool:
-    """Whether neighbours, or halves, of two results' difference correlate otherwise, in every pair of draws."""
+    """Whether neighbours, or halves, of two results' difference correlate differently, in every pair of draws."""
     pairs = [[b - a for a, b in pairwise(draws) if a.shape == b.shape] for draws in (first, other)]
     if min(map(len, pairs)) < 3 or pairs[0][0].shape != pairs[1][0].shape:
         return False
@@ -168,7 +168,7 @@ def _correlations(noise: Any) -> list[float]:
 
 
 def _echoes(first: list[Any], other: list[Any]) -> bool:
-    """Whether the other's numbers come again at any distance, and the first's do not: shifted or negated copies."""
+    """Whether the other's numbers recur at any distance, and the first's do not: shifted or negated copies."""
     if min(len(first), len(other)) < 2 or first[0].size != other[0].size or first[0].size < ECHO_LEAST:
         return False
     own, its = (max(map(_echo, *zip(*pairwise(draws), strict=True))) for draws in (first, other))
@@ -186,7 +186,7 @@ def _echo(one: Any, next_one: Any) -> float:
 
 
 def _distinct(gave: Gave) -> float:
-    """How many different numbers are in one result, of all, whatever their sign; of noise around one value."""
+    """The share of distinct numbers in one result, or of distances from its median if that is less."""
     found = [values for values in map(_values, gave) if values.size]
     return max((min(_share(v), _share(np.abs(v - np.median(v)))) for v in found), default=0.0)
 
@@ -197,7 +197,7 @@ def _share(values: Any) -> float:
 
 
 def _drawn_again(closing: Closing, n: int) -> Generator[tuple[int, Any], None, list[list[Sequence[Leaf]]]]:
-    """Of each function what it gives with n seeds, on the same values."""
+    """Each function's results with n seeds, on the same values."""
     each: list[list[Sequence[Leaf]]] = [[] for _ in closing.same.watched]
     for _ in range(n):
         closing.same.new_seed()
@@ -220,12 +220,12 @@ def _changing(gave: Sequence[Sequence[Leaf]]) -> float:
 
 
 def _different(gave: Sequence[Sequence[Leaf]]) -> float:
-    """How many differences there are between two results, of all; of either sign."""
+    """The share of distinct absolute differences between two results."""
     return max((len(np.unique(np.abs(a - b))) / a.size for a, b in _pairs(gave)), default=0.0)
 
 
 def _recurring(gave: Sequence[Sequence[Leaf]]) -> float:
-    """Values that another result has, too."""
+    """The largest share of values that another result has, too."""
     found = [*map(_values, gave)]
     both = [(a, b) for i, a in enumerate(found) for b in found[i + 1 :] if a.size and b.size]
     return max((float(np.mean(np.isin(b, a))) for a, b in both), default=0.0)

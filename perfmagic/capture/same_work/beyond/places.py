@@ -1,4 +1,4 @@
-"""Values in arguments that can change, and what they are changed to in one place."""
+"""Values in arguments that can be changed, and what one place of them is changed to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perfmagic.capture.same_work.drawn import is_array, is_floating, size_of
 from perfmagic.capture.same_work.values import numbers_in, sampled_every
 
 STRETCH = 16  # part of an array that changes at once
-BAD = (math.nan, math.inf, -1e30, 1e30)  # what a check of the inputs may refuse; of whole numbers the next after all
+BAD = (math.nan, math.inf, -1e30, 1e30)  # what an input check may reject; for integers, one beyond the range
 LESS = 0.75  # times a number
 
 
@@ -37,7 +37,7 @@ def _is_value(value: Any) -> bool:
 
 
 def changed(values: Sequence[Any], fixed: frozenset[int], k: int, how: Callable[[Any], Any]) -> list[Any] | None:
-    """The arguments with the k-th of their values changed; None where it cannot be."""
+    """The arguments with their k-th value changed; None if it cannot be."""
     left, new = k, None
 
     def each(value: Any) -> Any:
@@ -57,9 +57,9 @@ def changed(values: Sequence[Any], fixed: frozenset[int], k: int, how: Callable[
 
 
 def disturbed(value: Any, factor: float | None, at: float, *, stretch: bool, seed: int | None = None) -> Any:
-    """A value with another one in one place, or in a stretch; None where there is none.
+    """A value that is changed in one place, or in a stretch; None if it cannot be.
 
-    factor: None: one that it has elsewhere, so that it stays in its range; else that many times its size; or no number.
+    factor: a multiple of the value's size, inf or NaN; None for a value from elsewhere in it, so that its range stays.
     seed: of the elements of large results that are compared; the place is then one of those.
     """
     if is_array(value):
@@ -114,7 +114,7 @@ def _array(array: Any, factor: float | None, at: float, *, stretch: bool, seed: 
 
 
 def _from_elsewhere(flat: Any, place: slice) -> bool:
-    """In one place the value that is furthest from it, of some; a stretch in reverse order."""
+    """Put the most distant of some values in one place; reverse a stretch."""
     there = flat[place]
     if len(there) > 1:
         flat[place] = there.flip(0) if is_tensor(there) else there[::-1].copy()
@@ -129,7 +129,7 @@ def _some(flat: Any) -> Any:
 
 
 def _whole(flat: Any, place: slice, i: int) -> bool:
-    """Truths are turned; of whole numbers that lie in no order, one is made another that is there."""
+    """Invert booleans; among unsorted integers, replace one by another of them."""
     host = flat.cpu().numpy() if is_tensor(flat) else flat
     if host.dtype.kind == "b":
         flat[place] = ~flat[place]
@@ -137,12 +137,12 @@ def _whole(flat: Any, place: slice, i: int) -> bool:
     if host.dtype.kind not in "iu" or len(host) < 2 or bool((host[1:] >= host[:-1]).all()):
         return False
     others = np.flatnonzero(host != host[i])
-    flat[place] = flat[int(others[(i + len(others) // 3) % len(others)])]  # not its neighbour
+    flat[place] = flat[int(others[(i + len(others) // 3) % len(others)])]  # not an adjacent one
     return True
 
 
 def with_one(value: Any, bad: float) -> Any:
-    """A number or an array with one such value in it; None where that cannot be."""
+    """A number or an array with one such value in it; None if that is impossible."""
     if type(value) is float:
         return bad
     if not is_array(value) or size_of(value) == 0 or (is_tensor(value) and value.device.type != "cpu"):
@@ -153,7 +153,7 @@ def with_one(value: Any, bad: float) -> Any:
     if is_floating(value):
         flat[len(flat) // 2] = bad
     elif math.isfinite(bad) and "int" in kind and not (bad < 0 and "uint" in kind):
-        flat[len(flat) // 2] = -1 if bad < 0 else flat.max() + 1  # no more: memory for as many may be asked for
+        flat[len(flat) // 2] = -1 if bad < 0 else flat.max() + 1  # not more: that many may be allocated
     else:
         return None
     return new.reshape(value.shape)

@@ -1,4 +1,4 @@
-"""Inputs that the first function refuses by a statement of its own: another that takes them has skipped a check."""
+"""Inputs that the first function rejects explicitly: another function that accepts them has skipped a check."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from perfmagic.capture.same_work.beyond.values import Calls, Closing
 from perfmagic.capture.same_work.state import read_by
 from perfmagic.capture.watch.user_code import UserCode
 
-SOME = 64  # functions looked at
+SOME = 64  # functions inspected
 
 
 def see_unchecked(closing: Closing, found: Found) -> None:
-    """Whether the first refuses a value by a statement of its own, and another takes it."""
+    """Whether the first rejects a value explicitly, and another accepts it."""
     error = closing.raised.get(0)
     if error is None or not _raised_by_hand(error):
         return
@@ -28,7 +28,7 @@ def see_unchecked(closing: Closing, found: Found) -> None:
 
 
 def _raised_by_hand(error: BaseException) -> bool:
-    """Whether a statement of the user's raised it: raise or assert."""
+    """Whether the user's raise or assert raised it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -38,7 +38,7 @@ def _raised_by_hand(error: BaseException) -> bool:
 
 
 def on_bad_values(closing: Closing, base: Sequence[Any], n: int) -> Calls:
-    """Values that a function may refuse, where the first refuses any by a statement of its own."""
+    """Calls on values that a function may reject, if the first has any raise or assert."""
     same = closing.same
     assert same.arguments is not None
     if not any(map(_raises, _functions_around(same.reached(0)))):
@@ -54,7 +54,7 @@ def on_bad_values(closing: Closing, base: Sequence[Any], n: int) -> Calls:
 
 
 def _functions_around(values: Iterable[object]) -> list[FunctionType]:
-    """Plain functions and methods of the user's among some values, and those that they read."""
+    """The user's functions and methods among some values, and those that they read."""
     found, todo, is_users = dict[int, FunctionType](), [*values], UserCode()
     while todo and len(found) < SOME:
         value = todo.pop()

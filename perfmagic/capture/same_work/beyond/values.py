@@ -1,4 +1,4 @@
-"""Calls on values that the user did not give, and on the same again: larger ones, small ones, what is carried on."""
+"""Calls on values that the user did not give, such as larger ones, and calls that show which state is carried on."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from perfmagic.capture.same_work.same_work import SameWork
 
 Calls = Generator[tuple[int, Any], None, None]
-WIDER = 32.0  # times as large: limits and shortcuts for small values show
-SEVERAL, TAIL = 100, 2.5  # numbers, and root mean squares that the largest of them has, where none is bounded
-WIDE_OFF, WIDE_FRAC = 0.05, 0.01  # far beyond rounding, of that many values
+WIDER = 32.0  # times as large: this exposes limits and shortcuts for small values
+# numbers in an array that may be unbounded, and how many root mean squares its largest then is at least
+SEVERAL, TAIL = 100, 2.5
+WIDE_OFF, WIDE_FRAC = 0.05, 0.01  # a relative error far beyond rounding, in this share of the values
 LOST_FRAC = 0.01  # of the values
-CARRYING = 3  # calls: memory that is used in turns is then as it was
+CARRYING = 3  # calls, after which buffers that are used in turn are as they were
 
 
 class Closing(Protocol):
@@ -28,7 +29,7 @@ class Closing(Protocol):
 
     same: SameWork
     raised: dict[int, BaseException]
-    first_values: tuple[int, list[Any], list[list[Leaf]]]  # seed, values and what each gave on them
+    first_values: tuple[int, list[Any], list[list[Leaf]]]  # seed, values, and each function's results on them
 
     def gathered(
         self, label: str, only: int | None = None
@@ -36,13 +37,13 @@ class Closing(Protocol):
 
 
 def wide(leaf: Leaf) -> Any:
-    """Its values in double precision."""
-    with np.errstate(invalid="ignore"):  # of NaN that signal, as memory that nobody wrote holds
+    """The values of a leaf in double precision."""
+    with np.errstate(invalid="ignore"):  # from signalling NaNs, which uninitialised memory can contain
         return leaf.values.astype(np.complex128 if leaf.values.dtype.kind == "c" else np.float64)
 
 
 def on_wider_values(closing: Closing) -> Calls:
-    """Where no state would be spoilt by them, and rounding stays small."""
+    """Calls on larger values, if they corrupt no state and rounding stays small."""
     same = closing.same
     assert same.arguments is not None
     given = same.arguments.slots[0]
@@ -54,7 +55,7 @@ def on_wider_values(closing: Closing) -> Calls:
     same.other_values()
     before = same.arguments.chosen()
     same.arguments.change(_wider)
-    if not any(distances(leaves(before), leaves(same.arguments.chosen()))):  # all have bounds
+    if not any(distances(leaves(before), leaves(same.arguments.chosen()))):  # all are bounded
         return
     found = yield from closing.gathered("wide")
     if any(_far(found[0], other) for other in found[1:]):
@@ -66,7 +67,7 @@ def on_wider_values(closing: Closing) -> Calls:
 
 
 def _wider(array: Any) -> Any:
-    """Many times an array that seems to have no bounds, as normally distributed numbers; shares and angles stay."""
+    """An array scaled up if it looks unbounded, such as normally distributed numbers; shares and angles stay."""
     if not is_floating(array) or size_of(array) < SEVERAL:
         return array
     some = array.reshape(-1)[:: sampled_every(size_of(array), 0)[1]]
@@ -80,7 +81,7 @@ def _differ(before: object, after: object) -> bool:
 
 
 def _far(first: Sequence[Leaf] | None, other: Sequence[Leaf] | None, moved: Sequence[Leaf] | None = None) -> bool:
-    """Whether two results differ by far where the first is finite.  moved: the first, on inputs a rounding away."""
+    """Whether two results differ by far where the first is finite.  moved: the first's, on inputs one rounding away."""
     if first is None or other is None:
         return first is not None
     if unlike(first, other) is not None:
@@ -105,7 +106,7 @@ def _one_far(a: Leaf, b: Leaf, moved: Leaf) -> bool:
 
 
 def on_small_parts(closing: Closing) -> Calls:
-    """Where values that are small beside the others are left out: whether the first computes those exactly."""
+    """If results lack values that are small next to the others: whether the first computes these exactly."""
     same = closing.same
     assert same.arguments is not None
     if not same.results.loses:
@@ -123,7 +124,7 @@ def on_small_parts(closing: Closing) -> Calls:
 
 
 def on_other_integers(closing: Closing) -> Calls:
-    """Where whole numbers or truths of the inputs are all one: others that the first takes."""
+    """If all integers or booleans of an input are equal: calls on others that the first accepts."""
     same = closing.same
     assert same.arguments is not None
     changes = any(each.changed or each.changes_inputs or each.alters(_differ) for each in same.watched)
@@ -146,11 +147,11 @@ def _is_finite(leaf: Leaf) -> bool:
 
 
 def on_what_is_carried(closing: Closing) -> Calls:
-    """Calls on new values and on the same again, from where the last one ended: what each carries on."""
+    """Calls without a reset in between: whether each function carries the same state from call to call."""
     same = closing.same
     changes: list[tuple[Change, Change, Change]] = []
     for which, watched in enumerate(same.watched):
-        same.new_values(cheaply=True)  # others for each: what both note in one set would be there already
+        same.new_values(cheaply=True)  # different ones for each: a set that both fill would have them already
         walks = [same.walk(which)]
         watched.unseen = walks[0].unseen
         for _ in range(CARRYING):
