@@ -119,24 +119,32 @@ class Closing:
             same.holds = same.untouched = False
 
     def _timed(self, fresh_s: Sequence[float], calls: int) -> Generator[tuple[int, Phase], None, None]:
-        """Samples on values that were used right before; where they are quicker, pairs of new values and the same."""
+        """Samples on values that were used right before; where they are quicker, pairs of new values and the same.
+
+        The first is only asked where another keeps results: then it may, too.
+        """
         same = self._same
         same.checks_now, same.warms = False, True
-        for which, it in enumerate(same.watched):
+        for which, it in [*enumerate(same.watched)][::-1]:
             it.times_ns["fresh"] = [round(fresh_s[which] * 1e9)]
-            for _ in range(next(n for most_s, n in SEEN_SAMPLES if fresh_s[which] <= most_s)):
-                yield which, self._sample(which, calls, "seen")
-            if it.is_quicker("fresh", "seen"):
-                for n in range(TRIES):  # on a busy machine one series may fool
-                    new, again = f"new {n}", f"again {n}"
-                    for _ in range(PAIRS if fresh_s[which] < LONG_S else LONG_PAIRS):
-                        same.new_values(same.calls, cheaply=True)
-                        yield which, self._sample(which, calls, new)
-                        yield which, self._sample(which, calls, again)
-                    it.keeps_by_time = it.is_quicker(new, again)
-                    if not it.keeps_by_time:
-                        break
+            if which:
+                for _ in range(next(n for most_s, n in SEEN_SAMPLES if fresh_s[which] <= most_s)):
+                    yield which, self._sample(which, calls, "seen")
+            if it.is_quicker("fresh", "seen") if which else any(each.keeps_by_time for each in same.watched):
+                yield from self._timed_in_pairs(which, calls, PAIRS if fresh_s[which] < LONG_S else LONG_PAIRS)
         same.checks_now, same.warms = True, False
+
+    def _timed_in_pairs(self, which: int, calls: int, pairs: int) -> Generator[tuple[int, Phase], None, None]:
+        same, it = self._same, self._same.watched[which]
+        for n in range(TRIES):  # on a busy machine one series may fool
+            new, again = f"new {n}", f"again {n}"
+            for _ in range(pairs):
+                same.new_values(same.calls, cheaply=True)
+                yield which, self._sample(which, calls, new)
+                yield which, self._sample(which, calls, again)
+            it.keeps_by_time = it.is_quicker(new, again)
+            if not it.keeps_by_time:
+                return
 
     def _sample(self, which: int, calls: int, label: str) -> Phase:
         reading = yield from self._samplers[which].sample(calls)

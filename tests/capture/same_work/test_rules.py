@@ -100,14 +100,16 @@ class Scripted:
 @pytest.mark.parametrize("again_us", [100, 1000])
 def test_quicker_on_seen_values_counts_in_two_series_of_pairs_only(again_us: int) -> None:
     arguments = MadeArguments(lambda rng: [torch.randn(3, generator=rng)], ())
-    same = SameWork(["first"], Asked(), arguments, [True], [None])
+    same = SameWork(["first", "other"], Asked(), arguments, [True, True], [None, None])
     sampler = Scripted(*[100] * SEEN_SAMPLES[0][1], *[1000, 100] * PAIRS, *[1000, again_us] * PAIRS)
-    closing = Closing(same, [sampler], None, lambda _forgives: None)
-    for _, phase in closing._timed([1e-3], 1):
+    first = Scripted(*[1000, 1000] * PAIRS)  # asked only where the other keeps results
+    closing = Closing(same, [first, sampler], None, lambda _forgives: None)
+    for _, phase in closing._timed([1e-3, 1e-3], 1):
         for () in phase:
             pass
     same.close()
-    assert same.watched[0].keeps_by_time == (again_us == 100)
+    assert [each.keeps_by_time for each in same.watched] == [False, again_us == 100]
+    assert ("new 0" in same.watched[0].times_ns) == (again_us == 100)
 
 
 @pytest.mark.slow
