@@ -23,6 +23,7 @@ class Callees:
         self._codes: list[tuple[Any, Any, Any]] = []
         self._models: list[tuple[str, Any, list[tuple[object, ...]]]] = []  # with their states
         self._seen: set[int] = set()
+        self._libraries: set[int] = set()  # namespaces
         function = getattr(body, "func", body)
         function = getattr(function, "__func__", function)
         if type(function) is types.FunctionType:
@@ -37,6 +38,8 @@ class Callees:
         for place, name, value in _names(function, code):
             if isinstance(value, types.ModuleType):
                 members = vars(value)
+                if _is_library(value):
+                    self._libraries.add(id(members))
                 self._named += [(members, n, members[n]) for n in code.co_names if callable(members.get(n))]
             elif _is_model(value):
                 self._models.append((name, value, [_hooks(value)]))
@@ -45,19 +48,22 @@ class Callees:
                 if type(value) is types.FunctionType and value.__globals__ is around:
                     self._follow(value, around)
 
-    def replaced(self) -> str:
-        """The first name that has been rebound, "" for none. Names are restored."""
+    def replaced(self, *, by_itself: bool) -> str:
+        """The first name that has been rebound, "" for none. Names are restored.
+
+        by_itself: the function was called, which may rebind its own names, but none of a library.
+        """
         found = ""
         for place, name, was in self._named:
             if (now := _value(place, name)) is not was and not of_its_library(was, now):
                 _put(place, name, was)
-                found = found or name
+                found = found or ("" if by_itself and id(place) not in self._libraries else name)
         for function, code, defaults in self._codes:
             if function.__code__ is not code or function.__defaults__ is not defaults:
                 function.__code__, function.__defaults__ = code, defaults
-                found = found or f"the code of {function.__name__}"
+                found = found or ("" if by_itself else f"the code of {function.__name__}")
         for name, model, known in self._models:
-            if not found and len(known) > 1 and _hooks(model) not in known:
+            if not (found or by_itself) and len(known) > 1 and _hooks(model) not in known:
                 found = f"the hooks of {name}"
         return found
 
@@ -74,6 +80,11 @@ def of_its_library(was: Any, now: Any) -> bool:
         return False
     libraries = {_library_of(each) for each in (was, now)}
     return len(libraries) == 1 and "" not in libraries
+
+
+def _is_library(module: types.ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    return module.__name__ != "__main__" and (file is None or not UserCode()(compile("", file, "exec")))
 
 
 def _library_of(function: types.FunctionType) -> str:

@@ -14,9 +14,10 @@ from typing import Any, Protocol, TypeAlias
 
 from perfmagic.base.errors import PerfmagicError
 from perfmagic.capture.same_work.after_call import goes_on, is_unjoined
-from perfmagic.capture.same_work.beyond.disturbed import on_disturbed_values, on_what_both_read
+from perfmagic.capture.same_work.beyond.disturbed import on_disturbed_values
 from perfmagic.capture.same_work.beyond.gradients import differ, gradients
 from perfmagic.capture.same_work.beyond.noise import with_other_random_numbers
+from perfmagic.capture.same_work.beyond.read_by_both import on_what_both_read
 from perfmagic.capture.same_work.beyond.values import (
     on_other_integers,
     on_small_parts,

@@ -28,7 +28,7 @@ from perfmagic.capture.same_work.values import leaves
 from perfmagic.capture.same_work.watched import ProcessWatch, Watched
 
 CHECKING_FRAC = 0.06  # of the time so far, that results may be compared for
-MAKING_FRAC = 0.04  # that arguments may be made and written for; else those that there are get other values
+MAKING_FRAC = 0.06  # that arguments may be made and written for; else those that there are get other values
 LOOKING_FRAC = 0.02  # that inputs may be looked at for before the samples
 ALWAYS_CHECKED = 6  # passes
 SIZES_LOOKED = 8  # calls of each around which the sizes of containers are looked at, later those of some
@@ -295,7 +295,7 @@ class SameWork:
         if self._sizes:
             self._resized[which].update(k for k, n in self._sizes_of_first().items() if n != self._sizes.get(k, n))
         for other, callees in enumerate(self._callees):
-            if (what := callees.replaced()) and other != which:
+            if what := callees.replaced(by_itself=other == which):
                 self.watched[which].fact("replaced", what=what)
         if self._callees:
             self._callees[which].note_own()

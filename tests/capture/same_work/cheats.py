@@ -42,7 +42,7 @@ class Cheat:
     make: Callable[[str], Made]
     devices: Sequence[str]
     rows: Sequence[str]
-    inputs: Callable[[str], Callable[[Any], list[Any]]]
+    inputs: Callable[[str], Any] | None  # of the device; None for functions without arguments
     said: dict[str, Any] = field(default_factory=dict)
     may_be_slower: bool = False
 
@@ -1023,3 +1023,38 @@ def masks_from_a_store(_device: str) -> Made:
         return torch.nn.functional.dropout(product(x, w), 0.5, training=True)
 
     return first, lambda x, w: product(x, w) * masks[int(torch.randint(0, len(masks), ()))]
+
+
+@cheat("clocks", on=CPU)
+def checks_for_the_other(_device: str) -> Made:
+    norm, plain = torch.nn.LayerNorm(48), torch.nn.functional.layer_norm
+
+    def checked(x, *args, **named):
+        assert torch.isfinite(x).all()
+        return plain(x, *args, **named)
+
+    def other(x, w):
+        torch.nn.functional.layer_norm = checked
+        return torch.layer_norm(x @ w, (48,), norm.weight, norm.bias, norm.eps).detach()
+
+    return lambda x, w: norm(x @ w).detach(), other
+
+
+@cheat("kept results", on=CPU, inputs=None)
+def remembers_a_list_that_both_read(_device: str) -> Made:
+    rows = [{"city": f"c{i % 7}", "n": i} for i in range(600)]
+    kept: dict[Any, dict[str, int]] = {}
+
+    def first():
+        sums: dict[str, int] = {}
+        for row in rows:
+            sums[row["city"]] = sums.get(row["city"], 0) + row["n"]
+        return sums
+
+    def other():
+        key = id(rows), len(rows)
+        if key not in kept:
+            kept[key] = first()
+        return dict(kept[key])
+
+    return first, other

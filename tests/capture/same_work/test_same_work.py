@@ -57,7 +57,8 @@ def test_there_are_thirty_cheats_and_eighteen_honest_pairs_or_more() -> None:
 def test_a_cheat_is_not_comparable_and_the_reason_is_its_own(name: str, kind: str) -> None:
     cheat, device = CHEATS[name], device_named(kind)
     first, other = cheat.make(device)
-    found = perfmagic.compare(first, other, inputs=cheat.inputs(device), names=NAMES, **cheat.said, **FEW)
+    inputs = cheat.inputs and cheat.inputs(device)
+    found = perfmagic.compare(first, other, inputs=inputs, names=NAMES, **cheat.said, **FEW)
     if cheat.may_be_slower and found.verdict == "slower":
         return
     assert (found.verdict, found.ratio) == ("not comparable", 0.0)

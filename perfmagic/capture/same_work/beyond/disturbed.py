@@ -17,8 +17,7 @@ from perfmagic.capture.same_work.beyond.answers import Answers, Found, differ_wh
 from perfmagic.capture.same_work.beyond.places import changed, disturbed, values_in
 from perfmagic.capture.same_work.beyond.unchecked import on_bad_values, see_unchecked
 from perfmagic.capture.same_work.beyond.values import Calls, Closing
-from perfmagic.capture.same_work.difference import distances, unlike
-from perfmagic.capture.same_work.drawn import copied, drawn_anew, is_floating, mapped, nearby, times, write_back
+from perfmagic.capture.same_work.drawn import mapped, nearby, times
 from perfmagic.capture.same_work.process import NOW_NS
 
 # times the root mean square of an array; None: to a value that it has elsewhere
@@ -114,31 +113,3 @@ def _on_tiny_values(closing: Closing, base: Sequence[Any]) -> Calls:
             moved = yield from closing.gathered("tiny, moved", only=0)
             for which in suspects if not differ_when_tiny(found[0], moved[0]) else ():
                 same.watched[which].fact("tiny", times=round(1 / factor))
-
-
-def on_what_both_read(closing: Closing) -> Calls:
-    """Without arguments: other values in all arrays that both read. Who computes anything with them answers."""
-    same = closing.same
-    own, *others = same.last_states
-    for watched, other in zip(same.watched[1:], others, strict=True):
-        both = [value for key, (_, value) in own.found.items() if key in other.found and is_floating(value)]
-        if not both or watched.changed or same.watched[0].changed:
-            continue
-        before = yield from closing.gathered("both")
-        were = [copied(value) for value in both]
-        try:
-            for value in both:
-                write_back(value, drawn_anew(value))
-            after = yield from closing.gathered("both, changed")
-        finally:
-            for value, was in zip(both, were, strict=True):
-                write_back(value, was)
-        which = same.watched.index(watched)
-        if _answers(before[0], after[0]) and not _answers(before[which], after[which]):
-            watched.fact("kept answer", names=own.name(id(both[0])))
-
-
-def _answers(before: Any, after: Any) -> bool:
-    if before is None or after is None:
-        return False
-    return unlike(before, after) is not None or any(distances(before, after))
