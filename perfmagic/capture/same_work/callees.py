@@ -40,7 +40,7 @@ class Callees:
                 members = vars(value)
                 if _is_library(value):
                     self._libraries.add(id(members))
-                self._named += [(members, n, members[n]) for n in code.co_names if callable(members.get(n))]
+                self._named += [(members, n, members[n]) for n in _read_in(code) if callable(members.get(n))]
             elif _is_model(value):
                 self._models.append((name, value, [_hooks(value)]))
             elif callable(value):
@@ -48,7 +48,7 @@ class Callees:
                 if type(value) is types.FunctionType and value.__globals__ is around:
                     self._follow(value, around)
 
-    def replaced(self, *, by_itself: bool) -> str:
+    def replaced(self, *, by_itself: bool = False) -> str:
         """The first name that has been rebound, "" for none. Names are restored.
 
         by_itself: the function was called, which may rebind its own names, but none of a library.
@@ -105,12 +105,18 @@ def _library_of(function: types.FunctionType) -> str:
 
 def _names(function: Any, code: Any) -> Iterator[tuple[Any, str, Any]]:
     outside = function.__globals__
-    for name in code.co_names:
+    for name in _read_in(code):
         if name in outside:
             yield outside, name, outside[name]
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         if (value := _value(cell, name)) is not None:
             yield cell, name, value
+
+
+def _read_in(code: types.CodeType) -> set[str]:
+    """Names in a function and in what is defined in it, such as comprehensions before Python 3.12."""
+    inner = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return {*code.co_names}.union(*map(_read_in, inner))
 
 
 def _value(place: Any, name: str) -> Any:

@@ -1058,3 +1058,20 @@ def remembers_a_list_that_both_read(_device: str) -> Made:
         return dict(kept[key])
 
     return first, other
+
+
+def cleaned(word: str) -> str:
+    """What `slows_a_helper` replaces."""
+    return word.strip().lower()
+
+
+@cheat("clocks", on=CPU, inputs=lambda _: [[" Word"] * 300])
+def slows_a_helper(_device: str) -> Made:
+    def slow(word):
+        return [word.strip().lower() for _ in range(8)][-1]
+
+    def other(words):
+        globals()["cleaned"] = slow
+        return [word.strip().lower() for word in words]
+
+    return lambda words: [cleaned(word) for word in words], other
