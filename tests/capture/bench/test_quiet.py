@@ -168,16 +168,18 @@ import numpy as np
 from perfmagic.capture.bench.quiet import Quiet
 
 Quiet().begin()
-ones, kept = np.ones(2_000_000), [None, None]
-for i in range(20):
-    if i == 4:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+ones, kept, new_pages = np.ones(500_000), [None, None], []
+for i in range(30):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     kept[i % 2] = ones * 2 + ones
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    if i % 2:
+        kept[:] = None, None  # as the checks of a comparison do
+    new_pages.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+print(sum(n > 10 for n in new_pages[10:]))
 """
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other libraries decide in other ways")
 def test_large_results_that_are_freed_serve_the_next_call_without_new_pages():
     found = subprocess.run([sys.executable, "-c", _RESULTS_IN_TURNS], capture_output=True, text=True, check=True)
-    assert int(found.stdout) < 100  # of 4,000 a result
+    assert int(found.stdout) <= 4  # of 20 calls: the heap may settle late; without it each call gets new pages
