@@ -43,7 +43,7 @@ def test_the_longest_import_chain_keeps_its_budget() -> None:
 def test_the_repository_keeps_its_budgets() -> None:
     contents = [path.read_bytes() for path in kept_files()]
     assert len(contents) > 900
-    assert sum(map(len, contents)) <= 14_945_000
+    assert sum(map(len, contents)) <= 14_955_000
     texts = [content for content in contents if b"\0" not in content[:8000]]  # as git tells texts from other files
     assert sum(len(text.splitlines()) for text in texts) <= 205_000
 
