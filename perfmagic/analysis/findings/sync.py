@@ -267,7 +267,7 @@ def pageable(facts: Facts, free: Intervals) -> Outcome:
 
 
 def repeated_copy(facts: Facts, free: Intervals) -> Outcome:
-    """Exposed copies of tensors that a loop copies to the device in each iteration; each first copy costs nothing."""
+    """Exposed copies of tensors that a loop copies to the device in each iteration; the first copy of each is free."""
     tensors, ops = facts.copied_again, facts.trace.ops
     where, again = (
         intersect(free, union(ops.start_ns[rows], ops.end_ns[rows]))

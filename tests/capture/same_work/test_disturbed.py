@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch", reason="the inputs are tensors")
 from perfmagic.capture.same_work.arguments import MadeArguments  # noqa: E402 - need torch
 from perfmagic.capture.same_work.beyond.answers import Answers  # noqa: E402
 from perfmagic.capture.same_work.beyond.places import disturbed  # noqa: E402
+from perfmagic.capture.same_work.beyond.read_by_both import _with_another_item  # noqa: E402
 from perfmagic.capture.same_work.results import Results  # noqa: E402
 from perfmagic.capture.same_work.same_work import PREPARED_NS, Asked, SameWork  # noqa: E402
 from perfmagic.capture.same_work.values import MOST_ELEMENTS, leaves  # noqa: E402
@@ -70,3 +71,18 @@ def test_values_that_were_chosen_before_come_again_with_their_seed() -> None:
     same.choose_again(seed, values)
     assert same.results.seed == seed
     assert arguments.chosen()[0] is values[0]
+
+
+def test_an_item_of_the_users_list_or_dict_comes_back_also_when_a_call_made_the_list_shorter() -> None:
+    rows, table = [*range(50)], {str(i): i for i in range(50)}
+    for container in (rows, table):
+        before = container.copy()
+        undo = _with_another_item(container)()
+        assert container != before
+        undo()
+        assert container == before
+    short = [1, 2]
+    undo = _with_another_item(short)()
+    short.clear()
+    undo()
+    assert len(short) == 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 import secrets
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any
 
 from perfmagic.capture.same_work.beyond.values import Calls, Closing
@@ -88,10 +89,18 @@ def _with_another_item(container: Any) -> Callable[[], Undo]:
             was, now = container[at], container[other]
             if looked_at(lambda a=was, b=now: bool(a != b), False):  # type: ignore[misc]
                 container[at] = now
-                return lambda: operator.setitem(container, at, was)
+                return partial(_put_back, container, at, was)
         return lambda: None
 
     return changes
+
+
+def _put_back(container: Any, at: Any, was: Any) -> None:
+    """At its place, or at the end of a list that a call made shorter."""
+    if isinstance(container, list) and at >= len(container):
+        container.append(was)
+    else:
+        container[at] = was
 
 
 def _has_items(value: Any) -> bool:
