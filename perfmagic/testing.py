@@ -55,7 +55,8 @@ def not_slower(
     baselines: the folder of those with names. Raises OptionError where there is none of that name, and where machine,
     device, driver, threads, or versions of Python, torch or perfmagic differ.
     quantity: "returns" or "done"; None: *done* where a device was in use, else *returns*.
-    Slower: the whole 95 % confidence interval of the ratio lies beyond 1 %, against an earlier benchmark beyond 3 %.
+    Slower: the whole 95 % confidence interval of the ratio lies beyond 1 %. Against an earlier benchmark it
+    lies beyond 3 %, or 10 % where the host does the work.
     Functions that do not do the same work raise, too, with the reason (docs/same-work.md).
     An unclear verdict passes, so a busy machine does not fail the test; the comparison's `why` gives the reason.
     Without time and samples two functions are sampled up to 10 s while the verdict is unclear.

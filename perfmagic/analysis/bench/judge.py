@@ -21,6 +21,7 @@ from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.stats import (
     BAND,
     BAND_SEPARATE,
+    BAND_SEPARATE_HOST,
     FEWEST_99,
     chance_of_parting,
     fewest_of_each,
@@ -171,7 +172,7 @@ class SeparateRuns:
 
     of_samples: from the samples of both alone.  low, high: the same, widened for run-to-run variation.
     host_speed: how many times as fast the host was during the other, None where that does not matter or is not known.
-    runs: whole runs of each.
+    runs: whole runs of each.  band_frac: a change within it is "same".
     """
 
     of_samples: tuple[float, float]
@@ -179,6 +180,7 @@ class SeparateRuns:
     high: float
     host_speed: float | None
     runs: tuple[int, int]
+    band_frac: float
 
 
 def separate_runs(baseline: BenchSummary, other: BenchSummary, quantity: str) -> SeparateRuns | None:
@@ -197,14 +199,15 @@ def separate_runs(baseline: BenchSummary, other: BenchSummary, quantity: str) ->
         return None
     reached = [*of_samples]
     loops = [_loops(baseline, quantity, first.n), _loops(other, quantity, second.n)]
-    host_speed = None
-    if len(loops[0]) and len(loops[1]) and baseline.environment.get("python") == other.environment.get("python"):
+    host_speed, of_host = None, min(map(len, loops)) > 0
+    if of_host and baseline.environment.get("python") == other.environment.get("python"):
         host_speed = float(np.median(loops[0]) / np.median(loops[1]))
         in_loops = ratio_interval(samples[1] / loops[1], samples[0] / loops[0], interleaved=False) or ()
         reached += [*in_loops, *(end / host_speed**BEYOND for end in in_loops)]
     if max(map(len, runs)) > 1:
         reached += [before / after for before, after in itertools.product(*runs)]
-    return SeparateRuns(of_samples, min(reached), max(reached), host_speed, (len(runs[0]), len(runs[1])))
+    band_frac = BAND_SEPARATE_HOST if of_host else BAND_SEPARATE
+    return SeparateRuns(of_samples, min(reached), max(reached), host_speed, (len(runs[0]), len(runs[1])), band_frac)
 
 
 def _loops(result: BenchSummary, quantity: str, n: int) -> Float64:
@@ -294,18 +297,19 @@ def _of_times(baseline: BenchSummary, other: BenchSummary, quantity: str) -> Jud
     first, second = baseline.quantities[quantity], other.quantities[quantity]
     runs = separate_runs(baseline, other, quantity)
     interval = None if runs is None else (runs.low, runs.high)
+    band_frac = BAND_SEPARATE if runs is None else runs.band_frac
     verdict, why = _obstacle(baseline, other, (first, second), interval), ""
     if verdict:
         verdict, why = "unclear", verdict
     elif runs is not None and interval is not None:
-        verdict = judged(interval, BAND_SEPARATE)
+        verdict = judged(interval, band_frac)
         why = (
             _unclear_runs(runs, baseline)
             if verdict == "unclear"
-            else phrase("{a}; {b}", a=_describe_runs(runs), b=_band(BAND_SEPARATE))
+            else phrase("{a}; {b}", a=_describe_runs(runs), b=_band(band_frac))
         )
     samples = np.array(second.samples_s), np.array(first.samples_s)
-    return Judgement(verdict, why, ratio(*samples, interleaved=False), interval, BAND_SEPARATE, False)
+    return Judgement(verdict, why, ratio(*samples, interleaved=False), interval, band_frac, False)
 
 
 def _with_noise(
@@ -432,7 +436,7 @@ def _no_interval(baseline: BenchSummary, quantities: tuple[Quantity, Quantity]) 
 
 def _unclear_runs(runs: SeparateRuns, baseline: BenchSummary) -> str:
     """What makes a difference between separate runs uncertain, and what to do."""
-    band = within(BAND_SEPARATE)
+    band = within(runs.band_frac)
     reason = _uncertain(runs) or phrase("the interval crosses the band of {band}", band=band)
     magic = called(baseline.magic, "bench --vs")
     if min(runs.runs) > 1:
@@ -448,7 +452,7 @@ def _unclear_runs(runs: SeparateRuns, baseline: BenchSummary) -> str:
 
 def _uncertain(runs: SeparateRuns) -> str:
     """What makes a difference uncertain that the samples alone would prove; empty where they would not."""
-    if judged(runs.of_samples, BAND_SEPARATE) == "unclear":
+    if judged(runs.of_samples, runs.band_frac) == "unclear":
         return ""
     speed = runs.host_speed
     if speed is not None and not 1 / (1 + BAND_SEPARATE) <= speed <= 1 + BAND_SEPARATE:

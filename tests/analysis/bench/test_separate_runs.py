@@ -52,6 +52,13 @@ def test_a_slower_body_on_a_host_of_one_speed_is_slower() -> None:
     assert found.ratio == pytest.approx(1 / 1.3, rel=0.01)
 
 
+@pytest.mark.parametrize(("loop_s", "verdict", "band"), [(20e-6, "unclear", 0.1), (0.0, "slower", 0.03)])
+def test_ten_percent_prove_nothing_where_the_host_does_the_work(loop_s: float, verdict: str, band: float) -> None:
+    found = compared(result(series(1e-3), loop_s), result(series(1.1e-3, 1), loop_s))
+    assert (found.verdict, found.band_frac) == (verdict, band)
+    assert compared(result(series(1e-3), loop_s), result(series(1.15e-3, 1), loop_s)).verdict == "slower"
+
+
 def test_a_difference_larger_than_that_of_the_host_is_said() -> None:
     assert compared(result(series(1e-3), 20e-6), result(series(3e-3, 1), 26e-6)).verdict == "slower"
 
