@@ -12,7 +12,7 @@ and cached. Linux.
 
 What a tool does (open_trace_with.py):
     perfmagic    open_trace(file).to_dict(): all totals by device and all findings.
-    text         with --text, in place of perfmagic: open_trace(file).text(), what %trace prints first.
+    text         with --text, in place of perfmagic: python -m perfmagic report FILE, the verdict and what to do.
     hta          HolisticTraceAnalysis: TraceAnalysis of a folder with this file, then the breakdowns of time, kernels
                  and idling, overlap of communication, launch statistics and queue lengths; nothing is drawn.
     tb_profiler  torch-tb-profiler: RunProfileData.parse and all views of RunGenerator, which is what its loader does

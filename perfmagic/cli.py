@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     A gate (compare --fail-if-slower) has its own: 1 means slower there, and 2 stands for what failed.
     """
     options = _parser().parse_args(arguments)
+    if options.run not in (_join, _print_doctor) and "numpy" not in sys.modules:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin for 0.05 s each, and none is needed
     failed = 1 if getattr(options, "fail_if_slower", None) is None else 2
     try:
         return int(options.run(options))

@@ -166,6 +166,17 @@ def test_a_picture_is_of_one_trace(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (tmp_path / "x.svg").read_text().startswith("<svg")
 
 
+@pytest.mark.parametrize(("given", "threads"), [({}, "1"), ({"OPENBLAS_NUM_THREADS": "3"}, "3")])
+def test_a_report_starts_no_threads_of_numpy_unless_they_are_asked_for(given: dict[str, str], threads: str) -> None:
+    code = (
+        "import os, sys; from perfmagic.cli import main; main(sys.argv[1:]); print(os.environ['OPENBLAS_NUM_THREADS'])"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != "OPENBLAS_NUM_THREADS"} | given
+    command = [sys.executable, "-c", code, "report", SMALL]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.splitlines()[-1] == threads
+
+
 def test_a_closed_pipe_leaves_no_traceback() -> None:
     command = f"{sys.executable} -m perfmagic report {STEP} --json | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
