@@ -86,12 +86,12 @@ def _word(name: str, value: object) -> str:
 
 ROWS = {
     # results
-    "results": _Row("results", OK, "the same results {n} times: off by {off} of their size, {allowed} is rounding"),
+    "results": _Row("results", OK, "the same results {n} times: relative error {off}, tolerance {allowed}"),
     "identical": _Row("results", OK, "identical results, {n} times"),
     "equal": _Row("results", OK, "equal= found the results the same {n} times"),
     "random": _Row("results", OK, "mean and deviation are the same: {off} standard errors apart"),
     "differ": _Row(
-        "results", REFUSED, "results differ by {off} of their size, {allowed} is rounding ({type}, {which} of {of})"
+        "results", REFUSED, "results differ: relative error {off}, tolerance {allowed} ({type}, result {which} of {of})"
     ),
     "differ in kind": _Row(
         "results", REFUSED, "results differ: NaN, infinity or text in one only ({type}, {which} of {of})"
@@ -99,7 +99,7 @@ ROWS = {
     "differ on ours": _Row(
         "results",
         REFUSED,
-        "results differ on values drawn by perfmagic, by {off} of their size ({type}, {which} of {of}); "
+        "results differ on values drawn by perfmagic: relative error {off} ({type}, result {which} of {of}); "
         "values= allows that",
     ),
     "differ in kind on ours": _Row(
@@ -144,7 +144,7 @@ ROWS = {
     ),
     "inputs changed": _Row("inputs", REFUSED, "only {by} changed its inputs"),
     "inputs left otherwise": _Row(
-        "inputs", REFUSED, "both changed their inputs, to different values: {off} of their size"
+        "inputs", REFUSED, "both changed their inputs, to different values: relative error {off}"
     ),
     "aliased": _Row("memory", REFUSED, "{b} returned memory of its input, {a} new memory"),
     "not aliased": _Row("memory", NOTED, "{a} returned memory of its input, {b} new memory"),

@@ -258,7 +258,9 @@ def place(answer: Answer) -> tuple[bool, int]:
 # What the recorded run of a benchmark asks for.
 
 # what limits the run, without a remedy that fits a benchmark: it has no flame graph
-_IN_A_TIMELINE = {action(key) for key in ("see_python", "record_lines", "record_stacks", "other_work", "record_whole")}
+_IN_A_TIMELINE = {
+    *map(action, ("see_python", "record_lines", "record_stacks", "other_work", "virtual_clock", "record_whole"))
+}
 _LIMITS = {
     kinds.HOST_BOUND: "late_python",
     kinds.START_UP: "python_first",
@@ -485,6 +487,8 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
     if kind == kinds.COPY_BOUND and facts.copies_beside:
         spoken, remedy = replace(spoken, headline=headline("copies_beside"), cost_ns=None), "fewer_bytes"
     info = facts.trace.device_info(facts.device)
+    if remedy == "other_work" and info.simulated and not info.virtual:
+        remedy = "virtual_clock"
     if remedy == "see_python" and info.virtual and not info.host_measured:  # Python takes no time but for its operators
         remedy = "fewer_larger"
     if remedy == "see_python" and facts.trace.paths is None and not len(facts.trace.python_frames):

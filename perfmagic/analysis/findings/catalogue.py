@@ -187,6 +187,7 @@ ACTIONS = {
     "overlap": "Overlap it with compute, or move fewer bytes",
     "fewer_bytes": "Move fewer bytes, in lower precision or less often",
     "other_work": "Look for other work on the device: another process, or unrecorded ops",
+    "virtual_clock": "Run it again, or on a virtual clock: this device is a thread, which had to wait for a core",
     "record_device": "Record the device, too: ProfilerActivity.CUDA in the profiler's activities",
     "jax_device": "Run it where jax.devices() lists a GPU",
     "use_device": "Create the tensors on a device, such as perfmagic.device()",

@@ -12,6 +12,7 @@ from perfmagic.analysis.findings.find import findings
 from perfmagic.analysis.findings.kernels import claim
 from perfmagic.analysis.verdict import STALLED
 from perfmagic.trace.kineto.reader import read_trace
+from perfmagic.trace.model import DeviceInfo
 from tests.analysis.build import Builder, queued
 from tests.analysis.findings.build import plain
 from tests.trace.recorded import ALL, real, real_trace, recorded
@@ -117,6 +118,14 @@ def test_a_device_that_was_busy_once_it_began_did_not_stand_still() -> None:
     trace = builder.trace(end=200_000)
     open_text = who_decides(Facts(trace, None), STALLED)
     assert plain(open_text) == "Open: the first op began 100 ms late; then the device was busy 100 %"
+
+
+@pytest.mark.parametrize(
+    ("device", "remedy"), [(DeviceInfo(0, "cuda", "GPU"), "other_work"), (DeviceInfo(0, "sim", "sim"), "virtual_clock")]
+)
+def test_an_idle_queue_of_a_simulated_device_is_put_down_to_its_thread(device: DeviceInfo, remedy: str) -> None:
+    (answer,) = find_answers(queued((0, 10, 0), (900, 1000, 1)).trace(devices=[device])).answers
+    assert answer.action == action(remedy)
 
 
 def test_one_unexplained_gap_near_the_beginning_is_named_with_what_followed() -> None:
