@@ -235,7 +235,7 @@ def measurement(result: BenchResult, quantity: str | None = None) -> Any:
     """A result as a torch.utils.benchmark.Measurement, for torch's own tables (benchmark.Compare).
 
     quantity: "returns", "done", "span" or "queued"; None: *done* where a device was in use, else *returns*.
-    Raises OptionError for what is no result of a benchmark and for a quantity that was not measured,
+    Raises OptionError for other objects than results of benchmarks, and for a quantity that was not measured. Raises
     TorchMissingError without torch.
     """
     if not isinstance(result, BenchResult):

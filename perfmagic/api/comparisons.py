@@ -263,9 +263,9 @@ def compare(
     inputs: what both are called with, fresh for every call. "faster" is said of functions that do the same work: the
     timed calls themselves are checked (docs/same-work.md). Else the verdict is "not comparable", with the reason in
     `.not_comparable` and each fact in `.checks`.
-    Left to itself it samples up to 10 s while the verdict is unclear, and up to 60 s where 8 samples take longer. With
-    time, samples, min_samples, max_samples or rel it obeys these, also where the verdict is then unclear.
-    Where an exception or an interrupt ends it, perfmagic.last() has the comparison of what was measured before.
+    By default it samples up to 10 s while the verdict is unclear. The limit is 60 s if 8 samples take longer. With
+    time, samples, min_samples, max_samples or rel it obeys these, even if the verdict is then unclear.
+    After an exception or an interrupt, perfmagic.last() has the comparison of what was measured before.
     Raises OptionError for a mixture, for fewer than two, and for options with what is measured already.
     Source: docs/measuring.md, "Comparing".
 

@@ -1,7 +1,7 @@
 """What can be set, described once: keywords of functions, flags of magics and commands, the tables of docs/magics.md.
 
-A family of options is a TypedDict. A function takes it as `**options: Unpack[Family]`, so that mypy checks its callers,
-and has the decorator keywords(), which gives it the signature and the docstring that users see.
+A family of options is a TypedDict. A function takes it as `**options: Unpack[Family]`, so mypy checks its callers. The
+decorator keywords() gives it the signature and the docstring that users see.
 """
 
 import inspect

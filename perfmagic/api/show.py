@@ -50,7 +50,7 @@ def keep_quiet(result: Result) -> None:
 
 
 def show_once(result: Result) -> None:
-    """Display a result that is the value of a cell, unless that very cell has just drawn it, or kept it quiet."""
+    """Display a result that is the value of a cell, unless that same cell has just drawn or silenced it."""
     shell = running_shell()
     if shell is None:
         return

@@ -1,4 +1,4 @@
-"""The result of opening dumps of torch's flight recorder: where ranks stand still, and what keeps them there."""
+"""The result of opening dumps of torch's flight recorder: where ranks hang, and what keeps them there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class FlightResult(Result):
-    """Which ranks stand still in which collective or message, by dumps of torch's flight recorder.
+    """Which ranks hang in which collective or message, by dumps of torch's flight recorder.
 
     dumps: of each rank, as they were read.
     """

@@ -80,7 +80,7 @@ class OnGpusResult(Result):
         open_with = [row.gpu for row in rows[1:] if first.overlaps(row)]
         if open_with:
             names = chained("{a}, {b}", [first.gpu, *open_with])
-            return phrase("which is faster stays open: {names}; their intervals overlap", names=names)
+            return phrase("which is faster is unclear: {names}; their intervals overlap", names=names)
         return phrase("{gpu} is the fastest", gpu=first.gpu)
 
     def on(self, gpu: str) -> TimelineResult:

@@ -272,9 +272,9 @@ class RanksResult(Result):
         return self._labelled(kernels_of_ranks(kernels))
 
     def critical_path(self) -> Rows[JobPathPart]:
-        """What held the job at each instant and on which rank, from its beginning to its end (ns on the axis).
+        """What the job waited for at each instant, and on which rank (ns on the axis).
 
-        Where a collective waits for its last rank, the path goes on in that rank. Raises TraceError where the records
+        Where a collective waits for its last rank, the path continues in that rank. Raises TraceError where the records
         do not say. After open_ranks() large files are read again.
         """
         if self._job.unreadable:
@@ -392,9 +392,9 @@ class RanksResult(Result):
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write all ranks and give the path.
 
-        Chrome JSON (.json, .json.gz) is one file on one axis for Perfetto, a process a rank, with an arrow for each
-        message and from each collective's last rank. Any other name is a folder with a file a rank, with every column:
-        perfmagic.load(folder) gives the same back. Raises OptionError where it cannot be written, and for a name that
+        Chrome JSON (.json, .json.gz) is one file on one axis for Perfetto, with one process per rank. It has an arrow
+        for each message, and from each collective's last rank. Any other name is a folder with one file per rank, with
+        every column: perfmagic.load(folder) gives the same back. Raises OptionError where it cannot be written, and for a name that
         ends as another file.
         """
         if str(path).endswith((".json", ".json.gz")):

@@ -111,7 +111,7 @@ class Predicted(Result):
         predicted = self.prediction
         if predicted.spread > 1:
             is_open = predicted.low_ns <= predicted.recorded_ns <= predicted.high_ns
-            return phrase(": which is faster stays open") if is_open else ""
+            return phrase(": which is faster is unclear") if is_open else ""
         return phrase(", almost nothing") if predicted.small else ""
 
     def check(self, measured: Any) -> PredictionCheck:

@@ -78,9 +78,9 @@ def layouts_of_predicted(baseline: BenchSummary, other: BenchSummary) -> str:
 def why_of_predicted(baseline: BenchSummary, other: BenchSummary, verdict: str) -> str:
     """What a verdict rests on where a model gave times, or why it is unclear."""
     if verdict == "unclear":
-        return phrase("the difference lies within what the model leaves open: only recordings decide")
+        return phrase("the difference is within the error of the model: only recordings can tell")
     if baseline.predicted_for is None or other.predicted_for is None:
-        return phrase("a prediction beside a measurement: the ratio has the errors of GPU and host")
+        return phrase("a prediction against a measurement: the ratio has the errors of GPU and host")
     if host_measured(baseline) != host_measured(other):
         return phrase("both predicted, the host of one measured and of the other counted: the ratio has its error")
     if baseline.predicted_for != other.predicted_for:
@@ -130,7 +130,7 @@ def _caches(baseline: BenchSummary, other: BenchSummary) -> str:
         return ""
     cold = Advice(baseline).option("cold", True)
     return phrase(
-        "one was measured with cold caches, the other with warm ones: take both with {option}, or both without",
+        "one was measured with cold caches, the other with warm ones: measure both with {option}, or both without",
         option=cold,
     )
 
@@ -372,8 +372,8 @@ def _interleaved_verdict(
         enough = Advice(baseline).option("samples", str(FEWEST_99))
         overlap = counted(
             n,
-            "{n} sample of each overlap, and so few prove a difference only if they do not",
-            "{n} samples of each overlap, and so few prove a difference only if they do not",
+            "{n} sample of each overlap; so few prove a difference only without overlap",
+            "{n} samples of each overlap; so few prove a difference only without overlap",
         )
         return "unclear", _nearly(verdict, overlap, phrase("{enough} or more", enough=enough))
     return "unclear", _nearly(verdict, _crosses(level, BAND), Advice(baseline).longer(n))
@@ -407,7 +407,7 @@ def _obstacle(
         if moved_s * calls < CLOCK_S:
             return phrase("the difference is smaller than the clock's own cost: let one call do more work")
         if separate and calls > 1 and moved_s < LOOP_S:
-            return phrase("the difference is smaller than the loop around a call is known: let one call do more work")
+            return phrase("the difference is smaller than the error of the loop's own cost: let one call do more work")
     return ""
 
 

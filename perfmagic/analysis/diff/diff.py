@@ -388,7 +388,7 @@ def without_number(decides: str) -> str:
     """Who decides, within a sentence: "the device decides"."""
     who = decides.partition(":")[0]
     if who == "Open":
-        return "who decides is open"
+        return "the bottleneck is unclear"
     return who if who.startswith("Python") else f"{who[:1].lower()}{who[1:]}"
 
 

@@ -127,7 +127,7 @@ def _because(trace: Trace, graph: Graph, node: GraphNode) -> str:
     return (
         _in_operator(graph, node, ready, python_ns)
         or _in_wait(trace, node, ready, python_ns)
-        or phrase("Python called it no sooner")
+        or phrase("Python called it no earlier")
     )
 
 

@@ -104,7 +104,7 @@ def _jitter(graph: Graph) -> str:
     if int(length_ns[length_ns < JITTER_NS].sum()) <= JITTER_FRAC * graph.run_ns:
         return ""
     return phrase(
-        "ops of the simulated device below {time} last as long as the host's threads let them: pace them longer",
+        "ops of the simulated device below {time} depend on the host's threads: give them a longer pace",
         time=units.duration(JITTER_NS),
     )
 

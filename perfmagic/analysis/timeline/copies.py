@@ -26,7 +26,7 @@ class CopyStat:
 
     name: the name in the record, with the memory at both ends.
     direction: from where to where: h is the host, d the device, p a peer.
-    pageable: whether the host's side is pageable memory, which holds Python.
+    pageable: whether the host's side is pageable memory, which blocks Python.
     n_ops: copies.
     total_ns: their summed duration.
     size_bytes: the summed size of those whose size is recorded.

@@ -260,7 +260,7 @@ class Ranks:
         return self.result
 
     def printed(self, rank: int) -> str:
-        """All that a rank has printed in the last cell, of which a notebook shows no more than beginning and end."""
+        """All that a rank printed in the last cell. A notebook shows only the beginning and the end."""
         if not 0 <= rank < len(self):
             raise OptionError(f"there is no rank {rank}", hint=f"the ranks are 0 to {len(self) - 1}")
         return self._session.printed.text(rank)

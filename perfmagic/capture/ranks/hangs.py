@@ -231,8 +231,8 @@ def _reason(stuck: list[int], places: Mapping[int, Place], ended: Collection[int
         verb = "does" if len(away) == 1 else "do"
         return f"{where}; {describe_ranks(away)} {verb} not run this cell and will not join"
     groups = {waiting[rank].group for rank in stuck}
-    order = "; all ranks have to use their groups in one order" if len(groups) > 1 else ""
-    return f"{where}; each waits for another, and none can go on{order}"
+    order = "; all ranks have to use their groups in the same order" if len(groups) > 1 else ""
+    return f"{where}; each waits for another, and none can continue{order}"
 
 
 def _mismatch(places: Mapping[int, Place]) -> str:

@@ -264,7 +264,7 @@ class Runtime:
 
 
 def is_on_device(value: object) -> bool:
-    """Whether a value is a tensor of a device other than the CPU, or a short list or tuple with one."""
+    """Whether a value is a tensor on another device than the CPU, or a short sequence with one."""
     torch = sys.modules.get("torch")
     tensor = getattr(torch, "Tensor", None)
     if tensor is None:

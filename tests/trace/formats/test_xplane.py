@@ -134,7 +134,7 @@ def test_what_the_profiler_itself_says_is_passed_on() -> None:
     metadata = plane("/host:metadata", said={"cuda_version": "12"})
     trace = read_space(space(host(), metadata, errors=["CUPTI is missing"]), "run")
     assert said(trace)[:2] == [
-        "JAX had a device, and its profiler recorded nothing of it", "the profiler said: CUPTI is missing"
+        "JAX had a device, but its profiler recorded nothing of it", "the profiler said: CUPTI is missing"
     ]  # fmt: skip
 
 

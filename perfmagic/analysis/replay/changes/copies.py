@@ -20,7 +20,7 @@ SLOWER = 1.25  # of what overlaps with compute: the 90th percentile of kernels d
 SLOWER_PINNED = 1.15  # than pinned copies seen elsewhere in the trace
 LEAST_BYTES = 1 << 10  # what is smaller goes with its launch, pinned or not
 UNKNOWN_WAITS = phrase(
-    "the record does not say which stream waits for which, so that nothing can be moved between them"
+    "the record does not say which stream waits for which, so nothing can be moved between them"
 )
 
 
