@@ -70,7 +70,7 @@ def is_trace_path(path: str | os.PathLike[str]) -> bool:
         with open_regular(file) as opened:
             return b'"format": "perfmagic ' not in opened.read(_FIRST_BYTES)
     except OSError:
-        return True  # whoever opens the trace says why it cannot be read
+        return True  # opening the trace will say why it cannot be read
 
 
 def compare_timelines(
@@ -373,7 +373,7 @@ def _timelines(
 
 
 def _check_names(names: object) -> None:
-    """Raise OptionError for what is no list of names."""
+    """Raise OptionError for anything but a list of names."""
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         raise OptionError(f"compare: names={names!r} is not a list of names", hint='names=["before", "after"]')
 
@@ -386,7 +386,7 @@ def _describe_kind(source: object) -> str:
 
 
 def _check_kinds(n_results: int, n_sweeps: int, bodies: Sequence[Any]) -> None:
-    """Raise OptionError for what is no function, for a mixture, and for fewer than two."""
+    """Raise OptionError for anything but functions, for a mixture, and for fewer than two."""
     for body in bodies:
         if not callable(body):
             raise no_function("compare", body)

@@ -23,7 +23,7 @@ Path = str | os.PathLike[str]
 
 
 def limit_of(text: str) -> float:
-    """A limit as a fraction: 0.05 for "5%". Raises OptionError for what is no percentage from 0 to 100."""
+    """A limit as a fraction: 0.05 for "5%". Raises OptionError for anything but a percentage from 0 to 100."""
     fraction = as_fraction(text)
     if not 0 <= fraction < 1:
         raise OptionError(f"{text} is not a percentage from 0 % to 100 %", hint="5% and 0.05 are five percent")

@@ -45,7 +45,7 @@ def open_trace(source: str | os.PathLike[str] | Any, **options: Unpack[ReadOptio
     comm_names = options["comm_names"]
     checked_pattern(comm_names)
     if callable(getattr(source, "export_chrome_trace", None)):  # torch's, known without torch
-        from perfmagic.capture.recording.interop import profiler_trace  # files need nothing of capture
+        from perfmagic.capture.recording.interop import profiler_trace  # files do not need capture
 
         trace, title = profiler_trace(source), "profiler"
     else:

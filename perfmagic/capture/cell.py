@@ -384,7 +384,7 @@ def _copies(body: list[ast.stmt]) -> list[ast.stmt]:
     """Statements once more, as new nodes.
 
     Not by copy.deepcopy: CPython shares a context (`ast.Load()`) among all trees, and what shows tracebacks (IPython's
-    `executing`) gives each node a `parent`. A copy of `y = x` then holds a whole file of somebody else: 0.3 s a cell.
+    `executing`) gives each node a `parent`. A copy of `y = x` then holds a whole foreign file: 0.3 s per cell.
     """
     return [_copied(statement) for statement in body]
 

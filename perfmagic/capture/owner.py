@@ -83,7 +83,7 @@ def shielded(work: Callable[[], T]) -> T:
     """Call work() and return its result. Signal handlers of Python wait until it has ended, then they run.
 
     Only the main thread runs signal handlers: in any other this is work() alone. Keep it short, and wait for nothing
-    that may last: nobody can interrupt it.
+    that may last: it cannot be interrupted.
     """
     if threading.current_thread() is not threading.main_thread() or _working:
         return work()

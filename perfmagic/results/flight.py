@@ -69,7 +69,7 @@ class FlightResult(Result):
 
     @property
     def ranks(self) -> Rows[RankState]:
-        """A row a rank: its last call that ended, the one that it waits in, and the user's line."""
+        """One row per rank: its last call that ended, the one that it waits in, and the user's line."""
         return self._report.ranks
 
     @cached_property
@@ -89,7 +89,7 @@ class FlightResult(Result):
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=1)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a call, as calls(). Needs pandas."""
+        """One row per call, as calls(). Needs pandas."""
         return self.calls().to_frame()
 
     def text(self, *, details: bool = False) -> str:

@@ -115,7 +115,7 @@ class GraphResult(Result):
         return self._late
 
     def to_frame(self) -> pd.DataFrame:
-        """One row an operator, as nodes(). Needs pandas."""
+        """One row per operator, as nodes(). Needs pandas."""
         return self.nodes().to_frame()
 
     def to_networkx(self) -> Any:

@@ -132,7 +132,7 @@ class MemoryResult(Result):
         }
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a block, as blocks(). Needs pandas."""
+        """One row per block, as blocks(). Needs pandas."""
         return self.blocks().to_frame()
 
     def text(self, *, details: bool = False) -> str:

@@ -40,7 +40,7 @@ class OnGpusResult(Result):
 
     @cached_property
     def table(self) -> Rows[GpuStat]:
-        """A row a GPU: time with its interval, who decides, busy, queue, the price of waits (ns), memory (bytes)."""
+        """One row per GPU: time with its interval, verdict, busy, queue, the cost of waits (ns), memory (bytes)."""
         rows = Rows((self._row(*pair) for pair in zip(self.models, self.timelines, strict=True)), GpuStat)
         return rows.labelled(phrase("predicted, not recorded"))
 

@@ -291,7 +291,7 @@ def _keep_clock(clock: str, host: str | None) -> None:
     from perfmagic.sim import dispatch, virtual
 
     is_virtual = clock == "virtual"
-    with HOST.moving:  # nobody launches meanwhile
+    with HOST.moving:  # no launch meanwhile
         measured = is_virtual and (HOST.measured if host is None else host == "measured")
         if is_virtual != (virtual_clock() is not None) or measured != HOST.measured:
             if LOG.depth:

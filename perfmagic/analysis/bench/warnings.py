@@ -20,7 +20,7 @@ from perfmagic.base.units import NBSP, duration_s, percent, percent_known, signi
 from perfmagic.trace.host_limits import describe_measured_host, describe_shared_cores, describe_virtual_clock
 from perfmagic.trace.samples import BenchRecord, ClockRecord, Condition, Plain, Taken
 
-# What a user could still do about a warning or an unclear comparison, in the words of whoever took the benchmark.
+# What a user could still do about a warning or an unclear comparison, as options of the interface in use.
 
 MORE = 4  # times as many samples: an interval half as wide
 _DEFAULTS = {"runs": 1, "cooldown_s": 0.0}  # of the settings whose default is no None or False
@@ -48,7 +48,7 @@ class Advice:
         return phrase(": {option} {effect}", option=advised, effect=effect)
 
     def option(self, setting: str, value: object = "") -> str:
-        """An option as whoever took the benchmark writes it.  setting: a field of BenchSpec."""
+        """An option as the interface that took the benchmark spells it.  setting: a field of BenchSpec."""
         return option(self.taken.magic, setting, value)
 
     def longer(self, n: int) -> str:

@@ -361,7 +361,7 @@ def _two_gpus(a: _OnGpu, b: _OnGpu) -> Words:
 
 
 def _describe_change(a: ComparedTrace, b: ComparedTrace, whole: TimeChange, *, per_step: bool) -> Words:
-    """The same where there is a verdict, whoever gave the times."""
+    """The same where there is a verdict, from any source of times."""
     second, other = b.name, a.name
     if per_step:
         second, other = phrase("one step of {name}", name=b.name), phrase("one of {name}", name=a.name)

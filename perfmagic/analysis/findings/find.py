@@ -310,9 +310,7 @@ def _placed(gap: Finding, time: Intervals, nodes: list[Node], free: Intervals) -
         inside = intersect(where, node.finding.where)
         if total_ns(inside) >= least_ns:
             if total_ns(inside) >= MOSTLY * total_ns(node.finding.where):
-                of_gap = phrase(
-                    "the finding {rule} is mostly about the longest idle gap", rule=node.finding.rule
-                )
+                of_gap = phrase("the finding {rule} is mostly about the longest idle gap", rule=node.finding.rule)
                 return Silent(of_gap)
             cost_ns = min(total_ns(inside), node.finding.cost_ns or 0)  # some of it may be lost whatever one does
             part = Node(replace(gap, where=inside, cost_ns=cost_ns))

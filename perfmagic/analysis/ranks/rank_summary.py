@@ -243,7 +243,7 @@ def longest(trace: Trace, device: int) -> tuple[KernelTime, ...]:
 
 
 def kernels_of_ranks(by_rank: Mapping[int, tuple[KernelTime, ...]]) -> Rows[KernelOfRanks]:
-    """A row a kernel, the most time of all ranks first, and what no rank has among its longest last."""
+    """One row per kernel, the most time of all ranks first, and what no rank has among its longest last."""
     by_name: dict[str, list[tuple[int, KernelTime]]] = {}
     for rank, rank_kernels in by_rank.items():
         for kernel in rank_kernels:

@@ -73,7 +73,7 @@ def copies(trace: Trace, device: int) -> Rows[CopyStat]:
 
 # How fast copies between host and device can be: measured on pinned copies, else by the bus of the device.
 
-LARGE_BYTES = 1 << 20  # smaller copies take as long as their launch and say nothing of the bus
+LARGE_BYTES = 1 << 20  # smaller copies take as long as their launch and say nothing about the bus
 PACED_BYTES = 1 << 16  # on a simulated device, which has no bus but a pace
 
 

@@ -27,7 +27,7 @@ class Quiet:
     def begin(self) -> None:
         """No garbage collection and no hooks from here on; memory that calls free serves the next ones.
 
-        Else malloc may return the result of each call to the system: pages that are cleared anew would double its time.
+        Else malloc may return the result of each call to the system: clearing pages again would double its time.
         """
         keep_freed_memory()
         self._owner.acquire(Undisturbed())

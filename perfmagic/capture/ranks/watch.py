@@ -223,7 +223,7 @@ class Watch:
             self._say_who_is_slow(waited_for(places, ended, self.world), now_s)
 
     def _say_who_waits(self, waits: dict[str, int], now_s: float) -> None:
-        """Report each wait once it has lasted for the grace time. Nobody is freed: what is missing may yet come."""
+        """Report each wait once it has lasted for the grace time. No rank is freed: what is missing may still come."""
         self._waits = {wait: self._waits.get(wait, now_s) for wait in waits.items()}
         for wait, since_s in self._waits.items():
             if now_s - since_s >= self.grace_s:
@@ -231,7 +231,7 @@ class Watch:
                 self.notify(f"still waiting: {wait[0]}")
 
     def _say_who_is_slow(self, message: str, now_s: float) -> None:
-        """Report once in a cell which rank the others wait for. Nobody is freed: that rank may yet come."""
+        """Report once per cell which rank the others wait for. No rank is freed: that rank may still come."""
         if self._slow is None or not message:
             return
         before, since_s = self._slow

@@ -66,7 +66,7 @@ class Recorder:
     rank: (rank, world size) of a job; None where torch.distributed knows at the end.
     late_error: what a device reported at the end, when all of the cell's lines had run.
     keeps_interrupted: an interrupt in the wait for the devices leaves what was recorded until then, and waits for
-    raise_stopped(), which whoever keeps the result has to call then. Else it is raised, and the recording is lost.
+    raise_stopped(), which the owner of the result has to call then. Else it is raised, and the recording is lost.
     Both calls come from the same thread. The caller of start() calls stop() or give_back() in every case.
     """
 

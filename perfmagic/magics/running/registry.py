@@ -38,7 +38,7 @@ from perfmagic.magics.running.runtime import (
     sent_magic,
 )
 
-# Hints after a cell: a replacement for CUDA where there is none, coroutines that nobody awaited, clocks.
+# Hints after a cell: a replacement for CUDA where there is none, coroutines that were never awaited, clocks.
 
 _CELLS = ("%%bench", "%%syncbench", "%%timeline", "%%memory", "%%graph")
 _MEASURED = ("%%timeline", "%%syncbench")  # they ask what a device does

@@ -367,7 +367,7 @@ class _Running:
 
 
 def _ends_hidden(trace: TracebackType | None) -> bool:
-    """Whether the last frame hides itself: IPython shows the last one all the same."""
+    """Whether the last frame hides itself: IPython still shows the last one."""
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return trace is not None and "__tracebackhide__" in trace.tb_frame.f_locals
