@@ -76,8 +76,8 @@ def call_at(where: ast.stmt, method: str, *args: int | str) -> ast.Expr:
 def located(new: Any, where: ast.stmt | ast.expr) -> Any:
     """Give a new node and all below it the place of an existing one's first line, for tracebacks.
 
-    Not its last line, too: CPython counts a call that spans lines to the last one, and a line tracer would see
-    a loop go from its first line to its last and back.
+    Not its last line, too: CPython counts a call that spans lines to the last one. A line tracer would see a loop go
+    from its first line to its last and back.
     """
     node: Any
     for node in ast.walk(new):

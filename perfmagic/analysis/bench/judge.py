@@ -49,8 +49,8 @@ def predicted_ratio(baseline: BenchSummary, other: BenchSummary, quantity: str) 
     """Between what the ratio of two times lies, above 1 where the other is faster; None if both were measured.
 
     On one GPU the model's error of an operator is the same in both, where both have a recorded run. Two GPUs: the
-    error of a ratio of two predictions, as of a replay on another GPU. Beside a measurement, or a host that is measured
-    in one of them only, the host's error counts, too, as it may be the host that takes the time.
+    error of a ratio of two predictions, as of a replay on another GPU. Against a measurement, or if only one host is
+    measured, the host's error counts, too: the host may take the time.
     """
     models = [result.predicted_for for result in (baseline, other)]
     known = [model for model in models if model is not None]
@@ -184,8 +184,8 @@ class SeparateRuns:
 def separate_runs(baseline: BenchSummary, other: BenchSummary, quantity: str) -> SeparateRuns | None:
     """The interval for two benchmarks from separate runs; None where they have too few samples for one.
 
-    If the host does the work, it covers the ratio of the times and the ratio of the times measured in loops of the
-    host, and extends beyond the second by a quarter of their distance: other work does not follow the loop exactly. It
+    If the host does the work, it covers the ratio of the times, and that of times in units of host loops. It extends
+    beyond the second by a quarter of their distance: other work does not follow the loop exactly. It
     also reaches from the slowest run of the one to the fastest of the other: of equal code, all four runs of the one
     are slower or all are faster in one case of 35 (2 of the 70 orders of eight), three runs in one of 10.
     """

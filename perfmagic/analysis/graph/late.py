@@ -83,8 +83,8 @@ def late_nodes(trace: Trace, graph: Graph) -> Rows[LateNode]:
 
 
 def _lost(graph: Graph, late: Iterable[GraphNode]) -> Iterable[tuple[int, int]]:
-    """Of each node, in ns, how long nothing ran while it waited, or, if that is more, how long a lane was idle that
-    had work to do behind it.
+    """Of each node, in ns, how long nothing ran while it waited. If longer: how long a lane was idle that had work to
+    do behind it.
     """
     busy = [_busy(graph, lane) for lane in range(len(graph.lanes))]
     anything = union(*(np.concatenate([of_lane[:, side] for of_lane in busy]) for side in (0, 1)))

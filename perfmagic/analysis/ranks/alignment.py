@@ -213,8 +213,8 @@ def drifts_of(
 ) -> dict[int, Drift]:
     """How the clock of each rank is corrected for an even drift against the first one's; empty where none is seen.
 
-    Ranks of one host drift alike. Rounds of pings that contradict each other show a drift, as do ends of collectives
-    that come apart evenly by more than one host's do, where there are no pings.
+    Ranks of one host drift alike. Rounds of pings that contradict each other show a drift. Without pings, ends of
+    collectives do that drift apart steadily by more than those of one host.
     """
     host = {rank: summaries[rank].meta.boot or f"of rank {rank}" for rank in sorted(summaries)}
     slopes: dict[tuple[str, str], float] = {}

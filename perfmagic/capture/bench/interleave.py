@@ -35,8 +35,8 @@ ALIKE = 1.5  # bodies whose calls differ by less have as many calls in a sample
 class Interleaved:
     """Some bodies measured together: their engines, and in which order the bodies are to run.
 
-    The owner of the bodies runs body i once for every repetition of first_call(i), of each in its order, and then of
-    each pair (i, phase) of after_first_calls(). With more than one body samples are taken until each is faster, slower
+    The owner of the bodies runs body i once for every repetition of first_call(i), in order. Then it runs it for each
+    pair (i, phase) of after_first_calls(). With more than one body samples are taken until each is faster, slower
     or the same as the first (changes within the band do not count), for decide_s at most; a decide_s of 0 leaves the
     end to their own stopping rules.
     quiet: keeps disturbances away; the caller that passes it begins and ends it.

@@ -1,7 +1,7 @@
 """Which ranks can never go on, and why: absent partners, mismatched operations, circular waits.
 
-Nothing is timed here. A rank may still go on where it computes, where one of its threads does, where its device is
-busy, or where all ranks that an operation needs are in it or may still continue. The others cannot.
+Nothing is timed here. A rank may still continue where it computes, where one of its threads does, or where its device
+is busy. It may, too, where all ranks that an operation needs are in it or may still continue. The others cannot.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One cell in several ranks: who has ended, who waits, who is to be freed.
 
-Nothing is freed by a time-out. A rank is freed where another has failed, or where the places of all ranks say that it
-can never go on and that has lasted for the grace time.
+Nothing is freed by a time-out. A rank is freed if another has failed. It is also freed if the places of all ranks say
+for the grace time that it can never continue.
 """
 
 from __future__ import annotations

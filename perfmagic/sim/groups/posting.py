@@ -1,7 +1,7 @@
 """An operation between ranks goes onto its stream, as NCCL's kernels do; on host tensors a thread runs it.
 
-As on a stream of the device, collectives of a group come one after another, and so do messages of one tag to or from
-one rank.
+As on a stream of the device, collectives of a group come one after another. So do messages of one tag to or from one
+rank.
 """
 
 from __future__ import annotations

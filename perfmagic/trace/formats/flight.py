@@ -153,8 +153,8 @@ class Dump:
 def read_dump(path: Path) -> Dump:
     """The dump of one rank.
 
-    Raises TraceError for a file that is no dump, is damaged, asks for code, is larger than 256 MiB, or has no rank in
-    its name.
+    Raises TraceError for a file that is not a dump, is damaged, or asks for code. It also refuses one larger than 256
+    MiB, or without a rank in its name.
     """
     try:
         with open_regular(path) as opened:
