@@ -407,7 +407,9 @@ def _obstacle(
         if moved_s * calls < CLOCK_S:
             return phrase("the difference is smaller than the clock's own cost: let one call do more work")
         if separate and calls > 1 and moved_s < LOOP_S:
-            return phrase("the difference is smaller than the error of the loop's own cost: let one call do more work")
+            return phrase(
+                "the difference is smaller than the uncertainty of the loop around a call: let one call do more work"
+            )
     return ""
 
 
