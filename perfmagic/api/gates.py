@@ -38,7 +38,7 @@ def compare_files(first: Path, second: Path, **reading: Unpack[ReadOptions]) -> 
     traces = [path for path in (first, second) if is_trace_path(path)]
     if len(traces) == 1 and all(map(os.path.exists, (first, second))):
         other = second if traces[0] == first else first
-        raise OptionError(f"{traces[0]} is a trace, {other} is none", hint="give two traces, or two saved benchmarks")
+        raise OptionError(f"{traces[0]} is a trace, {other} is not", hint="give two traces, or two saved benchmarks")
     if traces:
         return compare_timelines(first, second, **reading)
     return compared([_benchmark(path) for path in (first, second)])

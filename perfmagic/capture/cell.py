@@ -336,7 +336,7 @@ def _parted(body: list[ast.stmt]) -> list[list[ast.stmt]]:
         del parts[0]
     if len(parts) < 2:
         message = "--vs: the cell has one variant, two or more are compared"
-        raise OptionError(message, hint="part them by a line such as  # --- B  at the left edge")
+        raise OptionError(message, hint="separate them by a line such as  # --- B  at the left edge")
     empty = next((i for i, part in enumerate(parts) if not part), None)
     if empty is not None:
         raise OptionError(f"--vs: variant {empty + 1} of {len(parts)} has no code", hint="remove its separator")

@@ -182,7 +182,7 @@ def _dump(data: bytes, rank: int, file: str) -> Dump:
         raise ValueError("it has neither entries nor pg_config")
     entries = content.get("entries") or []
     if not isinstance(entries, list):
-        raise ValueError("its entries are no list")
+        raise ValueError("its entries are not a list")
     _count(entries, most=len(data))
     groups = _groups(content.get("pg_config"))
     known = {group.name: group for group in groups}

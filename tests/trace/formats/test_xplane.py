@@ -150,7 +150,7 @@ SMALL = space(SMALL_GPU, plane("/host:CPU", Line("t", [Event("cuLaunch", 1, 2, {
 ONE = field(4, field(1, 1) + field(2, field(1, 1) + field(2, "op")))
 EMPTY_PLANE = field(2, "/host:CPU")
 DAMAGED = {
-    "a length beyond the file": (b"\n" + b"\xff" * 8 + b"\x7f" + EMPTY_PLANE, "ends .* bytes behind"),
+    "a length beyond the file": (b"\n" + b"\xff" * 8 + b"\x7f" + EMPTY_PLANE, "ends .* bytes after"),
     "a number without an end": (space(EMPTY_PLANE + b"\x08" + b"\xff" * 11), "has more than 10 bytes"),
     "an event's number without an end": (
         space(EMPTY_PLANE + field(3, field(4, b"\x08" + b"\xff" * 11)) + ONE), "has more than 10 bytes"
