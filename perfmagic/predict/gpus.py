@@ -182,7 +182,7 @@ def _words(name: str) -> frozenset[str]:
 
 # The link to the host.
 
-# What a pinned copy reaches over 16 lanes, in bytes a second: four fifths of what the lanes carry (PCI-SIG: 8, 16 and
+# What a pinned copy reaches over 16 lanes, in bytes per second: four fifths of what the lanes carry (PCI-SIG: 8, 16 and
 # 32 GT/s a lane, 128b/130b coding), as CUDA's bandwidthTest prints on such boards.
 PCIE_BYTES_PER_S = {3: 12e9, 4: 25e9, 5: 50e9}
 # The generation by NVIDIA's and AMD's data sheets. Devices whose hosts are not on PCIe (GH200, GB200) are not here.

@@ -322,7 +322,7 @@ class TimelineResult(Result):
         return self._labelled(steps(self.trace, self.comm_names))
 
     def phases(self) -> Rows[Phase]:
-        """Prefill and decode of vLLM, SGLang or ATOM: steps, time of a step (ns), batch size, tokens a second."""
+        """Prefill and decode of vLLM, SGLang or ATOM: steps, time of a step (ns), batch size, tokens per second."""
         return self._labelled(phases(self.trace))
 
     def annotations(self) -> Rows[AnnotationStat]:

@@ -60,7 +60,7 @@ def agree(a: float, b: float, frac: float) -> bool:
 
 
 def fewest_samples(call_s: float) -> int:
-    """How many samples a call of this length needs at least: 20, 10 from 50 ms on, 3 from 0.5 s on."""
+    """How many samples calls of this length need at least: 20, 10 from 50 ms on, 3 from 0.5 s on."""
     if call_s < 0.05:
         return 20
     return 10 if call_s < 0.5 else 3

@@ -1,4 +1,4 @@
-"""Several ranks of one job as a document: a row a rank on one time axis, immutable and without pixels."""
+"""Several ranks of one job as a document: one row per rank on one time axis, immutable and without pixels."""
 
 from __future__ import annotations
 
