@@ -52,8 +52,8 @@ def not_slower(
     baseline: a function, measured interleaved with body; an earlier benchmark, also as the file that its save() wrote,
     which ends in .json; or the name of one that record_baseline() kept. An earlier benchmark is less exact: measure
     both with runs=4, which is usual for names (docs/measuring.md, "Comparing").
-    baselines: the folder of those with names. Raises OptionError where there is none of that name, and where machine,
-    device, driver, threads, or versions of Python, torch or perfmagic differ.
+    baselines: the folder of those with names. Raises OptionError where there is none of that name. It raises that, too,
+    where machine, device, driver, threads, or versions of Python, torch or perfmagic differ.
     quantity: "returns" or "done"; None: *done* where a device was in use, else *returns*.
     Slower: the whole 95 % confidence interval of the ratio lies beyond 1 %. Against an earlier benchmark it
     lies beyond 3 %, or 10 % where the host does the work.

@@ -63,7 +63,7 @@ def test_the_status_is_the_verdict_and_the_first_line_says_it(
         ("fast.npz", "damaged.npz", "damaged.npz"),
         ("fast.json", "damaged.json", "damaged.json: this is not JSON"),
         ("fast.json", "later.json", "written by a later perfmagic"),
-        ("fast.json", "slow.npz", "slow.npz is a trace, fast.json is none"),
+        ("fast.json", "slow.npz", "slow.npz is a trace, fast.json is not"),
     ],
 )
 def test_what_cannot_be_read_is_an_error_of_its_own(

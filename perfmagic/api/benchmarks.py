@@ -235,7 +235,7 @@ def measurement(result: BenchResult, quantity: str | None = None) -> Any:
     """A result as a torch.utils.benchmark.Measurement, for torch's own tables (benchmark.Compare).
 
     quantity: "returns", "done", "span" or "queued"; None: *done* where a device was in use, else *returns*.
-    Raises OptionError for what is no result of a benchmark and for a quantity that was not measured,
+    Raises OptionError for other objects than results of benchmarks, and for a quantity that was not measured. Raises
     TorchMissingError without torch.
     """
     if not isinstance(result, BenchResult):
@@ -275,7 +275,7 @@ def bench_settings(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def spec_for(body: Callable[[], object], settings: Mapping[str, Any], where: str) -> BenchSpec:
-    """How a function is to be measured. Raises OptionError, in the name of `where`, if it is no function."""
+    """How a function is to be measured. Raises OptionError, which names `where`, if it is not a function."""
     if not callable(body):
         raise no_function(where, body)
     refuse_async(where, body)
@@ -291,8 +291,8 @@ def no_function(where: str, given: object) -> OptionError:
         )
     or_result = ", nor a result of a benchmark" if where == "compare" else ""
     return OptionError(
-        f"{where}: {type(given).__name__} is no function{or_result}",
-        hint="give the function itself, without () behind it",
+        f"{where}: {type(given).__name__} is not a function{or_result}",
+        hint="give the function itself, without () after it",
     )
 
 

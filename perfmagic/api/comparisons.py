@@ -70,7 +70,7 @@ def is_trace_path(path: str | os.PathLike[str]) -> bool:
         with open_regular(file) as opened:
             return b'"format": "perfmagic ' not in opened.read(_FIRST_BYTES)
     except OSError:
-        return True  # whoever opens the trace says why it cannot be read
+        return True  # opening the trace will say why it cannot be read
 
 
 def compare_timelines(
@@ -263,9 +263,9 @@ def compare(
     inputs: what both are called with, fresh for every call. "faster" is said of functions that do the same work: the
     timed calls themselves are checked (docs/same-work.md). Else the verdict is "not comparable", with the reason in
     `.not_comparable` and each fact in `.checks`.
-    Left to itself it samples up to 10 s while the verdict is unclear, and up to 60 s where 8 samples take longer. With
-    time, samples, min_samples, max_samples or rel it obeys these, also where the verdict is then unclear.
-    Where an exception or an interrupt ends it, perfmagic.last() has the comparison of what was measured before.
+    By default it samples up to 10 s while the verdict is unclear. The limit is 60 s if 8 samples take longer. With
+    time, samples, min_samples, max_samples or rel it obeys these, even if the verdict is then unclear.
+    After an exception or an interrupt, perfmagic.last() has the comparison of what was measured before.
     Raises OptionError for a mixture, for fewer than two, and for options with what is measured already.
     Source: docs/measuring.md, "Comparing".
 
@@ -373,7 +373,7 @@ def _timelines(
 
 
 def _check_names(names: object) -> None:
-    """Raise OptionError for what is no list of names."""
+    """Raise OptionError for anything but a list of names."""
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         raise OptionError(f"compare: names={names!r} is not a list of names", hint='names=["before", "after"]')
 
@@ -386,7 +386,7 @@ def _describe_kind(source: object) -> str:
 
 
 def _check_kinds(n_results: int, n_sweeps: int, bodies: Sequence[Any]) -> None:
-    """Raise OptionError for what is no function, for a mixture, and for fewer than two."""
+    """Raise OptionError for anything but functions, for a mixture, and for fewer than two."""
     for body in bodies:
         if not callable(body):
             raise no_function("compare", body)

@@ -23,7 +23,7 @@ Path = str | os.PathLike[str]
 
 
 def limit_of(text: str) -> float:
-    """A limit as a fraction: 0.05 for "5%". Raises OptionError for what is no percentage from 0 to 100."""
+    """A limit as a fraction: 0.05 for "5%". Raises OptionError for anything but a percentage from 0 to 100."""
     fraction = as_fraction(text)
     if not 0 <= fraction < 1:
         raise OptionError(f"{text} is not a percentage from 0 % to 100 %", hint="5% and 0.05 are five percent")
@@ -38,7 +38,7 @@ def compare_files(first: Path, second: Path, **reading: Unpack[ReadOptions]) -> 
     traces = [path for path in (first, second) if is_trace_path(path)]
     if len(traces) == 1 and all(map(os.path.exists, (first, second))):
         other = second if traces[0] == first else first
-        raise OptionError(f"{traces[0]} is a trace, {other} is none", hint="give two traces, or two saved benchmarks")
+        raise OptionError(f"{traces[0]} is a trace, {other} is not", hint="give two traces, or two saved benchmarks")
     if traces:
         return compare_timelines(first, second, **reading)
     return compared([_benchmark(path) for path in (first, second)])

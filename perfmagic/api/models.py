@@ -39,8 +39,8 @@ class DeviceModel(model.DeviceModel):
         waits, and includes what the profiler took. The device's is that of all kernels of operators with a model.
         name: of another GPU, for the host of this recording alone.
 
-        Raises OptionError for a record without launches or shapes, of a GPU that is not in the table, and where less
-        than half of the kernels' time has a model; what open_trace() raises.
+        Raises what open_trace() raises, and OptionError for a record without launches or shapes. The GPU has to
+        be in the table, and at least half of the kernels' time must have a model: else OptionError, too.
 
         >>> model = perfmagic.DeviceModel.fit("step.json.gz")  # doctest: +SKIP
         >>> perfmagic.device(model)  # doctest: +SKIP

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 def open_trace(source: str | os.PathLike[str] | Any, **options: Unpack[ReadOptions]) -> TimelineResult:
     """The timeline of a saved trace, or of a finished profiler. Files are read without torch.
 
-    source: a file (Kineto's Chrome JSON, gzipped or not, an export of Nsight Systems, or .npz), a folder that holds
-    one, a URL of either that fsspec opens (s3, gs, abfs, hf, http, …), or a finished torch.profiler.profile.
+    source: a file, a folder that holds one, a URL of either, or a finished torch.profiler.profile. Files are Kineto's
+    Chrome JSON (gzipped or not), exports of Nsight Systems, or .npz. fsspec opens URLs (s3, gs, abfs, hf, http, …).
     Raises TraceError where a file is no trace, has several processes, or is damaged beyond repair; CaptureError for a
-    profiler without result; OptionError for a URL without fsspec, and with the nearest names where comm_names match no
-    kernel.
+    profiler without result; OptionError for a URL without fsspec. If comm_names match no kernel, OptionError has the
+    nearest names.
 
     >>> t = perfmagic.open_trace("step.json.gz")
     >>> t.verdict.kind
@@ -45,7 +45,7 @@ def open_trace(source: str | os.PathLike[str] | Any, **options: Unpack[ReadOptio
     comm_names = options["comm_names"]
     checked_pattern(comm_names)
     if callable(getattr(source, "export_chrome_trace", None)):  # torch's, known without torch
-        from perfmagic.capture.recording.interop import profiler_trace  # files need nothing of capture
+        from perfmagic.capture.recording.interop import profiler_trace  # files do not need capture
 
         trace, title = profiler_trace(source), "profiler"
     else:
@@ -72,8 +72,8 @@ def open_snapshot(source: str | os.PathLike[str]) -> MemoryResult:
 def open_traces(*sources: str | os.PathLike[str], **options: Unpack[ReadOptions]) -> Traces:
     """The timelines of several saved traces: files, and folders with all trace files in them, ranks in order.
 
-    The result is a tuple of them; `.ranks` has those of one job on one axis, `.flight` what dumps of torch's flight
-    recorder say (nccl_trace_rank_0, …, pickles or JSON): which ranks stand still in which collective.
+    The result is a tuple of them; `.ranks` has those of one job on one axis. `.flight` says which ranks hang in which
+    collective, by dumps of torch's flight recorder (nccl_trace_rank_0, …, pickles or JSON).
 
     A file that cannot be read is left out with a warning of one line; where none can be read, the first TraceError is
     raised.

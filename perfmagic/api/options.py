@@ -1,7 +1,7 @@
 """What can be set, described once: keywords of functions, flags of magics and commands, the tables of docs/magics.md.
 
-A family of options is a TypedDict. A function takes it as `**options: Unpack[Family]`, so that mypy checks its callers,
-and has the decorator keywords(), which gives it the signature and the docstring that users see.
+A family of options is a TypedDict. A function takes it as `**options: Unpack[Family]`, so mypy checks its callers. The
+decorator keywords() gives it the signature and the docstring that users see.
 """
 
 import inspect
@@ -32,7 +32,7 @@ _LEFT_OUT = re.compile(r"\b(?:collections\.abc|typing|perfmagic[.\w]*)\.(?=\w)")
 class Option:
     """One option of functions, magics and commands.
 
-    help: what it does, in one clause.  default: what it is where nobody sets it; None where `unset` says what happens
+    help: what it does, in one clause.  default: what it is unless set; None where `unset` says what happens
     then.  unit: of the value, in the plural.  choices: the values that there are.
     metavar: what stands for the value behind a flag; "" for a flag without a value.
     short, alias: other spellings of the flag.  flag: what it does as a flag, where a keyword takes something else.

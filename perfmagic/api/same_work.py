@@ -23,7 +23,7 @@ class CheckOptions(TypedDict, total=False):
     inputs: Annotated[
         Callable[[Any], Sequence[Any]] | Sequence[Any] | None,
         Option(
-            "the arguments of both functions: a list, whose floating values are drawn anew in place; or a function of "
+            "the arguments of both functions: a list, whose floating values are redrawn in place; or a function of "
             "a generator of random numbers that makes the list, for every call",
             unset="functions without arguments",
             metavar="NAME",
@@ -65,7 +65,7 @@ def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 def same_work_of(
     bodies: Sequence[Callable[..., object]], specs: Sequence[BenchSpec], options: Mapping[str, Any]
 ) -> SameWork | None:
-    """What watches the functions; None where they shall not be checked. Raises OptionError for a value without use."""
+    """What watches the functions; None for no checks. Raises OptionError for an unusable value."""
     given = {name: value for name, value in options.items() if value is not None}
     asked, arguments = _asked(given), None
     if asked is None:

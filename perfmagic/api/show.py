@@ -42,7 +42,7 @@ def show(result: Result, *, replaces: str = "") -> None:
 
 
 def keep_quiet(result: Result) -> None:
-    """Remember a result that its own cell is not to show, not even as the cell's value."""
+    """Remember a result that its own cell must not show, not even as the cell's value."""
     remember(result)
     shell = running_shell()
     if shell is not None:
@@ -50,7 +50,7 @@ def keep_quiet(result: Result) -> None:
 
 
 def show_once(result: Result) -> None:
-    """Display a result that is the value of a cell, unless that very cell has just drawn it, or kept it quiet."""
+    """Display a result that is the value of a cell, unless that same cell has just drawn or silenced it."""
     shell = running_shell()
     if shell is None:
         return
@@ -100,7 +100,7 @@ def _request(shell: Any) -> dict[str, Any]:
 
 
 def _unattended(shell: Any) -> bool:
-    """Whether a program runs the notebook and nobody can use a live view.
+    """Whether a program runs the notebook and no person can use a live view.
 
     nbclient, and so papermill, nbconvert and myst-nb, says that its cells get no input. So does Voila, whose pages are
     used all the same; it names itself in the kernel's environment.
@@ -134,7 +134,7 @@ def publish(shell: Any, bundle: dict[str, Any], replaces: str = "", *, metadata:
 
 
 def in_terminal(shell: Any) -> bool:
-    """Whether outputs are printed: no kernel runs, and nobody captures them."""
+    """Whether outputs are printed: no kernel runs, and nothing captures them."""
     return not in_notebook(shell) and type(shell.display_pub).__name__ == "DisplayPublisher"
 
 

@@ -172,7 +172,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
             if self._skip == 0:
                 self._start()
             return self
-        except BaseException:  # an interrupt too: nobody leaves a block that was not entered
+        except BaseException:  # an interrupt too: a block that was not entered is never left
             self._give_back()
             raise
 
@@ -211,7 +211,7 @@ class timeline:  # noqa: N801  a context manager that is used as a function, lik
 
     def _go_there(self) -> None:
         if self._on is not None:
-            synchronize()  # here, as nobody can interrupt what is acquired
+            synchronize()  # here, as acquiring cannot be interrupted
             self._owner.acquire(self._on)
 
     def _start(self) -> None:
@@ -380,7 +380,7 @@ def explain(
     rule: a name of docs/findings.md, such as "pageable". None: all of them, a line for each.
     comm_names: as in open_trace(); None takes what the timeline was opened with.
     A rule that is silent gives the reason, with the numbers that it compared. The gains of findings are not predicted
-    here: `t.findings` has them. Raises OptionError where there is no such rule, TraceError for what is no trace.
+    here: `t.findings` has them. Raises OptionError where there is no such rule, TraceError for anything but a trace.
 
     >>> t = perfmagic.open_trace("step.json.gz")
     >>> perfmagic.explain(t, "graph_launch")

@@ -35,7 +35,7 @@ def unix_offset_ns() -> int:
 
 
 class HostClock:
-    """Virtual host time in unix ns. It stands still unless somebody moves it on, from any thread.
+    """Virtual host time in unix ns. It stops unless it is advanced, from any thread.
 
     A measured one goes with perf_counter besides, and stands still while a thread is at the device's own work.
 
@@ -120,7 +120,7 @@ HOST_NS = {
     "wait": 8_000,  # of the host, once what it waits for is done
     "module": 5_000,  # a call of a torch.nn.Module with a tensor of the device, or by keyword with its parameters there
 }
-START_NS = 946_684_800 * 10**9  # 2000-01-01, so that nobody takes a virtual time for the time of day
+START_NS = 946_684_800 * 10**9  # 2000-01-01, so that a virtual time is not mistaken for the time of day
 HOST = HostClock(START_NS)
 VIRTUAL: list[HostClock] = []  # the clock, while the process keeps virtual time; a look at it is no call
 

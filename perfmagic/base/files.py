@@ -103,7 +103,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[tuple[Path, IO[bytes]]]
             with beside.open("xb") as file:
                 yield target, file
             if real.exists():
-                with suppress(PermissionError):  # a file of somebody else may be replaced, its mode not given to ours
+                with suppress(PermissionError):  # another user's file may be replaced, but its mode cannot be copied
                     beside.chmod(stat.S_IMODE(real.stat().st_mode))
             beside.replace(real)
         finally:

@@ -1,4 +1,4 @@
-"""The kinds of rows that records of devices have, whoever recorded them."""
+"""The kinds of rows that records of devices have, from any recorder."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def chained(template: str, parts: Iterable[str]) -> str:
 
 
 def sentences(*facts: str) -> str:
-    """One fact a sentence: "the device was busy. It waited"; the first goes on a line begun, the last has no stop."""
+    """One fact per sentence: "the device was busy. It waited"; the first goes on a line begun, the last has no stop."""
     known = [fact for fact in facts if fact]
     return chained("{a}. {b}", (*known[:1], *map(capitalised, known[1:])))
 

@@ -36,7 +36,7 @@ def option(magic: str, setting: str, value: object = "") -> str:
 
 
 def options(magic: str, **values: object) -> str:
-    """Several options as they stand beside each other: "--cold -n 5" or "cold=True, calls=5"."""
+    """Several options as they are written side by side: "--cold -n 5" or "cold=True, calls=5"."""
     return (" " if magic else ", ").join(option(magic, setting, value) for setting, value in values.items())
 
 

@@ -216,7 +216,7 @@ def _padded(text: str, max_columns: int, *, numeric: bool) -> str:
 def text_rows(table: Table, shorten: ShortenColumn) -> tuple[list[str], int]:
     """The lines of a table of fields, and how many columns it has no room for.
 
-    shorten: makes the names of a column fit into so many columns: its name, the names, how many columns.
+    shorten: makes the names of a column fit a width: its name, the names, how many columns.
     """
     width, shown = terminal.width(), table.columns
     natural = [_natural(table, i, width) for i in range(len(shown))]

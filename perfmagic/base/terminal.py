@@ -186,7 +186,7 @@ def _cells(character: str) -> int:
 class Progress:
     """One line on stderr that says how far something long has come, and goes when that is done.
 
-    shown: None where somebody looks: in a terminal or a notebook. Nothing is said of what takes less than a second.
+    shown: None for where a person looks: in a terminal or a notebook. Nothing is said of what takes less than a second.
     """
 
     def __init__(self, doing: str, n: int, what: str, *, shown: bool | None = None) -> None:

@@ -141,7 +141,7 @@ def known_within(ns: float, bound_ns: float) -> str:
 
 
 def given_s(seconds: float) -> str:
-    """A time as somebody gave it, without digits of its own: 2.0 → "2 s"."""
+    """A time as it was given, without added digits: 2.0 → "2 s"."""
     return f"{seconds:g}{NBSP}s"
 
 

@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 _OURS = ("torch", "perfmagic", "contextlib", "typing_extensions")  # the last two wrap functions of torch
-# files that say nothing of the user: installed packages, the standard library, and what has no file of Python's
+# files that are not the user's: installed packages, the standard library, and what has no file of Python's
 _LIBRARY = re.compile(r"(?:site|dist)-packages|[/\\]lib[/\\]python\d|[/\\]torch[/\\]|^<(?!ipython)|^\?\?")
 _SOURCES = (".py", ">")  # a file, or a cell
 _CELL = re.compile(r"<ipython-input-(\d+)-")  # as IPython names the code of a cell that no file has
@@ -58,7 +58,7 @@ class Place(NamedTuple):
 def stack_of(thread: int | None) -> list[Place]:
     """What a thread runs, the innermost function first; nothing for a thread that has ended.
 
-    It is read in one call into C, during which no thread goes on. Whoever holds a frame while its function returns
+    It is read in one call into C, during which no thread goes on. Code that holds a frame while its function returns
     holds its tensors, too: autograd then copies a gradient that it would have kept, and the device has one op more.
     Before Python 3.12, a garbage collection can start inside such a call and let other threads run: it goes first.
     """

@@ -76,8 +76,8 @@ def call_at(where: ast.stmt, method: str, *args: int | str) -> ast.Expr:
 def located(new: Any, where: ast.stmt | ast.expr) -> Any:
     """Give a new node and all below it the place of an existing one's first line, for tracebacks.
 
-    Not its last line, too: CPython counts a call that spans lines to the last one, and a line tracer would see
-    a loop go from its first line to its last and back.
+    Not its last line, too: CPython counts a call that spans lines to the last one. A line tracer would see a loop go
+    from its first line to its last and back.
     """
     node: Any
     for node in ast.walk(new):
@@ -336,7 +336,7 @@ def _parted(body: list[ast.stmt]) -> list[list[ast.stmt]]:
         del parts[0]
     if len(parts) < 2:
         message = "--vs: the cell has one variant, two or more are compared"
-        raise OptionError(message, hint="part them by a line such as  # --- B  at the left edge")
+        raise OptionError(message, hint="separate them by a line such as  # --- B  at the left edge")
     empty = next((i for i, part in enumerate(parts) if not part), None)
     if empty is not None:
         raise OptionError(f"--vs: variant {empty + 1} of {len(parts)} has no code", hint="remove its separator")
@@ -384,7 +384,7 @@ def _copies(body: list[ast.stmt]) -> list[ast.stmt]:
     """Statements once more, as new nodes.
 
     Not by copy.deepcopy: CPython shares a context (`ast.Load()`) among all trees, and what shows tracebacks (IPython's
-    `executing`) gives each node a `parent`. A copy of `y = x` then holds a whole file of somebody else: 0.3 s a cell.
+    `executing`) gives each node a `parent`. A copy of `y = x` then holds a whole foreign file: 0.3 s per cell.
     """
     return [_copied(statement) for statement in body]
 

@@ -83,7 +83,7 @@ def shielded(work: Callable[[], T]) -> T:
     """Call work() and return its result. Signal handlers of Python wait until it has ended, then they run.
 
     Only the main thread runs signal handlers: in any other this is work() alone. Keep it short, and wait for nothing
-    that may last: nobody can interrupt it.
+    that may last: it cannot be interrupted.
     """
     if threading.current_thread() is not threading.main_thread() or _working:
         return work()
@@ -146,8 +146,8 @@ def _of_no_ended_block(number: int, handler: Handler) -> Handler:
 class BlockSignals:
     """Signals from the beginning of a with-block to its end: those that would strike before `__exit__` acts wait.
 
-    Python looks for signals where a function begins, and not after an operator. So an interrupt that comes during the
-    last product of a block strikes when `__exit__` has been called and none of its lines has run.
+    Python looks for signals where a function begins, and not after an operator. So an interrupt during the last product
+    of a block strikes in `__exit__`, before any of its lines has run.
 
     leaving: the code of the block's `__exit__`, where signals wait.  hearing: of the function that it calls first; that
     one begins with hear(), and signals do not wait in it.  Everywhere else a signal's handler runs at once.

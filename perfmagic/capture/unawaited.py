@@ -1,4 +1,4 @@
-"""Coroutines that nobody awaits: the code in them has not run, so there is no time and no record of it."""
+"""Coroutines that are never awaited: the code in them has not run, so there is no time and no record of it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def refuse_unawaited_value(value: object) -> None:
 
 
 def _closed(value: Any) -> bool:
-    """Whether a value is to be awaited. A coroutine is closed then: else Python warns that nobody awaited it."""
+    """Whether a value is to be awaited. A coroutine is closed then: else Python warns that it was never awaited."""
     if inspect.iscoroutine(value):
         value.close()
         return True

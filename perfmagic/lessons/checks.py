@@ -49,7 +49,7 @@ class Right:
 def check(grader: Callable[..., object], *answer: object) -> Right:
     """Run an exercise's grader on an answer, and say "right" where it raises nothing.
 
-    Raises NotYet with the reason of the grader, of a helper of this module or of perfmagic.testing, and where the
+    Raises NotYet with the reason of the grader, of a helper of this module or of perfmagic.testing. It also does if the
     grader cannot take a None. Other exceptions are the answer's own, and pass.
 
     >>> from perfmagic.lessons import check, require

@@ -7,8 +7,8 @@ products have them, where a sheet also prints a faster kind. A GPU that is not h
 part of one (MIG). Where a sheet prints no float64, it is the white paper's share of float32: 1/32 on Turing, 1/64 on
 GA10x, Ada and RTX Blackwell.
 
-bfloat16 of A100, H100, H200, B200, MI300X, MI325X and MI250X is what torchtitan has (tools/utils.py, get_peak_flops),
-and rates of CDNA 3 are multiprocessors × 2.1 GHz × 256 for float32, 1024, 2048 and 4096 for the shorter types.
+bfloat16 of A100, H100, H200, B200, MI300X, MI325X and MI250X is from torchtitan (tools/utils.py, get_peak_flops). Rates
+of CDNA 3 are multiprocessors × 2.1 GHz × 256 for float32, and 1024, 2048 and 4096 for the shorter types.
 Some drivers name an A100 by its board, PG509 (github.com/facebookincubator/AITemplate/pull/749).
 A GeForce of a desktop runs above the boost clock that its rates are of, so that a share can exceed 100 %. Its float8
 is left out: sums that torch calls fast run at twice the printed rate.
@@ -182,7 +182,7 @@ def _words(name: str) -> frozenset[str]:
 
 # The link to the host.
 
-# What a pinned copy reaches over 16 lanes, in bytes a second: four fifths of what the lanes carry (PCI-SIG: 8, 16 and
+# What a pinned copy reaches over 16 lanes, in bytes per second: four fifths of what the lanes carry (PCI-SIG: 8, 16 and
 # 32 GT/s a lane, 128b/130b coding), as CUDA's bandwidthTest prints on such boards.
 PCIE_BYTES_PER_S = {3: 12e9, 4: 25e9, 5: 50e9}
 # The generation by NVIDIA's and AMD's data sheets. Devices whose hosts are not on PCIe (GH200, GB200) are not here.

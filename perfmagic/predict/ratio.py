@@ -25,7 +25,7 @@ def times_by_op(trace: Trace) -> dict[str, float]:
 
 
 def ratio_range(a: Mapping[str, float], b: Mapping[str, float], spread: float) -> tuple[float, float]:
-    """The least and the most that the sum of a is of the sum of b, a model's error of an op being the same in both.
+    """The least and the largest ratio of the sum of a to that of b. A model's error of an op is the same in both.
 
     a, b: from times_by_op, of runs on one GPU.  spread: by which the times of ops may be off; of the host by its own.
     """

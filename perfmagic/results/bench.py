@@ -61,7 +61,7 @@ class CompareResult(Result, comparison_analysis.CompareSummary):  # noqa: D101 -
 
     @classmethod
     def from_json(cls, text: str) -> CompareResult:
-        """The comparison that to_json() wrote, judged anew from its results. Raises OptionError for other text."""
+        """The comparison that to_json() wrote, judged again from its results. Raises OptionError for other text."""
         return cls.of(super().from_json(text))
 
     @in_its_digits

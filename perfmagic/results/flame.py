@@ -75,7 +75,7 @@ class FlameResult(Result):
     def folded(self) -> str:
         """The lines "thread;outer;inner 1234" that flamegraph.pl and speedscope read: self time in µs.
 
-        A line a path that was innermost; the sum over any path and those inside it is right to 1 µs.
+        One line per path that was innermost; the sum over any path and those inside it is right to 1 µs.
         """
         return collapsed(self.data.paths)
 

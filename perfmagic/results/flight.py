@@ -1,4 +1,4 @@
-"""The result of opening dumps of torch's flight recorder: where ranks stand still, and what keeps them there."""
+"""The result of opening dumps of torch's flight recorder: where ranks hang, and what keeps them there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class FlightResult(Result):
-    """Which ranks stand still in which collective or message, by dumps of torch's flight recorder.
+    """Which ranks hang in which collective or message, by dumps of torch's flight recorder.
 
     dumps: of each rank, as they were read.
     """
@@ -69,7 +69,7 @@ class FlightResult(Result):
 
     @property
     def ranks(self) -> Rows[RankState]:
-        """A row a rank: its last call that ended, the one that it waits in, and the user's line."""
+        """One row per rank: its last call that ended, the one that it waits in, and the user's line."""
         return self._report.ranks
 
     @cached_property
@@ -89,7 +89,7 @@ class FlightResult(Result):
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=1)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a call, as calls(). Needs pandas."""
+        """One row per call, as calls(). Needs pandas."""
         return self.calls().to_frame()
 
     def text(self, *, details: bool = False) -> str:

@@ -115,7 +115,7 @@ class GraphResult(Result):
         return self._late
 
     def to_frame(self) -> pd.DataFrame:
-        """One row an operator, as nodes(). Needs pandas."""
+        """One row per operator, as nodes(). Needs pandas."""
         return self.nodes().to_frame()
 
     def to_networkx(self) -> Any:
@@ -216,8 +216,8 @@ class GraphResult(Result):
             return ""
         return counted(
             self.seen.unread,
-            "{n} operator used tensors that do not say which memory they have, and are left out",
-            "{n} operators used tensors that do not say which memory they have, and are left out",
+            "{n} operator used tensors of unknown memory and is left out",
+            "{n} operators used tensors of unknown memory and are left out",
         )
 
     def _notes(self) -> list[str]:

@@ -100,7 +100,7 @@ class MemoryResult(Result):
         return self._what_if
 
     def growth(self) -> Rows[Growth]:
-        """What each round of `%%memory -n 3` leaves behind, by line (bytes a round)."""
+        """What each round of `%%memory -n 3` leaves behind, by line (bytes per round)."""
         return growth(self.ledger, self._words, self.rounds_ns)
 
     @cached_property
@@ -132,7 +132,7 @@ class MemoryResult(Result):
         }
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a block, as blocks(). Needs pandas."""
+        """One row per block, as blocks(). Needs pandas."""
         return self.blocks().to_frame()
 
     def text(self, *, details: bool = False) -> str:

@@ -40,7 +40,7 @@ class OnGpusResult(Result):
 
     @cached_property
     def table(self) -> Rows[GpuStat]:
-        """A row a GPU: time with its interval, who decides, busy, queue, the price of waits (ns), memory (bytes)."""
+        """One row per GPU: time with its interval, verdict, busy, queue, the cost of waits (ns), memory (bytes)."""
         rows = Rows((self._row(*pair) for pair in zip(self.models, self.timelines, strict=True)), GpuStat)
         return rows.labelled(phrase("predicted, not recorded"))
 
@@ -80,7 +80,7 @@ class OnGpusResult(Result):
         open_with = [row.gpu for row in rows[1:] if first.overlaps(row)]
         if open_with:
             names = chained("{a}, {b}", [first.gpu, *open_with])
-            return phrase("which is faster stays open: {names}; their intervals overlap", names=names)
+            return phrase("which is faster is unclear: {names}; their intervals overlap", names=names)
         return phrase("{gpu} is the fastest", gpu=first.gpu)
 
     def on(self, gpu: str) -> TimelineResult:

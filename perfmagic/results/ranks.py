@@ -1,4 +1,4 @@
-"""The ranks of one job: a row a rank on one time axis, with what they say together, recorded or predicted."""
+"""The ranks of one job: one row per rank on one time axis, and their joint findings, recorded or predicted."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def folder_to_save(path: str | os.PathLike[str], what: str, hint: str) -> Path:
 
 
 def write_about(folder: Path, form: str, values: dict[str, Any]) -> None:
-    """Say what the folder holds; the last thing to write, so that a folder that says it is whole."""
+    """Write what the folder holds. It is written last, so a folder that has it is complete."""
     write_text(folder / ABOUT, json.dumps({"format": form, **values}, ensure_ascii=False, indent=1))
 
 
@@ -106,7 +106,7 @@ NO_FINDINGS = "its own findings are not worked out here: .rank({rank}).findings 
 
 
 def wire_of(ranks: RanksDoc, rows: Iterable[tuple[RankRow, TimelineResult]]) -> Wire:
-    """The data of the live view: a row a rank, and behind each of these its own timeline on the common axis."""
+    """The data of the live view: one row per rank, and behind each its own timeline on the common axis."""
     from perfmagic.view.ranks.live_data import ranks_wire, window_on_axis
     from perfmagic.view.timeline.doc import timeline_doc
     from perfmagic.view.timeline.live_data import timeline_wire
@@ -230,7 +230,7 @@ class RanksResult(Result):
 
     @cached_property
     def findings(self) -> Rows[RankFinding]:
-        """What would win most first, whether Python or late ranks; then ranks whose totals stand out."""
+        """The largest gain first, whether of Python or of late ranks; then ranks whose totals stand out."""
         return self._labelled(Rows(findings_of(self.ranks), RankFinding))
 
     @cached_property
@@ -242,7 +242,7 @@ class RanksResult(Result):
 
     @property
     def table(self) -> Rows[RankStat]:
-        """A row a rank: compute, exposed communication as waiting and transfer, copies, idle (ns), bandwidth."""
+        """One row per rank: compute, exposed communication as waiting and transfer, copies, idle (ns), bandwidth."""
         return self._labelled(self.ranks.table)
 
     @property
@@ -272,9 +272,9 @@ class RanksResult(Result):
         return self._labelled(kernels_of_ranks(kernels))
 
     def critical_path(self) -> Rows[JobPathPart]:
-        """What held the job at each instant and on which rank, from its beginning to its end (ns on the axis).
+        """What the job waited for at each instant, and on which rank (ns on the axis).
 
-        Where a collective waits for its last rank, the path goes on in that rank. Raises TraceError where the records
+        Where a collective waits for its last rank, the path continues in that rank. Raises TraceError where the records
         do not say. After open_ranks() large files are read again.
         """
         if self._job.unreadable:
@@ -284,8 +284,8 @@ class RanksResult(Result):
     def what_if(self, *changes: Change, ranks: int | Iterable[int] | None = None) -> RanksWhatIf:
         """What the job would take with changes (perfmagic.changes) on all ranks, or on some.
 
-        ranks: one, or several of them. Raises OptionError for what is no change, and for a rank that is not here. After
-        open_ranks() large files are read again.
+        ranks: one, or several of them. Raises OptionError for anything but a change, and for a rank that is not here.
+        After open_ranks() large files are read again.
         """
         checked_changes("ranks.what_if", changes)
         wanted = self.ranks.ranks if ranks is None else [ranks] if isinstance(ranks, int) else list(ranks)
@@ -338,7 +338,7 @@ class RanksResult(Result):
 
     @cached_property
     def wire(self) -> Wire:
-        """The data of the live view: a row a rank, and behind each the rank's own timeline on the common axis."""
+        """The data of the live view: one row per rank, and behind each its own timeline on the common axis."""
         return wire_of(self.doc, ((row, self.rank(row.rank)) for row in self._findings_first()))
 
     def read_again(self) -> Iterator[tuple[int, TimelineResult]]:
@@ -378,7 +378,7 @@ class RanksResult(Result):
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=1)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a device op: its rank, name, stream, launched, started, ended (ns on the axis). Needs pandas."""
+        """One row per device op: its rank, name, stream, launched, started, ended (ns on the axis). Needs pandas."""
         frames = []
         for number in self.ranks.ranks:
             frame = TimelineResult(self._trace(number), comm_names=self.ranks.comm_names).to_frame()
@@ -392,10 +392,10 @@ class RanksResult(Result):
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write all ranks and give the path.
 
-        Chrome JSON (.json, .json.gz) is one file on one axis for Perfetto, a process a rank, with an arrow for each
-        message and from each collective's last rank. Any other name is a folder with a file a rank, with every column:
-        perfmagic.load(folder) gives the same back. Raises OptionError where it cannot be written, and for a name that
-        ends as another file.
+        Chrome JSON (.json, .json.gz) is one file on one axis for Perfetto, with one process per rank. It has an arrow
+        for each message, and from each collective's last rank. Any other name is a folder with one file per rank, with
+        every column: perfmagic.load(folder) restores it. Raises OptionError where it cannot be written, and for a name
+        that ends as another file.
         """
         if str(path).endswith((".json", ".json.gz")):
             from perfmagic.trace.formats.chrome import write_chrome_ranks
@@ -481,7 +481,7 @@ class RanksResult(Result):
 class RanksWhatIf(Predicted):
     """A job with changes on some ranks, predicted by replaying the records of all.
 
-    prediction: the numbers.  ranks: the record it stands on.  after: what would hold the job, None where nothing is
+    prediction: the numbers.  ranks: the record it stands on.  after: what would limit the job, None where nothing is
     predicted.  Times in ns.
     """
 

@@ -144,9 +144,9 @@ class RanksSweep(Result):
         return self.table.to_frame()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the traces into a folder, a folder for each number of ranks (n1, n2 …) with a file a rank; gives it.
+        """Write the traces into a folder, one for each number of ranks (n1, n2 …), with one file per rank; gives it.
 
-        perfmagic.load(folder) gives the same back. Raises OptionError where it cannot be written, and for a name that
+        perfmagic.load(folder) restores it. Raises OptionError where it cannot be written, and for a name that
         ends as a file.
         """
         folder = folder_to_save(path, "a sweep over ranks", SAVE_HINT)

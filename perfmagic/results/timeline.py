@@ -157,7 +157,7 @@ if TYPE_CHECKING:
 else:
 
     class _uncached(cached_property):  # noqa: N801 - a decorator
-        """A property that Tab evaluates, which it does of no other: worked out anew, as the language may change."""
+        """A property that Tab evaluates, unlike all others: recomputed, as the language may change."""
 
         def __get__(self, instance: Any, owner: Any = None) -> Any:
             return self if instance is None else self.func(instance)
@@ -322,7 +322,7 @@ class TimelineResult(Result):
         return self._labelled(steps(self.trace, self.comm_names))
 
     def phases(self) -> Rows[Phase]:
-        """Prefill and decode of vLLM, SGLang or ATOM: steps, time of a step (ns), batch size, tokens a second."""
+        """Prefill and decode of vLLM, SGLang or ATOM: steps, time of a step (ns), batch size, tokens per second."""
         return self._labelled(phases(self.trace))
 
     def annotations(self) -> Rows[AnnotationStat]:
@@ -354,8 +354,8 @@ class TimelineResult(Result):
         return self._by_device(lambda d: gap_rows(self.trace, d), device, IdleGap)
 
     def critical_path(self) -> Rows[PathPart]:
-        """What held the run, by start: Python, calls, ops, waits (ns). The parts tile the run; to remove one gains at
-        most its length.
+        """What the run waited for, by start: Python, calls, ops, waits (ns). The parts cover the run; removing one
+        gains at most its length.
 
         Raises TraceError where the record does not say.
         """
@@ -476,7 +476,7 @@ class TimelineResult(Result):
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=1)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a device op: name, stream, launched, started, ended (ns), line, who launched it. Needs pandas.
+        """One row per device op: name, stream, launched, started, ended (ns), line, who launched it. Needs pandas.
 
         size_bytes: of a copy, a memset or one rank's whole buffer of a collective, missing where it is not known.
         line: of the cell.  operator, module, frame: the innermost around the launch, None where none was recorded;

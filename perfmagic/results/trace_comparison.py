@@ -33,7 +33,7 @@ class TraceComparison(Result, analysed.TraceDiff):  # noqa: D101 - the words of 
         return all(timeline.trace.predicted for timeline in self.timelines)
 
     def to_frame(self) -> pd.DataFrame:
-        """The parts, one a row: each instant of both timelines once. Needs pandas; every table has its own."""
+        """The parts, one per row: each instant of both timelines once. Needs pandas; every table has its own."""
         return self.parts.to_frame()
 
     @in_its_digits

@@ -111,7 +111,7 @@ class Predicted(Result):
         predicted = self.prediction
         if predicted.spread > 1:
             is_open = predicted.low_ns <= predicted.recorded_ns <= predicted.high_ns
-            return phrase(": which is faster stays open") if is_open else ""
+            return phrase(": which is faster is unclear") if is_open else ""
         return phrase(", almost nothing") if predicted.small else ""
 
     def check(self, measured: Any) -> PredictionCheck:
@@ -144,7 +144,7 @@ class Predicted(Result):
         }
 
     def text(self) -> str:
-        """The sentence, then what holds the run before and after."""
+        """The sentence, then what limits the run before and after."""
         from perfmagic.view.timeline.what_if import what_if_text
 
         return what_if_text(self.sentence, self._bars())
@@ -257,7 +257,7 @@ class PredictionCheck(Result):
 
 
 def checked_changes(what: str, changes: Sequence[object]) -> None:
-    """Raise OptionError without a change, for two GPUs, or for what is none of perfmagic.changes.  what: the method."""
+    """Raise OptionError without a change, for two GPUs, or for anything but perfmagic.changes.  what: the method."""
     for change in changes:
         if not isinstance(change, Change):
             name = getattr(change, "__name__", "")
@@ -334,7 +334,7 @@ class WhatIfResult(Predicted):
 
 
 class Curve(Rows[CurvePoint]):
-    """A `CurvePoint` for each k, and in a notebook a line: flat where something else holds the run.
+    """A `CurvePoint` for each k, and in a notebook a line: flat where something else limits the run.
 
     recorded_ns: how long the run took.  what: whose kernels these are, in words.
     """

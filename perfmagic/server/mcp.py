@@ -119,7 +119,7 @@ def server(process: Process) -> Any:
 
 
 def serve(root: str) -> int:
-    """Answer on stdin and stdout until they close. Raises OptionError for what is no folder."""
+    """Answer on stdin and stdout until they close. Raises OptionError for anything but a folder."""
     if not Path(root).is_dir():
         raise OptionError(f"{root} is not a folder", hint="python -m perfmagic mcp FOLDER")
     process = Process(root)

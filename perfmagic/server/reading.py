@@ -1,4 +1,4 @@
-"""One reading: a separate process, watched by a thread, ended when it takes too long or nobody waits."""
+"""One reading: a separate process, watched by a thread, ended when it takes too long or has no reader."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Limits:
     processes: readings at a time, and as many more of those that take longer than ten seconds.
     memory_bytes: address space of each process, where the system can limit it.  seconds: of one reading.
     kept_bytes: all finished readings on disk, and the most that one may take.
-    idle_s: a reading that nobody has asked about for so long is ended.
+    idle_s: a reading without a request for this long is ended.
     """
 
     processes: int = 2
@@ -127,7 +127,7 @@ class Reading:
         threading.Thread(target=self._run, args=(turn,), name="perfmagic reading", daemon=True).start()
 
     def keep_alive(self) -> None:
-        """Note that somebody waits for it."""
+        """Note that a client waits for it."""
         self._asked_s = time.monotonic()
 
     def progress(self) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class Reading:
                 for file in (self._message_file, self._err):
                     file.unlink(missing_ok=True)
             if removed:
-                self._error = None  # somebody removed temporary files: the trace may be sound
+                self._error = None  # temporary files were removed: the trace may be sound
             self.done.set_result(None)
 
     def _read(self, turn: Turn) -> None:

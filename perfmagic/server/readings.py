@@ -95,7 +95,7 @@ class Readings:
 
 
 def _new_folder() -> tempfile.TemporaryDirectory[str]:
-    Path(tempfile.gettempdir()).mkdir(parents=True, exist_ok=True)  # whoever cleans up may have taken it, too
+    Path(tempfile.gettempdir()).mkdir(parents=True, exist_ok=True)  # a cleaner may have removed it, too
     return tempfile.TemporaryDirectory(prefix="perfmagic-timelines-")  # mode 0700
 
 

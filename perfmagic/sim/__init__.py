@@ -71,8 +71,8 @@ def load(
     host: "counted" or "measured", on a virtual clock. None: as it is, and counted where the clock was real.
     values, item: what is computed on a virtual clock, and what reads of other values give; see perfmagic.sim.values.
 
-    Raises TorchMissingError without torch, DeviceError where this torch cannot take the device or the clock cannot
-    change or compute no less, and what failed on a device before it changes.
+    Raises TorchMissingError without torch, and what failed on a device before it changes. Raises DeviceError where this
+    torch cannot take the device, or the clock cannot change or compute no less.
     """
     wanted = as_pace(pace)
     has_model, takes_model = isinstance(current_pace(), Model), isinstance(wanted, Model)
@@ -291,7 +291,7 @@ def _keep_clock(clock: str, host: str | None) -> None:
     from perfmagic.sim import dispatch, virtual
 
     is_virtual = clock == "virtual"
-    with HOST.moving:  # nobody launches meanwhile
+    with HOST.moving:  # no launch meanwhile
         measured = is_virtual and (HOST.measured if host is None else host == "measured")
         if is_virtual != (virtual_clock() is not None) or measured != HOST.measured:
             if LOG.depth:

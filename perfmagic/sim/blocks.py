@@ -1,8 +1,8 @@
 """The ledger of a recording: each block of memory that a simulated device gave, and when it came back.
 
 A block comes back where the last tensor that refers to it ends: on any thread, also inside the collector. An interrupt
-that strikes in Python code there is swallowed, so nothing of ours may run. What notes the instant and the thread is two
-weak references, whose callbacks are look-ups in dictionaries that make a missing value themselves: all of it is C.
+that strikes in Python code there is swallowed, so none of our code may run. Two weak references note the instant and
+the thread. Their callbacks are look-ups in dictionaries that make a missing value themselves: all of it is C.
 """
 
 from __future__ import annotations

@@ -116,8 +116,8 @@ def to_host(source: SimTensor, target: torch.Tensor, non_blocking: bool) -> torc
 def to_peer(source: SimTensor, target: SimTensor) -> SimTensor:
     """Copy a tensor to another device. The host is not held.
 
-    It runs on the current stream of the source's device, after what the target's stream was given so far, and that one
-    goes on after it. Source: torch's copy_ for CUDA (Copy.cu, copy_requires_temporaries and below, read in 2.13).
+    It runs on the current stream of the source's device, after what the target's stream was given so far. That one
+    continues after it. Source: torch's copy_ for CUDA (Copy.cu, copy_requires_temporaries and below, read in 2.13).
     """
     begin_ns = now_ns()
     origin, destination = source._ref, target._ref

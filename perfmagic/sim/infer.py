@@ -25,7 +25,7 @@ _cache: dict[Any, Known] = {}
 
 
 class Known:
-    """What is known of all calls with one key, each of it once somebody has asked.
+    """What is known of all calls with one key, each computed on first use.
 
     specs: what infer gives, in a tuple; empty before.  inputs: as a record has them.
     time: the model that was asked, whether it may use TF32, and what it says.
@@ -205,7 +205,7 @@ def _refuse_mix(op: Operator, first: str, second: str) -> NoReturn:
 
 
 def _place(refs: list[Ref]) -> set[int]:
-    """Place unplaced buffers on the device of the others; returns the devices of all. Bytes are not counted anew."""
+    """Place unplaced buffers on the device of the others; returns the devices of all. Bytes are not counted again."""
     places = {ref.buffer.device_index for ref in refs if not ref.buffer.unplaced}
     for ref in refs:
         if ref.buffer.unplaced and len(places) == 1:

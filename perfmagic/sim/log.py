@@ -1,8 +1,8 @@
 """What the simulated device did, as columns of which capture makes a trace.
 
-Rows come from every thread that launches and from every stream's thread. They are appended to plain lists, whose append
-is one step of the interpreter, so that no lock is held where an interrupt could strike. Nothing is kept unless asked.
-Rows are tuples of numbers and texts, which Python's collector lets go: objects would start it once in three recordings.
+Rows come from every thread that launches and from every stream's thread. They are appended to plain lists. An append is
+one step of the interpreter, so no lock is held where an interrupt could strike. Nothing is kept unless asked.
+Rows are tuples of numbers and texts, which Python's collector skips: objects would start it once in three recordings.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def attention(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """aten::_scaled_dot_product_flash_attention_for_cpu, and with dropout, which that one lacks.
 
-    With dropout the second result, for backward, is the seed: backward computes all else anew.
+    With dropout the second result, for backward, is the seed: backward recomputes everything else.
     """
     if not dropout_p:
         plain = aten._scaled_dot_product_flash_attention_for_cpu

@@ -282,7 +282,7 @@ class Pace:
         for name in self.flop_per_s:
             if name not in (*_FAMILIES, _ALL) and not is_counted(f"aten::{name}"):
                 raise OptionError(
-                    f"pace: the operations of {name!r} are not counted, so that FLOP/s say nothing of its time",
+                    f"pace: the operations of {name!r} are not counted, so FLOP/s say nothing about its time",
                     hint=f"FLOP/s for {', '.join(_FAMILIES)} or {_ALL}; a time for {name}; or {_ALL}=200GB/s",
                 )
         _check_speedup(self.speedup)
@@ -503,7 +503,7 @@ def on_virtual_clock(words: str) -> str:
     return f"{clock}: {times}" if words else clock
 
 
-# At which paces ops were launched, where code changes the pace while somebody records.
+# At which paces ops were launched, where code changes the pace during a recording.
 
 _MOST = 256  # changes that are kept: a recording with more says what it began with and ended with
 

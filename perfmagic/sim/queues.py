@@ -67,7 +67,7 @@ class Job:
 
     body: what to run.  after: jobs of other streams to wait for first.  least_s: the pace.  kind None: not a device op.
     raced: the launch with which the job races for memory, and the kind of race.
-    joined: of one of a backward pass, the stream that waits for the end of that pass; None where nobody races with it.
+    joined: of one of a backward pass, the stream that waits for the end of that pass; None where nothing races with it.
     ends_future: torch has a future of it, and orders the streams of all who use what it writes.
     skipped_ns: the part of its beginning that does not belong to the op, as its body says.
     meets_ranks: its end depends on other ranks, as that of a collective or message does.
@@ -351,7 +351,7 @@ class Lane:
             executed = True
             if job.least_s and LOG.recording:
                 LOG.add_paced(job.name, round(job.least_s * 1e9), real_ns() - start_ns)
-            rest_s = job.least_s - max(0, real_ns() - start_ns) / 1e9  # whoever replaces clocks may set them back
+            rest_s = job.least_s - max(0, real_ns() - start_ns) / 1e9  # replaced clocks may go backwards
             if rest_s > 0:
                 self.device.closing.wait(rest_s)
         except CommunicationError:

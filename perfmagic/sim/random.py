@@ -61,18 +61,18 @@ _worker = _Worker()
 
 
 def manual_seed(seed: int) -> None:
-    """Start the random numbers of the current device anew."""
+    """Restart the random numbers of the current device."""
     _source_of(None).restart(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
-    """Start the random numbers of all devices anew. torch.manual_seed does so too."""
+    """Restart the random numbers of all devices. torch.manual_seed does so too."""
     _shared["seed"] = int(seed)
     _sources.clear()
 
 
 def seed() -> int:
-    """Start the random numbers of the current device anew from a random seed, which is returned."""
+    """Restart the random numbers of the current device from a random seed, which is returned."""
     chosen = secrets.randbits(63)
     manual_seed(chosen)
     return chosen

@@ -150,8 +150,8 @@ def repeats(ref: Ref) -> bool:
 def resize_results(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], specs: Any) -> bool:
     """Give out= tensors of another size that size, in the memory they have; True if there was one.
 
-    Raises RuntimeError where an op would change the shape of what it works on in place, DeviceError where out= would
-    need more memory than it has, unless it has none.
+    Raises RuntimeError where an op would change the shape of what it works on in place. Raises DeviceError where out=
+    would need more memory than it has, unless it has none.
     """
     given = [argument(place, args, kwargs) for place in op.returned or ()]
     small = [

@@ -358,8 +358,9 @@ class SimTensor(torch.Tensor):
 class FarTensor(SimTensor):
     """A tensor on another device than sim:0.
 
-    Functions called with one say so for as long as they run, so that tensors torch's code makes in them "where this one
-    is", which it takes to be sim:0, are made there. That costs a call into Python for each attribute and each function.
+    Functions called with one say so for as long as they run. torch's code makes tensors in them "where this one is",
+    which it takes to be sim:0: they are then made there. That costs a call into Python for each attribute and each
+    function.
     """
 
     @classmethod

@@ -91,8 +91,8 @@ def tell_lost_errors() -> None:
     """Have every backward pass raise the error that torch lost in it, instead of a SystemError without words.
 
     Also where torch's engine does not know the device: it counts devices once, at the first backward pass of a process.
-    To be counted always would start a thread in processes without a simulated device, and torch refuses a backward pass
-    in the forked children of such a process.
+    To be counted always would start a thread in processes without a simulated device. torch refuses a backward pass in
+    the forked children of such a process.
 
     Wraps torch.autograd._engine_run_backward, which backward and torch.autograd.grad come through (read in 2.13.0).
     Where the name is gone, the SystemError stays.

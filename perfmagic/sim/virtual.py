@@ -39,7 +39,7 @@ def take_host_of(pace: PaceFunction | None) -> None:
 
 
 def waited(ns: int) -> bool:
-    """Hold the host for so long on the virtual clock; False on the real one."""
+    """Hold the host for that long on the virtual clock; False on the real one."""
     clock = virtual_clock()
     if clock is not None:
         clock.advance(ns)

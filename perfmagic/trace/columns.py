@@ -30,7 +30,7 @@ Int8 = npt.NDArray[np.int8]
 Bool = npt.NDArray[np.bool_]
 Float64 = npt.NDArray[np.float64]
 
-HOST_DEVICE = -1  # the host, where blocks of its memory stand beside those of devices
+HOST_DEVICE = -1  # the host, for blocks of its memory beside those of devices
 MOST_BYTES = 2**50  # a pebibyte
 WHOLE_BUFFER = '["bytes"]'  # the types of an input that stands for a rank's whole buffer in a collective
 NO_LINE = 0  # in line columns: launched outside the cell, or before it; cell lines count from 1
@@ -126,7 +126,7 @@ _MOST_KEPT_BYTES = (32 << 20) - (8 << 10)  # DEFAULT_MMAP_THRESHOLD_MAX of glibc
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep what columns leave, for the next ones: the system would clear every page anew.
+    """Let glibc keep what columns leave, for the next ones: the system would clear every page again.
 
     From a large block that is freed, malloc learns to give back none up to its size: mallopt(3), M_MMAP_THRESHOLD.
     """
@@ -166,7 +166,7 @@ def _frozen(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class DeviceOps(Table):
-    """Kernels, copies and memsets, as executed. One row an op."""
+    """Kernels, copies and memsets, as executed. One row per op."""
 
     start_ns: Int64 = _time()
     end_ns: Int64 = _time()
@@ -255,7 +255,7 @@ class Blocks(Table):
     """Memory that an allocator gave and took back, a row for each time. Where it is not recorded there are no rows.
 
     Orders count allocations and releases of a device in one sequence: the sum of what lives then is what the allocator
-    itself counted. Those of two devices say nothing of each other.
+    itself counted. Those of two devices are not comparable.
     """
 
     order: Int64 = _column(np.int64)  # of the allocation
@@ -365,7 +365,7 @@ class Remark(JsonForm):
 
 
 # Python frames: most rows of a trace recorded with stacks, and few readers ask for them. They are kept as they came,
-# and put in order, as rows of HostOps, when somebody asks.
+# and put in order, as rows of HostOps, when they are read.
 
 _KEPT = ("start_ns", "end_ns", "name", "thread", "line")  # kind and shape are the same in all rows
 _DTYPES = {column.name: column.metadata["dtype"] for column in fields(HostOps)}

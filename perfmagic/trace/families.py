@@ -1,7 +1,7 @@
 """Families of kernels: one table from names of kernels and operators to what they are for, each row with its source.
 
-The first row that matches decides. Rows that look at the operator stand before those that look at the kernel where the
-operator tells more, behind them where it is all that is left.
+The first row that matches decides. Rows that look at the operator come before those that look at the kernel if the
+operator tells more. They come after them if only the operator is left.
 
 A source with a path is a file that defines these names, under its repository's name. "recorded" stands for libraries
 without public source: their names were read in recorded traces.

@@ -411,7 +411,7 @@ def make_trace(
     """Build a trace from unsorted columns (see perfmagic.trace.columns), joined and frozen.
 
     `launch` and `line` columns are computed here and must not be given. Python frames may be among host_ops, or apart
-    from them without kind and shape: they are then not sorted before somebody asks. Raises ValueError for columns that
+    from them without kind and shape: they are then sorted on first use. Raises ValueError for columns that
     do not fit.
     """
     mark_table = LineMarks.make(marks)

@@ -208,7 +208,7 @@ def checked_pattern(comm_names: str | None) -> None:
         re.compile(comm_names or "")
     except (re.error, TypeError, OverflowError, RecursionError) as error:
         raise OptionError(
-            f"comm names {comm_names!r} are no regular expression: {error}",
+            f"comm names {comm_names!r} are not a regular expression: {error}",
             hint='give text such as "nccl|my_allreduce", or leave it out for the known libraries',
         ) from None
 

@@ -76,7 +76,7 @@ class Taken:
     clocks: of the GPUs, where NVML reports them.
     settings: the options it was taken with, by keyword.
     environment: what it was taken on, by name.
-    checks: whether it does the work of the first of its round, a fact each; empty where nobody looked.
+    checks: whether it does the work of the first of its round, a fact each; empty if it was not checked.
     """
 
     failed: str = ""
@@ -111,7 +111,7 @@ class Taken:
 class BenchRecord(Taken):
     """What a benchmark measured.
 
-    returns_s, done_s: pass 1, one value a sample, same samples; done_s is empty where no device was in use.
+    returns_s, done_s: pass 1, one value per sample, same samples; done_s is empty where no device was in use.
     span_s: pass 2 (device span), seconds a call, empty unless asked for and possible.
     queued_s: per call, queued: seconds a call where queued_calls of them follow each other, empty unless asked for.
     first_calls_s: the first calls until two agreed, in order; the first one is shown apart.

@@ -31,7 +31,7 @@ WRONG: dict[str, tuple[Callable[[], object], str, str]] = {
     "a number for a benchmark": (lambda: perfmagic.measurement(3), "measurement: the result of", "perfmagic.bench"),
     "text for a count": (lambda: perfmagic.devices("2"), "devices('2'): a whole number", "devices(2)"),
     "no device": (lambda: perfmagic.devices(0), "devices(0): a whole number", "devices(2)"),
-    "a number to syncbench": (lambda: perfmagic.syncbench(3), "syncbench: int is no function", "without ()"),
+    "a number to syncbench": (lambda: perfmagic.syncbench(3), "syncbench: int is not a function", "without ()"),
     "a number for names to compare": (lambda: perfmagic.compare(int, str, names=3), "names=3", '["before", "after"]'),
     "text for a pace": (lambda: perfmagic.Pace("2"), "pace: a number is needed, not '2'", "kernel_s=1e-3"),
     "a list for paces": (lambda: perfmagic.Pace(by_name=[]), "by_name is a dict", "'mm'"),
@@ -51,7 +51,7 @@ WRONG: dict[str, tuple[Callable[[], object], str, str]] = {
     "nothing for runs": (lambda: perfmagic.bench(int, runs=None), "runs: a whole number is needed, not None", ""),
     "a number for names": (
         lambda: perfmagic.open_trace("run.json", comm_names=3),
-        "comm names 3 are no regular expression",
+        "comm names 3 are not a regular expression",
         "text",
     ),
 }

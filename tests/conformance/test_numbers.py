@@ -187,13 +187,13 @@ except RuntimeError:
 
 
 @pytest.mark.slow
-def test_a_wrong_index_is_told_at_the_next_wait(device_module, kind) -> None:
+def test_a_wrong_index_is_reported_at_the_next_wait(device_module, kind) -> None:
     """In a process of its own: on CUDA nothing on the device works after it."""
     done = subprocess.run([sys.executable, "-c", _LATE, kind], capture_output=True, text=True, timeout=_WAIT_S)
     assert done.stdout.split() == ["launched", "told"], done.stderr
 
 
-def test_a_wrong_shape_is_told_at_the_call(device_module, device) -> None:
+def test_a_wrong_shape_is_reported_at_the_call(device_module, device) -> None:
     with pytest.raises(RuntimeError, match="cannot be multiplied"):
         torch.ones(2, 3, device=device) @ torch.ones(2, 3, device=device)
 

@@ -91,7 +91,7 @@ def test_an_event_means_the_moment_it_was_recorded(device_module, device, hold) 
     release()
 
 
-def test_an_event_that_was_never_recorded_holds_nobody_up(device_module) -> None:
+def test_an_event_that_was_never_recorded_blocks_nothing(device_module) -> None:
     mark = device_module.Event()
     assert mark.query()
     mark.wait()

@@ -85,7 +85,7 @@ def test_item_in_a_loop_is_found_with_its_line() -> None:
     assert "line 2" in sentence
 
 
-def test_a_full_queue_blocks_python_and_is_told() -> None:
+def test_a_full_queue_blocks_python_and_is_reported() -> None:
     trace = play(SCENES["deep_queue"], "cuda")
     assert launches(trace).deepest > 900
     assert sentences(trace, "queue_full")

@@ -48,7 +48,7 @@ class Comparison(JsonForm):
     note: what makes the ratio differ from that of the medians; empty where nothing does.
     predicted: whose times a GPU's model gave.
     not_comparable: why the two do not do the same work; None where nothing says so. There is no ratio then.
-    checks: what was found of the work of both; none where nobody looked.
+    checks: what was found about the work of both; none if it was not checked.
     sentence: all of it in one line.
     """
 
@@ -142,7 +142,7 @@ class Comparison(JsonForm):
         if self.ratio_low is None or self.ratio_high is None:
             return f"× {self.ratio:.3g}"
         low, high = self.ratio_low, self.ratio_high
-        if self.ratio < 0.1 or high >= 100:  # decimals would leave nothing of the one, and fill the line with the other
+        if self.ratio < 0.1 or high >= 100:  # decimals would erase small ratios and fill the line for large ones
             return f"× {significant(self.ratio, 2)} [{significant(low, 2)}, {significant(high, 2)}]"
         digits = 3 if high - low < 0.02 else 2
         return f"× {self.ratio:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
@@ -153,7 +153,7 @@ __all__ = ["FORMAT", "QUANTITIES", "CompareSummary", "Comparison", "compare", "n
 QUANTITIES = ("done", "span", "returns", "queued")  # the first that both have is compared
 ORDINALS = {1: "second", 2: "third"}
 FORMAT = "perfmagic comparison 2"
-_FORMATS = ("perfmagic comparison 1", FORMAT)  # verdicts are computed anew from the results
+_FORMATS = ("perfmagic comparison 1", FORMAT)  # verdicts are recomputed from the results
 
 
 class _Judged(msgspec.Struct):
@@ -191,7 +191,7 @@ class CompareSummary(Saved):
 
     @property
     def checks(self) -> Rows[Check]:
-        """What was found of the work of all, a fact a row; those that refuse a verdict first."""
+        """What was found about the work of all, one fact per row; those that refuse a verdict first."""
         return Rows((check for comparison in self.comparisons for check in comparison.checks), Check)
 
     @property
@@ -214,7 +214,7 @@ class CompareSummary(Saved):
 
     @classmethod
     def from_json(cls, text: str) -> CompareSummary:
-        """The comparison that to_json() wrote, judged anew from its results. Raises OptionError for other text."""
+        """The comparison that to_json() wrote, judged again from its results. Raises OptionError for other text."""
         data = of_format(read_json(text), _FORMATS, "comparison", hint="CompareResult.to_json() writes one")
         with damage_of("comparison"):
             saved = typed(data, _Saved)

@@ -50,8 +50,8 @@ def predicted_ratio(baseline: BenchSummary, other: BenchSummary, quantity: str) 
     """Between what the ratio of two times lies, above 1 where the other is faster; None if both were measured.
 
     On one GPU the model's error of an operator is the same in both, where both have a recorded run. Two GPUs: the
-    error of a ratio of two predictions, as of a replay on another GPU. Beside a measurement, or a host that is measured
-    in one of them only, the host's error counts, too, as it may be the host that takes the time.
+    error of a ratio of two predictions, as of a replay on another GPU. Against a measurement, or if only one host is
+    measured, the host's error counts, too: the host may take the time.
     """
     models = [result.predicted_for for result in (baseline, other)]
     known = [model for model in models if model is not None]
@@ -79,9 +79,9 @@ def layouts_of_predicted(baseline: BenchSummary, other: BenchSummary) -> str:
 def why_of_predicted(baseline: BenchSummary, other: BenchSummary, verdict: str) -> str:
     """What a verdict rests on where a model gave times, or why it is unclear."""
     if verdict == "unclear":
-        return phrase("the difference lies within what the model leaves open: only recordings decide")
+        return phrase("the difference is within the error of the model: only recordings can tell")
     if baseline.predicted_for is None or other.predicted_for is None:
-        return phrase("a prediction beside a measurement: the ratio has the errors of GPU and host")
+        return phrase("a prediction against a measurement: the ratio has the errors of GPU and host")
     if host_measured(baseline) != host_measured(other):
         return phrase("both predicted, the host of one measured and of the other counted: the ratio has its error")
     if baseline.predicted_for != other.predicted_for:
@@ -131,7 +131,7 @@ def _caches(baseline: BenchSummary, other: BenchSummary) -> str:
         return ""
     cold = Advice(baseline).option("cold", True)
     return phrase(
-        "one was measured with cold caches, the other with warm ones: take both with {option}, or both without",
+        "one was measured with cold caches, the other with warm ones: measure both with {option}, or both without",
         option=cold,
     )
 
@@ -186,8 +186,8 @@ class SeparateRuns:
 def separate_runs(baseline: BenchSummary, other: BenchSummary, quantity: str) -> SeparateRuns | None:
     """The interval for two benchmarks from separate runs; None where they have too few samples for one.
 
-    If the host does the work, it covers the ratio of the times and the ratio of the times measured in loops of the
-    host, and extends beyond the second by a quarter of their distance: other work does not follow the loop exactly. It
+    If the host does the work, it covers the ratio of the times, and that of times in units of host loops. It extends
+    beyond the second by a quarter of their distance: other work does not follow the loop exactly. It
     also reaches from the slowest run of the one to the fastest of the other: of equal code, all four runs of the one
     are slower or all are faster in one case of 35 (2 of the 70 orders of eight), three runs in one of 10.
     """
@@ -376,8 +376,8 @@ def _interleaved_verdict(
         enough = Advice(baseline).option("samples", str(FEWEST_99))
         overlap = counted(
             n,
-            "{n} sample of each overlap, and so few prove a difference only if they do not",
-            "{n} samples of each overlap, and so few prove a difference only if they do not",
+            "{n} sample of each overlap; so few prove a difference only without overlap",
+            "{n} samples of each overlap; so few prove a difference only without overlap",
         )
         return "unclear", _nearly(verdict, overlap, phrase("{enough} or more", enough=enough))
     return "unclear", _nearly(verdict, _crosses(level, BAND), Advice(baseline).longer(n))
@@ -411,7 +411,9 @@ def _obstacle(
         if moved_s * calls < CLOCK_S:
             return phrase("the difference is smaller than the clock's own cost: let one call do more work")
         if separate and calls > 1 and moved_s < LOOP_S:
-            return phrase("the difference is smaller than the loop around a call is known: let one call do more work")
+            return phrase(
+                "the difference is smaller than the uncertainty of the loop around a call: let one call do more work"
+            )
     return ""
 
 

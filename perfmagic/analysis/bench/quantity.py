@@ -103,7 +103,7 @@ class Quantity:
 
     @classmethod
     def restored(cls, saved: Any, run_starts: Sequence[int] = ()) -> Quantity | None:
-        """The quantity from its JSON, with statistics computed anew from the samples. Raises ValueError."""
+        """The quantity from its JSON, with statistics recomputed from the samples. Raises ValueError."""
         if saved is None:
             return None
         samples = typed(saved, _Saved).samples_s

@@ -83,7 +83,7 @@ def queue_model_of(record: BenchRecord, trace: Trace) -> QueueModel | None:
     """The queue model of a cell; None without device ops, on several queues, or without samples of *done*.
 
     t1 = returns / n comes from the samples. t2 = device busy / n and t3 = end of the final synchronise - end of the
-    last op come from the recorded run, whose device times the profiler does not change.
+    last op. Both come from the recorded run: the profiler does not change device times.
     """
     n = len(trace.ops)
     n_queues = len(np.unique(np.stack((trace.ops.device, trace.ops.stream)), axis=1).T)

@@ -121,7 +121,7 @@ def damage_of(what: str, where: str = "") -> Iterator[None]:
         raise OptionError(message, hint="take it again, or copy the file again") from None
 
 
-# A benchmark from its JSON: typed and in range, with its statistics computed anew from the samples.
+# A benchmark from its JSON: typed and in range, with its statistics recomputed from the samples.
 
 TakenT = TypeVar("TakenT", bound=Taken)
 

@@ -217,7 +217,7 @@ def _describe_variant(verdict: str, names: Mapping[str, str], where: str) -> str
 _Row = Annotated[tuple[Any, ...], msgspec.Meta(min_length=1)]
 _SWEPT = msgspec.Meta(extra_json_schema={"items": {"type": ["number", "string", "boolean", "null"]}})
 FORMAT = "perfmagic sweep 2"
-_FORMATS = ("perfmagic sweep 1", FORMAT)  # comparisons are computed anew from the results
+_FORMATS = ("perfmagic sweep 1", FORMAT)  # comparisons are recomputed from the results
 
 
 @dataclass(frozen=True)

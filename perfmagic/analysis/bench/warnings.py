@@ -20,7 +20,7 @@ from perfmagic.base.units import NBSP, duration_s, percent, percent_known, signi
 from perfmagic.trace.host_limits import describe_measured_host, describe_shared_cores, describe_virtual_clock
 from perfmagic.trace.samples import BenchRecord, ClockRecord, Condition, Plain, Taken
 
-# What a user could still do about a warning or an unclear comparison, in the words of whoever took the benchmark.
+# What a user could still do about a warning or an unclear comparison, as options of the interface in use.
 
 MORE = 4  # times as many samples: an interval half as wide
 _DEFAULTS = {"runs": 1, "cooldown_s": 0.0}  # of the settings whose default is no None or False
@@ -48,7 +48,7 @@ class Advice:
         return phrase(": {option} {effect}", option=advised, effect=effect)
 
     def option(self, setting: str, value: object = "") -> str:
-        """An option as whoever took the benchmark writes it.  setting: a field of BenchSpec."""
+        """An option as the interface that took the benchmark spells it.  setting: a field of BenchSpec."""
         return option(self.taken.magic, setting, value)
 
     def longer(self, n: int) -> str:
@@ -107,7 +107,7 @@ def _fresh_start(advice: Advice) -> str:
 def _outlasted(v: Mapping[str, Any], _: Advice) -> str:
     if v["why"] == "long":
         return phrase(
-            "Python needs {time}, longer than a backlog may be: device span includes waiting for Python",
+            "Python needs {time}, longer than the longest backlog: device span includes waiting for Python",
             time=duration_s(v["host_s"]),
         )
     if v["why"] == "synchronises":
@@ -280,7 +280,7 @@ _SENTENCES: dict[str, Callable[[Mapping[str, Any], Advice], str]] = {
         wanted=v["wanted"],
     ),
     "prints": lambda _v, _a: phrase(
-        "it prints: output is dropped from the second call on, so no figure contains the time to show it"
+        "it prints: output is dropped from the second call on, so no time includes showing it"
     ),
     "recompiled": _recompiled,
     "fits in caches": _fits,
@@ -315,7 +315,7 @@ _SENTENCES: dict[str, Callable[[Mapping[str, Any], Advice], str]] = {
         "Python evaluated the cell when it compiled it, so no call does anything: use names instead of literals"
     ),
     "takes no time": lambda _v, _a: phrase(
-        "takes less time than the clock can resolve: nothing is left after the empty loop"
+        "takes less time than the clock can resolve: nothing is left after subtracting the empty loop"
     ),
     "slow recording": lambda v, _: phrase(
         "the recorded run took {recorded}, the samples {done}: the verdict rests on that run and may not hold for the"

@@ -90,8 +90,8 @@ def _sampled(first: Side, second: Side) -> str:
         return ""
     return counted(
         len(samples),
-        "{names} looks like a sample of one, so that counts and totals differ by what was kept",
-        "{names} look like samples of recordings, so that counts and totals differ by what was kept",
+        "{names} looks like a sample of one, so counts and totals depend on what was kept",
+        "{names} look like samples of recordings, so counts and totals depend on what was kept",
         names=listed(samples),
     )
 
@@ -159,7 +159,7 @@ def _within_prediction(first: Side, second: Side) -> str:
     names = {"a": first.name, "b": second.name, "low": units.significant(low, 2), "high": units.significant(high, 2)}
     if a != b:
         return phrase(
-            "which is faster stays open: {a} on {gpu} takes × {low} to × {high} as long as {b} on {other}",
+            "which is faster is unclear: {a} on {gpu} takes × {low} to × {high} as long as {b} on {other}",
             **names,
             gpu=a.gpu,
             other=b.gpu,

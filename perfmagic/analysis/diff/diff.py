@@ -361,7 +361,7 @@ def _two_gpus(a: _OnGpu, b: _OnGpu) -> Words:
 
 
 def _describe_change(a: ComparedTrace, b: ComparedTrace, whole: TimeChange, *, per_step: bool) -> Words:
-    """The same where there is a verdict, whoever gave the times."""
+    """The same where there is a verdict, from any source of times."""
     second, other = b.name, a.name
     if per_step:
         second, other = phrase("one step of {name}", name=b.name), phrase("one of {name}", name=a.name)
@@ -388,7 +388,7 @@ def without_number(decides: str) -> str:
     """Who decides, within a sentence: "the device decides"."""
     who = decides.partition(":")[0]
     if who == "Open":
-        return "who decides is open"
+        return "the bottleneck is unclear"
     return who if who.startswith("Python") else f"{who[:1].lower()}{who[1:]}"
 
 

@@ -499,7 +499,7 @@ def describe_repairs(facts: Facts) -> str:
 def too_much_repaired(facts: Facts) -> bool:
     """Whether repaired durations of device ops could change the verdict, by their number or by their time.
 
-    By number too: a duration that was missing is now 0, and nobody knows what it was.
+    By number too: a duration that was missing is now 0; the real one is unknown.
     """
     meta = facts.trace.meta
     executed_ns = int((facts.trace.ops.end_ns - facts.trace.ops.start_ns).sum())

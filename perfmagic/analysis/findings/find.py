@@ -131,7 +131,7 @@ class Outcomes:
         if not len(self.facts.trace.ops):
             return Silent(phrase("no device op was recorded"))
         if failed(self.facts.trace):
-            return Silent(phrase("the code failed before its end, and what it did until then is no advice"))
+            return Silent(phrase("the code failed before its end, and what it did until then gives no advice"))
         # where ops of graphs are missing, those that are recorded took their time all the same
         asked = chain is WITHOUT_DURATIONS or (chain is BUSY and incomplete_graphs(self.facts.trace))
         why = "" if asked else no_verdict(self.facts)
@@ -310,9 +310,7 @@ def _placed(gap: Finding, time: Intervals, nodes: list[Node], free: Intervals) -
         inside = intersect(where, node.finding.where)
         if total_ns(inside) >= least_ns:
             if total_ns(inside) >= MOSTLY * total_ns(node.finding.where):
-                of_gap = phrase(
-                    "the finding {rule} is about little else than the longest idle gap", rule=node.finding.rule
-                )
+                of_gap = phrase("the finding {rule} is mostly about the longest idle gap", rule=node.finding.rule)
                 return Silent(of_gap)
             cost_ns = min(total_ns(inside), node.finding.cost_ns or 0)  # some of it may be lost whatever one does
             part = Node(replace(gap, where=inside, cost_ns=cost_ns))

@@ -47,7 +47,7 @@ _HIDDEN = {"exposed_communication": ("communication", (OpClass.COMMUNICATION,)),
 
 
 def _gain_ns(prediction: Prediction) -> tuple[int, int]:
-    """The least and the most that advice gains, never below 0: nobody has to follow it."""
+    """The least and the most that advice gains, never below 0: one need not follow it."""
     least_ns, most_ns = prediction.gain_ns
     return max(0, least_ns), max(0, most_ns)
 
@@ -206,7 +206,7 @@ def change_of(facts: Facts, finding: Finding) -> Change | None:
         return Pin()
     if rule in _CHANGES:
         return _CHANGES[rule](facts, finding)
-    if rule == "exposed_copy" and facts.copies_beside:  # nobody can hide what is left
+    if rule == "exposed_copy" and facts.copies_beside:  # what is left cannot be hidden
         return None
     if rule in _HIDDEN:
         what, classes = _HIDDEN[rule]

@@ -274,7 +274,7 @@ def repeated_copy(facts: Facts, free: Intervals) -> Outcome:
         for rows in (_repeated(facts, 0), _repeated(facts, 1))
     )
     if not tensors:
-        return Silent(phrase("no line of the cell copies a tensor again that its loop leaves as it is"))
+        return Silent(phrase("no loop of the cell copies an unchanged tensor again"))
     if total_ns(again) < facts.notable_ns:
         return facts.below_notable(phrase("copying the same tensors again took"), total_ns(again))
     which = [

@@ -322,8 +322,8 @@ def _say_missing(facts: Facts, time: CellTime) -> str:
     if not hole_ns or 2 * hole_ns < time.waited_for_host_ns:
         return ""
     return phrase(
-        "for {time} of it the record holds nothing of the host, and its calls are numbered on from {first} to {last}:"
-        " calls are missing from it",
+        "for {time} of it nothing of the host was recorded, and call numbers jump from {first} to {last}:"
+        " calls are missing",
         time=units.duration(hole_ns),
         first=missing.first,
         last=missing.last,

@@ -139,11 +139,11 @@ def _conclude(job: Job, found: list[Found]) -> Conclusion:
 def _nothing(job: Job) -> str:
     last = job.last_common()
     if not any(dump.calls for dump in job.dumps.values()):
-        return capitalised(phrase("no rank stands still: the dumps hold no call"))
+        return capitalised(phrase("no rank hangs: the dumps hold no call"))
     if last is None:
-        return capitalised(phrase("no rank stands still: the dumps hold no open call"))
+        return capitalised(phrase("no rank hangs: the dumps hold no open call"))
     call = describe_operation(last, job)
-    return capitalised(phrase("no rank stands still: the last common collective is {call}", call=call))
+    return capitalised(phrase("no rank hangs: the last common collective is {call}", call=call))
 
 
 def _warnings(job: Job, lost: tuple[int, ...]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Where ranks stand still, and which rank keeps them there: absent ranks, calls that do not match, circular waits."""
+"""Where ranks hang, and which rank keeps them there: absent ranks, calls that do not match, circular waits."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Standstill(JsonForm):
     """One operation that some ranks cannot leave.
 
     kind: why: calls that do not match, ranks that never came, ranks without a dump, ranks that wait in a circle,
-    ranks whose device has not begun it, a transfer that does not end; "follows" where the absent ranks stand still
+    ranks whose device has not begun it, a transfer that does not end; "follows" where the absent ranks hang
     elsewhere.
     call: its name.
     number: of the collectives of its group, or of the rank's messages.
     group: its group, as torch names it.
     ranks: the ranks in it.
-    absent: the ranks that it waits for, without those that stand still elsewhere, unless all do.
+    absent: the ranks that it waits for, without those that hang elsewhere, unless all do.
     sentence: all of this in words.
     """
 
@@ -226,7 +226,7 @@ def _circle(job: Job, operations: Sequence[Operation]) -> Found:
     where = chained("{a}, {b}", (_who_is_where(job, operation) for operation in shown))
     if n_more:
         where = counted(n_more, "{where}, and {n} more call", "{where}, and {n} more calls", where=where)
-    sentence = phrase("each waits for another, and none can go on: {where}", where=where)
+    sentence = phrase("each waits for another, and none can continue: {where}", where=where)
     made = Standstill("circle", "", loop[0].number, "", _ranks_in(loop), (), sentence)
     followed = zip(shown, (*loop[1:], loop[0]), strict=False)
     lines = (
@@ -263,14 +263,14 @@ def _cause(loop: Sequence[Operation]) -> Proposal:
     """What is called in the wrong order: collectives of a loop are of different groups."""
     messages = [operation for operation in loop if operation.is_message]
     if not messages:
-        todo = phrase("Have all ranks use their groups in one order")
+        todo = phrase("Have all ranks use their groups in the same order")
         return Proposal(phrase("groups are used in different orders"), todo)
     if len(messages) < len(loop):
         collectives = [operation for operation in loop if not operation.is_message]
         headline = phrase(
             "{waiting}, and {others}", waiting=_in_messages(messages), others=_in_collectives(collectives)
         )
-        return Proposal(headline, phrase("Have all ranks call messages and collectives in one order"))
+        return Proposal(headline, phrase("Have all ranks call messages and collectives in the same order"))
     headline = phrase("messages are sent and received in different orders")
     if all(map(_is_sent, messages)):
         headline = phrase("each rank sends before it receives")

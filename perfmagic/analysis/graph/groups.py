@@ -186,7 +186,7 @@ def _by_lane(graph: Graph, visits: Int64, most: int) -> list[list[int]]:
 
 MOST_UNITS = 60  # that a reader can follow
 AT_ONCE_SHARE, APART_SHARE = 0.5, 0.05  # of the shorter one's time: more ran at once, less ran one after the other
-IDLE_SHARE = 0.5  # of one's time: the lane of the other had nothing to do for so long
+IDLE_SHARE = 0.5  # of one op's time in which the lane of the other was idle
 LEAST_SHARE = 0.01  # of the elapsed time: shorter boxes are not compared
 LEAST_LANE_SHARE = 0.10  # of the elapsed time: nor are those of lanes that worked less
 

@@ -28,7 +28,7 @@ class LateNode:
     """A node that could have begun earlier.
 
     earlier_ns: all that it needs had ended for so long, and its lane was free.  lost_ns: how much of that mattered:
-    nothing ran at all, or a lane stood idle that has work to do for what needs the node.  because: what kept it, as far
+    nothing ran at all, or a lane was idle that has work to do for what needs the node.  because: what kept it, as far
     as the record says.  number, name, lane, line, function: of the node, see GraphNode.
     """
 
@@ -83,8 +83,8 @@ def late_nodes(trace: Trace, graph: Graph) -> Rows[LateNode]:
 
 
 def _lost(graph: Graph, late: Iterable[GraphNode]) -> Iterable[tuple[int, int]]:
-    """Of each node, in ns, how long nothing ran while it waited, or, if that is more, how long a lane stood idle that
-    had work to do behind it.
+    """Of each node, in ns, how long nothing ran while it waited. If longer: how long a lane was idle that had work to
+    do behind it.
     """
     busy = [_busy(graph, lane) for lane in range(len(graph.lanes))]
     anything = union(*(np.concatenate([of_lane[:, side] for of_lane in busy]) for side in (0, 1)))
@@ -127,7 +127,7 @@ def _because(trace: Trace, graph: Graph, node: GraphNode) -> str:
     return (
         _in_operator(graph, node, ready, python_ns)
         or _in_wait(trace, node, ready, python_ns)
-        or phrase("Python called it no sooner")
+        or phrase("Python called it no earlier")
     )
 
 

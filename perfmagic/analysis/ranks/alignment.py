@@ -213,8 +213,8 @@ def drifts_of(
 ) -> dict[int, Drift]:
     """How the clock of each rank is corrected for an even drift against the first one's; empty where none is seen.
 
-    Ranks of one host drift alike. Rounds of pings that contradict each other show a drift, as do ends of collectives
-    that come apart evenly by more than one host's do, where there are no pings.
+    Ranks of one host drift alike. Rounds of pings that contradict each other show a drift. Without pings, ends of
+    collectives do that drift apart steadily by more than those of one host.
     """
     host = {rank: summaries[rank].meta.boot or f"of rank {rank}" for rank in sorted(summaries)}
     slopes: dict[tuple[str, str], float] = {}
@@ -293,7 +293,7 @@ class Alignment:
         if self.drifts:
             rates = [drift.rate for drift in self.drifts.values()]
             drift = units.duration((max(rates) - min(rates)) * 1e9)
-            known = phrase("{known}, once an even drift of {time} a second is taken out", known=known, time=drift)
+            known = phrase("{known}, after a steady drift of {time} per second is removed", known=known, time=drift)
         if self.distrusted_ns:
             missed = units.duration(self.distrusted_ns)
             known = phrase(
@@ -333,7 +333,7 @@ class Alignment:
 
     def _of_collectives(self) -> str:
         left = phrase(
-            "clocks that do not drift agree within {bound}, as none leaves a collective before all have come",
+            "clocks that do not drift agree within {bound}, as no rank leaves a collective before all have entered it",
             bound=self._bound,
         )
         if self.comparable:
@@ -345,7 +345,7 @@ class Alignment:
             )
         if self.residual_ns is None:
             return phrase("the clocks are as recorded: no collective is matched by which to compare them")
-        lost = [phrase("no collective tells the clock of rank {ranks}", ranks=", ".join(map(str, self.unknown)))]
+        lost = [phrase("no collective determines the clock of rank {ranks}", ranks=", ".join(map(str, self.unknown)))]
         known = [*(lost if self.unknown else []), *([left] if self._bound else [])]
         return chained("{a}; {b}", (self._of_ends(*self.residual_ns), *known))
 

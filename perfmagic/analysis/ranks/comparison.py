@@ -59,7 +59,7 @@ def describe_waiting(
             time=units.duration(waited_ns),
             back=units.duration(back_ns),
         )
-    counts = phrase("It counts as communication, and nothing is transferred in it")
+    counts = phrase("It counts as communication, but nothing is transferred in it")
     return (phrase("{a} and {b} are ranks of one job: {facts}", a=a, b=b, facts=sentences(waits, back, counts)),)
 
 

@@ -77,7 +77,7 @@ def exposed(job: Ranks) -> list[RankFinding]:
 
 
 def _crowded(job: Ranks, waiting_ns: float, transfer_ns: float) -> RankFinding:
-    """Of ranks that wait for cores nobody can say how long data were on their way."""
+    """Of ranks that wait for cores it is unknown how long transfers took."""
     waiting, transfer = units.duration(waiting_ns), units.duration(transfer_ns)
     both = {"waiting": waiting, "transfer": transfer}
     detail = phrase(": {waiting} waiting for the last rank, {transfer} moving data or waiting for a core", **both)

@@ -46,7 +46,7 @@ class JobReplay:
 
     @cached_property
     def unreadable(self) -> str:
-        """Why the records do not even say what held the job; "" where they do."""
+        """Why the records do not even say what limited the job; "" where they do."""
         return self._first_reason(unreadable) or self._unmatched
 
     @cached_property
@@ -61,7 +61,7 @@ class JobReplay:
         return critical_path(job, job.replayed_ns(), self.ranks.comm_names)
 
     def predict(self, changes: Sequence[Change], on: Collection[int]) -> tuple[Prediction, CriticalPath | None]:
-        """What changes would make of the job, and what would hold it then.  on: the ranks that they are made on."""
+        """What changes would make of the job, and what would limit it then.  on: the ranks that they are made on."""
         of_ranks = [change for change in changes if not isinstance(change, OnTime)]
         with_on_time = len(of_ranks) < len(changes)
         numbers = [str(rank) for rank in sorted(set(on))]

@@ -38,7 +38,7 @@ class Job:
 def jobs(traces: Sequence[OfJob]) -> tuple[Job, ...]:
     """The jobs that some traces belong to, the largest first; a trace whose file names no rank is a job by itself.
 
-    Ranks of one job have different numbers, one world size, devices of one name (or a process group in common), and
+    Ranks of one job have different numbers, one world size, and devices of one name (or a common process group). They
     were recorded at one time. Traces without that information do not contradict it.
     """
     several: list[_Members] = []

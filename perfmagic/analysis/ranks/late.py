@@ -127,7 +127,7 @@ def _remedy_of_core(job: Ranks, cause: Cause) -> Remedy:
 
 
 def _link(cause: Cause) -> _Wording:
-    """Transfers that take longer with a rank than without it; of several ranks nobody can say which one it is."""
+    """Transfers that take longer with a rank than without it; of several ranks it is unknown which one it is."""
     who, kind = name_ranks(cause.ranks), cause.name
     ratio = f"{cause.own_ns / max(1, cause.own_ns - cause.excess_ns):.1f}"
     words = phrase("{kind} with {who} takes {n} × as long as without", kind=kind, who=who, n=ratio)

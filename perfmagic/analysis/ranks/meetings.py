@@ -246,7 +246,7 @@ def collectives_of_ranks(
     *,
     one_host: bool,
 ) -> Rows[CollectiveOfRanks]:
-    """A row a kind and size, the longest transfer first.  pairs: messages; their clocks are compared.
+    """One row per kind and size, the longest transfer first.  pairs: messages; their clocks are compared.
 
     one_host: whether all ranks ran on one host where their records do not name it.
     """

@@ -243,7 +243,7 @@ def longest(trace: Trace, device: int) -> tuple[KernelTime, ...]:
 
 
 def kernels_of_ranks(by_rank: Mapping[int, tuple[KernelTime, ...]]) -> Rows[KernelOfRanks]:
-    """A row a kernel, the most time of all ranks first, and what no rank has among its longest last."""
+    """One row per kernel, the most time of all ranks first, and what no rank has among its longest last."""
     by_name: dict[str, list[tuple[int, KernelTime]]] = {}
     for rank, rank_kernels in by_rank.items():
         for kernel in rank_kernels:
@@ -448,8 +448,8 @@ def rank_summary(given: Trace, comm_names: str | None = None) -> RankSummary:
 def _start(facts: Facts, first_ns: int, kinds: tuple[CommKind, ...], comm: Columns) -> Start:
     """Where what is judged begins.
 
-    In a file without steps that is where the first collective of all ranks ended, if it took longer to come there than
-    from each to the next.
+    In a file without steps it is the end of the first collective of all ranks. That holds if reaching it took longer
+    than from each collective to the next.
     """
     trace, ops, step = facts.trace, facts.trace.ops, first_full_step(facts.trace)
     if trace.cell is not None:

@@ -1,4 +1,4 @@
-"""The ranks of one job beside each other: a row a rank, on one axis."""
+"""The ranks of one job beside each other: one row per rank, on one axis."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Ranks:
     of_files: tuple[RankFinding, ...] = ()
 
     def __repr__(self) -> str:
-        """The number of ranks and of what is matched, how their clocks were put on one axis, and a row a rank."""
+        """The number of ranks and of what is matched, how their clocks were aligned, and one row per rank."""
         met, sent = len(self.meetings), len(self.messages)
         what = f"{plural(len(self.ranks), 'rank')}, {plural(met, 'collective')} and {plural(sent, 'message')} matched"
         return f"{what}; {self.alignment.words}\n{self.table!r}"
@@ -142,7 +142,7 @@ class Ranks:
 
     @cached_property
     def table(self) -> Rows[RankStat]:
-        """A row a rank."""
+        """One row per rank."""
         return Rows((self._row(rank) for rank in self.ranks), RankStat)
 
     def _row(self, rank: int) -> RankStat:

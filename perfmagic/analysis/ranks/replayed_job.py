@@ -109,7 +109,7 @@ class ReplayedJob:
         return np.bincount(self.meetings.op_rank, weights=waits, minlength=len(self.began_ns)).astype(np.int64)
 
     def path(self, replay: Replay) -> Int64:
-        """The points before which own work held the job."""
+        """The points before which own work limited the job."""
         before, by_second = replay.graph.held_by(replay.times_ns)
         way = way_back(int(replay.times_ns.argmax()), before)
         return way[(way < len(self.points.rank)) & ~by_second[way]]
@@ -117,7 +117,7 @@ class ReplayedJob:
 
 @once_per_trace
 def replayed_job(ranks: Ranks) -> ReplayedJob | None:
-    """The job of some ranks; None where nothing of them matches, or they wait for each other in a circle."""
+    """The job of some ranks; None where none of their operations match, or they wait for each other in a circle."""
     if ranks.idle or not (ranks.matching.n or ranks.message_pairs):
         return None
     meetings = meetings_of(ranks)

@@ -49,7 +49,7 @@ def host_time(trace: Trace) -> HostTime:
     """Between launches of a thread, without waits and pauses. Raises OptionError for a record without launches."""
     spans, launches = _launching(trace)
     if launches < 2:
-        raise OptionError("the record has no launches, so that it says nothing of the host", hint="record a GPU's step")
+        raise OptionError("the record has no launches, so it says nothing about the host", hint="record a GPU's step")
     host = trace.host_ops
     launched = np.flatnonzero(trace.ops.launch != NONE)
     operators = np.unique(origins(trace).host_op[launched])
@@ -63,7 +63,7 @@ def host_time(trace: Trace) -> HostTime:
     assumed = OPERATOR_NS * sum(units_of.get(int(row), 1.0) for row in operators[inside])
     assumed += HOST_NS["view"] * views + HOST_NS["module"] * modules
     if not assumed:
-        message = "no operator launched anything, so that the record says nothing of the host"
+        message = "no operator launched anything, so the record says nothing about the host"
         raise OptionError(message, hint="record without CUDA graphs")
     recorded = sum(int((ends - starts).sum()) for starts, ends in spans.values())
     return HostTime(recorded, assumed, launches, modules > 0)

@@ -1,7 +1,8 @@
 """The graph that a trace is replayed on: instants, and what each waits for.
 
-An instant is the beginning or end of a call on the host, the end of a device op, or a join, the latest of several
-things. Its time is the later of two predecessors' times, each plus a lag. On the edge that held it in the record the
+An instant is the beginning or end of a call on the host, or the end of a device op. It may also be a join, the latest
+of several things. Its time is the later of two predecessors' times, each plus a lag. On the edge that held it in the
+record the
 lag is the recorded one; the other has what is usual, or less. So a replay without a change is the record.
 """
 

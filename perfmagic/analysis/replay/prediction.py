@@ -39,7 +39,7 @@ def not_predictable(graph: Graph) -> str:
 
 
 def unreadable(graph: Graph) -> str:
-    """Why the record does not even say what held the run; "" where it does."""
+    """Why the record does not even say what limited the run; "" where it does."""
     trace = graph.trace
     if not len(trace.ops):
         return phrase("no device op was recorded")
@@ -104,7 +104,7 @@ def _jitter(graph: Graph) -> str:
     if int(length_ns[length_ns < JITTER_NS].sum()) <= JITTER_FRAC * graph.run_ns:
         return ""
     return phrase(
-        "ops of the simulated device below {time} last as long as the host's threads let them: pace them longer",
+        "ops of the simulated device below {time} depend on the host's threads: give them a longer pace",
         time=units.duration(JITTER_NS),
     )
 
@@ -312,7 +312,7 @@ class CurvePoint:
 
 
 def curve(readings: Readings, change_of: Callable[[float], Change], factors: Sequence[float]) -> Rows[CurvePoint]:
-    """The gain against how much faster something becomes: where it goes flat, something else holds the run.
+    """The gain against how much faster something becomes: where it goes flat, something else limits the run.
 
     Raises ValueError, with the reason, where nothing is predicted. Source: Curtsinger and Berger, "Coz", SOSP 2015.
     """
@@ -346,13 +346,13 @@ def _instants(trace: Trace) -> int:
 
 
 def path_shares(trace: Trace, comm_names: str | None = None) -> tuple[PathShare, ...]:
-    """The kinds of what held the run; empty where drawn_path gives None."""
+    """The kinds of what limited the run; empty where drawn_path gives None."""
     path = drawn_path(trace, comm_names)
     return path.shares if path else ()
 
 
 def drawn_path(trace: Trace, comm_names: str | None = None) -> CriticalPath | None:
-    """What held the run; None where why_no_path says why not."""
+    """What limited the run; None where why_no_path says why not."""
     return _path_or_reason(trace, comm_names)[0]
 
 
@@ -363,7 +363,7 @@ def why_no_path(trace: Trace, comm_names: str | None = None) -> Words | None:
 
 @once_per_trace
 def _path_or_reason(trace: Trace, comm_names: str | None = None) -> tuple[CriticalPath | None, Words | None]:
-    """What held the run, and why that, or what a change would gain, is not known.
+    """What limited the run, and why that, or what a change would gain, is not known.
 
     A record has no path where it is too large, see in_passing, or leaves too much unexplained. Nor has a prediction,
     whose replay knows its own path, or a cell that failed: what held its beginning need not hold all of it.

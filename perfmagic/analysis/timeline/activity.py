@@ -253,7 +253,7 @@ class Sync:
 def syncs(trace: Trace) -> Syncs:
     """When the host was blocked by the device, who asked for it, and how long the device was busy meanwhile.
 
-    Calls of kind SYNC, copies to or from pageable memory, which hold the host while they are staged, and copies whose
+    Calls of kind SYNC; copies to or from pageable memory, which block the host while they are staged; and copies whose
     call returns only when they are done.
     Source: docs/words.md, "sync".
     """

@@ -197,7 +197,7 @@ def collectives(trace: Trace, device: int, comm_names: str | None = None) -> Row
 
 
 def missing_metadata(trace: Trace, device: int, comm_names: str | None = None) -> Remark | None:
-    """How many communication kernels of a device say nothing of sizes and groups, why, and what to do; None for none.
+    """How many communication kernels of a device have no sizes and groups, why, and what to do; None for none.
 
     The profiler copies both from the record_param_comms that torch.distributed records on the host around a launch:
     files of PyTorch that did not yet do so have those records, and kernels without metadata.

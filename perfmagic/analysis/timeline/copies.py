@@ -26,7 +26,7 @@ class CopyStat:
 
     name: the name in the record, with the memory at both ends.
     direction: from where to where: h is the host, d the device, p a peer.
-    pageable: whether the host's side is pageable memory, which holds Python.
+    pageable: whether the host's side is pageable memory, which blocks Python.
     n_ops: copies.
     total_ns: their summed duration.
     size_bytes: the summed size of those whose size is recorded.
@@ -73,7 +73,7 @@ def copies(trace: Trace, device: int) -> Rows[CopyStat]:
 
 # How fast copies between host and device can be: measured on pinned copies, else by the bus of the device.
 
-LARGE_BYTES = 1 << 20  # smaller copies take as long as their launch and say nothing of the bus
+LARGE_BYTES = 1 << 20  # smaller copies take as long as their launch and say nothing about the bus
 PACED_BYTES = 1 << 16  # on a simulated device, which has no bus but a pace
 
 

@@ -195,7 +195,7 @@ def _note(trace: Trace, whole: Achieved) -> str:
     parts = []
     if whole.ops_ns and 2 * whole.unattributed_ns > whole.ops_ns:
         parts.append(
-            phrase("for most of the time no operator was recorded around the launch; kernels stand by their own names")
+            phrase("for most of the time no operator was recorded around the launch; kernels are listed by name")
         )
     if not trace.input_shapes and whole.unattributed_ns < whole.ops_ns:
         parts.append(phrase("shapes were not recorded, so that FLOP and bytes are unknown: {how}", how=HOW_TO_RECORD))

@@ -37,7 +37,7 @@ class Doing(NamedTuple):
 
     @property
     def place(self) -> Doing:
-        """The same, whoever called it."""
+        """The same, for any caller."""
         return self._replace(caller=None)
 
     @property

@@ -1,7 +1,7 @@
 """What Python was doing in some time: its operators, annotations and frames, with exact shares.
 
-At each instant the innermost operator (annotation, frame) of a thread counts, so that the shares of one kind and what
-passed outside of all add up to the time asked for. Beside it stands how long each was running at all, as in a flame.
+At each instant the innermost operator (annotation, frame) of a thread counts. So the shares of one kind, and the time
+outside of all, add up to the time asked for. Beside it stands how long each was running at all, as in a flame.
 """
 
 from __future__ import annotations

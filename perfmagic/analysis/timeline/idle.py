@@ -176,7 +176,7 @@ def before_dry_ns(trace: Trace, device: int, pauses: Pauses, first_ns: int) -> t
 
 
 def long_calls(trace: Trace) -> Int64:
-    """Rows of the calls that held Python for long and waited for no device: first use of a kernel, an allocation.
+    """Rows of the calls that blocked Python for long and waited for no device: first use of a kernel, an allocation.
 
     None on a simulated device: its calls are Python's own.
     """

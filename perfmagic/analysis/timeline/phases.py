@@ -116,7 +116,7 @@ class _Timed(NamedTuple):
 
 @once_per_trace
 def phases(trace: Trace) -> Rows[Phase]:
-    """How long did an LLM server prefill and decode, and how many tokens a second? The longest phase first.
+    """How long did an LLM server prefill and decode, and how many tokens per second? The longest phase first.
 
     The time of a step is the device's: from the first start to the last end of the ops launched inside its annotation,
     at the earliest from the end of the step before. torch.profiler's gpu_user_annotation is this span without the ops

@@ -317,9 +317,9 @@ def launch_bound(
 ) -> Rows[LaunchBound]:
     """The stretches of a device's time bound by launches, by start.
 
-    A stretch is as many ops of the device as possible, at least least_ops, one after the other over all streams, where
-    each but the first was launched after all before it had ended (the queue was empty), started less than
-    longest_gap_ns after that, and Python was not held by a synchronising call for most of the time until the launch.
+    A stretch is as many ops of the device as possible, at least least_ops, one after the other over all streams. Each
+    but the first was launched after all before it had ended: the queue was empty. It started less than longest_gap_ns
+    after that. Python was not blocked by a synchronising call for most of the time until the launch.
     Source: docs/words.md, the *host* part of "idle gap".
     """
     rows = np.flatnonzero(trace.ops.device == device)

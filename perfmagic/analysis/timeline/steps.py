@@ -19,7 +19,7 @@ from perfmagic.trace.rows import Rows
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")  # as torch.profiler names what lies between two calls of step()
 STANDS_OUT_RATIO = 1.25  # to the median lap, as a rank's total to the median of the other ranks
-FEWEST_LAPS = 3  # of two nobody can say which is the odd one
+FEWEST_LAPS = 3  # of two it is unknown which is the odd one
 UNEVEN_FRAC = 0.05  # of a lap; less of a class of work is not worth a sentence
 CUT_FRAC = 0.1  # of a step outside the records; a profiler needs some milliseconds at the edges of a step
 

@@ -176,7 +176,7 @@ def _calls_with(trace: Trace, part: str) -> Bool:
     return calls
 
 
-# Calls that the record does not have: their ids jump, and nothing of the host is recorded meanwhile.
+# Calls that the record does not have: their ids jump, and the host has no records meanwhile.
 
 MISSING_CALLS = 100  # ids between neighbours; an eager operator makes some calls that are not kept
 

@@ -42,7 +42,7 @@ def open_ranks(
     client.get_executor(pure=False), ipyparallel's view.executor. They need perfmagic and must see the files. None reads
     one file after the other here.
     progress: whether to say on stderr how many files are read; None: in a terminal or a notebook, after a second.
-    The result is that of open_traces(source).ranks: what a job of larger traces needs of them is read again. Its
+    The result is that of open_traces(source).ranks: larger traces are read again when needed. Its
     findings say which ranks of the job have no file, and which files cannot be read.
     Raises TraceError where none can be read, OptionError where no two of them are ranks of one job.
 

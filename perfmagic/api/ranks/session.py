@@ -260,7 +260,7 @@ class Ranks:
         return self.result
 
     def printed(self, rank: int) -> str:
-        """All that a rank has printed in the last cell, of which a notebook shows no more than beginning and end."""
+        """All that a rank printed in the last cell. A notebook shows only the beginning and the end."""
         if not 0 <= rank < len(self):
             raise OptionError(f"there is no rank {rank}", hint=f"the ranks are 0 to {len(self) - 1}")
         return self._session.printed.text(rank)
@@ -332,7 +332,7 @@ def check_device(device: str, clock: str) -> None:
 
 
 def check_code(where: str, what: str, code: object) -> None:
-    """Raise OptionError for code that is no text: ranks have variables of their own, so a function cannot be sent."""
+    """Raise OptionError for code that is not text: ranks have variables of their own, so a function cannot be sent."""
     if not isinstance(code, str):
         calls = {"run": 'perfmagic.ranks(4).run("step()")', "sweep_ranks": 'perfmagic.sweep_ranks("step()", [1, 2, 4])'}
         message = f"{where}: {what} is needed as text, not {code!r} ({type(code).__name__})"
@@ -409,7 +409,7 @@ def ranks(n: int | None = None, **options: Unpack[RanksOptions]) -> Ranks:
     n (None): how many; None for those that run, else two, or one for each engine of a cluster.
     Others in number, device, backend or cluster than those that run replace them: their variables are lost, and cells
     that ran with `%%ranks --setup` run again. Where the others cannot start, those that run stay as they are.
-    Raises OptionError for what there is not, CaptureError where they cannot be started.
+    Raises OptionError for a device or number that does not exist, CaptureError where they cannot be started.
     """
     return Request.for_options(n, options).start()
 

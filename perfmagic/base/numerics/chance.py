@@ -1,7 +1,7 @@
 """Whether what a rank takes more than its peers is chance: by how far the same work scatters over rounds and ranks.
 
 A rank stands out by one kind of work or by all of its work, in one round or in all rounds together. Each of these ways
-is tested as often as there are places to stand out, so that a job without a cause rarely has one (CHANCE). The scatter
+is tested as often as there are places to stand out. So a job without a cause rarely has one (CHANCE). The scatter
 is measured in the other rounds or about each rank's own mean; where other causes hide in it, by medians.
 """
 

@@ -37,7 +37,7 @@ class Net:
     """A graph, prepared to be replayed with any lags. Raises ValueError where nodes wait for each other in a circle.
 
     first, second: the predecessors of each node, NO_NODE for none.  met, arrives: nodes that are reached with the last
-    of what arrives, one row an arrival, by met. They have no other predecessors, and no lag.
+    of what arrives, one row per arrival, by met. They have no other predecessors, and no lag.
     """
 
     def __init__(self, first: Int64, second: Int64, met: Int64, arrives: Int64) -> None:

@@ -177,8 +177,8 @@ def modes(samples: Samples) -> tuple[tuple[float, float], ...]:
 
     A GPU that switches between two clock rates gives two groups of samples with nothing between them, and the median of
     all says little. The samples are split at the widest gap that leaves at least a fifth of them on either side. They
-    are bimodal if the lower nine tenths of the low group and the upper nine tenths of the high group are further apart
-    than twice either group's IQR, and by more than 3 % of the median. Fewer than 30 samples are never called bimodal:
+    are bimodal if the low group's lower nine tenths and the high group's upper nine tenths are far apart. Far: more
+    than twice either group's IQR, and more than 3 % of the median. Fewer than 30 samples are never called bimodal:
     of an exponential distribution, the likeliest to look so, 30 samples do in 2 % of cases, 50 in none
     (tests/base/numerics/test_stats.py).
     """
@@ -256,8 +256,8 @@ def ratio_interval(
 def rank_interval(first: Samples, second: Samples, level: float = 0.95) -> tuple[float, float] | None:
     """The range of all ratios of a sample of second to one of first; None where it does not reach the level.
 
-    If both series come from one distribution up to a factor, then every order of the n + m samples is as likely, and
-    all of one lie beyond all of the other in 2 of C(n + m, n) orders. So the range contains the factor in all other
+    If both series come from one distribution up to a factor, every order of the n + m samples is equally likely. All of
+    one are beyond all of the other in 2 of C(n + m, n) orders. So the range contains the factor in all other
     cases: 97.1 % for four samples of each, 99.2 % for five. Interleaving makes it safer: what changes slowly moves both
     series, and parts them less often (tests/base/numerics/test_ratio.py). Source: the extreme interval of the
     Wilcoxon-Mann-Whitney test (Lehmann, Nonparametrics, 1975, section 2.6).

@@ -84,7 +84,7 @@ class Benchmark:
         return after is None or after != self._queued.get((backend.kind, index), 0)
 
     def _unreported(self, backend: Backend) -> bool:
-        """Whether nobody knows if the block used a device: it was in use before, and reports nothing."""
+        """Whether it is unknown if the block used a device: it was in use before, and reports nothing."""
         return backend.progress() is None and backend.kind in (kind for kind, _ in self._queued)
 
 

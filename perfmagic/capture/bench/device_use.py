@@ -160,7 +160,7 @@ class HostCaches:
 
     def __init__(self) -> None:
         self._buffer = np.empty(2 * host_cache_bytes() // 8, np.int64)
-        self._buffer.fill(0)  # the system gives the memory now, and not while somebody watches what the body takes
+        self._buffer.fill(0)  # the system gives the memory now, not while the body's memory is measured
         self._round = 0
 
     @property

@@ -1,7 +1,7 @@
 """Several bodies measured interleaved, A B B A, so that what drifts during the run moves all of them alike.
 
-Which of them is A is drawn by lot for every two passes: on a busy machine the same places may meet the same neighbours
-again and again, and equal bodies would differ.
+Which of them is A is drawn at random for every two passes. On a busy machine the same places may meet the same
+neighbours again and again, and equal bodies would differ.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ ALIKE = 1.5  # bodies whose calls differ by less have as many calls in a sample
 class Interleaved:
     """Some bodies measured together: their engines, and in which order the bodies are to run.
 
-    Whoever has the bodies runs body i once for every repetition of first_call(i), of each in its order, and then of
-    each pair (i, phase) of after_first_calls(). With more than one body samples are taken until each is faster, slower
+    The owner of the bodies runs body i once for every repetition of first_call(i), in order. Then it runs it for each
+    pair (i, phase) of after_first_calls(). With more than one body samples are taken until each is faster, slower
     or the same as the first (changes within the band do not count), for decide_s at most; a decide_s of 0 leaves the
     end to their own stopping rules.
     quiet: keeps disturbances away; the caller that passes it begins and ends it.
@@ -170,7 +170,7 @@ class Interleaved:
             phases.end_samples(rule.reason)
 
     def _pass(self, spent_s: Callable[[], float]) -> Schedule:
-        """One sample of each, forth and back in alternation, in an order that is drawn anew each time."""
+        """One sample of each, forward and backward in alternation, in an order that is redrawn each time."""
         if self._passes % 2:
             self._order.reverse()
         else:

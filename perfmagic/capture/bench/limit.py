@@ -26,7 +26,7 @@ class Limit:
 
     running_s: for how long the call under way has run, in real time; 0 where none does.
     stands_still: whether the clock does, as something has replaced it from below: then it interrupts, too.
-    over: whether that happened. It cannot elsewhere than in the main thread, and where nobody listens to interrupts; on
+    over: whether that happened. It cannot elsewhere than in the main thread, and where interrupts are ignored; on
     a virtual clock and without threads it is looked for only where a limit was given.
     """
 
@@ -63,7 +63,7 @@ class Limit:
         wait_s, slow = min(LOOK_S, self.limit_s / 4), 0
         from_ns = NOW_NS()
         while not self._open.acquire(timeout=wait_s) and not self._ended:
-            now_ns = NOW_NS()  # the wait knows nothing of Python's clocks
+            now_ns = NOW_NS()  # the wait ignores Python's clocks
             slow = slow + 1 if now_ns - from_ns < wait_s * 1e9 / 2 else 0
             from_ns, self.stands_still = now_ns, slow >= SLOW
             if self.stands_still or self._running_s() > self.limit_s:

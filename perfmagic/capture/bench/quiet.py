@@ -27,7 +27,7 @@ class Quiet:
     def begin(self) -> None:
         """No garbage collection and no hooks from here on; memory that calls free serves the next ones.
 
-        Else malloc may return the result of each call to the system: pages that are cleared anew would double its time.
+        Else malloc may return the result of each call to the system: clearing pages again would double its time.
         """
         keep_freed_memory()
         self._owner.acquire(Undisturbed())
@@ -93,8 +93,8 @@ def _turns_itself_on(hook: Any) -> bool:
 def collect_when_due() -> bool:
     """Collect garbage where Python itself would have by now; True where it did. To be called outside the clock.
 
-    Asks for no more than Python's own thresholds, so a body that leaves cycles behind holds no more memory than in a
-    plain cell, and one that does not pays nothing. (A full collection with torch loaded takes some 100 ms.)
+    Asks for no more than Python's own thresholds. So a body that leaves cycles behind uses no more memory than in a
+    plain cell. One that does not pays nothing. (A full collection with torch loaded takes some 100 ms.)
     """
     if not gc.isenabled():
         for generation, (seen, limit) in enumerate(zip(gc.get_count(), gc.get_threshold(), strict=True)):

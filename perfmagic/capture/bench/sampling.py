@@ -189,7 +189,7 @@ def drive(phase: Phase[None], clock_ns: Callable[[], int]) -> Iterator[Repetitio
             some = phase.send(clock_ns())
 
 
-# Timing one sample of a body that somebody else runs.
+# Timing one sample of a body that other code runs.
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ STABLE_FRAC = 0.05  # nvbench stdrel_criterion: relative deviation of the last n
 STABLE_AFTER_S = 0.5  # nvbench min-time
 
 DECIDE_S = 10.0  # length of a comparison whose verdict stays unclear, warm-up included
-MOST_S = 60.0  # its length where the verdict still lacks samples: nobody wants a longer comparison
+MOST_S = 60.0  # its length where the verdict still lacks samples: longer comparisons are not worth it
 FIRST_LOOK = 20  # samples of each: below it an interval says little
 MORE_FRAC = 0.25  # re-check after 25 % more samples: each check is a chance of a false alarm
 # Some 20 looks at 95 % each call 2 to 3 % of equal bodies different; at 99.9 % hardly any, and a true 5 % is found
@@ -60,7 +60,7 @@ def agree(a: float, b: float, frac: float) -> bool:
 
 
 def fewest_samples(call_s: float) -> int:
-    """How many samples a call of this length needs at least: 20, 10 from 50 ms on, 3 from 0.5 s on."""
+    """How many samples calls of this length need at least: 20, 10 from 50 ms on, 3 from 0.5 s on."""
     if call_s < 0.05:
         return 20
     return 10 if call_s < 0.5 else 3
@@ -238,7 +238,7 @@ class ComparisonRule:
         """One pass through all bodies has ended.
 
         samples: gives all samples of each body, asked for only when they are looked at.  spent_s: with warm-up, which
-        is part of what somebody waits for.
+        is part of what a user waits for.
         """
         self._passes += 1
         if self._passes == self._look_at:

@@ -59,7 +59,7 @@ class Backend(Protocol):
         """Allocated now, and the most since reset_peak_memory, on all its devices; None where it does not tell."""
 
     def reset_peak_memory(self) -> None:
-        """Begin to look for the most anew."""
+        """Reset the peak."""
 
 
 class CudaBackend:

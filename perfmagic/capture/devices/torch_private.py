@@ -409,7 +409,7 @@ class _SavedResult:
 
 
 def is_copied_lazily(tensor: Any) -> bool:
-    """Whether a tensor's memory is copied when somebody writes to it (torch._C._is_cow_tensor; fallback: no)."""
+    """Whether a tensor's memory is copied when it is written to (torch._C._is_cow_tensor; fallback: no)."""
     asked = getattr(torch._C, "_is_cow_tensor", None)
     return asked is not None and tensor.layout == torch.strided and bool(asked(tensor))
 

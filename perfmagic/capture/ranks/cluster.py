@@ -235,7 +235,7 @@ class _OnEngine(Started):
 def cluster_named(name: str) -> Cluster:
     """What starts ranks on the engines of a cluster, with one connection. Raises as Cluster does."""
     file = connection_file(name)
-    key = (name, file.stat().st_mtime_ns)  # a cluster that was started again writes its file anew
+    key = (name, file.stat().st_mtime_ns)  # a cluster that was started again rewrites its file
     if key not in _clusters:
         _clusters[key] = Cluster(name)
     return _clusters[key]

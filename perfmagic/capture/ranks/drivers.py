@@ -1,7 +1,7 @@
 """How ranks come to be on this machine: forked from a server that has torch imported, or started one by one.
 
-A driver gives each rank a socket to the notebook and a pipe for what C++ prints. Drivers for ranks elsewhere (engines
-of a cluster, a job that was started by others) have the same two methods and give the same Started.
+A driver gives each rank a socket to the notebook and a pipe for what C++ prints. Drivers for other ranks (engines of a
+cluster, a job that others started) have the same two methods. They give the same Started.
 """
 
 from __future__ import annotations

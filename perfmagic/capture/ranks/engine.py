@@ -28,7 +28,7 @@ _BYTES = 1 << 20
 _CODE_S = 1.0  # until the exit code of a rank whose socket has closed is known
 _LOOK_S = 5.0
 _SILENCE_S = 60.0  # a notebook that is heard no more has ended without a word
-_BUSY_S = 2.0  # an engine that does not come to a call for so long runs a cell of its own, and hears nobody
+_BUSY_S = 2.0  # an engine that answers no call for this long is running a cell of its own
 Publish = Callable[[str, bytes], None]
 
 

@@ -1,4 +1,4 @@
-"""Process groups of a rank: made, freed from another thread, made anew after a failure."""
+"""Process groups of a rank: made, freed from another thread, remade after a failure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Groups(Protocol):
         """End every operation that is under way, from any thread; nothing works until renew()."""
 
     def renew(self, epoch: int, *, destroyed: bool) -> None:
-        """Connect anew, as all ranks do with the same epoch; on the main thread.
+        """Reconnect, as all ranks do with the same epoch; on the main thread.
 
         destroyed: in some rank destroy_process_group() has ended the default group, so that all ranks make another.
         """

@@ -1,7 +1,7 @@
 """Which ranks can never go on, and why: absent partners, mismatched operations, circular waits.
 
-Nothing is timed here. A rank may still go on where it computes, where one of its threads does, where its device is
-busy, or where everybody whom an operation needs is in it or may still go on. Whoever is left cannot.
+Nothing is timed here. A rank may still continue where it computes, where one of its threads does, or where its device
+is busy. It may, too, where all ranks that an operation needs are in it or may still continue. The others cannot.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Place:
     """One rank at one instant.
 
     line: of the cell, 0 outside of it.  call: the operation that it waits in ("all_reduce"), "" where it computes.
-    asked_line: where that operation was called, where that is another line; 0 where nobody knows.
+    asked_line: where that operation was called, where that is another line; 0 if unknown.
     group, ranks: of the operation; ranks empty where only the call is known.  group_desc: what its maker calls it.
     number: of the operations of that group, None where unknown.  peer: of a message.  size_bytes: what is moved.
     on_device: the simulated device runs it.
@@ -117,7 +117,7 @@ def find_hang(places: Mapping[int, Place], ended: Collection[int], world: int) -
 
 
 def waited_for(places: Mapping[int, Place], ended: Collection[int], world: int) -> str:
-    """A sentence: which ranks wait for ranks that compute, and where those are; "" where nobody waits."""
+    """A sentence: which ranks wait for ranks that compute, and where those are; "" where none waits."""
     computing = {rank for rank, place in places.items() if place.thread or (rank not in ended and not place.call)}
     where: dict[int, str] = {}
     for rank, place in sorted(places.items()):
@@ -231,8 +231,8 @@ def _reason(stuck: list[int], places: Mapping[int, Place], ended: Collection[int
         verb = "does" if len(away) == 1 else "do"
         return f"{where}; {describe_ranks(away)} {verb} not run this cell and will not join"
     groups = {waiting[rank].group for rank in stuck}
-    order = "; all ranks have to use their groups in one order" if len(groups) > 1 else ""
-    return f"{where}; each waits for another, and none can go on{order}"
+    order = "; all ranks have to use their groups in the same order" if len(groups) > 1 else ""
+    return f"{where}; each waits for another, and none can continue{order}"
 
 
 def _mismatch(places: Mapping[int, Place]) -> str:

@@ -43,7 +43,7 @@ class Job:
         """Rank 0: open the store, on the address that the others know and on no other, and give its port."""
         dist = importlib.import_module("torch.distributed")
 
-        # left to itself the store listens on every interface, and it asks nobody who they are
+        # by default the store listens on every interface, without authentication
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.bind((self.settings.address, 0))
         listener.listen(self.settings.world)

@@ -125,7 +125,7 @@ class Joined:
         """The process may end: rank 0 holds the watch until all have ended, and a rank that failed its connections.
 
         A launcher ends the others as soon as one has failed; by then they have said what they were freed from. Others
-        lose their connections to rank 0 all the same, as they do to any rank that has ended.
+        still lose their connections to rank 0, as they do to any rank that has ended.
         """
         if not failed:
             self.groups.leave()

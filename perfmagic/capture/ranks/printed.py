@@ -10,7 +10,7 @@ from itertools import groupby
 # a saved notebook with more than about a MB of text is slow to open
 HEAD_CHARS = 100_000  # of a rank: shown as they come
 TAIL_CHARS = 10_000  # of a rank: shown at the cell's end
-BATCH_S = 0.05  # showing costs some 0.4 ms whatever the number of lines, and nobody sees a shorter delay
+BATCH_S = 0.05  # showing costs some 0.4 ms for any number of lines, and a shorter delay is not noticed
 
 
 @dataclass

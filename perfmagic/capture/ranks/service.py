@@ -215,7 +215,7 @@ class Service:
 
 
 def end_with_children() -> None:
-    """End this process, and those that it has started and that stayed in its group: nobody else would end them."""
+    """End this process, and those that it has started and that stayed in its group: nothing else would end them."""
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpgrp(), signal.SIGKILL)
     os._exit(0)

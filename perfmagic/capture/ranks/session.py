@@ -300,7 +300,7 @@ class Session:
         )
 
     def _renew(self, interrupts: Interrupts) -> None:
-        """Connect the process groups anew: what was freed cannot be used again."""
+        """Reconnect the process groups: what was freed cannot be used again."""
         epoch = next(self._numbers)
         for peer in self.peers:
             peer.messages.clear()

@@ -1,7 +1,7 @@
 """One cell in several ranks: who has ended, who waits, who is to be freed.
 
-Nothing is freed by a time-out. A rank is freed where another has failed, or where the places of all ranks say that it
-can never go on and that has lasted for the grace time.
+Nothing is freed by a time-out. A rank is freed if another has failed. It is also freed if the places of all ranks say
+for the grace time that it can never continue.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ class Watch:
             self._say_who_is_slow(waited_for(places, ended, self.world), now_s)
 
     def _say_who_waits(self, waits: dict[str, int], now_s: float) -> None:
-        """Report each wait once it has lasted for the grace time. Nobody is freed: what is missing may yet come."""
+        """Report each wait once it has lasted for the grace time. No rank is freed: what is missing may still come."""
         self._waits = {wait: self._waits.get(wait, now_s) for wait in waits.items()}
         for wait, since_s in self._waits.items():
             if now_s - since_s >= self.grace_s:
@@ -231,7 +231,7 @@ class Watch:
                 self.notify(f"still waiting: {wait[0]}")
 
     def _say_who_is_slow(self, message: str, now_s: float) -> None:
-        """Report once in a cell which rank the others wait for. Nobody is freed: that rank may yet come."""
+        """Report once per cell which rank the others wait for. No rank is freed: that rank may still come."""
         if self._slow is None or not message:
             return
         before, since_s = self._slow

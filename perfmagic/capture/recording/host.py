@@ -82,7 +82,7 @@ def file_in_new_folder(owner: Owner) -> Path:
 
 
 class _Folder:
-    """A new folder as a resource: an interrupt within tempfile.TemporaryDirectory() leaves one that nobody removes."""
+    """A new folder as a resource: an interrupt in tempfile.TemporaryDirectory() leaves one that is never removed."""
 
     path: Path
 
@@ -91,4 +91,4 @@ class _Folder:
 
     def give_back(self) -> None:
         if hasattr(self, "path"):
-            shutil.rmtree(self.path, ignore_errors=True)  # Windows keeps a file that somebody has open
+            shutil.rmtree(self.path, ignore_errors=True)  # Windows keeps a file that is open

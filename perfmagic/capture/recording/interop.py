@@ -54,7 +54,7 @@ def trace_handler(folder: str | os.PathLike[str], worker: str | None = None) -> 
 def _refused(error: Exception) -> CaptureError:
     if "already saved" in str(error):
         return CaptureError(
-            "this profiler's result was saved before, and torch hands it out once",
+            "this profiler's result was saved before, and torch gives it only once",
             hint="open the file it was saved to: perfmagic.open_trace(path)",
         )
     return CaptureError(

@@ -34,7 +34,7 @@ def models_named(on: object) -> tuple[DeviceModel, ...]:
     found = [model.name for model in models]
     twice = next((name for name in found if found.count(name) > 1), "")
     if twice:
-        raise OptionError(f"on: {twice} is named twice", hint="a row a GPU: name each once")
+        raise OptionError(f"on: {twice} is named twice", hint="one row per GPU: name each once")
     return tuple(models)
 
 
@@ -65,7 +65,7 @@ class OnGpus:
             hint = f'device = perfmagic.device("{self.models[0].name}") in the ranks\' cell'
             raise DeviceError("--on predicts one process, and this is a rank of several", hint=hint)
         if AS_CUDA:
-            raise DeviceError("this cell runs on predicted GPUs already", hint="--on once a cell")
+            raise DeviceError("this cell runs on predicted GPUs already", hint="--on once per cell")
         require_torch("timeline(on=…)")
         from perfmagic.capture.devices.as_cuda import AsCuda
 

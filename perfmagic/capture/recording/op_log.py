@@ -262,7 +262,7 @@ def _plan(func: Any) -> _Plan:
     for place, argument in enumerate(schema.arguments):
         alias = argument.alias_info
         in_place = alias is not None and alias.is_write
-        # operations between ranks say nothing of what they write
+        # operations between ranks do not say what they write
         if in_place or (namespace == "c10d" and name.endswith("_") and "Tensor" in str(argument.type)):
             written |= {place, argument.name}
             out |= {place, argument.name} if argument.kwarg_only else set()

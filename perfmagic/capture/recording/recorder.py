@@ -2,7 +2,7 @@
 
 CUDA, ROCm and the CPU are recorded by torch's profiler through its low-level entry (0.2 ms to open; torch.profiler
 imports 823 inductor modules first); the simulated device keeps its own log. The profiler's result is read through the
-same reader as saved files, so that everything the reader knows of real GPU records holds for a live cell too.
+same reader as saved files. So all that the reader knows about real GPU records holds for a live cell, too.
 Never used for a benchmark number: a recorded cell is slower (docs/kineto.md: 0.3 to 0.6 µs an operator, 5 to 10
 a launch).
 """
@@ -66,7 +66,7 @@ class Recorder:
     rank: (rank, world size) of a job; None where torch.distributed knows at the end.
     late_error: what a device reported at the end, when all of the cell's lines had run.
     keeps_interrupted: an interrupt in the wait for the devices leaves what was recorded until then, and waits for
-    raise_stopped(), which whoever keeps the result has to call then. Else it is raised, and the recording is lost.
+    raise_stopped(), which the owner of the result has to call then. Else it is raised, and the recording is lost.
     Both calls come from the same thread. The caller of start() calls stop() or give_back() in every case.
     """
 

@@ -1,6 +1,6 @@
 """What both functions are called with: the same objects, with values that no call has seen before.
 
-    inputs=make     make(rng) gives a list of arguments; it is called anew for every timed call
+    inputs=make     make(rng) gives a list of arguments; it is called again for every timed call
     inputs=[x, w]   these very objects; floating-point values are redrawn in place from the given ones
 
 Functions without parameters can get a list, too: they read the same objects as globals or closure variables.

@@ -83,7 +83,7 @@ class Closing:
         same, everyone = self._same, range(len(self._samplers))
         same.checks_now = True
         same.new_values(same.calls, cheaply=True)
-        for which in reversed(everyone):  # the first last: nobody finds its answer in memory
+        for which in reversed(everyone):  # the first last: its answer cannot be found in memory
             less = any(each.does_less("") for each in same.watched)
             yield from self._twice(which, "", records_seen=which > 0 or less)
         if same.arguments is not None:
@@ -278,7 +278,7 @@ class Closing:
             self._see_alias(which, out)
 
     def _note_kept(self, which: int, label: str, out: Any) -> None:
-        """Whether the same values give the very same object once more, of a kind that is made anew."""
+        """Whether the same values give the very same object once more, of a kind that is newly made."""
         if label == "fresh":
             self._gave[which] = out
         elif label == "seen" and out is self._gave.pop(which, None):

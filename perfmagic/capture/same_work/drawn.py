@@ -1,4 +1,4 @@
-"""Values of arguments and of state: copied, written into what is there, drawn anew."""
+"""Values of arguments and of state: copied, written in place, redrawn."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class SameWork:
 
     arguments: what they are called with, None for functions without any.  takes: which of them take arguments.
     reads: of each what it reads from around it.  bodies: the functions, where that is what runs.
-    kept: where the calls of a sample leave their results.  Whoever runs the functions puts them there.
+    kept: where the calls of a sample leave their results.  The code that runs the functions puts them there.
     """
 
     def __init__(
@@ -88,9 +88,9 @@ class SameWork:
         self.threads_before: set[int] = set()  # those of others
         self.calls = 1  # in a sample, as many arguments as lie ready
         self.holds = False  # the same values again
-        self.untouched = False  # and in the same memory, which nobody wrote to since: some caches ask for a version
+        self.untouched = False  # and in the same memory, which was not written to since: some caches ask for a version
         self.checks_now = False
-        self.writes_all = True  # where results are compared; else only what was chosen anew since
+        self.writes_all = True  # where results are compared; else only what was redrawn since
         self.warms = False  # the processor's caches hold the values before each sample
         self.last_states: list[State] = []
         self.take: Callable[[], Any] | None = None  # what gives the results of code that returns none
@@ -279,7 +279,7 @@ class SameWork:
         return walk.found
 
     def _write(self) -> None:
-        """Put the values where the functions read them; all anew where results are compared."""
+        """Put the values where the functions read them; all of them where results are compared."""
         assert self.arguments is not None
         judged = self._in_pass or self.checks_now or self._inputs_change
         from_ns = NOW_NS()
@@ -343,7 +343,7 @@ class SameWork:
             self._rest_ns = 0
 
     def _one_of(self, calls: int) -> int:
-        """Which call of a sample is looked at: the same one of all functions, known to nobody before."""
+        """Which call of a sample is looked at: the same one of all functions, unpredictable."""
         lying = max(1, min(calls, self.calls))  # the last as often as all others: the next call may mend those
         return lying - 1 if self._seed % 2 else self._seed // 2 % lying
 
@@ -361,7 +361,7 @@ class SameWork:
         self.watched[which].reuses = self.watched[which].reuses or len(set(seen)) < len(seen)
 
     def _affordable(self, what: str, frac: float) -> bool:
-        """Whether there is time for something; at random, so that nobody knows when."""
+        """Whether there is time for something; at random, so it is unpredictable."""
         return self._spent_ns[what] < frac * (NOW_NS() - self._begun_ns) * (0.5 + secrets.randbelow(1000) / 1000)
 
     # At the end.

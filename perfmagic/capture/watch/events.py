@@ -3,7 +3,7 @@
 A tuple appended to a list costs 0.2 µs with the clock in it, a third of what an array takes. Nothing is looked up while
 the code runs: paths are made of the events afterwards (perfmagic.capture.watch.paths).
 
-Hot loops are let go: plain Python whose lines follow each other faster than any call into torch. A line event costs a
+Hot loops are skipped: plain Python whose lines follow each other faster than any call into torch. A line event costs a
 few empty calls. Such a loop would take ten times as long and fill the memory, and its lines queue nothing.
 """
 

@@ -28,7 +28,7 @@ class Monitoring:
 
     is_user_code: whether a code object is the user's.
     running: frames of the user's that run already, the outermost first.
-    lost: as in perfmagic.capture.watch.settrace; a number of sys.monitoring's is taken from nobody.
+    lost: as in perfmagic.capture.watch.settrace; a tool id of sys.monitoring is never taken over.
     """
 
     lost = False

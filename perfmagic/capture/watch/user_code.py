@@ -21,8 +21,8 @@ class UserCode:
     """Says of a code object whether it is the user's.
 
     That is what a cell holds, and every file outside of the standard library, of installed packages and of perfmagic.
-    packages: names of installed packages that count as the user's all the same. Raises OptionError for an unknown one.
-    Code without a file (`exec` of a string, generated code) is nobody's.
+    packages: names of installed packages that count as the user's, too. Raises OptionError for an unknown one.
+    Code without a file (`exec` of a string, generated code) has no owner.
     """
 
     def __init__(self, packages: Iterable[str] = ()) -> None:

@@ -174,7 +174,7 @@ class RankShell(InteractiveShell):
         print("perfmagic: quit() ends no rank; %ranks stop ends all")
 
     def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
-        """Format an error, unless nobody will see it: the first time, frames of torch take a second."""
+        """Format an error, unless it will not be shown: the first time, frames of torch take a second."""
         error = exc_tuple[1] if exc_tuple else sys.exc_info()[1]
         if error is not None and ended_by_others(self.service, error):
             return

@@ -26,7 +26,7 @@ class Progress:
         self.display_id = ""
         self.stage = ""
         self._title = title
-        # nobody watches a pipeline, and nbval does not know displays that change
+        # a pipeline has no viewer, and nbval does not know displays that change
         visible = in_notebook(shell) and not quiet and display_mode() != "static"
         self._publisher = shell.display_pub if visible else None  # kept: muted() replaces the shell's
         self._next_s = time.monotonic() + AFTER_S

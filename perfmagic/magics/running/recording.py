@@ -78,7 +78,7 @@ class CellRecording(ABC):
     def start(self) -> None:
         __tracebackhide__ = True
         if self._on is not None:
-            synchronize()  # here, as nobody can interrupt what is acquired
+            synchronize()  # here, as acquiring cannot be interrupted
             self._owner.acquire(self._on)
         if self._setup is not None:
             exec(self._setup, self._shell.user_ns)  # the user's own code, as typed

@@ -1,7 +1,7 @@
 """Adding the magics to a shell, and `%config PerfmagicMagics`: the settings of the extension.
 
-A cell magic is a cleanup transformer (its head line becomes a literal), an AST transformer (the literal becomes a
-`with` around the body, see perfmagic.capture.cell) and a real magic of the same name.
+A cell magic has three parts. A cleanup transformer turns its head line into a literal. An AST transformer turns the
+literal into a `with` around the body (see perfmagic.capture.cell). The third is a real magic of the same name.
 The AST transformer never raises: IPython would drop it and run cells unmeasured.
 """
 
@@ -38,7 +38,7 @@ from perfmagic.magics.running.runtime import (
     sent_magic,
 )
 
-# Hints after a cell: a replacement for CUDA where there is none, coroutines that nobody awaited, clocks.
+# Hints after a cell: a replacement for CUDA where there is none, coroutines that were never awaited, clocks.
 
 _CELLS = ("%%bench", "%%syncbench", "%%timeline", "%%memory", "%%graph")
 _MEASURED = ("%%timeline", "%%syncbench")  # they ask what a device does

@@ -264,7 +264,7 @@ class Runtime:
 
 
 def is_on_device(value: object) -> bool:
-    """Whether a value is a tensor of a device other than the CPU, or a short list or tuple with one."""
+    """Whether a value is a tensor on another device than the CPU, or a short sequence with one."""
     torch = sys.modules.get("torch")
     tensor = getattr(torch, "Tensor", None)
     if tensor is None:
@@ -367,7 +367,7 @@ class _Running:
 
 
 def _ends_hidden(trace: TracebackType | None) -> bool:
-    """Whether the last frame hides itself: IPython shows the last one all the same."""
+    """Whether the last frame hides itself: IPython still shows the last one."""
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return trace is not None and "__tracebackhide__" in trace.tb_frame.f_locals

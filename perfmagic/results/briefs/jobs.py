@@ -46,7 +46,7 @@ def ranks_brief(ranks: Ranks, answers: Answers, findings: Sequence[RankFinding],
 
 
 def flight_brief(report: FlightReport, title: str) -> Brief:
-    """Which ranks stand still, and what keeps them there."""
+    """Which ranks hang, and what keeps them there."""
     stopped = table(report.standstills, ("kind", "call", "number", "group", "ranks", "absent"))
     ranks = table(report.ranks, ("rank", "last_ended", "waits_in", "state", "file", "line"), most=_MOST_RANKS)
     more = len(report.ranks) - len(ranks)
@@ -56,7 +56,7 @@ def flight_brief(report: FlightReport, title: str) -> Brief:
         times="measured",
         says=report.conclusion.decides,
         title=title,
-        verdict="stands still" if stopped else "nothing stands still",
+        verdict="hangs" if stopped else "nothing hangs",
         findings=of_conclusion(report.conclusion),
         rows={name: some for name, some in rows.items() if some},
         warnings=report.conclusion.warnings,

@@ -1,7 +1,7 @@
 """The run on other GPUs beside the first one: the same launches and waits, each at that GPU's own times.
 
 The cell runs once. Its host needs the same time everywhere, except where it waits for the device. So another GPU's host
-is the first one's plus a lag, which changes at waits alone, and its device has tails, engines and a queue of its own.
+is the first one's plus a lag, which changes only at waits. Its device has its own tails, engines and queue.
 What asks whether something is done (Event.query) gets what holds on the first GPU.
 """
 

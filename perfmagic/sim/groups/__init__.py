@@ -4,7 +4,7 @@ After register(), torch.distributed.init_process_group("sim") makes one. Operati
 are queued on a stream of their own and run by gloo on real memory. Those on host tensors go to gloo as they are.
 
     ledger      no torch: the operations a group has not done; the log of those on host tensors
-    gloo        the two gloo groups behind one of ours: connected, freed, connected anew
+    gloo        the two gloo groups behind one of ours: connected, freed, reconnected
     agreement   before an operation its ranks exchange headers, and find out whether they are in the same one
     operations  what records call an operation, and what gloo is asked for
     arguments   what an operation was given: checked at the call, and its real memory
@@ -93,7 +93,7 @@ def free(reason: str) -> int:
 
 
 def renew(epoch: int, timeout_s: float = 60.0) -> None:
-    """Connect every group of the process anew, as all its ranks must do with the same epoch, on the main thread.
+    """Reconnect every group of the process, as all its ranks must do with the same epoch, on the main thread.
 
     Models, subgroups and meshes that hold a group go on with it. Waits until the simulated device is idle, and forgets
     what failed on it. Raises CommunicationError where a rank does not come within the time.

@@ -176,7 +176,7 @@ def _at(header: Header) -> str:
 
 MOST_TAG = 2**29 - 1  # gloo's are below 2**31, and a message takes three of four
 _COLLECTIVE_TAG = 3  # the fourth
-_ROUNDS = 3  # to find out what the exchange takes where nobody is waited for
+_ROUNDS = 3  # to find out what the exchange takes where no rank is waited for
 
 
 class Came(NamedTuple):

@@ -108,7 +108,7 @@ class Given:
             n = t.shape[0] if t.dim() else 0
             if (len(sizes) != ranks or sum(sizes) != n) if sizes else n % ranks:
                 raise ValueError(
-                    f"all_to_all_single: the {name} has {n} rows, which {list(sizes) or ranks} does not part"
+                    f"all_to_all_single: the {name} has {n} rows, which {list(sizes) or ranks} does not split"
                 )
             row = t.numel() // n if n else 0
             elements.append([rows * row for rows in sizes or [n // ranks] * ranks])

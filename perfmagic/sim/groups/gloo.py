@@ -1,4 +1,4 @@
-"""The gloo groups behind one of ours: connected, freed, connected anew."""
+"""The gloo groups behind one of ours: connected, freed, reconnected."""
 
 from __future__ import annotations
 

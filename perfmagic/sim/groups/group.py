@@ -83,7 +83,7 @@ class Identity(_ProcessGroup):  # type: ignore[misc]
         )
 
     def renew(self, epoch: int, timeout: timedelta) -> None:
-        """Connect anew and count from 1 again. Models that hold the group go on with it."""
+        """Reconnect and count from 1 again. Models that hold the group continue with it."""
         self.ledger.forget()
         self.gloo.connect(f"renewed {epoch}", timeout)
 
@@ -438,17 +438,17 @@ def free(reason: str) -> int:
 def _give_up(freed: list[tuple[weakref.ref[SimGroup], weakref.ref[Side]]]) -> None:
     for group_ref, side_ref in freed:
         group = group_ref()
-        # another side: it is connected anew, and what it does now was not freed
+        # another side: it is reconnected, and what it does now was not freed
         if group is not None and group.gloo.host is side_ref():
             group.give_up()
 
 
 def renew(epoch: int, timeout_s: float) -> None:
-    """Connect every group anew. What was queued ends first, and what failed on the device is forgotten."""
+    """Reconnect every group. What was queued ends first, and what failed on the device is forgotten."""
     groups = _alive()
     for group in groups:
         if not group.gloo.freed:
-            group.gloo.free("the groups are connected anew")
+            group.gloo.free("the groups are reconnected")
         group.drain_freed(_LOST_S)
     for device in all_devices():
         for lane in list(device.lanes.values()):
@@ -460,7 +460,7 @@ def renew(epoch: int, timeout_s: float) -> None:
 
 
 def forget() -> None:
-    """End all groups, and forget them. A model may hold one of them, but none is connected anew."""
+    """End all groups, and forget them. A model may hold one of them, but none is reconnected."""
     for group in _alive():
         group.gloo.free("destroy_process_group() ended its group; make models, meshes and groups again")
         group.drain_freed(_LOST_S)

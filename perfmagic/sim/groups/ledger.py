@@ -65,8 +65,8 @@ class CompletedOperation(Operation):
 class Request:
     """An operation from the call on.
 
-    Whoever queues it sets three functions. is_done(): whether it is over. settle(): wait until it is; on host tensors
-    settle(timeout_s) gives up after a time and returns whether it is over. give_up(): end the waits on host tensors.
+    The code that queues it sets three functions. is_done(): whether it is over. settle(): wait until it is. On host
+    tensors settle(timeout_s) gives up after a time and returns whether it is over. give_up(): end their waits.
     began_ns: on host tensors when its turn came, less the time of the exchange of headers.
     waited: the host waits for it now, and for no other.
     """
@@ -110,7 +110,7 @@ class Ledger:
         self._numbers: dict[tuple[str, int | None], int] = {}
 
     def forget(self) -> None:
-        """Count from 1 again, as all ranks of a group do that was connected anew."""
+        """Count from 1 again, as all ranks of a reconnected group do."""
         self._requests.clear()
         self._numbers.clear()
         self.first_failure = None
@@ -135,7 +135,7 @@ class Ledger:
         return [request for request in list(self._requests) if not request.is_done()]
 
 
-# Operations on host tensors while somebody records: the host has no device log they could stand in.
+# Operations on host tensors during a recording: the host has no device log they could stand in.
 
 open_logs: list[HostLog] = []
 

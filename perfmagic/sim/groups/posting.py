@@ -1,7 +1,7 @@
 """An operation between ranks goes onto its stream, as NCCL's kernels do; on host tensors a thread runs it.
 
-As on a stream of the device, collectives of a group come one after another, and so do messages of one tag to or from
-one rank.
+As on a stream of the device, collectives of a group come one after another. So do messages of one tag to or from one
+rank.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Errand:
             with torch.inference_mode(), torch_private.unrecorded():
                 if do is not None:
                     do()
-        except BaseException as raised:  # noqa: BLE001 - kept: it is raised where somebody waits
+        except BaseException as raised:  # noqa: BLE001 - kept: it is raised in the waiting thread
             error = raised.with_traceback(None)  # its frames would keep what the operation used
         del do
         self.end(error)
@@ -187,7 +187,7 @@ class DeviceWork(_Work):  # type: ignore[misc]
     def get_future(self) -> Any:
         """A future that is done already: the first op that uses the result waits on its stream.
 
-        torch orders the streams of whoever takes one, so that op races with nobody.
+        torch orders the streams of its users, so that op races with nothing.
         """
         self._job.in_backward = self._job.ends_future = True
         self._job.joined = None

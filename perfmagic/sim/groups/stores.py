@@ -1,6 +1,6 @@
 """Calls of a key-value store on a virtual clock: a rank that reads a key goes on once it has come from the other.
 
-It comes as a message on the link does, from the call of the rank that sets it. Ranks that change one key by turns, as a
+It comes as a message on the link does, from the call of the rank that sets it. Ranks that change one key in turn, as a
 barrier counts them, go on no earlier than those before them. Calls take no other time.
 Beside each key there is another, with the instant of virtual time, and beside a queue one of instants; callers see
 neither.

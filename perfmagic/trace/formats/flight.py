@@ -153,8 +153,8 @@ class Dump:
 def read_dump(path: Path) -> Dump:
     """The dump of one rank.
 
-    Raises TraceError for a file that is no dump, is damaged, asks for code, is larger than 256 MiB, or has no rank in
-    its name.
+    Raises TraceError for a file that is not a dump, is damaged, or asks for code. It also refuses one larger than 256
+    MiB, or without a rank in its name.
     """
     try:
         with open_regular(path) as opened:
@@ -182,7 +182,7 @@ def _dump(data: bytes, rank: int, file: str) -> Dump:
         raise ValueError("it has neither entries nor pg_config")
     entries = content.get("entries") or []
     if not isinstance(entries, list):
-        raise ValueError("its entries are no list")
+        raise ValueError("its entries are not a list")
     _count(entries, most=len(data))
     groups = _groups(content.get("pg_config"))
     known = {group.name: group for group in groups}

@@ -146,7 +146,7 @@ def _varints(octets: Any, at: Int64) -> tuple[UInt64, Int64]:
 
 
 def _beyond(at: int, by: int) -> WireError:
-    return WireError(f"the field at byte {count(at)} ends {count(by)} bytes behind its message: cut, or damaged")
+    return WireError(f"the field at byte {count(at)} ends {count(by)} bytes after its message: cut, or damaged")
 
 
 def _too_long(at: int) -> WireError:

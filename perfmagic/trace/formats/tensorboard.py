@@ -2,9 +2,9 @@
 
 Its dialect is that of 2021, and differs from trace.formats.chrome's: calls are "Runtime"; a call says by "External
 id" which operator made it, and its ops say the same (without the ids, all of it counts to one operator); "correlation"
-must lead from an op to one call, so calls and ops are numbered anew; a share of the step's time needs a step, so one is
-written over the window where the trace has none. What the plugin would show and a trace does not hold (blocks per SM,
-occupancy, memory and compute capability of the devices, single allocations) is left out, and with it those columns.
+must lead from an op to one call, so calls and ops are renumbered; a share of the step's time needs a step, so one is
+written over the window where the trace has none. A trace lacks some of what the plugin would show: blocks per SM,
+occupancy, memory and compute capability of the devices, and single allocations. Those columns are left out.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class _Space:
     def _notes(self, trace: Trace) -> Iterator[Remark]:
         on = {name for plane in self._planes if plane.name == _METADATA for name in plane.stats.values()} & _DEVICES
         if not len(trace.ops) and on:
-            yield Remark("device_lost", phrase("JAX had a device, and its profiler recorded nothing of it"))
+            yield Remark("device_lost", phrase("JAX had a device, but its profiler recorded nothing of it"))
         elif not len(trace.ops):
             said = phrase("no device was recorded: what XLA computes on the CPU is among host operators")
             yield Remark("no_device_plane", said)

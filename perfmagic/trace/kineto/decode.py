@@ -419,7 +419,7 @@ serve(Tables())"""
 
 
 class HelperLostError(Exception):
-    """The helper ended before it gave its columns: it met damage, or somebody ended it. Chunks it took are lost."""
+    """The helper ended before it gave its columns: it met damage, or was killed. Chunks it took are lost."""
 
 
 class Helper:

@@ -236,11 +236,11 @@ def read(file: Path | Blocks, max_unpacked_bytes: int, *, helper: bool) -> list[
 def _read(
     content: Source, name: str, max_unpacked_bytes: int, *, helper: bool, links: bool
 ) -> tuple[Tables, Header, list[Remark]]:
-    """The events of a file, what stands beside them, and the repairs it needed."""
+    """The events of a file, the fields beside them, and the repairs it needed."""
     for helped in (True, False):
         repairs: list[Remark] = []
         try:
-            wanted = helped and helper and not links  # the helper knows nothing of links
+            wanted = helped and helper and not links  # the helper does not read links
             with Helper(wanted=wanted, text_bytes=text_bytes(content)) as beside:
                 tables, header = _sound(text_blocks(content, name, max_unpacked_bytes, repairs), beside, links=links)
             break

@@ -163,7 +163,7 @@ def _events_start(text: str, origin: str) -> int:
         raise TraceError(f"{origin} is not JSON: it starts with {stripped[:20]!r}", hint=hint)
     keys = re.findall(r'"([^"\\]{1,40})"\s*:', stripped[:4096])[:5]
     if "traceEvents" in keys:
-        raise TraceError(f"{origin}: its traceEvents are no list of events", hint=hint)
+        raise TraceError(f"{origin}: its traceEvents are not a list of events", hint=hint)
     raise TraceError(f"{origin} has no traceEvents; it holds {', '.join(keys) or 'nothing'}", hint=hint)
 
 

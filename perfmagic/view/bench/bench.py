@@ -32,7 +32,7 @@ STYLE = "font-size:11px;margin:2px 0 4px 0"
 def one_line(parts: Sequence[str]) -> str:
     """The parts in one line of a terminal: what does not fit goes, from the last but one backwards.
 
-    The last part, which names the device, stays: nobody may take a simulated device for a real one.
+    The last part, which names the device, stays: a simulated device must not be mistaken for a real one.
     """
     kept, width = list(parts), prose_width()
     while len(kept) > 2 and columns(BETWEEN.join(kept)) > width:
@@ -405,7 +405,7 @@ def _draw_table(canvas: Canvas, doc: BenchDoc, y: float) -> float:
 
 
 def _write_numbers(canvas: Canvas, row: Row, strip: Strip, middle: float) -> None:
-    """A column a number."""
+    """One column per number."""
     canvas.text(LEFT_PX, middle, translate_term(row.name), size=11, anchor="end")
     canvas.text(MEDIAN_X, middle, row.median, size=13, anchor="end", bold=True)
     canvas.text(INTERVAL_X, middle, row.interval, "ink2", size=11, anchor="middle")

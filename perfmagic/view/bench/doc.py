@@ -166,7 +166,7 @@ def bench_doc(result: BenchSummary) -> BenchDoc:
 def _python_wait(result: BenchSummary) -> Wait | None:
     """What Python did after the cell's last line.
 
-    Below "host-bound" nobody reads that Python waited for the device: there it waits only for the last ops. Where the
+    Below "host-bound" no text says that Python waited for the device: there it waits only for the last ops. Where the
     device decides, and waiting loses no time.
     """
     waits = result.waits

@@ -1,4 +1,4 @@
-"""Several ranks of one job as a document: a row a rank on one time axis, immutable and without pixels."""
+"""Several ranks of one job as a document: one row per rank on one time axis, immutable and without pixels."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _joined(columns: dict[str, list[Int64]]) -> dict[str, Int64]:
 class RankPathLane:
     """The path in time, neighbours of one kind as one part; ns on the common axis.
 
-    share: row of the kinds.  row: of the rank that held the job then, by rank.
+    share: row of the kinds.  row: of the rank that limited the job then, by rank.
     """
 
     start_ns: Int64
@@ -223,7 +223,7 @@ class RankRow:
 
     title: of its file.  start_ns, end_ns: of its records.  bands: by the names of BANDS when it did what: Python ran a
     line of the cell, an operator or a call; Python was in a call that blocks it; the device computed; data of a
-    collective or a send were on their way, or nobody knows; the rank was in one before the last one came, with nothing
+    collective or a send were on their way, or it is unknown; the rank was in one before the last one came, with nothing
     else to do, and overlapped with compute or data moving; the same three of receives; copies; the device was idle
     between its first op and its last.  compute_known: whether what the rank computed is recorded.  boxes: the
     micro-batches of a stage of a pipeline.
@@ -390,7 +390,7 @@ NOTE = (
 
 
 def rank_table(doc: RanksDoc) -> Table:
-    """A row a rank. Waiting and transfer are parts of the exposed communication."""
+    """One row per rank. Waiting and transfer are parts of the exposed communication."""
     rows = []
     for row in doc.rows:
         stat = row.stat

@@ -1,4 +1,4 @@
-"""Where ranks stand still by their flight recorders: as text, HTML and Markdown, the answer first."""
+"""Where ranks hang, by their flight recorders: as text, HTML and Markdown, the answer first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several ranks as one static SVG: a row a rank, one axis."""
+"""Several ranks as one static SVG: one row per rank, one axis."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from perfmagic.view.timeline.writers import answers_html
 def ranks_html(doc: RanksDoc, *, table: bool = True) -> str:
     """Who decides and what to do, the picture and the table of several ranks; at most 80 kB.
 
-    table: False where it stands beside this.
+    table: False where it is shown beside this.
     """
     above = answers_html(ranks_summary(doc))
     below = (table_html(doc) if table else "") + paragraphs([translated(doc.clocks)])

@@ -302,7 +302,7 @@ def report_tables(report: Mapping[str, Any], most: int = HTML_ROWS, *, brief: bo
     timeline's own text has.
     """
     tables = [steps_table(report), phases_table(report)]
-    # where work is missing from a record, nobody can tell what its idle time waited for
+    # where work is missing from a record, it is unknown what its idle time waited for
     lacks = any(remark["kind"] in ("sample", "graph_ops") for remark in report["trust"]["remarks"])
     for device, where in _devices(report):
         tables += [

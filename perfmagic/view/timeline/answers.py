@@ -44,7 +44,7 @@ class FindingRow:
 class Summary:
     """What stands above the lanes, in the language in force.
 
-    total: how long the axis is.  about: what was recorded.  answers: None where nobody asked; their times count from
+    total: how long the axis is.  about: what was recorded.  answers: None if not asked for; their times count from
     where the axis begins at start_ns.  findings: what opens below the answers.  failure: "" or how the cell ended.
     """
 
@@ -136,7 +136,7 @@ def _finding_wire(finding: FindingRow) -> dict[str, Any]:
 
 
 def answers_wire(summary: Summary) -> dict[str, Any] | None:
-    """The answers with their words as they are shown; None where nobody asked.
+    """The answers with their words as they are shown; None if not asked for.
 
     evidence: rows of the findings.  others: evidence that no finding has, of several ranks that of single ones.
     """

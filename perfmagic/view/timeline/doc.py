@@ -88,7 +88,7 @@ class TimelineDoc(TimelineSummary):
     groups: one per device.  names: as people read them, by their number in the trace.  cell: None without line marks.
     threads: operators in flame order.  returned_ns: when the cell's last line returned, None for files.  path: what the
     critical path of the whole run consists of, empty without one.  path_lane: the path over time, or None.
-    answers: what decides and what to do, None if nobody asked.
+    answers: what the bottleneck is and what to do, None if not asked for.
     """
 
     groups: tuple[DeviceGroup, ...]

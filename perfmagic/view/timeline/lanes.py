@@ -261,7 +261,7 @@ def launched_ns(trace: Trace) -> Int64:
 class StreamLane:
     """One stream: what was queued on it and what it ran. Rows are ops in the order in which they started.
 
-    row: of the trace's device ops; columns are taken from there when somebody draws them.  classes: of all its ops.
+    row: of the trace's device ops; columns are taken from there when they are drawn.  classes: of all its ops.
     queue_max, queue_mean: ops launched and not started.  busy_frac: as in DeviceGroup.
     """
 

@@ -60,7 +60,7 @@ def _draw_bars(bars: Bars, canvas: Canvas) -> float:
     return y
 
 
-# How a run shrinks as some kernels become faster: a line that goes flat where something else holds the run.
+# How a run shrinks as some kernels become faster: a line that goes flat where something else limits the run.
 
 CURVE_LEFT_PX, CURVE_RIGHT_PX, TOP_PX, PLOT_PX, HIGH_PX = 80, 80, 30, 420, 130
 

@@ -385,7 +385,7 @@ def test_cold_and_warm_caches_are_not_compared() -> None:
     cold = replace(result(series(1e-3), "cold"), cold_bytes=1 << 20)
     found = perfmagic.compare(cold, result(series(0.5e-3, seed=1), "warm")).comparisons[0]
     assert found.verdict == "not comparable"
-    assert "take both with cold=True, or both without" in found.why
+    assert "measure both with cold=True, or both without" in found.why
     assert found.ratio_text == "–"
 
 

@@ -106,7 +106,7 @@ def test_a_function_is_swept_like_a_cell(clock: Clock) -> None:
     assert perfmagic.last() is found
     with pytest.raises(OptionError, match="at least two"):
         perfmagic.sweep(len, [[]])
-    with pytest.raises(OptionError, match="sweep: int is no function\nHint: give the function itself"):
+    with pytest.raises(OptionError, match="sweep: int is not a function\nHint: give the function itself"):
         perfmagic.sweep(3, [1, 2])
 
 

@@ -125,7 +125,7 @@ def test_communication_that_decides_is_the_answer_and_no_fact_beside_it() -> Non
     assert answer.headline not in find_answers(real_trace("mi300_resnet_2streams")).also_seen
 
 
-def test_of_a_device_that_stood_still_behind_a_queue_it_says_for_how_long() -> None:
+def test_it_says_how_long_a_device_was_idle_behind_a_queue() -> None:
     answers = find_answers(real_trace("mi300_sglang_hipgraph"))
     (answer,) = answers.answers
     assert plain(answer.headline) == "Ops were queued, yet the device ran none for 463 ms"

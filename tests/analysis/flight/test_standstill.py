@@ -1,4 +1,4 @@
-"""Where ranks stand still by their flight recorders: each job has one fault, and the first sentence names it."""
+"""Where ranks hang, by their flight recorders: each job has one fault, and the first sentence names it."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -81,9 +81,9 @@ def test_groups_in_different_orders_are_a_circle(opened: Opened) -> None:
     all_call(ranks[2:], "all_reduce", DP, state="scheduled")
     where = "rank 0 in all_reduce #1 of group tp, ranks 1–3 in all_reduce #1 of group dp"
     assert first(opened(ranks)) == (
-        f"Each waits for another, and none can go on: {where}",
+        f"Each waits for another, and none can continue: {where}",
         "Groups are used in different orders",
-        "Have all ranks use their groups in one order",
+        "Have all ranks use their groups in the same order",
     )
 
 
@@ -100,12 +100,12 @@ def test_groups_in_different_orders_are_a_circle(opened: Opened) -> None:
         (
             ["recv 0<-1", "all_reduce"],
             "Rank 0 waits for a message, and rank 1 is in a collective",
-            "Have all ranks call messages and collectives in one order",
+            "Have all ranks call messages and collectives in the same order",
         ),
         (
             ["all_reduce", "send 1->0"],
             "Rank 1 waits to send a message, and rank 0 is in a collective",
-            "Have all ranks call messages and collectives in one order",
+            "Have all ranks call messages and collectives in the same order",
         ),
     ],
 )
@@ -160,7 +160,7 @@ def test_calls_that_ended_are_no_standstill_though_they_do_not_match(opened: Ope
     ranks[1].call("all_reduce", sizes=[8])
     all_call(ranks, "all_reduce")
     found = opened(ranks)
-    assert first(found)[0] == "No rank stands still: the last common collective is all_reduce #2 of the default group"
+    assert first(found)[0] == "No rank hangs: the last common collective is all_reduce #2 of the default group"
     assert len(found.standstills) == 0
     said = "all_reduce #1 of the default group has 16\u00a0B on rank 0, 32\u00a0B on rank 1"
     assert found.conclusion.warnings == (f"collectives do not match: {said}",)
@@ -181,7 +181,7 @@ def test_calls_that_ended_and_that_the_group_never_got_over_are_a_standstill(ope
 
 def test_dumps_without_calls_name_the_option_that_records_them(opened: Opened) -> None:
     found = opened(job(2))
-    assert found.conclusion.decides == "No rank stands still: the dumps hold no call"
+    assert found.conclusion.decides == "No rank hangs: the dumps hold no call"
     assert found.conclusion.warnings == ("torch records calls only if TORCH_FR_BUFFER_SIZE is above 0",)
 
 
@@ -210,7 +210,7 @@ def test_sizes_that_may_differ_are_no_mismatch(name: str, side: str, opened: Ope
     ranks = started_job()
     for recorder in ranks:
         recorder.call(name, DP, **{"outputs": [4], "sizes": [4]} | {side: [1 + recorder.rank]})
-    assert opened(ranks).conclusion.decides.startswith("No rank stands still")
+    assert opened(ranks).conclusion.decides.startswith("No rank hangs")
 
 
 def test_a_rank_without_a_dump_is_not_blamed(opened: Opened) -> None:
@@ -295,7 +295,7 @@ def test_a_job_that_goes_on_says_so(opened: Opened) -> None:
     ranks = started_job()
     all_call(ranks, "all_reduce", DP)
     found = opened(ranks)
-    assert first(found) == ("No rank stands still: the last common collective is all_reduce #1 of group dp", "", "")
+    assert first(found) == ("No rank hangs: the last common collective is all_reduce #1 of group dp", "", "")
     assert (len(found.standstills), found.conclusion.warnings) == (0, ())
 
 

@@ -49,7 +49,7 @@ def test_time_in_which_nothing_ran_is_lost_however_short_the_late_node_is() -> N
     made = recorded(calls)
     rows = late_nodes(made[0], graph(made))
     assert [(row.number, row.earlier_ns, row.lost_ns, row.because) for row in rows] == [
-        (1, 70, 70, "Python called it no sooner")
+        (1, 70, 70, "Python called it no earlier")
     ]
 
 

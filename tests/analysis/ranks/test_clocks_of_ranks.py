@@ -103,7 +103,7 @@ def test_a_clock_that_drifts_evenly_is_corrected_and_so_are_the_waits(gain: floa
     assert [met.last for met in found.meetings] == [i % 2 for i in range(15)]
     assert all(abs(met.waited_ns - 10_000 * US) < 30 * US for met in found.meetings)
     seconds = "1.00 ms" if gain == 1e-3 else "20.0 µs"
-    assert plain(found.alignment.words).endswith(f"once an even drift of {seconds} a second is taken out")
+    assert plain(found.alignment.words).endswith(f"after a steady drift of {seconds} per second is removed")
     assert "clocks that do not drift agree within" in found.alignment.words
 
 
@@ -301,6 +301,6 @@ def test_ends_that_lie_further_apart_than_causality_allows_are_not_taken_for_one
     assert (job.alignment.comparable, job.alignment.how, job.alignment.bound_ns) == (True, "causality", 20 * US)
     assert (
         plain(job.alignment.words)
-        == "clocks that do not drift agree within ±20.0 µs, as none leaves a collective before all have come"
+        == "clocks that do not drift agree within ±20.0 µs, as no rank leaves a collective before all have entered it"
     )
     assert [(m.last, m.waited_ns, m.bound_ns) for m in job.meetings] == [(i % 2, 30 * US, 20 * US) for i in range(4)]

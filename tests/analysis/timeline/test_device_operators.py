@@ -110,7 +110,7 @@ def test_a_record_without_shapes_or_operators_says_so_and_invents_nothing() -> N
     rows = device_operators(without_shapes, 0)
     assert (rows[0].shapes, rows[0].flop, rows[0].io_bytes) == ("", None, None)
     assert "record_shapes=True" in rows.note
-    assert "by their own names" in device_operators(Shaped().bare((("k", 1.0),)).trace(), 0).note
+    assert "kernels are listed by name" in device_operators(Shaped().bare((("k", 1.0),)).trace(), 0).note
     shapes_alone = Shaped().op("aten::mm", [[2, 2], [2, 2]]).trace()
     row = device_operators(shapes_alone, 0)[0]
     assert (row.flop, row.io_bytes, row.compute) == (16, None, "")  # types are not known

@@ -37,7 +37,7 @@ def test_depths_of_groups_are_the_depths_of_each(found: list[tuple[int, int, int
 
 
 @given(rows)
-def test_the_running_maximum_begins_anew_with_each_group(found: list[tuple[int, int, int]]) -> None:
+def test_the_running_maximum_restarts_with_each_group(found: list[tuple[int, int, int]]) -> None:
     group, start, _ = _columns(sorted(found))
     expected = [max(start[: i + 1][group[: i + 1] == group[i]]) for i in range(len(group))]
     assert running_max(group, start).tolist() == expected

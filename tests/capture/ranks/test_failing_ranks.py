@@ -214,7 +214,7 @@ def test_a_recorded_cell_that_fails_keeps_its_record(three: Cells) -> None:
     assert three.works()
 
 
-def test_a_rank_that_dies_before_the_others_record_holds_nobody(three: Cells) -> None:
+def test_a_rank_that_dies_before_the_others_record_blocks_none(three: Cells) -> None:
     os.kill(three.session.peers[2].started.pid, signal.SIGSTOP)
     threading.Timer(0.3, lambda: os.kill(three.session.peers[2].started.pid, signal.SIGKILL)).start()
     end = three.run("1 + 1", record={})

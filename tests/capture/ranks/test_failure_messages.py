@@ -64,7 +64,7 @@ def test_a_hang_is_reported_once_and_nobody_is_blamed_twice() -> None:
 
 
 def test_in_a_hang_a_connection_is_lost_to_a_rank_that_was_freed_a_moment_earlier() -> None:
-    why = "each waits for another, and none can go on"
+    why = "each waits for another, and none can continue"
     freed = Failure(0, "RuntimeError", "Connection closed by peer", 3, "long", why, Place(3, "recv", peer=1))
     lost = Failure(1, "RuntimeError", "recv failed: Connection closed by peer", 3, place=Place(3, "recv", peer=0))
     assert message_of([freed, lost], why).split("\n") == [

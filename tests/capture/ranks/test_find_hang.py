@@ -95,7 +95,7 @@ def test_two_ranks_that_receive_from_each_other_hang() -> None:
     assert stuck == [0, 1]
     assert why == (
         "rank 0 waits in recv from rank 1 on line 2, rank 1 waits in recv from rank 0 on line 3; "
-        "each waits for another, and none can go on"
+        "each waits for another, and none can continue"
     )
 
 
@@ -140,7 +140,7 @@ def test_groups_used_in_another_order_are_named() -> None:
     assert find_hang(places, [], 2)[1] == (
         "rank 0 waits in all_reduce on line 2, the 1st collective of group 1 (ranks 0, 1), "
         "rank 1 waits in all_reduce on line 2, the 1st collective of group 2 (ranks 0, 1); "
-        "each waits for another, and none can go on; all ranks have to use their groups in one order"
+        "each waits for another, and none can continue; all ranks have to use their groups in the same order"
     )
 
 

@@ -85,7 +85,7 @@ GONE = "rank 1 has finished the cell and will not join"
             [
                 "rank 0 waits in all_reduce on line 2, the 1st collective of group second (ranks 0–2)",
                 "rank 1 waits in all_reduce on line 2, the 1st collective of group ",
-                "; each waits for another, and none can go on; all ranks have to use their groups in one order",
+                "; each waits for another, and none can continue; all ranks have to use their groups in the same order",
             ],
             id="groups-in-another-order",
         ),

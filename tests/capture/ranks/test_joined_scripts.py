@@ -142,7 +142,7 @@ for group in (a, b) if dist.get_rank() else (b, a):
             NO_SYNC,
             ("waits in all_reduce on line ", "collective of the default group", "rank 1 has finished the script"),
         ),
-        (ORDER, ("collective of group 2 (ranks 0, 1)", "each waits for another", "their groups in one order")),
+        (ORDER, ("collective of group 2 (ranks 0, 1)", "each waits for another", "their groups in the same order")),
         (
             "if dist.get_rank() == 0: dist.send(t, 1)",
             (f"waits in send to rank 1 on line {FIRST}, in the default group", "rank 1 has finished the script"),
@@ -229,7 +229,7 @@ dist.recv(t, 1 - dist.get_rank())
 def test_threads_that_cannot_act_hide_no_hang(tmp_path: Path, body: str) -> None:
     (exit_0, _, freed), _ = joined(tmp_path, body)
     assert exit_0 == 1
-    assert "each waits for another, and none can go on" in freed
+    assert "each waits for another, and none can continue" in freed
 
 
 @pytest.mark.parametrize("early", ["before", "in", "unknown"])

@@ -39,6 +39,6 @@ for each in looks:
 
 
 @pytest.mark.slow
-def test_gradients_are_not_copied_because_somebody_looks() -> None:
+def test_gradients_are_not_copied_when_they_are_inspected() -> None:
     done = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout == "True\n"  # in a process of its own, as a rank has

@@ -141,7 +141,7 @@ def test_a_lambda_of_a_changed_file_has_no_text(tmp_path: Path) -> None:
     assert Sources().function(names["f"].__code__, {1}).note == CHANGED
 
 
-def test_a_module_that_was_loaded_anew_has_its_new_text_although_an_old_one_is_cached(module: Path) -> None:
+def test_a_reloaded_module_has_its_new_text_although_an_old_one_is_cached(module: Path) -> None:
     linecache.getlines(str(module))
     module.write_text("# a line more\n" + TEXT)
     known = Sources().function(function(module, "other"), {18})

@@ -134,7 +134,7 @@ def test_what_the_profiler_itself_says_is_passed_on() -> None:
     metadata = plane("/host:metadata", said={"cuda_version": "12"})
     trace = read_space(space(host(), metadata, errors=["CUPTI is missing"]), "run")
     assert said(trace)[:2] == [
-        "JAX had a device, and its profiler recorded nothing of it", "the profiler said: CUPTI is missing"
+        "JAX had a device, but its profiler recorded nothing of it", "the profiler said: CUPTI is missing"
     ]  # fmt: skip
 
 
@@ -150,7 +150,7 @@ SMALL = space(SMALL_GPU, plane("/host:CPU", Line("t", [Event("cuLaunch", 1, 2, {
 ONE = field(4, field(1, 1) + field(2, field(1, 1) + field(2, "op")))
 EMPTY_PLANE = field(2, "/host:CPU")
 DAMAGED = {
-    "a length beyond the file": (b"\n" + b"\xff" * 8 + b"\x7f" + EMPTY_PLANE, "ends .* bytes behind"),
+    "a length beyond the file": (b"\n" + b"\xff" * 8 + b"\x7f" + EMPTY_PLANE, "ends .* bytes after"),
     "a number without an end": (space(EMPTY_PLANE + b"\x08" + b"\xff" * 11), "has more than 10 bytes"),
     "an event's number without an end": (
         space(EMPTY_PLANE + field(3, field(4, b"\x08" + b"\xff" * 11)) + ONE), "has more than 10 bytes"

@@ -35,8 +35,9 @@ _WITH_HOST = (OpClass.HTOD, OpClass.DTOH, OpClass.PTOP)
 class OnGpu(change.Change):
     """The record on another GPU: kernels by operator, shapes and types; the host as recorded.
 
-    Copies between host and device change with the generation of PCIe, where both are known and memory is pinned, or a
-    model gave the record. All that has no model stays as recorded: communication, compiled and custom kernels.
+    Copies between host and device change with the generation of PCIe, where both are known. Their memory has to be
+    pinned, or the record has to be a model's. All that has no model stays as recorded: communication, compiled and
+    custom kernels.
     alike: these kernels change as those with a model do together, the other end of what is not known of them.
     """
 

@@ -256,8 +256,8 @@ class Fused(change.Change):
     """Elementwise kernels that follow each other on a stream as one kernel, with one launch.
 
     line: those that this line queued.  A wait for another stream, or of Python for the device, ends a kernel. At best
-    the one kernel takes as long as the longest of them, as where each reads and writes the same memory, and Python does
-    nothing between but what is long; else as long as all of them together, and Python stays.
+    the one kernel takes as long as the longest of them, as if each reads and writes the same memory. Python then does
+    only long work between; else as long as all of them together, and Python stays.
     """
 
     line: int | None = None

@@ -362,7 +362,7 @@ def collapsed(paths: Sequence[CallPath]) -> str:
     return "".join(lines)
 
 
-# Every call with the path it is on: a flame graph of any time adds these up, also where nobody has the trace.
+# Every call with the path it is on: a flame graph of any time adds these up, even without the trace.
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ LEAST_NS = 1_200_000_000  # that it counts as: short comparisons look as closely
 
 
 def on_disturbed_values(closing: Closing) -> Calls:
-    """Every value in the inputs that can change, in places that nobody knows."""
+    """Every value in the inputs that can change, in unpredictable places."""
     same = closing.same
     assert same.arguments is not None
     alters = any(each.changes_inputs or each.alters(lambda a, b: a != b) for each in same.watched)
@@ -47,7 +47,7 @@ def on_disturbed_values(closing: Closing) -> Calls:
     same.writes_all = False
     which = range(min(n, MOST_VALUES))
     for round_ in range(ROUNDS):
-        for k in sorted(which, key=lambda _: secrets.randbits(32)):  # where time is short, nobody knows which it is for
+        for k in sorted(which, key=lambda _: secrets.randbits(32)):  # where time is short, the choice is unpredictable
             if NOW_NS() - from_ns < all_ns * (FRACS[round_] if round_ < ALWAYS else FRACS[-1]):
                 yield from _change_one(closing, base, answers, k, levels, round_=round_)
     same.writes_all = True

@@ -65,8 +65,8 @@ def _compare(closing: Closing, judge: Callable[[Gave, Gave], str]) -> Calls:
 def draws_repeat(own: Gave, other: Gave) -> bool:
     """Whether several draws of another function are one and the same, as from a store of them, and none of the first.
 
-    Where both choose one of n at random, 18 draws of the first differ and 8 pairs of the other agree once in 1,000
-    comparisons at most, for n near 40.
+    Suppose that both choose one of n at random. For n near 40, 18 draws of the first differ and 8 pairs of the other
+    agree in at most 1 of 1,000 comparisons.
     """
     pairs = len(other) * (len(other) - 1) // 2
     return _equal_pairs(own) == 0 and _equal_pairs(other) >= max(1, math.ceil(pairs * REPEAT_FRAC))

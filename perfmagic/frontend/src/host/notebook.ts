@@ -1,4 +1,4 @@
-// In a notebook: anywidget's model gives the data and takes what changed; the static picture above gives way.
+// In a notebook: anywidget's model gives the data and takes what changed; it replaces the static picture above.
 import { mount } from "./mount.ts";
 import { notebookTheme } from "./theme.ts";
 import type { Host } from "../interact/host.ts";
@@ -89,7 +89,7 @@ class Fallback {
   constructor(private readonly el: HTMLElement) {}
 
   hide(): void {
-    if (!this.el.closest(CELL)) return; // elsewhere nobody says where the outputs of a cell begin
+    if (!this.el.closest(CELL)) return; // elsewhere it is unknown where the outputs of a cell begin
     for (let at: Element | null = this.el; at && !at.matches(CELL); at = at.parentElement)
       for (let one = at.previousElementSibling; one; one = one.previousElementSibling) {
         const output = one as HTMLElement;

@@ -9,7 +9,7 @@ import { type Totals, totalsOf } from "../model/totals.ts";
 import { count, duration, durationLike } from "../model/units.ts";
 import { say, term } from "../model/words.ts";
 
-/** What stands beside the totals. */
+/** What is shown beside the totals. */
 export const COLUMNS: ((model: Model, window: Window) => HTMLElement)[] = [];
 
 export function selectionPanel(model: Model): Part {

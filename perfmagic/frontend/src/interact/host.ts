@@ -1,4 +1,4 @@
-// The only difference between a notebook and a page: where the theme comes from and who is told what changed.
+// The only difference between a notebook and a page: where the theme comes from and who is notified of changes.
 import type { Window } from "../model/scale.ts";
 import type { Theme } from "../paint/theme.ts";
 

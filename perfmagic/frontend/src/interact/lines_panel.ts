@@ -78,7 +78,7 @@ function listen(table: LineTable, act: (action: Action) => void, signal: AbortSi
   on("scroll", (event) => table.shift((event.target as Element).scrollLeft)); // all code moves as one
 }
 
-/** The classes of rows: the one that is told of, its callers, the lines of its forward. */
+/** The classes of rows: the one that is described, its callers, the lines of its forward. */
 function lights(model: Model, table: LineTable): { update(state: State): void } {
   let before: [number, string][] = [];
   const update = (state: State): void => {

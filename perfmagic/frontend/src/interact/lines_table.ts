@@ -6,7 +6,7 @@ import type { Model } from "../model/store.ts";
 import { count, plural, significant, size } from "../model/units.ts";
 import { say } from "../model/words.ts";
 
-const NEXT_TO_NOTHING = 0.0002; // of the span: a dot instead of digits that nobody reads
+const NEXT_TO_NOTHING = 0.0002; // of the span: a dot instead of meaningless digits
 const RED_FROM = 0.1; // of the longest time: a line that waits so long is tinted
 
 export interface LineTable {

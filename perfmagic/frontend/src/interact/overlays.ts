@@ -10,7 +10,7 @@ import { say } from "../model/words.ts";
 
 const MOST_CARD_PX = 420;
 
-/** The card of a slice, built anew for each. */
+/** The card of a slice, rebuilt for each. */
 function card(details: Details): HTMLElement {
   const chip = swatch(details.token, "");
   const node = el("div", "pm-card", el("h3", "", chip, details.title));

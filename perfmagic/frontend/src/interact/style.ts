@@ -1,4 +1,4 @@
-// The look of what is not canvas. Every rule is below .pm, so nothing of the notebook around changes.
+// The look of what is not canvas. Every rule is below .pm, so the notebook around it does not change.
 import { Palette, type Theme, TONES } from "../paint/theme.ts";
 
 export const STYLE = `

@@ -25,7 +25,7 @@ import { Canvas } from "../paint/canvas.ts";
 import { speak } from "../model/words.ts";
 
 const GLIDE_MS = 120;
-const REST_MS = 140; // without a change for so long, the full picture is painted and the host is told
+const REST_MS = 140; // without a change for this long, the full picture is painted and the host is notified
 
 export class View implements Pointed, Commanded {
   state: State;

@@ -52,7 +52,7 @@ export async function fetchWire(
 async function refusal(answer: Response): Promise<Refused> {
   const said = (await answer.json().catch(() => ({}))) as { message?: string; hint?: string };
   if (said.message) return new Refused(said.message, said.hint);
-  // an address that nobody serves is answered with a page
+  // an unknown address is answered with a page
   return answer.status === 404 ? new Refused(NOT_THERE, INSTALL) : new Refused(`${answer.status} ${answer.statusText}`);
 }
 

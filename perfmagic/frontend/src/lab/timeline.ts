@@ -1,4 +1,4 @@
-// The timeline in a tab of its own, loaded with the first trace. No kernel is told anything; the theme is Jupyter's.
+// The timeline in a tab of its own, loaded with the first trace. No kernel is notified; the theme is Jupyter's.
 import "../more.ts";
 import { mount } from "../host/mount.ts";
 import { notebookTheme } from "../host/theme.ts";

@@ -39,7 +39,7 @@ export interface Layout {
 export const LEVEL_PX = 11;
 const LEFT_PX = 92;
 const RIGHT_PX = 104;
-const FEW_OPS = 64; // as in perfmagic/view/timeline/doc.py: up to so many ops a picture can be read op by op
+const FEW_OPS = 64; // as in perfmagic/view/timeline/doc.py: up to this many ops a picture can be read op by op
 const MAIN_LEVELS = 3;
 const OTHER_LEVELS = 2;
 const FRAME_LEVELS = 8;

@@ -3,7 +3,7 @@
 import { Pyramid } from "./pyramid.ts";
 import { gallop, marksOf, rises, upTo } from "./sorted.ts";
 
-const FEW = 6; // so many events of a column are added one by one: differences of large sums would lose nanoseconds
+const FEW = 6; // up to this many events are added one by one: differences of large sums would lose nanoseconds
 
 export const BEFORE_THE_RECORD = -1; // the key of layers whose launch was not recorded; other keys are cell lines
 
@@ -89,7 +89,7 @@ export class PileColumns {
   readonly started: Int32Array;
   /** First columns of the stretches in which no height changes, rising; a column with an event is one of its own. */
   readonly stretches: Int32Array;
-  /** Mean depth of each column, -1 where nobody has asked. */
+  /** Mean depth of each column, -1 until it is asked for. */
   private readonly depths: Float64Array;
 
   constructor(

@@ -92,7 +92,7 @@ export interface RankWire {
   rank: number;
   label: string;
   title: string;
-  /** What stands beside the row: how long it waited, how busy it was. */
+  /** What is shown beside the row: how long it waited, how busy it was. */
   words: [string, string];
   start_ns: number;
   end_ns: number;

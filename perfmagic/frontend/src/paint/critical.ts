@@ -9,7 +9,7 @@ const LINE_PX = 3;
 const HOST = new Set<RowKind>(["cell", "thread", "launches"]);
 const LANES = new Set<RowKind>(["lane", "rank"]);
 
-/** Stretches of pixels in which one stream, one rank of several, or the host (-1) held the run. */
+/** Stretches of pixels in which one stream, one rank of several, or the host (-1) limited the run. */
 interface Stretch {
   x0: number;
   x1: number;

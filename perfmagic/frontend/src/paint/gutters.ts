@@ -30,7 +30,7 @@ const NOTES: Record<number, string> = {
   [PTOP]: "PtoP",
 };
 
-/** What stands beside a lane for the window in view. */
+/** What is shown beside a lane for the window in view. */
 export function rowText(f: Frame, row: Row): RowText {
   const { model, state } = f;
   const [from, to] = state.view;

@@ -14,7 +14,7 @@ const MOST_OWN = 600;
 const MOST_RUNS = 300;
 const MANY_STREAMS = 8; // piles of more are drawn with less care
 
-/** Whether there are so many piles that one is looked at less closely. */
+/** Whether there are too many piles to look at one closely. */
 export function isCrowded(f: Frame): boolean {
   return f.model.streams.length > MANY_STREAMS;
 }

@@ -56,7 +56,7 @@ function inPlot(f: Frame, paint: () => void): void {
   g.restore();
 }
 
-/** Of the collectives in view one in so many pixels: that of the longest wait. */
+/** Of the collectives in view, at most one per stretch of pixels: that of the longest wait. */
 function inView(f: Frame): number[] {
   const { met, waited } = f.model.joined!.meets;
   const most = new Map<number, number>();

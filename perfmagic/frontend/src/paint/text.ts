@@ -1,6 +1,6 @@
 // Text on the canvas: fonts, fitting, and where words may stand. Names are other people's text: only fillText sees them.
 
-export const SHORTEST = 3; // a label is cut only when so many letters remain
+export const SHORTEST = 3; // a label is cut only when this many letters remain
 
 export interface Fonts {
   ui: string;

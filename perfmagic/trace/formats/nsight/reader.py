@@ -257,7 +257,7 @@ def _notes(database: Database, ops: Columns, calls: Columns, ranges: Columns, ab
     if len(ops["start_ns"]) and not len(calls["start_ns"]):
         notes.append(Remark("no_launches", phrase("no launch was recorded: when ops were queued is unknown")))
     if not (ranges["kind"] == HostKind.OP).any():
-        words = phrase("no host operator was recorded: NVTX ranges stand in their place")
+        words = phrase("no host operator was recorded: NVTX ranges take their place")
         notes.append(Remark("no_host_ops", words))
     return [*notes, *_diagnostics(database)]
 

@@ -34,7 +34,7 @@ class Column:
         return Column(self.name, self.bar_x + px, self.right + px)
 
 
-BAR_ROOM_PX = 36  # of the longest bar: numbers stand beside it
+BAR_ROOM_PX = 36  # of the longest bar: numbers go beside it
 PYTHON, WAITING, DEVICE = Column("Python", 632, 706), Column("waiting", 716, 786), Column("device", 796, 866)
 BACKWARD = Column("its backward", 878, 950)
 OPS, OPS_WITHOUT_BACKWARD = Column("ops", 954, 994), Column("ops", 872, 912)
@@ -51,7 +51,7 @@ LEAST_COLUMN_PX = 34
 BAR_PX, STRIP_PX = 5, 15
 MOST_ROWS = 44  # in all; longer ones are cut, and the rest is counted
 _CODE_SIZE = 10
-NEXT_TO_NOTHING = 0.0002  # of the time drawn: a dot instead of digits that nobody reads
+NEXT_TO_NOTHING = 0.0002  # of the time drawn: a dot instead of meaningless digits
 DOT = "·"
 # from fine to coarse: what strips are rounded to, and the most rows
 DETAILS = ((0.5, MOST_ROWS), (1.0, MOST_ROWS), (2.0, MOST_ROWS), (3.0, 24), (6.0, 16))

@@ -42,7 +42,7 @@ FLOW_TOLERANCE_PX = 0.4
 
 
 def backlog_height(queue_max: int, *, open_rows: bool) -> float:
-    """How high a backlog is: by the logarithm of its depth, or a row an op where all ops can be seen alone."""
+    """How high a backlog is: by the logarithm of its depth, or one row per op where all ops can be seen alone."""
     if not queue_max:
         return 0.0
     if open_rows:

@@ -294,7 +294,7 @@ def _draw_group(frame: Frame, doc: TimelineDoc, group: DeviceGroup, y: float) ->
 
 
 def _draw_rest(frame: Frame, group: DeviceGroup, n_drawn: int, hidden: int, y: float) -> float:
-    """One line for the streams that are not drawn; their time is in the staves all the same."""
+    """One line for the streams that are not drawn; their time is still in the staves."""
     n_ops = sum(len(lane) for lane in group.streams[n_drawn:]) + group.folded_ops
     ops = counted(n_ops, "{n} op", "{n} ops")
     words = counted(hidden, "and {n} more stream with {ops}", "and {n} more streams with {ops}", ops=ops)
