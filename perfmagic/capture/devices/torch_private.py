@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from operator import attrgetter, methodcaller
@@ -14,6 +15,7 @@ from typing import Any, cast
 import torch
 from torch.utils import _device as _defaults
 
+LAST_RECORDS_S = 1e-3  # for other threads to write what they had begun to
 _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
 
@@ -116,12 +118,17 @@ def end_profile(profile: Any) -> bool:
     """End a low-level profile; False where it had not begun, or had ended. torch would synchronise CUDA, and so start
     it: that is left out where CUDA is still untouched.
 
+    torch takes apart what other threads may still write into: with two threads that ran small ops beside busy cores,
+    one of a few hundred ends corrupted the heap. So recording is paused just before, and their last records get time.
+    Of CUDA it is not paused: nothing tells whether records of its ops would still come.
     Uses entered, kineto_results and use_device of torch.autograd.profiler.profile (read in 2.9 to 2.13).
     """
     if not profile.entered or profile.kineto_results is not None:
         return False
     if profile.use_device == "cuda" and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         profile.use_device = None
+    if profile.use_device is None and pause_profile():
+        time.sleep(LAST_RECORDS_S)
     profile.__exit__(None, None, None)
     return True
 
@@ -139,17 +146,17 @@ def cuda_devices_in_use() -> tuple[int, ...]:
     return tuple(i for i in range(torch.cuda.device_count()) if has_context(i))
 
 
-def pause_profile(*, cuda: bool) -> bool:
+def pause_profile() -> bool:
     """Have the active profiler record no more, from any thread, without ending it; False where torch cannot.
 
-    torch._C._autograd._toggle_collection_dynamic, read in 2.9 to 2.13.
+    torch._C._autograd._toggle_collection_dynamic, read in 2.9 to 2.13. It warns unless all activities are named.
     """
     toggle = getattr(torch._C._autograd, "_toggle_collection_dynamic", None)
     if toggle is None:
         return False
     from torch._C._profiler import ProfilerActivity
 
-    toggle(False, {ProfilerActivity.CPU, ProfilerActivity.CUDA} if cuda else {ProfilerActivity.CPU})
+    toggle(False, {ProfilerActivity.CPU, ProfilerActivity.CUDA, ProfilerActivity.XPU})
     return True
 
 

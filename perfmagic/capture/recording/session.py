@@ -108,7 +108,7 @@ class Session:
         if self.ended_ns is not None or not self._profile.is_open():
             return
         self._wait_for_devices()
-        if self._profile.is_open() and torch_private.pause_profile(cuda=self._cuda):  # it may have ended meanwhile
+        if self._profile.is_open() and torch_private.pause_profile():  # it may have ended meanwhile
             self.ended_ns = time.perf_counter_ns()
             self.notes.append(reason)
 

@@ -176,3 +176,21 @@ def test_a_file_is_the_same_where_torch_makes_no_objects_for_python(memory: bool
     kinds(profiler.profile(profile_memory=memory))  # the first run allocates more
     whole = kinds(profiler.profile(profile_memory=memory))
     assert kinds(torch_private.open_profile(cuda=False, memory=memory)) == whole
+
+
+def test_nothing_is_recorded_any_more_while_torch_ends_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch takes apart what threads write into: one that still did corrupted the heap, on busy cores."""
+    x, disable = torch.ones(4), profiler._disable_profiler
+
+    def disabled() -> Any:
+        worker = threading.Thread(target=torch.cumsum, args=(x, 0))
+        worker.start()
+        worker.join()
+        return disable()
+
+    monkeypatch.setattr(profiler, "_disable_profiler", disabled)
+    recorder = Recorder(device="cpu")
+    recorder.start()
+    torch.neg(x)
+    trace = recorder.stop()
+    assert {"aten::neg", "aten::cumsum"} & {trace.names[i] for i in trace.host_ops.name} == {"aten::neg"}
