@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from operator import attrgetter, methodcaller
@@ -15,7 +14,6 @@ from typing import Any, cast
 import torch
 from torch.utils import _device as _defaults
 
-LAST_RECORDS_S = 1e-3  # for other threads to write what they had begun to
 _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
 
@@ -85,8 +83,8 @@ def profiler_enabled() -> bool:
     return bool(probe()) if probe is not None else False
 
 
-def open_profile(*, cuda: bool, memory: bool, shapes: bool = False) -> Any:
-    """The low-level profiler, not entered yet, with stream waits where torch knows that option, and all threads.
+def open_profile(*, cuda: bool, memory: bool = False, shapes: bool = False, all_threads: bool = True) -> Any:
+    """The low-level profiler, not entered yet, with stream waits where torch knows that option.
 
     Memory is recorded of the thread that begins, and of those of autograd.
 
@@ -98,7 +96,7 @@ def open_profile(*, cuda: bool, memory: bool, shapes: bool = False) -> Any:
 
     known: dict[str, Any] = {}
     # 2.13 records no memory where it records all threads: of what each allocates its own state would have to know
-    threads = () if memory else ("profile_all_threads",)
+    threads = ("profile_all_threads",) if all_threads and not memory else ()
     # only its file is read here: without objects for Python it ends in three quarters of the time (not tried on CUDA)
     file_alone = () if cuda else ("trace_only",)
     for option in ("enable_cuda_sync_events", *threads, *file_alone):
@@ -114,13 +112,14 @@ def open_profile(*, cuda: bool, memory: bool, shapes: bool = False) -> Any:
     )  # fmt: skip
 
 
-def end_profile(profile: Any) -> bool:
+def end_profile(profile: Any, settle: Callable[[], None]) -> bool:
     """End a low-level profile; False where it had not begun, or had ended. torch would synchronise CUDA, and so start
     it: that is left out where CUDA is still untouched.
 
-    torch takes apart what other threads may still write into: with two threads that ran small ops beside busy cores,
-    one of a few hundred ends corrupted the heap. So recording is paused just before, and their last records get time.
-    Of CUDA it is not paused: nothing tells whether records of its ops would still come.
+    settle: called when nothing is recorded any more; waits until other threads have left the operators they were in.
+    torch up to 2.13 takes apart what they still write into: with two threads that ran small operators beside busy
+    cores, one of a few hundred ends corrupted the heap. With CUDA nothing is paused: whether records of its operators
+    would still come is not known.
     Uses entered, kineto_results and use_device of torch.autograd.profiler.profile (read in 2.9 to 2.13).
     """
     if not profile.entered or profile.kineto_results is not None:
@@ -128,7 +127,7 @@ def end_profile(profile: Any) -> bool:
     if profile.use_device == "cuda" and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         profile.use_device = None
     if profile.use_device is None and pause_profile():
-        time.sleep(LAST_RECORDS_S)
+        settle()
     profile.__exit__(None, None, None)
     return True
 

@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ from perfmagic.capture.owner import Owner
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # one for each start of a kernel
 THREADS = Path("/proc/self/task")
+RUN_NS, RUN_S = 5_000_000, 0.2
 
 
 def host_clock(base_unix_ns: int, offset_ns: int) -> dict[str, Any]:
@@ -67,6 +69,32 @@ def thread_waits() -> Callable[[], int] | None:
         return int(file.read(64).split()[1])
 
     return waited_ns
+
+
+def wait_for_threads() -> None:
+    """Wait until each other thread that runs, or could, has run for RUN_NS more or waits for something itself.
+
+    By then it has left the operator of torch that it was in, unless that is a long one. Waits 0.2 s at most; returns
+    at once where the system does not tell. Source: proc(5), the state in /proc/pid/stat and the first number of
+    /proc/pid/schedstat.
+    """
+    deadline_s = time.monotonic() + RUN_S
+    until_ns = {thread: ran_ns + RUN_NS for thread, ran_ns in _running_ns().items()}
+    while until_ns and time.monotonic() < deadline_s:
+        time.sleep(1e-3)
+        running_ns = _running_ns()
+        until_ns = {thread: ns for thread, ns in until_ns.items() if running_ns.get(thread, ns) < ns}
+
+
+def _running_ns() -> dict[str, int]:
+    """How long each other thread that runs, or could, has run, by its number."""
+    found, own = {}, str(threading.get_native_id())
+    with suppress(OSError):
+        for thread in THREADS.iterdir():
+            with suppress(OSError, ValueError, IndexError):  # it may have ended meanwhile
+                if thread.name != own and (thread / "stat").read_text("ascii").rpartition(")")[2].split()[0] == "R":
+                    found[thread.name] = int((thread / "schedstat").read_text("ascii").split()[0])
+    return found
 
 
 def cores() -> int | None:

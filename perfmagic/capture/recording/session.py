@@ -18,7 +18,7 @@ from perfmagic.capture.devices import torch_private
 from perfmagic.capture.devices.backends import active_backends
 from perfmagic.capture.devices.profiled import note_profiled, profiled_before
 from perfmagic.capture.owner import Owner, shielded
-from perfmagic.capture.recording.host import file_in_new_folder
+from perfmagic.capture.recording.host import file_in_new_folder, wait_for_threads
 from perfmagic.trace.kineto.reader import read_trace
 from perfmagic.trace.model import Trace
 
@@ -140,10 +140,13 @@ class Session:
 
 
 class _Profile:
-    """torch's low-level profiler as a resource.  ended: the profile that has ended and was not read yet."""
+    """torch's low-level profiler as a resource.  ended: the profile that has ended and was not read yet.
 
-    def __init__(self, *, cuda: bool, memory: bool, shapes: bool = False) -> None:
-        self._cuda, self._memory, self._shapes = cuda, memory, shapes
+    options: those of torch_private.open_profile().
+    """
+
+    def __init__(self, **options: bool) -> None:
+        self._options = options
         self._open: Any = None
         self.ended: Any = None
 
@@ -151,11 +154,11 @@ class _Profile:
         return self._open is not None
 
     def acquire(self) -> None:
-        self._open = torch_private.open_profile(cuda=self._cuda, memory=self._memory, shapes=self._shapes)
+        self._open = torch_private.open_profile(**self._options)
         self._open.__enter__()
 
     def give_back(self) -> None:
-        if self._open is not None and torch_private.end_profile(self._open):
+        if self._open is not None and torch_private.end_profile(self._open, wait_for_threads):
             self.ended = self._open
         self._open = None
 
@@ -168,7 +171,7 @@ def _warm_up(torch: Any, *, cuda: bool) -> None:
     """The first session loads CUPTI and allocates buffers; let that happen around an op of our own."""
     owner = Owner()
     with owner, owner:
-        owner.acquire(_Profile(cuda=cuda, memory=False))
+        owner.acquire(_Profile(cuda=cuda, all_threads=False))
         if cuda and torch.cuda.is_initialized():
             torch.zeros(1, device="cuda")
             torch.cuda.synchronize()
