@@ -25,7 +25,7 @@ class HostStack:
     """
 
     host_ops: HostOps
-    levels: dict[int, tuple[Int64, ...]]
+    levels: dict[int, tuple[Int32, ...]]
 
     def outermost_at(self, thread: Int64, at_ns: Int64) -> Int64:
         """Row of the outermost op running on each thread at each instant, NONE where none does; shape of at_ns."""
@@ -65,9 +65,9 @@ class HostStack:
                 innermost[asked[better]] = running[better]
         return innermost
 
-    def _running(self, rows: Int64, at_ns: Int64) -> Int64:
+    def _running(self, rows: Int32, at_ns: Int64) -> Int32:
         begun = np.searchsorted(self.host_ops.start_ns[rows], at_ns, side="right")
-        row: Int64 = rows[np.maximum(begun, 1) - 1]
+        row: Int32 = rows[np.maximum(begun, 1) - 1]
         row[(begun == 0) | (self.host_ops.end_ns[row] <= at_ns)] = NONE
         return row
 
@@ -80,7 +80,7 @@ def host_stack(trace: Trace, which: Bool | None = None) -> HostStack:
 def nested(ops: HostOps, which: Bool | None = None) -> HostStack:
     """The nesting of a table's rows, or of those in `which` (a mask over them)."""
     lasting = ops.end_ns > ops.start_ns
-    rows = np.flatnonzero(lasting if which is None else lasting & which)
+    rows = np.flatnonzero(lasting if which is None else lasting & which).astype(np.int32)
     threads = ops.thread[rows]
     return HostStack(ops, {t: _levels(ops, rows[threads == t]) for t in distinct(threads).tolist()})
 
@@ -142,7 +142,7 @@ def inside_same_name(host_ops: HostOps, parent: Int64, *, by_shape: bool = False
     return nested
 
 
-def _levels(ops: HostOps, rows: Int64) -> tuple[Int64, ...]:
+def _levels(ops: HostOps, rows: Int32) -> tuple[Int32, ...]:
     start, end = ops.start_ns[rows], ops.end_ns[rows]
     at = _beside_equals(start)
     rows[at] = rows[at[np.lexsort((-end[at], start[at]))]]
@@ -161,7 +161,7 @@ def _beside_equals(start_ns: Int64) -> Int64:
     return np.flatnonzero(equal[1:] | equal[:-1])
 
 
-def _nest(ops: HostOps, levels: tuple[Int64, ...]) -> bool:
+def _nest(ops: HostOps, levels: tuple[Int32, ...]) -> bool:
     """Whether every row of a level lies in one of the level above; times rounded to the microsecond can overshoot."""
     for outer, inner in pairwise(levels):
         above = outer[np.maximum(np.searchsorted(ops.start_ns[outer], ops.start_ns[inner], side="right") - 1, 0)]
@@ -170,7 +170,7 @@ def _nest(ops: HostOps, levels: tuple[Int64, ...]) -> bool:
     return True
 
 
-def _levels_one_by_one(ops: HostOps, rows: Int64) -> tuple[Int64, ...]:
+def _levels_one_by_one(ops: HostOps, rows: Int32) -> tuple[Int32, ...]:
     """The levels where some row ends after the one it began in: such a row counts as ending with it."""
     start, end = ops.start_ns[rows].tolist(), ops.end_ns[rows].tolist()
     open_ends: list[int] = []

@@ -533,16 +533,16 @@ def busy_intervals(trace: Trace, device: int | None = None) -> Intervals:
 
 
 @once_per_trace
-def stream_rows(ops: DeviceOps) -> tuple[tuple[int, int, Int64], ...]:
+def stream_rows(ops: DeviceOps) -> tuple[tuple[int, int, Int32], ...]:
     """(device, stream, rows of ops in start order) of every stream, rising."""
-    order = np.lexsort((ops.stream, ops.device))  # stable: rows of one stream keep their order
+    order = np.lexsort((ops.stream, ops.device)).astype(np.int32)  # stable: rows of one stream keep their order
     order.flags.writeable = False
     device, stream = ops.device[order], ops.stream[order]
     cuts = np.flatnonzero((np.diff(device) != 0) | (np.diff(stream) != 0)) + 1
     return tuple((int(ops.device[r[0]]), int(ops.stream[r[0]]), r) for r in np.split(order, cuts) if len(r))
 
 
-def by_stream(ops: DeviceOps) -> tuple[Int64, Int32, Int64]:
+def by_stream(ops: DeviceOps) -> tuple[Int32, Int32, Int64]:
     """The rows of some ops stream after stream; of each its stream's number, and when earlier ops there had ended."""
     of_streams = [rows for _, _, rows in stream_rows(ops)]
     order = np.concatenate(of_streams)

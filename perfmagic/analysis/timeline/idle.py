@@ -47,7 +47,7 @@ class Pauses:
     trace: Trace
     start_ns: Int64
     end_ns: Int64
-    op: Int64
+    op: Int32
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -135,11 +135,11 @@ def _pauses(trace: Trace, device: int, gaps: Intervals) -> Pauses:
     return Pauses(trace, start, end, _ended_by(trace, device, end))
 
 
-def _ended_by(trace: Trace, device: int, end_ns: Int64) -> Int64:
+def _ended_by(trace: Trace, device: int, end_ns: Int64) -> Int32:
     """Row of the op that starts where a pause ends: of several, one with a length, launched first."""
-    rows = np.flatnonzero(trace.ops.device == device)
+    rows = np.flatnonzero(trace.ops.device == device).astype(np.int32)
     if not len(end_ns):
-        return np.zeros(0, np.int64)
+        return rows[:0]
     ops = trace.ops.select(rows)
     order = np.lexsort((trace.launch_start_ns()[rows], ops.end_ns == ops.start_ns, ops.start_ns))
     return rows[order[np.searchsorted(ops.start_ns[order], end_ns, side="left")]]
@@ -248,23 +248,21 @@ def _underway(
     # threads of a simulated device share Python's lock: what they start late while Python works, Python delayed
     delayed = known & (trace.simulated | (~queued & runs_dry))
     late = union(released[delayed], pauses.end_ns[delayed])
-    rows = np.flatnonzero((trace.ops.device == device) & (trace.ops.launch != NONE))
-    launch = trace.ops.launch[rows]
     # only where the copy is the next op: one that other ops are queued before waits for these
     next_is_copy = np.isin(next_launch, np.flatnonzero(blocking_copies(trace))) & (next_launch != NONE)
     copying = intersect(rest, union(released[next_is_copy], returned[next_is_copy]))
     rest = subtract(rest, copying)
     # a call that is long because the queue is full holds up nothing: other ops have arrived
-    long = _until_start(trace, rows[np.isin(launch, long_calls(trace))])
-    in_launch = intersect(rest, subtract(long, _waits_to_start(trace, device)))
+    long = _until_start(trace, device, long_calls(trace), rest)
+    in_launch = subtract(long, _waits_to_start(trace, device)) if len(long) else EMPTY
     rest = subtract(rest, in_launch)
     one_by_one = subtract(intersect(rest, late), waits)
     rest = subtract(rest, one_by_one)
     # before the launch of the op that ends a pause, ops of other streams are under way
     before = union(pauses.start_ns, launched)
-    calls = _until_start(trace, rows[~blocking_copies(trace)[launch]])
-    calls = subtract(calls, _until_ops_start(trace, device, trace.launch_end_ns()))
-    short_calls = intersect(rest, merge(union(released, returned), intersect(before, calls)))
+    calls = _until_start(trace, device, np.flatnonzero(~blocking_copies(trace)), before)
+    calls = subtract(calls, _until_ops_start(trace, device, trace.launch_end_ns())) if len(calls) else EMPTY
+    short_calls = intersect(rest, merge(union(released, returned), calls))
     rest = subtract(rest, short_calls)
     # from here on each piece lies between the return of a call and the start of an op
     others, own = intersect(rest, before), subtract(rest, before)
@@ -288,10 +286,16 @@ def _is_short(trace: Trace, pieces: Intervals) -> Bool:
     return short
 
 
-def _until_start(trace: Trace, rows: Int64) -> Intervals:
-    """When the calls that launched some ops ran, until the op started."""
-    start, end = trace.launch_start_ns()[rows], trace.launch_end_ns()[rows]
-    return union(start, np.clip(end, start, np.maximum(start, trace.ops.start_ns[rows])))
+def _until_start(trace: Trace, device: int, calls: Int64, where: Intervals) -> Intervals:
+    """When some calls launched ops of a device, until the op started: the part within some time."""
+    if not len(calls) or not len(where):
+        return EMPTY
+    rows = np.flatnonzero((trace.ops.device == device) & np.isin(trace.ops.launch, calls))
+    launch = trace.ops.launch[rows]
+    start = trace.calls.start_ns[launch]
+    end = np.clip(trace.calls.end_ns[launch], start, np.maximum(start, trace.ops.start_ns[rows]))
+    del rows, launch  # as long as the ops
+    return intersect(where, union(start, end))
 
 
 def _starts_within(pieces: Intervals, where: Intervals) -> Bool:
@@ -335,9 +339,9 @@ class IdleGaps:
     start_ns: Int64
     end_ns: Int64
     causes: Causes
-    op: Int64
+    op: Int32
     line: Int32
-    host_op: Int64
+    host_op: Int32
     by_line_ns: dict[int, int]
 
     def __len__(self) -> int:
@@ -426,7 +430,7 @@ def gap_rows(trace: Trace, device: int) -> Rows[IdleGap]:
         "cause": names_at(tuple(CAUSES), np.argmax(np.column_stack(tuple(parts.values())), axis=1)),
         **parts,
         "line": gaps.line,
-        "host_op": names_at(trace.names, gaps.host_op),
+        "host_op": names_at(trace.names, gaps.host_op.astype(np.int64)),
         "ended_by": names_at(trace.names, trace.ops.name[gaps.op].astype(np.int64)),
         "length_ns": gaps.length_ns,
     }
@@ -507,9 +511,9 @@ def _largest_line(part: Int64, line: Int64, length: Int64, default: Int32) -> In
     return result
 
 
-def _host_ops(trace: Trace, pauses: Pauses, for_host: Intervals) -> Int64:
+def _host_ops(trace: Trace, pauses: Pauses, for_host: Intervals) -> Int32:
     """Row of trace.names of the operator that most of each pause for Python passed in, NONE where none ran."""
-    result = np.full(len(pauses), NONE, np.int64)
+    result = np.full(len(pauses), NONE, np.int32)
     if not len(trace.calls) or not len(trace.host_ops):
         return result
     # the pieces of one pause are joined to one stretch from the first start to the last end

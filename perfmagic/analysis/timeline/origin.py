@@ -94,7 +94,7 @@ def origins(trace: Trace) -> Origins:
     own = (source == Source.KERNEL) | (source == Source.UNKNOWN)
     short = kernel_short_names(trace)
     name[own] = names.rows(ops.name[own], lambda row: short[trace.names[row]])
-    charged = np.where(known, host_op, NONE).astype(np.int32)
+    charged = host_op if (known == (host_op != NONE)).all() else np.where(known, host_op, NONE).astype(np.int32)
     return Origins(tuple(names.known), source, name, charged, ops.launch, graph_ops)
 
 

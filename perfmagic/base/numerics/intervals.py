@@ -80,7 +80,8 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
     touched = high - low
     row_a = np.repeat(np.arange(len(a)), touched)
     row_b = np.arange(len(row_a)) - np.repeat(np.cumsum(touched) - touched, touched) + np.repeat(low, touched)
-    return pairs(np.maximum(a[row_a, 0], b[row_b, 0]), np.minimum(a[row_a, 1], b[row_b, 1]))
+    both = pairs(np.maximum(a[row_a, 0], b[row_b, 0]), np.minimum(a[row_a, 1], b[row_b, 1]))
+    return a if len(both) == len(a) and (both == a).all() else both  # a set inside another is in memory once
 
 
 def parts_of(start_ns: Int64, end_ns: Int64, b: Intervals) -> tuple[Int64, Intervals]:
