@@ -59,8 +59,9 @@ class HostStack:
         innermost = np.full(len(at_ns), NONE, np.int64)
         for number in distinct(thread).tolist():
             asked = np.flatnonzero(thread == number)
+            asked_ns = at_ns[asked]
             for rows in self.levels.get(number, ()):
-                running = self._running(rows, at_ns[asked])
+                running = self._running(rows, asked_ns)
                 better = (running != NONE) & (deepest | (innermost[asked] == NONE))
                 innermost[asked[better]] = running[better]
         return innermost

@@ -188,11 +188,7 @@ def queues(trace: Trace, device: int) -> Rows[QueueStat]:
     start = ops.start_ns[rows]
     up = _queued_from(trace, rows, orphan[rows], group)
     in_ops = depths(group, up, start)
-    # a launch with ops on several streams counts for each
-    key = group * (len(trace.calls) + 1) + np.where(orphan[rows], NONE, ops.launch[rows])
-    launched = np.flatnonzero(~orphan[rows])
-    _, first_of_launch = np.unique(key[launched], return_index=True)
-    first = np.sort(np.concatenate((np.flatnonzero(orphan[rows]), launched[first_of_launch])), kind="stable")
+    first = _first_on_streams(group, orphan[rows], ops.launch[rows], len(trace.calls))
     in_launches = depths(group[first], up[first], start[first])
     ahead = np.zeros(len(streams_), np.int64)
     since_ns = ops.end_ns[rows] - _python_left(trace, rows, up)
@@ -235,6 +231,14 @@ def _python_left(trace: Trace, rows: Int64, up: Int64) -> Int64:
     returned = np.minimum(trace.launch_end_ns()[rows], trace.ops.end_ns[rows])
     left: Int64 = np.where(held, np.maximum(returned, up), up)
     return left
+
+
+def _first_on_streams(group: Int64, orphan: Bool, launch: Int64, n_calls: int) -> Int64:
+    """Of rows in start order: the first of each launch on each stream, and all orphans.  group: number of the stream."""
+    launched = np.flatnonzero(~orphan)
+    key = group[launched] * (n_calls + 1) + launch[launched]
+    _, first_of_launch = np.unique(key, return_index=True)
+    return np.sort(np.concatenate((np.flatnonzero(orphan), launched[first_of_launch])), kind="stable")
 
 
 def _first_of_launch(launch: Int64) -> Int64:

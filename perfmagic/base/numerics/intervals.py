@@ -34,12 +34,11 @@ def union(start_ns: npt.NDArray[Any], end_ns: npt.NDArray[Any]) -> Intervals:
     start, end = _by_start(start, end)
     if not (end[1:] >= end[:-1]).all():
         end = np.maximum.accumulate(end)
-    opens = np.empty(len(start), bool)
-    opens[0] = True
-    np.greater(start[1:], end[:-1], out=opens[1:])
-    first = np.flatnonzero(opens)
-    last = np.append(first[1:] - 1, len(start) - 1)
-    return pairs(start[first], end[last])
+    opens = np.ones(len(start) + 1, bool)  # the last one closes what is open
+    np.greater(start[1:], end[:-1], out=opens[1:-1])
+    if opens.all():
+        return pairs(start, end)
+    return pairs(start[np.flatnonzero(opens[:-1])], end[np.flatnonzero(opens[1:])])
 
 
 def _by_start(start: Int64, end: Int64) -> tuple[Int64, Int64]:
@@ -51,7 +50,9 @@ def _by_start(start: Int64, end: Int64) -> tuple[Int64, Int64]:
 
 def pairs(start_ns: Int64, end_ns: Int64) -> Intervals:
     """Rows of start and end. Each column lies in one piece, as it is read far more often than a row."""
-    return np.array((start_ns, end_ns)).T
+    rows = np.empty((2, len(start_ns)), np.int64)
+    rows[0], rows[1] = start_ns, end_ns
+    return rows.T
 
 
 def merge(*parts: Intervals) -> Intervals:
@@ -79,8 +80,11 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
     high = np.searchsorted(b[:, 0], a[:, 1], side="left")
     touched = high - low
     row_a = np.repeat(np.arange(len(a)), touched)
-    row_b = np.arange(len(row_a)) - np.repeat(np.cumsum(touched) - touched, touched) + np.repeat(low, touched)
-    both = pairs(np.maximum(a[row_a, 0], b[row_b, 0]), np.minimum(a[row_a, 1], b[row_b, 1]))
+    row_b = np.arange(len(row_a))
+    row_b -= np.repeat(np.cumsum(touched) - high, touched)
+    both = np.empty((2, len(row_a)), np.int64).T
+    np.maximum(a[:, 0][row_a], b[:, 0][row_b], out=both[:, 0])
+    np.minimum(a[:, 1][row_a], b[:, 1][row_b], out=both[:, 1])
     return a if len(both) == len(a) and (both == a).all() else both  # a set inside another is in memory once
 
 
@@ -288,9 +292,7 @@ def depths(group: Int64, up: Int64, down: Int64) -> Depths:
     if not len(group):
         return Depths(group, group, np.zeros(0))
     groups, code = coded(group)
-    up_at, down_at, n_places = _places(up, down, len(groups))
-    first_place = code * np.int64(n_places)  # puts every group after those before it, which end at zero
-    rises, falls = np.sort(first_place + up_at), np.sort(first_place + down_at)
+    rises, falls = _in_turn(code, up, down, len(groups))
     level = np.arange(1, len(rises) + 1)  # after each rise; falls at the same instant come before
     level -= np.searchsorted(falls, rises, side="right")
     n_rises = np.bincount(code)
@@ -301,6 +303,17 @@ def depths(group: Int64, up: Int64, down: Int64) -> Depths:
     whole = (latest - earliest).astype(np.float64)
     area = np.bincount(code, weights=down - up)
     return Depths(groups, most, np.divide(area, whole, out=np.zeros(len(groups)), where=whole > 0))
+
+
+def _in_turn(code: Int64, up: Int64, down: Int64, n_groups: int) -> tuple[Int64, Int64]:
+    """The rises, and the falls, in order: every group comes after those before it, which end at zero."""
+    rises, falls, n_places = _places(up, down, n_groups)
+    first_place = code * np.int64(n_places)
+    rises += first_place
+    falls += first_place
+    rises.sort()
+    falls.sort()
+    return rises, falls
 
 
 def _places(up: Int64, down: Int64, n_groups: int) -> tuple[Int64, Int64, int]:
