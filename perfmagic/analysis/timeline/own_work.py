@@ -56,7 +56,8 @@ def lane_of(trace: Trace, parts: Breakdown, steps: Sequence[Step], comm: Columns
 
     since_ns: what is before that is start-up.
     """
-    stream = trace.ops.stream[comm["row"]] * (1 + len(trace.device_ids)) + trace.ops.device[comm["row"]]
+    ops = trace.ops
+    stream = ops.stream[comm["row"]].astype(np.int64) * (1 + len(trace.device_ids)) + ops.device[comm["row"]]
     exposed = parts.intervals["exposed_communication"]
     began_ns, ended_ns = _span(trace)
     points = _points(comm, stream, exposed, ended_ns)

@@ -234,7 +234,7 @@ def _python_left(trace: Trace, rows: Int64, up: Int64) -> Int64:
 
 
 def _first_on_streams(group: Int64, orphan: Bool, launch: Int64, n_calls: int) -> Int64:
-    """Of rows in start order: the first of each launch on each stream, and all orphans.  group: number of the stream."""
+    """Of rows in start order: the first of each launch on each stream, and all orphans.  group: the stream."""
     launched = np.flatnonzero(~orphan)
     key = group[launched] * (n_calls + 1) + launch[launched]
     _, first_of_launch = np.unique(key, return_index=True)
