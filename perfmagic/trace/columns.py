@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -98,7 +98,8 @@ class Table:
         arrays: dict[str, npt.NDArray[Any]] = {}
         for f in specs:
             if f.name in given:
-                arrays[f.name] = narrowed(_as_dtype(given.pop(f.name), f.metadata["dtype"]), f)
+                column = _as_dtype(given.pop(f.name), f.metadata["dtype"])
+                arrays[f.name] = narrow(column) if f.metadata.get("narrow") else column
             elif f.metadata["default"] is None and n:
                 raise ValueError(f"{cls.__name__} needs the column {f.name}")
             else:
@@ -146,10 +147,9 @@ def _as_dtype(given: Any, dtype: Any) -> npt.NDArray[Any]:
     return constant(len(column), column[0], dtype) if once else np.asarray(column, dtype)
 
 
-def narrowed(column: npt.NDArray[Any], declared: Field[Any]) -> npt.NDArray[Any]:
-    """A column as a table keeps it: in 32 bits where it is declared so, and all numbers fit."""
-    narrow = declared.metadata.get("narrow") and len(column) and any(column.strides)
-    fits = narrow and -(2**31) <= column.min() <= column.max() < 2**31
+def narrow(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A column in 32 bits where all of its numbers fit, and each row has its own."""
+    fits = len(column) and any(column.strides) and -(2**31) <= column.min() <= column.max() < 2**31
     return column.astype(np.int32) if fits else column
 
 
@@ -194,7 +194,7 @@ class DeviceOps(Table):
     shape: Int32 = _column(np.int32, NONE)  # row of Trace.shapes, of kernels
     forward_ns: Int64 = _time(NONE)  # of a backward: when the operator of its forward began; NONE: not known
     forward_thread: Int64 = _column(np.int64, 0)  # on which thread it ran
-    launch: Int64 = _column(np.int64, NONE)  # row of HostCalls that queued it
+    launch: Int64 = _number(NONE)  # row of HostCalls that queued it
     line: Int32 = _line(NO_LINE)  # cell line running when it was launched
 
 
@@ -495,7 +495,7 @@ def launch_rows(op_correlation: Int64, call_correlation: Int64, call_kind: Int8)
     ids = call_correlation[rows]
     at = np.minimum(np.searchsorted(ids, op_correlation, side="left"), len(ids) - 1)
     matched = (ids[at] == op_correlation) & (op_correlation != NONE)
-    return np.where(matched, rows[at], NONE)
+    return narrow(np.where(matched, rows[at], NONE))
 
 
 def lines_at(marks: LineMarks, at_ns: Int64) -> Int32:

@@ -369,22 +369,18 @@ class Trace:
         """Operators, annotations and Python frames in one table, as files have them."""
         return in_one_table(self.host_ops, self.python_frames.table)
 
-    def launch_start_ns(self) -> Int64:
-        """When each op was launched, its own start where the record has no launch; shape of ops."""
-        return self._launch_start
+    def launch_start_ns(self, rows: Any = slice(None)) -> Int64:
+        """When each op was launched, its own start where the record has no launch; shape of ops, or of some rows."""
+        return self._of_launch(self.calls.start_ns, rows)
 
-    def launch_end_ns(self) -> Int64:
-        """When the call that launched each op returned, its own start where there is no launch; shape of ops."""
-        return self._of_launch(self.calls.end_ns)
+    def launch_end_ns(self, rows: Any = slice(None)) -> Int64:
+        """When the call that launched each op returned, its own start where there is no launch; likewise."""
+        return self._of_launch(self.calls.end_ns, rows)
 
-    @cached_property
-    def _launch_start(self) -> Int64:
-        return self._of_launch(self.calls.start_ns)
-
-    def _of_launch(self, column: Int64) -> Int64:
-        if not len(column):
-            return self.ops.start_ns
-        return np.where(self.ops.launch != NONE, column[self.ops.launch], self.ops.start_ns)
+    def _of_launch(self, column: Int64, rows: Any) -> Int64:
+        launch, start_ns = self.ops.launch[rows], self.ops.start_ns[rows]
+        of_rows: Int64 = np.where(launch != NONE, column[launch], start_ns) if len(column) else start_ns
+        return of_rows
 
 
 def make_trace(

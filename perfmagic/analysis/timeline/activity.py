@@ -298,7 +298,7 @@ def beside_work(trace: Trace) -> Bool:
 
 def _at_edge(trace: Trace, rows: Int64, asker: Int64) -> Bool:
     """Which blocking calls begin or end the record of a file; see Syncs."""
-    launched = trace.launch_start_ns()[trace.ops.launch != NONE]
+    launched = trace.launch_start_ns(trace.ops.launch != NONE)
     if trace.meta.returned_ns is not None or not len(launched):
         return np.zeros(len(rows), bool)
     of_device = np.array([waits_for_all(name) for name in trace.names], bool)[trace.calls.name[rows]]

@@ -66,7 +66,7 @@ class Pauses:
     @property
     def launched_ns(self) -> Int64:
         """When the call that queued the op began, within the pause."""
-        began = np.clip(self.trace.launch_start_ns()[self.op], self.start_ns, self.end_ns)
+        began = np.clip(self.trace.launch_start_ns(self.op), self.start_ns, self.end_ns)
         return np.where(self.launch != NONE, began, self.start_ns)
 
     def held_ns(self, launched_ns: Int64) -> tuple[Int64, Int64]:
@@ -75,7 +75,7 @@ class Pauses:
         launched_ns: the property of that name, before both.
         """
         released = np.clip(released_ns(self.trace)[self.op], launched_ns, self.end_ns)
-        returned = np.clip(self.trace.launch_end_ns()[self.op], released, self.end_ns)
+        returned = np.clip(self.trace.launch_end_ns(self.op), released, self.end_ns)
         return released, np.where(self.launch != NONE, returned, released)
 
 
@@ -141,7 +141,7 @@ def _ended_by(trace: Trace, device: int, end_ns: Int64) -> Int32:
     if not len(end_ns):
         return rows[:0]
     ops = trace.ops.select(rows)
-    order = np.lexsort((trace.launch_start_ns()[rows], ops.end_ns == ops.start_ns, ops.start_ns))
+    order = np.lexsort((trace.launch_start_ns(rows), ops.end_ns == ops.start_ns, ops.start_ns))
     return rows[order[np.searchsorted(ops.start_ns[order], end_ns, side="left")]]
 
 

@@ -69,7 +69,7 @@ class Origins:
         # counted apart: operators, launches of graphs, and kernels, of which each is a call of its own
         graph = rows[self.source[rows] == Source.GRAPH]
         call = 3 * rows + 2
-        call[self.source[rows] == Source.GRAPH] = 3 * self.launch[graph] + 1
+        call[self.source[rows] == Source.GRAPH] = 3 * self.launch[graph].astype(np.int64) + 1
         known = self.host_op[rows] != NONE
         call[known] = 3 * self.host_op[rows[known]].astype(np.int64)
         return call

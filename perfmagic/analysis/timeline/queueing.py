@@ -220,7 +220,7 @@ def _queued_from(trace: Trace, rows: Int64, orphan: Bool, group: Int64) -> Int64
     start = trace.ops.start_ns[rows]
     first = np.full(int(group.max(initial=0)) + 1, trace.meta.start_ns, np.int64)
     np.minimum.at(first, group, start)
-    queued: Int64 = np.where(orphan, first[group], np.minimum(trace.launch_start_ns()[rows], start))
+    queued: Int64 = np.where(orphan, first[group], np.minimum(trace.launch_start_ns(rows), start))
     return queued
 
 
@@ -228,7 +228,7 @@ def _python_left(trace: Trace, rows: Int64, up: Int64) -> Int64:
     """From when on Python was ahead of each op: its launch; of a copy whose call held Python, the call's return."""
     blocking, launch = activity.blocking_copies(trace), trace.ops.launch[rows]
     held = (launch != NONE) & (blocking[launch] if len(blocking) else False)
-    returned = np.minimum(trace.launch_end_ns()[rows], trace.ops.end_ns[rows])
+    returned = np.minimum(trace.launch_end_ns(rows), trace.ops.end_ns[rows])
     left: Int64 = np.where(held, np.maximum(returned, up), up)
     return left
 
@@ -356,7 +356,7 @@ def launch_bound(
 
 def _launched_late(trace: Trace, rows: Int64, free_ns: Int64) -> Bool:
     """Which ops were launched after all before them had ended, by a host that was not waiting; free_ns: until then."""
-    launched = trace.launch_start_ns()[rows]
+    launched = trace.launch_start_ns(rows)
     before = np.concatenate((launched[:1], free_ns[:-1]))
     held = covered_ns(activity.blocked_intervals(activity.syncs(trace)), before, launched)
     # launched earlier, held is 0 and the difference below it

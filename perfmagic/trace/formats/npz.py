@@ -40,7 +40,7 @@ from perfmagic.trace.columns import (
     StreamWaits,
     Table,
     apart,
-    narrowed,
+    narrow,
 )
 from perfmagic.trace.json_form import EXACT, MOST_LINES, Count, Int64Number, Ns, typed
 from perfmagic.trace.model import Cell, Collective, LaunchShape, Trace, TraceMeta, with_models
@@ -303,7 +303,8 @@ def checked_table(table: str, kind: type[Table], columns: dict[str, Any]) -> Tab
         raise ValueError(f"columns of {table} differ in length")
     for column in fields(kind):
         _check_column(f"{table}.{column.name}", columns[column.name], column.metadata)
-        columns[column.name] = narrowed(columns[column.name], column)
+        if column.metadata.get("narrow"):
+            columns[column.name] = narrow(columns[column.name])
         columns[column.name].flags.writeable = False
     first = next(iter(columns.values()))
     if (np.diff(first) < 0).any():
