@@ -16,6 +16,9 @@ from perfmagic.trace.model import Trace, once_per_trace
 COLLECTIVE_NOTE = "record_param_comms"
 
 
+_BLOCK = 1 << 16  # instants looked up at once: what that takes stays in the cache
+
+
 @dataclass(frozen=True, eq=False)
 class HostStack:
     """Some host ops, by thread and nesting depth.
@@ -58,12 +61,14 @@ class HostStack:
     def _at(self, thread: Int64, at_ns: Int64, deepest: bool) -> Int64:
         innermost = np.full(len(at_ns), NONE, np.int64)
         for number in distinct(thread).tolist():
-            asked = np.flatnonzero(thread == number)
-            asked_ns = at_ns[asked]
-            for rows in self.levels.get(number, ()):
-                running = self._running(rows, asked_ns)
-                better = (running != NONE) & (deepest | (innermost[asked] == NONE))
-                innermost[asked[better]] = running[better]
+            of_thread = np.flatnonzero(thread == number).astype(np.int32)
+            for first in range(0, len(of_thread), _BLOCK):
+                asked = of_thread[first : first + _BLOCK]
+                asked_ns = at_ns[asked]
+                for rows in self.levels.get(number, ()):
+                    running = self._running(rows, asked_ns)
+                    better = (running != NONE) & (deepest | (innermost[asked] == NONE))
+                    innermost[asked[better]] = running[better]
         return innermost
 
     def _running(self, rows: Int32, at_ns: Int64) -> Int32:

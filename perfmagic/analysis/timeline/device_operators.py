@@ -220,16 +220,15 @@ def _rows(trace: Trace, device: int, comm_names: str | None, by_module: bool) ->
     # what a copy between host and device moves is not memory traffic of the device alone
     crosses = np.isin(op_classes(trace, comm_names)[rows], (OpClass.HTOD, OpClass.DTOH, OpClass.PTOP))
     n_groups = int(group.max()) + 1
-    order = np.argsort(group, kind="stable")
+    order = np.argsort(group, kind="stable").astype(np.int32)
     edges = np.cumsum(np.bincount(group, minlength=n_groups))[:-1]
     whole = max(1, int(length.sum()))
     first = order[np.concatenate(([0], edges))]
-    calls = origin.calls(rows)
     parsed: dict[tuple[int, ...], _Known] = {}
     operators = []
     for at, of_group in zip(first.tolist(), np.split(order, edges), strict=True):
         total = int(length[of_group].sum())
-        n_calls = len(distinct(calls[of_group]))
+        n_calls = len(distinct(origin.calls(rows[of_group])))
         key = (int(origin.name[rows[at]]), *(int(column[at]) for column in inputs))
         if key not in parsed:
             parsed[key] = _known(trace, origin.names[key[0]], *key[1:])

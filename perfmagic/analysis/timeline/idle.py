@@ -40,17 +40,24 @@ LONG_CALL_NS = 50_000  # a launch call takes 3–10 µs, under a profiler up to 
 class Pauses:
     """The times in which a device executed nothing before an op of its own, by start; arrays of equal length, in ns.
 
-    op: row of trace.ops that ended the pause. What the trace knows of that op is looked up when asked for: a large
-    trace has many pauses.
+    when: the pauses.  op: row of trace.ops that ended the pause. What the trace knows of that op is looked up when
+    asked for: a large trace has many pauses.
     """
 
     trace: Trace
-    start_ns: Int64
-    end_ns: Int64
+    when: Intervals
     op: Int32
 
     def __len__(self) -> int:
-        return len(self.start_ns)
+        return len(self.when)
+
+    @property
+    def start_ns(self) -> Int64:
+        return self.when[:, 0]
+
+    @property
+    def end_ns(self) -> Int64:
+        return self.when[:, 1]
 
     @property
     def launch(self) -> Int64:
@@ -118,7 +125,7 @@ def gap_pauses(trace: Trace, device: int) -> Pauses:
     rows = np.flatnonzero(trace.ops.device == device)
     ops = trace.ops.select(rows)
     gaps = complement(busy_intervals(trace, device), *extent(ops)) if len(rows) else EMPTY
-    return _pauses(trace, device, gaps)
+    return Pauses(trace, gaps, _ended_by(trace, device, gaps[:, 1]))
 
 
 def pauses_from(trace: Trace, device: int, start_ns: int) -> Pauses:
@@ -127,12 +134,8 @@ def pauses_from(trace: Trace, device: int, start_ns: int) -> Pauses:
     if not len(op_starts) or op_starts[0] <= start_ns:
         return gap_pauses(trace, device)
     idle = complement(busy_intervals(trace, device), *extent(trace.ops.select(trace.ops.device == device)))
-    return _pauses(trace, device, np.concatenate((np.array([[start_ns, op_starts[0]]]), idle)))
-
-
-def _pauses(trace: Trace, device: int, gaps: Intervals) -> Pauses:
-    start, end = gaps[:, 0], gaps[:, 1]
-    return Pauses(trace, start, end, _ended_by(trace, device, end))
+    when = np.concatenate((np.array([[start_ns, op_starts[0]]]), idle))
+    return Pauses(trace, when, _ended_by(trace, device, when[:, 1]))
 
 
 def _ended_by(trace: Trace, device: int, end_ns: Int64) -> Int32:
@@ -151,14 +154,13 @@ def causes(trace: Trace, device: int, pauses: Pauses, waits: Intervals) -> Cause
     A device waits for Python only while nothing that Python launched is still to start on any of its streams.
     waits: when Python was in a blocking call, or done.
     """
-    idle = union(pauses.start_ns, pauses.end_ns)
     unknown = ~pauses.known
     underway = merge(
-        intersect(idle, _until_ops_start(trace, device, trace.launch_start_ns())),
+        intersect(pauses.when, _until_ops_start(trace, device, trace.launch_start_ns())),
         union(pauses.launched_ns, pauses.end_ns),
         union(pauses.start_ns[unknown], pauses.end_ns[unknown]),
     )
-    empty = subtract(idle, underway)
+    empty = subtract(pauses.when, underway)
     elsewhere = intersect(empty, waits)
     other_device = intersect(elsewhere, busy_elsewhere(trace, device))
     working = subtract(empty, waits)
