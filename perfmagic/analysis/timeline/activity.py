@@ -94,7 +94,8 @@ def streams(trace: Trace, device: int) -> Rows[StreamStat]:
     n_ops = np.bincount(number)
     overlaps = np.bincount(number[start < before], minlength=len(n_ops))
     without = np.bincount(number[start == end], minlength=len(n_ops))
-    alone_ns = np.maximum(end - np.maximum(start, before), 0)  # what each op adds to those before it
+    since = np.maximum(start, before, out=before)
+    alone_ns = np.maximum(np.subtract(end, since, out=since), 0, out=since)  # what each op adds to those before it
     busy_ns = np.add.reduceat(alone_ns, np.cumsum(n_ops) - n_ops)
     busy_frac = busy_ns / extent_ns if extent_ns else np.zeros(len(n_ops))
     names = [stream for _, stream, _ in stream_rows(ops)]

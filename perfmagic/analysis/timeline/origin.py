@@ -64,11 +64,11 @@ class Origins:
     launch: Int64
     graph_ops: Int32
 
-    def calls(self, rows: Int64) -> Int64:
+    def calls(self, rows: Int32) -> Int64:
         """What is one call of the operator, graph or kernel, for some ops: equal numbers, one call; shape of rows."""
         # counted apart: operators, launches of graphs, and kernels, of which each is a call of its own
         graph = rows[self.source[rows] == Source.GRAPH]
-        call = 3 * rows + 2
+        call = 3 * rows.astype(np.int64) + 2
         call[self.source[rows] == Source.GRAPH] = 3 * self.launch[graph].astype(np.int64) + 1
         known = self.host_op[rows] != NONE
         call[known] = 3 * self.host_op[rows[known]].astype(np.int64)

@@ -75,17 +75,22 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
         return EMPTY
     if len(a) > len(b):  # fewer rows are searched for among more
         a, b = b, a
-    # of each row of a, the rows of b it touches: those that end after its start and start before its end
+    row_a, row_b = _touching(a, b)
+    both = np.empty((2, len(row_a)), np.int64).T
+    np.maximum(a[:, 0][row_a], b[:, 0][row_b], out=both[:, 0])
+    np.minimum(a[:, 1][row_a], b[:, 1][row_b], out=both[:, 1])
+    return a if len(both) == len(a) and (both == a).all() else both  # a set inside another is in memory once
+
+
+def _touching(a: Intervals, b: Intervals) -> tuple[Int64, Int64]:
+    """Each row of a with the rows of b it touches: those that end after its start and start before its end."""
     low = np.searchsorted(b[:, 1], a[:, 0], side="right")
     high = np.searchsorted(b[:, 0], a[:, 1], side="left")
     touched = high - low
     row_a = np.repeat(np.arange(len(a)), touched)
     row_b = np.arange(len(row_a))
     row_b -= np.repeat(np.cumsum(touched) - high, touched)
-    both = np.empty((2, len(row_a)), np.int64).T
-    np.maximum(a[:, 0][row_a], b[:, 0][row_b], out=both[:, 0])
-    np.minimum(a[:, 1][row_a], b[:, 1][row_b], out=both[:, 1])
-    return a if len(both) == len(a) and (both == a).all() else both  # a set inside another is in memory once
+    return row_a, row_b
 
 
 def parts_of(start_ns: Int64, end_ns: Int64, b: Intervals) -> tuple[Int64, Intervals]:
@@ -193,9 +198,13 @@ def covered_ns(a: Intervals, start_ns: Int64, end_ns: Int64) -> Int64:
 def _before_ns(a: Intervals, whole: Int64, at_ns: Int64) -> Int64:
     """How much of a lies before each instant. whole: how much lies before each row, and all of it."""
     row = np.searchsorted(a[:, 0], at_ns, side="right")
-    last = np.maximum(row - 1, 0)
-    after_end = np.maximum(a[last, 1] - at_ns, 0)
-    return np.where(row > 0, whole[row] - after_end, 0)
+    begun_ns, before_all = whole[row], row == 0
+    after_end = a[:, 1][np.maximum(row - 1, 0)]
+    after_end -= at_ns
+    np.maximum(after_end, 0, out=after_end)
+    after_end[before_all] = 0
+    begun_ns -= after_end
+    return begun_ns
 
 
 # Intervals of many groups at once: a trace of thousands of streams cannot be gone through one by one.
@@ -248,7 +257,7 @@ def coded(values: npt.NDArray[np.integer[Any]]) -> tuple[Int64, Int64]:
     if most - least > 2 * len(values):
         distinct, places = np.unique(values, return_inverse=True)
         return distinct.astype(np.int64), places.reshape(-1)
-    at = values.astype(np.int64) - least
+    at = np.subtract(values, least, dtype=np.int64)
     occurs = np.zeros(most - least + 1, bool)
     occurs[at] = True
     return np.flatnonzero(occurs) + least, (np.cumsum(occurs) - 1)[at]
