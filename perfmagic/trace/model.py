@@ -538,15 +538,19 @@ def stream_rows(ops: DeviceOps) -> tuple[tuple[int, int, Int32], ...]:
     return tuple((int(ops.device[r[0]]), int(ops.stream[r[0]]), r) for r in np.split(order, cuts) if len(r))
 
 
+def _stream_after_stream(ops: DeviceOps) -> tuple[Int32, Int32]:
+    """The rows of some ops stream after stream, and of each its stream's number."""
+    of_streams = [rows for _, _, rows in stream_rows(ops)]
+    number = np.repeat(np.arange(len(of_streams), dtype=np.int32), [len(rows) for rows in of_streams])
+    return np.concatenate(of_streams), number
+
+
 def by_stream(ops: DeviceOps) -> tuple[Int32, Int32, Int64]:
     """The rows of some ops stream after stream; of each its stream's number, and when earlier ops there had ended."""
-    of_streams = [rows for _, _, rows in stream_rows(ops)]
-    order = np.concatenate(of_streams)
-    lengths = [len(rows) for rows in of_streams]
-    number = np.repeat(np.arange(len(of_streams), dtype=np.int32), lengths)
-    before = np.empty(len(order), np.int64)
-    before[1:] = running_max(number, ops.end_ns[order])[:-1]
-    before[np.cumsum(lengths) - lengths] = BEFORE_ALL_NS
+    order, number = _stream_after_stream(ops)
+    before = np.full(len(order), BEFORE_ALL_NS, np.int64)
+    same = number[1:] == number[:-1]
+    before[1:][same] = running_max(number, ops.end_ns[order])[:-1][same]
     return order, number, before
 
 
@@ -554,5 +558,5 @@ def stream_intervals(ops: DeviceOps) -> Intervals:
     """When each stream executed at least one op: rising and disjoint for each stream, one stream after another."""
     if not len(ops):
         return EMPTY
-    order, number, _ = by_stream(ops)
+    order, number = _stream_after_stream(ops)
     return unions(number, ops.start_ns[order], ops.end_ns[order])[1]

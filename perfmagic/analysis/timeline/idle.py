@@ -255,14 +255,16 @@ def _underway(
     copying = intersect(rest, union(released[next_is_copy], returned[next_is_copy]))
     rest = subtract(rest, copying)
     # a call that is long because the queue is full holds up nothing: other ops have arrived
-    long = _until_start(trace, device, long_calls(trace), rest)
+    is_long = np.zeros(len(trace.calls), bool)
+    is_long[long_calls(trace)] = True
+    long = _until_start(trace, device, is_long, rest)
     in_launch = subtract(long, _waits_to_start(trace, device)) if len(long) else EMPTY
     rest = subtract(rest, in_launch)
     one_by_one = subtract(intersect(rest, late), waits)
     rest = subtract(rest, one_by_one)
     # before the launch of the op that ends a pause, ops of other streams are under way
     before = union(pauses.start_ns, launched)
-    calls = _until_start(trace, device, np.flatnonzero(~blocking_copies(trace)), before)
+    calls = _until_start(trace, device, ~blocking_copies(trace), before)
     calls = subtract(calls, _until_ops_start(trace, device, trace.launch_end_ns())) if len(calls) else EMPTY
     short_calls = intersect(rest, merge(union(released, returned), calls))
     rest = subtract(rest, short_calls)
@@ -288,16 +290,18 @@ def _is_short(trace: Trace, pieces: Intervals) -> Bool:
     return short
 
 
-def _until_start(trace: Trace, device: int, calls: Int64, where: Intervals) -> Intervals:
+def _until_start(trace: Trace, device: int, which: Bool, where: Intervals) -> Intervals:
     """When some calls launched ops of a device, until the op started: the part within some time."""
-    if not len(calls) or not len(where):
+    if not which.any() or not len(where):
         return EMPTY
-    rows = np.flatnonzero((trace.ops.device == device) & np.isin(trace.ops.launch, calls))
-    launch = trace.ops.launch[rows]
+    launch = trace.ops.launch
+    rows = np.flatnonzero((trace.ops.device == device) & (launch != NONE) & which[launch])
+    launch = launch[rows]
     start = trace.calls.start_ns[launch]
     end = np.clip(trace.calls.end_ns[launch], start, np.maximum(start, trace.ops.start_ns[rows]))
     del rows, launch  # as long as the ops
-    return intersect(where, union(start, end))
+    touched = np.searchsorted(where[:, 1], start, side="right") < np.searchsorted(where[:, 0], end, side="left")
+    return intersect(where, union(start[touched], end[touched]))
 
 
 def _starts_within(pieces: Intervals, where: Intervals) -> Bool:

@@ -152,15 +152,21 @@ def overlap_ns(a: Intervals, b: Intervals) -> int:
 
 def concurrency_ns(sets: list[Intervals], start_ns: int, end_ns: int) -> dict[int, int]:
     """Time inside [start_ns, end_ns) during which exactly k of the sets are active: {k: ns}, only k that occur."""
-    edges = [clip(s, start_ns, end_ns) for s in sets]
-    times = np.concatenate([e.ravel() for e in edges] + [np.array([start_ns, end_ns], np.int64)])
-    steps = np.concatenate([np.tile(np.array([1, -1], np.int8), len(e)) for e in edges] + [np.zeros(2, np.int8)])
-    order = np.argsort(times, kind="stable")
-    level = np.cumsum(steps[order])[:-1]
-    length = np.diff(times[order])
     # the sums are of doubles, exact for any window below 2**53 ns, a hundred days
-    sums = np.bincount(level, weights=length, minlength=1).astype(np.int64)
+    level, length_ns = _levels([clip(s, start_ns, end_ns) for s in sets], start_ns, end_ns)
+    sums = np.bincount(level, weights=length_ns, minlength=1).astype(np.int64)
     return {k: ns for k, ns in enumerate(sums.tolist()) if ns}
+
+
+def _levels(sets: list[Intervals], start_ns: int, end_ns: int) -> tuple[npt.NDArray[np.int32], Int64]:
+    """How many of the sets are active between each two of their edges, and how long."""
+    times = np.concatenate([s.ravel() for s in sets] + [np.array([start_ns, end_ns], np.int64)])
+    steps = np.concatenate([np.tile(np.array([1, -1], np.int8), len(s)) for s in sets] + [np.zeros(2, np.int8)])
+    order = np.argsort(times, kind="stable")
+    level = np.cumsum(steps[order], dtype=np.int32)[:-1]
+    times = times[order]
+    del order  # as large as the times
+    return level, np.diff(times)
 
 
 def occupancy(a: Intervals, start_ns: float, end_ns: float, columns: int) -> npt.NDArray[np.float64]:
@@ -278,10 +284,12 @@ def unions(group: npt.NDArray[IntT], start: Int64, end: Int64) -> tuple[npt.NDAr
         order = _order(group, start)
         group, start, end = group[order], start[order], end[order]
     reached = running_max(group, end)
-    first = np.concatenate(([True], (group[1:] != group[:-1]) | (start[1:] > reached[:-1])))
-    starts = np.flatnonzero(first)
-    lasts = np.append(starts[1:], len(group)) - 1
-    return group[starts], pairs(start[starts], reached[lasts])
+    opens = np.ones(len(group) + 1, bool)  # the last one closes what is open
+    np.logical_or(group[1:] != group[:-1], start[1:] > reached[:-1], out=opens[1:-1])
+    if opens.all():
+        return group, pairs(start, reached)
+    starts = np.flatnonzero(opens[:-1])
+    return group[starts], pairs(start[starts], reached[np.flatnonzero(opens[1:])])
 
 
 @dataclass(frozen=True, eq=False)
