@@ -16,7 +16,7 @@ from perfmagic.trace.model import Trace, once_per_trace
 COLLECTIVE_NOTE = "record_param_comms"
 
 
-_BLOCK = 1 << 16  # instants looked up at once: what that takes stays in the cache
+_BLOCK = 1 << 16  # instants looked up at once, in the cache
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,8 +40,7 @@ LONG_CALL_NS = 50_000  # a launch call takes 3–10 µs, under a profiler up to 
 class Pauses:
     """The times in which a device executed nothing before an op of its own, by start; arrays of equal length, in ns.
 
-    when: the pauses.  op: row of trace.ops that ended the pause. What the trace knows of that op is looked up when
-    asked for: a large trace has many pauses.
+    when: the pauses.  op: row of trace.ops that ended the pause; what is known of it is looked up when asked for.
     """
 
     trace: Trace
@@ -77,10 +76,7 @@ class Pauses:
         return np.where(self.launch != NONE, began, self.start_ns)
 
     def held_ns(self, launched_ns: Int64) -> tuple[Int64, Int64]:
-        """Until when a stream wait held the op, and when its call had returned: within the pause, one after the other.
-
-        launched_ns: the property of that name, before both.
-        """
+        """Until when a stream wait held the op, and when its call had returned: in turn, within the pause."""
         released = np.clip(released_ns(self.trace)[self.op], launched_ns, self.end_ns)
         returned = np.clip(self.trace.launch_end_ns(self.op), released, self.end_ns)
         return released, np.where(self.launch != NONE, returned, released)

@@ -79,7 +79,7 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
     both = np.empty((2, len(row_a)), np.int64).T
     np.maximum(a[:, 0][row_a], b[:, 0][row_b], out=both[:, 0])
     np.minimum(a[:, 1][row_a], b[:, 1][row_b], out=both[:, 1])
-    return a if len(both) == len(a) and (both == a).all() else both  # a set inside another is in memory once
+    return a if len(both) == len(a) and (both == a).all() else both  # kept once
 
 
 def _touching(a: Intervals, b: Intervals) -> tuple[Int64, Int64]:
@@ -204,13 +204,12 @@ def covered_ns(a: Intervals, start_ns: Int64, end_ns: Int64) -> Int64:
 def _before_ns(a: Intervals, whole: Int64, at_ns: Int64) -> Int64:
     """How much of a lies before each instant. whole: how much lies before each row, and all of it."""
     row = np.searchsorted(a[:, 0], at_ns, side="right")
-    begun_ns, before_all = whole[row], row == 0
     after_end = a[:, 1][np.maximum(row - 1, 0)]
     after_end -= at_ns
     np.maximum(after_end, 0, out=after_end)
-    after_end[before_all] = 0
-    begun_ns -= after_end
-    return begun_ns
+    after_end[row == 0] = 0
+    before: Int64 = np.subtract(whole[row], after_end, out=after_end)
+    return before
 
 
 # Intervals of many groups at once: a trace of thousands of streams cannot be gone through one by one.
