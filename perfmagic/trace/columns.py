@@ -1,7 +1,8 @@
 """The tables of a trace: frozen dataclasses of equal-length numpy columns, and joining rows of different tables.
 
 Time is int64 nanoseconds since `TraceMeta.base_unix_ns`, intervals are half-open [start_ns, end_ns). Names are int32
-rows of `Trace.names`. Every table is sorted by its first column. Columns are read-only, so a document may share them.
+rows of `Trace.names`. Numbers of threads, streams and launches are int32 where they fit, else int64. Every table is
+sorted by its first column. Columns are read-only, so a document may share them.
 """
 
 from __future__ import annotations
@@ -66,6 +67,11 @@ def _size(default: int | None = None) -> Any:
     return _column(np.int64, default, NONE, MOST_BYTES)
 
 
+def _number(default: int) -> Any:
+    """A column that is kept in 32 bits where all of its numbers fit: half of the columns of a large trace are such."""
+    return field(metadata=_column(np.int64, default).metadata | {"narrow": True})
+
+
 TableT = TypeVar("TableT", bound="Table")
 
 
@@ -92,7 +98,8 @@ class Table:
         arrays: dict[str, npt.NDArray[Any]] = {}
         for f in specs:
             if f.name in given:
-                arrays[f.name] = _as_dtype(given.pop(f.name), f.metadata["dtype"])
+                column = _as_dtype(given.pop(f.name), f.metadata["dtype"])
+                arrays[f.name] = narrow(column) if f.metadata.get("narrow") else column
             elif f.metadata["default"] is None and n:
                 raise ValueError(f"{cls.__name__} needs the column {f.name}")
             else:
@@ -140,6 +147,12 @@ def _as_dtype(given: Any, dtype: Any) -> npt.NDArray[Any]:
     return constant(len(column), column[0], dtype) if once else np.asarray(column, dtype)
 
 
+def narrow(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A column in 32 bits where all of its numbers fit, and each row has its own."""
+    fits = len(column) and any(column.strides) and -(2**31) <= column.min() <= column.max() < 2**31
+    return column.astype(np.int32) if fits else column
+
+
 _FEW_ROWS = 4096  # whose columns are not worth a look
 
 
@@ -172,16 +185,16 @@ class DeviceOps(Table):
     end_ns: Int64 = _time()
     kind: Int8 = _column(np.int8)  # OpKind
     device: Int32 = _column(np.int32, 0)
-    stream: Int64 = _column(np.int64, 0)
+    stream: Int64 = _number(0)
     name: Int32 = _column(np.int32)
-    correlation: Int64 = _column(np.int64, NONE)
+    correlation: Int64 = _number(NONE)
     size_bytes: Int64 = _size(NONE)  # of copies and memsets
     collective: Int32 = _column(np.int32, NONE)  # row of Trace.collectives, where the record names one
     sequence: Int64 = _column(np.int64, NONE)  # of a collective among those of its group, where the record counts them
     shape: Int32 = _column(np.int32, NONE)  # row of Trace.shapes, of kernels
     forward_ns: Int64 = _time(NONE)  # of a backward: when the operator of its forward began; NONE: not known
     forward_thread: Int64 = _column(np.int64, 0)  # on which thread it ran
-    launch: Int64 = _column(np.int64, NONE)  # row of HostCalls that queued it
+    launch: Int64 = _number(NONE)  # row of HostCalls that queued it
     line: Int32 = _line(NO_LINE)  # cell line running when it was launched
 
 
@@ -193,8 +206,8 @@ class HostCalls(Table):
     end_ns: Int64 = _time()
     kind: Int8 = _column(np.int8)  # CallKind
     name: Int32 = _column(np.int32)
-    thread: Int64 = _column(np.int64, 0)
-    correlation: Int64 = _column(np.int64, NONE)
+    thread: Int64 = _number(0)
+    correlation: Int64 = _number(NONE)
     line: Int32 = _line(NO_LINE)
 
 
@@ -209,7 +222,7 @@ class HostOps(Table):
     end_ns: Int64 = _time()
     kind: Int8 = _column(np.int8)  # HostKind
     name: Int32 = _column(np.int32)
-    thread: Int64 = _column(np.int64, 0)
+    thread: Int64 = _number(0)
     shape: Int32 = _column(np.int32, NONE)  # row of Trace.input_shapes, of operators
     dtype: Int32 = _column(np.int32, NONE)  # row of Trace.input_dtypes
     value: Int32 = _column(np.int32, NONE)  # row of Trace.input_values, of convolutions and attention
@@ -482,7 +495,7 @@ def launch_rows(op_correlation: Int64, call_correlation: Int64, call_kind: Int8)
     ids = call_correlation[rows]
     at = np.minimum(np.searchsorted(ids, op_correlation, side="left"), len(ids) - 1)
     matched = (ids[at] == op_correlation) & (op_correlation != NONE)
-    return np.where(matched, rows[at], NONE)
+    return narrow(np.where(matched, rows[at], NONE))
 
 
 def lines_at(marks: LineMarks, at_ns: Int64) -> Int32:

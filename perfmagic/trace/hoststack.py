@@ -16,6 +16,9 @@ from perfmagic.trace.model import Trace, once_per_trace
 COLLECTIVE_NOTE = "record_param_comms"
 
 
+_BLOCK = 1 << 16  # instants looked up at once, in the cache
+
+
 @dataclass(frozen=True, eq=False)
 class HostStack:
     """Some host ops, by thread and nesting depth.
@@ -25,7 +28,7 @@ class HostStack:
     """
 
     host_ops: HostOps
-    levels: dict[int, tuple[Int64, ...]]
+    levels: dict[int, tuple[Int32, ...]]
 
     def outermost_at(self, thread: Int64, at_ns: Int64) -> Int64:
         """Row of the outermost op running on each thread at each instant, NONE where none does; shape of at_ns."""
@@ -58,16 +61,19 @@ class HostStack:
     def _at(self, thread: Int64, at_ns: Int64, deepest: bool) -> Int64:
         innermost = np.full(len(at_ns), NONE, np.int64)
         for number in distinct(thread).tolist():
-            asked = np.flatnonzero(thread == number)
-            for rows in self.levels.get(number, ()):
-                running = self._running(rows, at_ns[asked])
-                better = (running != NONE) & (deepest | (innermost[asked] == NONE))
-                innermost[asked[better]] = running[better]
+            of_thread = np.flatnonzero(thread == number).astype(np.int32)
+            for first in range(0, len(of_thread), _BLOCK):
+                asked = of_thread[first : first + _BLOCK]
+                asked_ns = at_ns[asked]
+                for rows in self.levels.get(number, ()):
+                    running = self._running(rows, asked_ns)
+                    better = (running != NONE) & (deepest | (innermost[asked] == NONE))
+                    innermost[asked[better]] = running[better]
         return innermost
 
-    def _running(self, rows: Int64, at_ns: Int64) -> Int64:
+    def _running(self, rows: Int32, at_ns: Int64) -> Int32:
         begun = np.searchsorted(self.host_ops.start_ns[rows], at_ns, side="right")
-        row: Int64 = rows[np.maximum(begun, 1) - 1]
+        row: Int32 = rows[np.maximum(begun, 1) - 1]
         row[(begun == 0) | (self.host_ops.end_ns[row] <= at_ns)] = NONE
         return row
 
@@ -80,7 +86,7 @@ def host_stack(trace: Trace, which: Bool | None = None) -> HostStack:
 def nested(ops: HostOps, which: Bool | None = None) -> HostStack:
     """The nesting of a table's rows, or of those in `which` (a mask over them)."""
     lasting = ops.end_ns > ops.start_ns
-    rows = np.flatnonzero(lasting if which is None else lasting & which)
+    rows = np.flatnonzero(lasting if which is None else lasting & which).astype(np.int32)
     threads = ops.thread[rows]
     return HostStack(ops, {t: _levels(ops, rows[threads == t]) for t in distinct(threads).tolist()})
 
@@ -142,7 +148,7 @@ def inside_same_name(host_ops: HostOps, parent: Int64, *, by_shape: bool = False
     return nested
 
 
-def _levels(ops: HostOps, rows: Int64) -> tuple[Int64, ...]:
+def _levels(ops: HostOps, rows: Int32) -> tuple[Int32, ...]:
     start, end = ops.start_ns[rows], ops.end_ns[rows]
     at = _beside_equals(start)
     rows[at] = rows[at[np.lexsort((-end[at], start[at]))]]
@@ -161,7 +167,7 @@ def _beside_equals(start_ns: Int64) -> Int64:
     return np.flatnonzero(equal[1:] | equal[:-1])
 
 
-def _nest(ops: HostOps, levels: tuple[Int64, ...]) -> bool:
+def _nest(ops: HostOps, levels: tuple[Int32, ...]) -> bool:
     """Whether every row of a level lies in one of the level above; times rounded to the microsecond can overshoot."""
     for outer, inner in pairwise(levels):
         above = outer[np.maximum(np.searchsorted(ops.start_ns[outer], ops.start_ns[inner], side="right") - 1, 0)]
@@ -170,7 +176,7 @@ def _nest(ops: HostOps, levels: tuple[Int64, ...]) -> bool:
     return True
 
 
-def _levels_one_by_one(ops: HostOps, rows: Int64) -> tuple[Int64, ...]:
+def _levels_one_by_one(ops: HostOps, rows: Int32) -> tuple[Int32, ...]:
     """The levels where some row ends after the one it began in: such a row counts as ending with it."""
     start, end = ops.start_ns[rows].tolist(), ops.end_ns[rows].tolist()
     open_ends: list[int] = []

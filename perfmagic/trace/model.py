@@ -369,22 +369,18 @@ class Trace:
         """Operators, annotations and Python frames in one table, as files have them."""
         return in_one_table(self.host_ops, self.python_frames.table)
 
-    def launch_start_ns(self) -> Int64:
-        """When each op was launched, its own start where the record has no launch; shape of ops."""
-        return self._launch_start
+    def launch_start_ns(self, rows: Any = slice(None)) -> Int64:
+        """When each op was launched, its own start where the record has no launch; shape of ops, or of some rows."""
+        return self._of_launch(self.calls.start_ns, rows)
 
-    def launch_end_ns(self) -> Int64:
-        """When the call that launched each op returned, its own start where there is no launch; shape of ops."""
-        return self._of_launch(self.calls.end_ns)
+    def launch_end_ns(self, rows: Any = slice(None)) -> Int64:
+        """When the call that launched each op returned, its own start where there is no launch; likewise."""
+        return self._of_launch(self.calls.end_ns, rows)
 
-    @cached_property
-    def _launch_start(self) -> Int64:
-        return self._of_launch(self.calls.start_ns)
-
-    def _of_launch(self, column: Int64) -> Int64:
-        if not len(column):
-            return self.ops.start_ns
-        return np.where(self.ops.launch != NONE, column[self.ops.launch], self.ops.start_ns)
+    def _of_launch(self, column: Int64, rows: Any) -> Int64:
+        launch, start_ns = self.ops.launch[rows], self.ops.start_ns[rows]
+        of_rows: Int64 = np.where(launch != NONE, column[launch], start_ns) if len(column) else start_ns
+        return of_rows
 
 
 def make_trace(
@@ -533,24 +529,28 @@ def busy_intervals(trace: Trace, device: int | None = None) -> Intervals:
 
 
 @once_per_trace
-def stream_rows(ops: DeviceOps) -> tuple[tuple[int, int, Int64], ...]:
+def stream_rows(ops: DeviceOps) -> tuple[tuple[int, int, Int32], ...]:
     """(device, stream, rows of ops in start order) of every stream, rising."""
-    order = np.lexsort((ops.stream, ops.device))  # stable: rows of one stream keep their order
+    order = np.lexsort((ops.stream, ops.device)).astype(np.int32)  # stable: rows of one stream keep their order
     order.flags.writeable = False
     device, stream = ops.device[order], ops.stream[order]
     cuts = np.flatnonzero((np.diff(device) != 0) | (np.diff(stream) != 0)) + 1
     return tuple((int(ops.device[r[0]]), int(ops.stream[r[0]]), r) for r in np.split(order, cuts) if len(r))
 
 
-def by_stream(ops: DeviceOps) -> tuple[Int64, Int32, Int64]:
-    """The rows of some ops stream after stream; of each its stream's number, and when earlier ops there had ended."""
+def _stream_after_stream(ops: DeviceOps) -> tuple[Int32, Int32]:
+    """The rows of some ops stream after stream, and of each its stream's number."""
     of_streams = [rows for _, _, rows in stream_rows(ops)]
-    order = np.concatenate(of_streams)
-    lengths = [len(rows) for rows in of_streams]
-    number = np.repeat(np.arange(len(of_streams), dtype=np.int32), lengths)
-    before = np.empty(len(order), np.int64)
-    before[1:] = running_max(number, ops.end_ns[order])[:-1]
-    before[np.cumsum(lengths) - lengths] = BEFORE_ALL_NS
+    number = np.repeat(np.arange(len(of_streams), dtype=np.int32), [len(rows) for rows in of_streams])
+    return np.concatenate(of_streams), number
+
+
+def by_stream(ops: DeviceOps) -> tuple[Int32, Int32, Int64]:
+    """The rows of some ops stream after stream; of each its stream's number, and when earlier ops there had ended."""
+    order, number = _stream_after_stream(ops)
+    before = np.full(len(order), BEFORE_ALL_NS, np.int64)
+    same = number[1:] == number[:-1]
+    before[1:][same] = running_max(number, ops.end_ns[order])[:-1][same]
     return order, number, before
 
 
@@ -558,5 +558,5 @@ def stream_intervals(ops: DeviceOps) -> Intervals:
     """When each stream executed at least one op: rising and disjoint for each stream, one stream after another."""
     if not len(ops):
         return EMPTY
-    order, number, _ = by_stream(ops)
+    order, number = _stream_after_stream(ops)
     return unions(number, ops.start_ns[order], ops.end_ns[order])[1]

@@ -70,6 +70,14 @@ def test_a_column_of_one_value_takes_no_memory_for_each_row() -> None:
     assert len(given) == 4
 
 
+@pytest.mark.parametrize(("most", "dtype"), [(2**31 - 1, np.int32), (2**31, np.int64)])
+def test_numbers_of_threads_take_32_bits_where_all_of_them_fit(most: int, dtype: type) -> None:
+    threads = [most, -(2**31)]
+    calls = _calls(start_ns=[1, 2], end_ns=[2, 3], kind=[0, 0], name=[0, 0], thread=threads)
+    assert (calls.thread.dtype, calls.thread.tolist()) == (dtype, threads)
+    assert calls.start_ns.dtype == np.int64
+
+
 def test_a_table_uses_up_columns_that_are_given_to_it() -> None:
     given = UsedUp({"start_ns": [1], "end_ns": [2], "kind": [0], "name": [3]})
     assert DeviceOps.make(given).name.tolist() == [3]

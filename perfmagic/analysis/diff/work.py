@@ -398,7 +398,7 @@ def _calls(side: Side, *, by_shape: bool, settled: AbstractSet[Place] | None = N
     named, place_of = inner if settled is None else places(trace, by_shape=by_shape, outermost=True)
     call = owners(trace).inner if settled is None else owners(trace).outer
     rows = np.flatnonzero(call != NONE)
-    rows = rows[np.lexsort((trace.ops.start_ns[rows], trace.launch_start_ns()[rows], call[rows]))]
+    rows = rows[np.lexsort((trace.ops.start_ns[rows], trace.launch_start_ns(rows), call[rows]))]
     calls: dict[Place, list[_Call]] = defaultdict(list)
     for part in np.split(rows, np.flatnonzero(np.diff(call[rows])) + 1) if len(rows) else ():
         if len(part) > LONGEST:

@@ -284,7 +284,7 @@ def _for_python(facts: Facts, rows: Int64, free: Intervals, waited_ns: Int64) ->
     gaps = facts.gaps
     where = intersect(free, union(gaps.start_ns[rows], gaps.end_ns[rows]))
     was = facts.python_was(where)
-    launched = facts.trace.launch_start_ns()[gaps.op[rows]]
+    launched = facts.trace.launch_start_ns(gaps.op[rows])
     time = units.duration(int(waited_ns.sum()))
     waited = phrase(
         "{device} waited {time} for Python, {each}{where}{steps}",

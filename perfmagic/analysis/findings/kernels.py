@@ -93,16 +93,16 @@ def in_kernels(trace: Trace, rows: Int64) -> tuple[str, int]:
 def _claims(trace: Trace, device: int, comm_names: str | None) -> dict[str, Claim]:
     here = trace.ops.device == device
     sets = breakdown(trace, device, comm_names).intervals
-    taken = merge(sets["exposed_communication"], sets["exposed_copy"])
+    taken, where = sets["exposed_communication"], sets["exposed_copy"]
     free = here.copy()
     claims = {}
-    length = trace.ops.end_ns - trace.ops.start_ns
     for rule, which in CLAIMS.items():
         rows = np.flatnonzero(which(trace, device, comm_names) & free)
         free[rows] = False
-        where = subtract(union(trace.ops.start_ns[rows], trace.ops.end_ns[rows]), taken)
         taken = merge(taken, where)
-        claims[rule] = Claim(rows, int(length[rows].sum()), where)
+        start_ns, end_ns = trace.ops.start_ns[rows], trace.ops.end_ns[rows]
+        where = subtract(union(start_ns, end_ns), taken)
+        claims[rule] = Claim(rows, int((end_ns - start_ns).sum()), where)
     return claims
 
 

@@ -50,7 +50,7 @@ def one_by_one(facts: Facts, free: Intervals) -> Outcome:
     median_ns = float(np.median((facts.trace.ops.end_ns - facts.trace.ops.start_ns)[inside]))
     length_ns = sum(s.end_ns - s.start_ns for s in stretches)
     lines = np.unique(gaps.line[in_stretch])
-    launched = facts.trace.launch_start_ns()[gaps.op[in_stretch]]
+    launched = facts.trace.launch_start_ns(gaps.op[in_stretch])
     several = phrase(" in {n} stretches", n=units.count(len(stretches))) if len(stretches) > 1 else ""
     pace = phrase(
         "one every {time} on average, with a median duration of {median}",
@@ -136,7 +136,7 @@ _GRAPHS = phrase("CUDA graphs launch many ops at once")
 
 def _waits_between(facts: Facts, inside: Bool) -> int:
     """How often Python waited for the device between the launches of some ops."""
-    blocking, launched_ns = facts.syncs, facts.trace.launch_start_ns()[inside & (facts.trace.ops.launch != NONE)]
+    blocking, launched_ns = facts.syncs, facts.trace.launch_start_ns(inside & (facts.trace.ops.launch != NONE))
     if not len(launched_ns):
         return 0
     between = (blocking.start_ns > launched_ns.min()) & (blocking.start_ns < launched_ns.max())

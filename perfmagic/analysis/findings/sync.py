@@ -160,7 +160,7 @@ def _device(facts: Facts, rows: Int64) -> str:
 
 def _edge(facts: Facts, rows: Int64) -> str:
     """That the record begins or ends with these calls, and who made them, if Python's stacks show it."""
-    first = facts.trace.launch_start_ns()[facts.trace.ops.launch != NONE].min()
+    first = facts.trace.launch_start_ns(facts.trace.ops.launch != NONE).min()
     begins = facts.syncs.end_ns[rows] <= first
     where = phrase("begins and ends")
     if begins.all():

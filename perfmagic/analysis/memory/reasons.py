@@ -134,7 +134,7 @@ class BackwardOps:
         trace = ledger.trace
         path = forward_paths(trace)
         known = np.flatnonzero(path != NOWHERE)
-        launched = trace.launch_start_ns()[known]
+        launched = trace.launch_start_ns(known)
         by = np.argsort(launched, kind="stable")
         self._at, self._path = launched[by], path[known][by]
         launch = trace.ops.launch[known][by]

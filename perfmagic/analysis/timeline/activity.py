@@ -94,7 +94,8 @@ def streams(trace: Trace, device: int) -> Rows[StreamStat]:
     n_ops = np.bincount(number)
     overlaps = np.bincount(number[start < before], minlength=len(n_ops))
     without = np.bincount(number[start == end], minlength=len(n_ops))
-    alone_ns = np.maximum(end - np.maximum(start, before), 0)  # what each op adds to those before it
+    since = np.maximum(start, before, out=before)
+    alone_ns = np.maximum(np.subtract(end, since, out=since), 0, out=since)  # what each op adds to those before it
     busy_ns = np.add.reduceat(alone_ns, np.cumsum(n_ops) - n_ops)
     busy_frac = busy_ns / extent_ns if extent_ns else np.zeros(len(n_ops))
     names = [stream for _, stream, _ in stream_rows(ops)]
@@ -298,7 +299,7 @@ def beside_work(trace: Trace) -> Bool:
 
 def _at_edge(trace: Trace, rows: Int64, asker: Int64) -> Bool:
     """Which blocking calls begin or end the record of a file; see Syncs."""
-    launched = trace.launch_start_ns()[trace.ops.launch != NONE]
+    launched = trace.launch_start_ns(trace.ops.launch != NONE)
     if trace.meta.returned_ns is not None or not len(launched):
         return np.zeros(len(rows), bool)
     of_device = np.array([waits_for_all(name) for name in trace.names], bool)[trace.calls.name[rows]]

@@ -154,7 +154,7 @@ def copied_again(trace: Trace, device: int) -> tuple[CopiedAgain, ...]:
         return ()
     ops, to_device = trace.ops, [copy_direction(name) == OpClass.HTOD for name in trace.names]
     rows = np.flatnonzero(np.array(to_device, bool)[ops.name] & (ops.device == device) & (ops.launch != NONE))
-    rows = rows[np.argsort(trace.launch_start_ns()[rows], kind="stable")]
+    rows = rows[np.argsort(trace.launch_start_ns(rows), kind="stable")]
     if trace.paths is not None:
         path = call_paths(trace)[ops.launch[rows]]
         of_cell = np.array([function.is_cell for function in trace.paths.functions] + [False])
@@ -164,7 +164,7 @@ def copied_again(trace: Trace, device: int) -> tuple[CopiedAgain, ...]:
         of_line = rows[ops.line[rows] == line]
         one_size = len(np.unique(ops.size_bytes[of_line])) == 1
         # a module copies its parameters in one round, and nothing in the next
-        rounds = np.searchsorted(trace.marks.at_ns, trace.launch_start_ns()[of_line], side="right")
+        rounds = np.searchsorted(trace.marks.at_ns, trace.launch_start_ns(of_line), side="right")
         in_turn = one_size and len(np.unique(rounds)) == len(of_line)
         if line != NO_LINE and line in lines and in_turn and len(of_line) >= ROUNDS:
             again.append(CopiedAgain(lines[line], line, of_line))

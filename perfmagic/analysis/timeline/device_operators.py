@@ -205,7 +205,7 @@ def _note(trace: Trace, whole: Achieved) -> str:
 @once_per_trace
 def _rows(trace: Trace, device: int, comm_names: str | None, by_module: bool) -> tuple[DeviceOperator, ...]:
     """The rows without peaks."""
-    rows = np.flatnonzero(trace.ops.device == device)
+    rows = np.flatnonzero(trace.ops.device == device).astype(np.int32)
     if not len(rows):
         return ()
     origin, host = origins(trace), trace.host_ops
@@ -214,22 +214,18 @@ def _rows(trace: Trace, device: int, comm_names: str | None, by_module: bool) ->
     module, frame = modules(trace), frames(trace)
     keys: list[npt.NDArray[Any]] = [origin.source[rows], origin.name[rows], *inputs]
     keys += [module.row[rows]] if by_module else []
-    group = _grouped(keys)
+    order, edges = _grouped(keys)
     length = (trace.ops.end_ns - trace.ops.start_ns)[rows]
     category = categories(trace, comm_names)[rows]
     # what a copy between host and device moves is not memory traffic of the device alone
     crosses = np.isin(op_classes(trace, comm_names)[rows], (OpClass.HTOD, OpClass.DTOH, OpClass.PTOP))
-    n_groups = int(group.max()) + 1
-    order = np.argsort(group, kind="stable")
-    edges = np.cumsum(np.bincount(group, minlength=n_groups))[:-1]
     whole = max(1, int(length.sum()))
     first = order[np.concatenate(([0], edges))]
-    calls = origin.calls(rows)
     parsed: dict[tuple[int, ...], _Known] = {}
     operators = []
     for at, of_group in zip(first.tolist(), np.split(order, edges), strict=True):
         total = int(length[of_group].sum())
-        n_calls = len(distinct(calls[of_group]))
+        n_calls = len(distinct(origin.calls(rows[of_group])))
         key = (int(origin.name[rows[at]]), *(int(column[at]) for column in inputs))
         if key not in parsed:
             parsed[key] = _known(trace, origin.names[key[0]], *key[1:])
@@ -311,13 +307,16 @@ def _of_host(column: Int32, host_op: Int32, from_host: Bool) -> Int32:
     return np.where(from_host, column[host_op], NONE)
 
 
-def _grouped(keys: list[npt.NDArray[Any]]) -> Int64:
-    """The group of each row, rows with equal keys together; numbers from 0 without gaps."""
+def _grouped(keys: list[npt.NDArray[Any]]) -> tuple[Int32, Int64]:
+    """The places of rows with equal keys, one group after the other, and where all but the first begin."""
     group = np.zeros(len(keys[0]), np.int64)
     for key in (key for key in keys if any(key.strides)):  # one value parts nothing
         values, code = coded(key)
-        group = coded(group * len(values) + code)[1]
-    return group
+        group *= len(values)
+        group += code
+        group = coded(group)[1]
+    edges = np.cumsum(np.bincount(group))[:-1]
+    return np.argsort(group, kind="stable").astype(np.int32), edges
 
 
 def _longest(values: npt.NDArray[np.integer[Any]], length_ns: Int64) -> int:
@@ -328,7 +327,7 @@ def _longest(values: npt.NDArray[np.integer[Any]], length_ns: Int64) -> int:
     return int(known[np.argmax(np.bincount(code, weights=length_ns))])
 
 
-def _place(places: Places, rows: Int64, length_ns: Int64) -> str:
+def _place(places: Places, rows: Int32, length_ns: Int64) -> str:
     where = places.row[rows]
     known: Bool = where != NONE
     return places.words[_longest(where[known], length_ns[known])] if known.any() else ""

@@ -168,7 +168,7 @@ def _of_frames(trace: Trace) -> Lines:
             doings.append(_of_frame(trace.names[name]).called_by(doings[above]))
 
     def at(threads: Int64, at_ns: Int64) -> Int64:
-        own, of_main = (path[stack.innermost_at(of, at_ns)] for of in (threads, np.full_like(threads, main)))
+        own, of_main = (path[stack.innermost_at(of, at_ns)] for of in (threads, np.full(len(threads), main)))
         return np.where(own == 0, of_main, own)  # autograd's thread works for the one that waits for it
 
     edges = distinct(np.sort(np.concatenate((frames.start_ns, frames.end_ns))))

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from perfmagic.base.numerics.intervals import Intervals, coded, covered_ns, distinct, union, unions
-from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int64
+from perfmagic.trace.columns import NONE, Bool, HostKind, HostOps, Int32, Int64
 from perfmagic.trace.hoststack import HostStack, is_operator, nested
 from perfmagic.trace.model import Trace, once_per_trace
 from perfmagic.trace.rows import Rows
@@ -46,7 +46,7 @@ class RowTimes:
     levels: where in the arrays each depth begins, and their length.
     """
 
-    row: Int64
+    row: Int32
     parent: Int64
     alone_ns: Int64
     levels: tuple[int, ...]
@@ -69,7 +69,7 @@ class ThreadTime:
         table, levels = self.stack.host_ops, self.stack.levels.get(self.thread, ())
         if not levels:
             none = np.zeros(0, np.int64)
-            return RowTimes(none, none, none, (0,))
+            return RowTimes(none.astype(np.int32), none, none, (0,))
         row = np.concatenate(levels)
         start, end = table.start_ns, table.end_ns
         parents = self.stack.parents()
@@ -370,7 +370,7 @@ class _Sums:
             if number != NONE and ns:
                 self.sums[number] = self.sums.get(number, 0) + ns
 
-    def add_rows(self, key: Int64, table: HostOps, row: Int64, where: Intervals) -> None:
+    def add_rows(self, key: Int64, table: HostOps, row: Int32, where: Intervals) -> None:
         """Add to each key how long one of its rows ran at least; of a recursion once. where: the time that counts."""
         known = key != NONE
         keys, spans = unions(key[known], table.start_ns[row[known]], table.end_ns[row[known]])

@@ -40,23 +40,46 @@ LONG_CALL_NS = 50_000  # a launch call takes 3–10 µs, under a profiler up to 
 class Pauses:
     """The times in which a device executed nothing before an op of its own, by start; arrays of equal length, in ns.
 
-    op: row of trace.ops that ended the pause.  launch: row of trace.calls that queued it, NONE where not recorded.
-    launched_ns: when that call began, released_ns: until when a stream wait held the op, returned_ns: when the call had
-    returned; each within the pause and none before the other.  known: whether it is recorded when the op was queued:
-    an op that was launched before the record began was queued all the time.
+    when: the pauses.  op: row of trace.ops that ended the pause; what is known of it is looked up when asked for.
     """
 
-    start_ns: Int64
-    end_ns: Int64
-    op: Int64
-    launch: Int64
-    launched_ns: Int64
-    released_ns: Int64
-    returned_ns: Int64
-    known: Bool
+    trace: Trace
+    when: Intervals
+    op: Int32
 
     def __len__(self) -> int:
-        return len(self.start_ns)
+        return len(self.when)
+
+    @property
+    def start_ns(self) -> Int64:
+        return self.when[:, 0]
+
+    @property
+    def end_ns(self) -> Int64:
+        return self.when[:, 1]
+
+    @property
+    def launch(self) -> Int64:
+        """Row of trace.calls that queued the op, NONE where not recorded."""
+        return self.trace.ops.launch[self.op]
+
+    @property
+    def known(self) -> Bool:
+        """Whether it is recorded when the op was queued: one launched before the record began was so all the time."""
+        known: Bool = (self.launch != NONE) | orphans(self.trace)[self.op]
+        return known
+
+    @property
+    def launched_ns(self) -> Int64:
+        """When the call that queued the op began, within the pause."""
+        began = np.clip(self.trace.launch_start_ns(self.op), self.start_ns, self.end_ns)
+        return np.where(self.launch != NONE, began, self.start_ns)
+
+    def held_ns(self, launched_ns: Int64) -> tuple[Int64, Int64]:
+        """Until when a stream wait held the op, and when its call had returned: in turn, within the pause."""
+        released = np.clip(released_ns(self.trace)[self.op], launched_ns, self.end_ns)
+        returned = np.clip(self.trace.launch_end_ns(self.op), released, self.end_ns)
+        return released, np.where(self.launch != NONE, returned, released)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +121,7 @@ def gap_pauses(trace: Trace, device: int) -> Pauses:
     rows = np.flatnonzero(trace.ops.device == device)
     ops = trace.ops.select(rows)
     gaps = complement(busy_intervals(trace, device), *extent(ops)) if len(rows) else EMPTY
-    return _pauses(trace, device, gaps)
+    return Pauses(trace, gaps, _ended_by(trace, device, gaps[:, 1]))
 
 
 def pauses_from(trace: Trace, device: int, start_ns: int) -> Pauses:
@@ -107,27 +130,17 @@ def pauses_from(trace: Trace, device: int, start_ns: int) -> Pauses:
     if not len(op_starts) or op_starts[0] <= start_ns:
         return gap_pauses(trace, device)
     idle = complement(busy_intervals(trace, device), *extent(trace.ops.select(trace.ops.device == device)))
-    return _pauses(trace, device, np.concatenate((np.array([[start_ns, op_starts[0]]]), idle)))
+    when = np.concatenate((np.array([[start_ns, op_starts[0]]]), idle))
+    return Pauses(trace, when, _ended_by(trace, device, when[:, 1]))
 
 
-def _pauses(trace: Trace, device: int, gaps: Intervals) -> Pauses:
-    start, end = gaps[:, 0], gaps[:, 1]
-    op = _ended_by(trace, device, end)
-    orphan = orphans(trace)[op]
-    matched = trace.ops.launch[op] != NONE
-    launched = np.where(matched, np.clip(trace.launch_start_ns()[op], start, end), start)
-    released = np.clip(released_ns(trace)[op], launched, end)
-    returned = np.where(matched, np.clip(trace.launch_end_ns()[op], released, end), released)
-    return Pauses(start, end, op, trace.ops.launch[op], launched, released, returned, matched | orphan)
-
-
-def _ended_by(trace: Trace, device: int, end_ns: Int64) -> Int64:
+def _ended_by(trace: Trace, device: int, end_ns: Int64) -> Int32:
     """Row of the op that starts where a pause ends: of several, one with a length, launched first."""
-    rows = np.flatnonzero(trace.ops.device == device)
+    rows = np.flatnonzero(trace.ops.device == device).astype(np.int32)
     if not len(end_ns):
-        return np.zeros(0, np.int64)
+        return rows[:0]
     ops = trace.ops.select(rows)
-    order = np.lexsort((trace.launch_start_ns()[rows], ops.end_ns == ops.start_ns, ops.start_ns))
+    order = np.lexsort((trace.launch_start_ns(rows), ops.end_ns == ops.start_ns, ops.start_ns))
     return rows[order[np.searchsorted(ops.start_ns[order], end_ns, side="left")]]
 
 
@@ -137,14 +150,13 @@ def causes(trace: Trace, device: int, pauses: Pauses, waits: Intervals) -> Cause
     A device waits for Python only while nothing that Python launched is still to start on any of its streams.
     waits: when Python was in a blocking call, or done.
     """
-    idle = union(pauses.start_ns, pauses.end_ns)
-    unknown = union(pauses.start_ns[~pauses.known], pauses.end_ns[~pauses.known])
+    unknown = ~pauses.known
     underway = merge(
-        intersect(idle, _until_ops_start(trace, device, trace.launch_start_ns())),
+        intersect(pauses.when, _until_ops_start(trace, device, trace.launch_start_ns())),
         union(pauses.launched_ns, pauses.end_ns),
-        unknown,
+        union(pauses.start_ns[unknown], pauses.end_ns[unknown]),
     )
-    empty = subtract(idle, underway)
+    empty = subtract(pauses.when, underway)
     elsewhere = intersect(empty, waits)
     other_device = intersect(elsewhere, busy_elsewhere(trace, device))
     working = subtract(empty, waits)
@@ -209,8 +221,9 @@ def _in_long_calls(trace: Trace, pauses: Pauses, where: Intervals) -> Intervals:
     rows = long_calls(trace)
     if not len(rows) or not len(pauses):
         return EMPTY
-    known = pauses.launch != NONE
-    thread = np.where(known, trace.calls.thread[pauses.launch], NONE)
+    launch = pauses.launch
+    known = launch != NONE
+    thread = np.where(known, trace.calls.thread[launch], NONE)
     held = []
     for number in np.unique(thread[known]).tolist():
         long = rows[trace.calls.thread[rows] == number]
@@ -223,35 +236,37 @@ def _underway(
     trace: Trace, device: int, pauses: Pauses, underway: Intervals, waits: Intervals, in_calls: Intervals
 ) -> dict[str, Intervals]:
     """The time in which something is queued and nothing runs, in the parts that Causes has of it."""
-    other_stream = union(pauses.launched_ns, pauses.released_ns)
+    launched, next_launch, known = pauses.launched_ns, pauses.launch, pauses.known
+    released, returned = pauses.held_ns(launched)
+    other_stream = union(launched, released)
     rest = subtract(underway, other_stream)
     first_ns, _ = extent(trace.ops.select(trace.ops.device == device))
-    queued = pauses.launched_ns == pauses.start_ns
+    queued = launched == pauses.start_ns
     runs_dry = np.isin(pauses.end_ns, before_dry_ns(trace, device, pauses, first_ns)[1])
     # threads of a simulated device share Python's lock: what they start late while Python works, Python delayed
-    delayed = pauses.known & (trace.simulated | (~queued & runs_dry))
-    late = union(pauses.released_ns[delayed], pauses.end_ns[delayed])
-    rows = np.flatnonzero((trace.ops.device == device) & (trace.ops.launch != NONE))
-    launch = trace.ops.launch[rows]
+    delayed = known & (trace.simulated | (~queued & runs_dry))
+    late = union(released[delayed], pauses.end_ns[delayed])
     # only where the copy is the next op: one that other ops are queued before waits for these
-    next_is_copy = np.isin(pauses.launch, np.flatnonzero(blocking_copies(trace))) & (pauses.launch != NONE)
-    copying = intersect(rest, union(pauses.released_ns[next_is_copy], pauses.returned_ns[next_is_copy]))
+    next_is_copy = np.isin(next_launch, np.flatnonzero(blocking_copies(trace))) & (next_launch != NONE)
+    copying = intersect(rest, union(released[next_is_copy], returned[next_is_copy]))
     rest = subtract(rest, copying)
     # a call that is long because the queue is full holds up nothing: other ops have arrived
-    long = _until_start(trace, rows[np.isin(launch, long_calls(trace))])
-    in_launch = intersect(rest, subtract(long, _waits_to_start(trace, device)))
+    is_long = np.zeros(len(trace.calls), bool)
+    is_long[long_calls(trace)] = True
+    long = _until_start(trace, device, is_long, rest)
+    in_launch = subtract(long, _waits_to_start(trace, device)) if len(long) else EMPTY
     rest = subtract(rest, in_launch)
     one_by_one = subtract(intersect(rest, late), waits)
     rest = subtract(rest, one_by_one)
     # before the launch of the op that ends a pause, ops of other streams are under way
-    before = union(pauses.start_ns, pauses.launched_ns)
-    calls = _until_start(trace, rows[~blocking_copies(trace)[launch]])
-    calls = subtract(calls, _until_ops_start(trace, device, trace.launch_end_ns()))
-    short_calls = intersect(rest, merge(union(pauses.released_ns, pauses.returned_ns), intersect(before, calls)))
+    before = union(pauses.start_ns, launched)
+    calls = _until_start(trace, device, ~blocking_copies(trace), before)
+    calls = subtract(calls, _until_ops_start(trace, device, trace.launch_end_ns())) if len(calls) else EMPTY
+    short_calls = intersect(rest, merge(union(released, returned), calls))
     rest = subtract(rest, short_calls)
     # from here on each piece lies between the return of a call and the start of an op
     others, own = intersect(rest, before), subtract(rest, before)
-    unknown = union(pauses.start_ns[~pauses.known], pauses.end_ns[~pauses.known])
+    unknown = union(pauses.start_ns[~known], pauses.end_ns[~known])
     soon, own_soon = _is_short(trace, others), _is_short(trace, own) & ~_starts_within(own, unknown)
     was_queued = _starts_within(own, union(pauses.start_ns[queued], pauses.end_ns[queued]))
     return {
@@ -271,10 +286,18 @@ def _is_short(trace: Trace, pieces: Intervals) -> Bool:
     return short
 
 
-def _until_start(trace: Trace, rows: Int64) -> Intervals:
-    """When the calls that launched some ops ran, until the op started."""
-    start, end = trace.launch_start_ns()[rows], trace.launch_end_ns()[rows]
-    return union(start, np.clip(end, start, np.maximum(start, trace.ops.start_ns[rows])))
+def _until_start(trace: Trace, device: int, which: Bool, where: Intervals) -> Intervals:
+    """When some calls launched ops of a device, until the op started: the part within some time."""
+    if not which.any() or not len(where):
+        return EMPTY
+    launch = trace.ops.launch
+    rows = np.flatnonzero((trace.ops.device == device) & (launch != NONE) & which[launch])
+    launch = launch[rows]
+    start = trace.calls.start_ns[launch]
+    end = np.clip(trace.calls.end_ns[launch], start, np.maximum(start, trace.ops.start_ns[rows]))
+    del rows, launch  # as long as the ops
+    touched = np.searchsorted(where[:, 1], start, side="right") < np.searchsorted(where[:, 0], end, side="left")
+    return intersect(where, union(start[touched], end[touched]))
 
 
 def _starts_within(pieces: Intervals, where: Intervals) -> Bool:
@@ -308,9 +331,7 @@ CAUSES = {
 class IdleGaps:
     """The idle gaps of a device, by start; arrays of equal length, times in ns.
 
-    start_ns, end_ns: the gap.  in_python_ns, in_call_ns, launching_ns, between_ops_ns, blocked_ns, other_device_ns,
-    other_stream_ns, unexplained_ns: its parts by cause, as perfmagic.analysis.timeline.idle.Causes has them; in
-    Python includes one by one. They add up to the length of the gap.
+    start_ns, end_ns: the gap.  causes: when the device waited for what, in all gaps.
     op: row of trace.ops that ended the gap.  line: the line the host spent most of the gap on, else the line of the op.
     host_op: row of trace.names of the operator that was innermost for most of the time for Python, NONE where none was.
     by_line_ns: the time with nothing queued by the line the host was in, split exactly; NO_LINE: outside the cell.
@@ -319,17 +340,10 @@ class IdleGaps:
     device: int
     start_ns: Int64
     end_ns: Int64
-    in_python_ns: Int64
-    in_call_ns: Int64
-    launching_ns: Int64
-    between_ops_ns: Int64
-    blocked_ns: Int64
-    other_device_ns: Int64
-    other_stream_ns: Int64
-    unexplained_ns: Int64
-    op: Int64
+    causes: Causes
+    op: Int32
     line: Int32
-    host_op: Int64
+    host_op: Int32
     by_line_ns: dict[int, int]
 
     def __len__(self) -> int:
@@ -339,9 +353,15 @@ class IdleGaps:
     def length_ns(self) -> Int64:
         return self.end_ns - self.start_ns
 
+    def waited_ns(self, cause: str, rows: slice = slice(None)) -> Int64:
+        """How long the gaps, or some of them, waited for one of CAUSES. All causes add up to the length of a gap."""
+        start, end = self.start_ns[rows], self.end_ns[rows]
+        waited = covered_ns(self.causes.sets[cause], start, end)
+        return waited + covered_ns(self.causes.one_by_one, start, end) if cause == "in_python" else waited
+
     def parts_ns(self, row: int) -> dict[str, int]:
         """The parts of one gap by cause, the largest first, those without length left out."""
-        parts = {cause: int(self._column(cause)[row]) for cause in CAUSES}
+        parts = self._parts_ns(row)
         return dict(sorted(((c, ns) for c, ns in parts.items() if ns), key=lambda item: -item[1]))
 
     def thread(self, trace: Trace) -> Int64:
@@ -352,12 +372,12 @@ class IdleGaps:
     @property
     def by_cause_ns(self) -> dict[str, int]:
         """Idle time by cause, in the order of CAUSES."""
-        return {cause: int(self._column(cause).sum()) for cause in CAUSES}
+        return {cause: int(self.waited_ns(cause).sum()) for cause in CAUSES}
 
     @property
     def for_python_ns(self) -> Int64:
         """How long each gap waited for Python, inside calls into the driver or not."""
-        return self.in_python_ns + self.in_call_ns
+        return self.waited_ns("in_python") + self.waited_ns("in_call")
 
     @property
     def total_ns(self) -> int:
@@ -365,16 +385,16 @@ class IdleGaps:
 
     def cause(self, row: int) -> str:
         """The largest cause of a gap."""
-        return max(CAUSES, key=lambda cause: int(self._column(cause)[row]))
+        parts = self._parts_ns(row)
+        return max(CAUSES, key=lambda cause: parts[cause])
 
-    def _column(self, cause: str) -> Int64:
-        values: Int64 = getattr(self, f"{cause}_ns")
-        return values
+    def _parts_ns(self, row: int) -> dict[str, int]:
+        return {cause: int(self.waited_ns(cause, slice(row, row + 1))[0]) for cause in CAUSES}
 
 
 @dataclass(frozen=True)
 class IdleGap:
-    """One idle gap of a device; times in ns, the parts as in IdleGaps.
+    """One idle gap of a device; times in ns, the parts as in Causes, where in Python includes one by one.
 
     cause: the largest part.  line: as in IdleGaps.  host_op: the operator that was innermost for most of the time for
     Python, None where none was.  ended_by: the device op that ended the gap.
@@ -404,7 +424,7 @@ class IdleGap:
 def gap_rows(trace: Trace, device: int) -> Rows[IdleGap]:
     """The idle gaps of a device one by one, by start."""
     gaps = idle_gaps(trace, device)
-    parts = {f"{cause}_ns": getattr(gaps, f"{cause}_ns") for cause in CAUSES}
+    parts = {f"{cause}_ns": gaps.waited_ns(cause) for cause in CAUSES}
     columns = {
         "device": np.full(len(gaps), device),
         "start_ns": gaps.start_ns,
@@ -412,7 +432,7 @@ def gap_rows(trace: Trace, device: int) -> Rows[IdleGap]:
         "cause": names_at(tuple(CAUSES), np.argmax(np.column_stack(tuple(parts.values())), axis=1)),
         **parts,
         "line": gaps.line,
-        "host_op": names_at(trace.names, gaps.host_op),
+        "host_op": names_at(trace.names, gaps.host_op.astype(np.int64)),
         "ended_by": names_at(trace.names, trace.ops.name[gaps.op].astype(np.int64)),
         "length_ns": gaps.length_ns,
     }
@@ -426,21 +446,18 @@ def idle_gaps(trace: Trace, device: int) -> IdleGaps:
     Source: docs/words.md, "Why a device is idle".
     """
     pauses = gap_pauses(trace, device)
-    sets = idle_causes(trace, device).sets
-    start, end = pauses.start_ns, pauses.end_ns
-    sums = {cause: covered_ns(sets[cause], start, end) for cause in CAUSES}
-    sums["in_python"] = sums["in_python"] + covered_ns(sets["one_by_one"], start, end)
+    found = idle_causes(trace, device)
     empty = nothing_queued(trace, device)
     by_line, _ = _charge_lines(trace, empty[:, 0], empty[:, 1], np.zeros(len(empty), np.int32))
-    _, line = _charge_lines(trace, start, pauses.launched_ns, trace.ops.line[pauses.op])
+    _, line = _charge_lines(trace, pauses.start_ns, pauses.launched_ns, trace.ops.line[pauses.op])
     return IdleGaps(
         device=device,
-        start_ns=start,
-        end_ns=end,
-        **{f"{cause}_ns": ns for cause, ns in sums.items()},
+        start_ns=pauses.start_ns,
+        end_ns=pauses.end_ns,
+        causes=found,
         op=pauses.op,
         line=line,
-        host_op=_host_ops(trace, pauses, merge(sets["in_python"], sets["one_by_one"], sets["in_call"])),
+        host_op=_host_ops(trace, pauses, merge(found.in_python, found.one_by_one, found.in_call)),
         by_line_ns=by_line,
     )
 
@@ -496,19 +513,20 @@ def _largest_line(part: Int64, line: Int64, length: Int64, default: Int32) -> In
     return result
 
 
-def _host_ops(trace: Trace, pauses: Pauses, for_host: Intervals) -> Int64:
+def _host_ops(trace: Trace, pauses: Pauses, for_host: Intervals) -> Int32:
     """Row of trace.names of the operator that most of each pause for Python passed in, NONE where none ran."""
-    result = np.full(len(pauses), NONE, np.int64)
+    result = np.full(len(pauses), NONE, np.int32)
     if not len(trace.calls) or not len(trace.host_ops):
         return result
     # the pieces of one pause are joined to one stretch from the first start to the last end
     number, pieces = parts_of(pauses.start_ns, pauses.end_ns, for_host)
-    known = pauses.launch[number] != NONE
+    launch = pauses.launch
+    known = launch[number] != NONE
     number, pieces = number[known], pieces[known]
     first = np.flatnonzero(np.diff(number, prepend=-1))
     last = np.append(first[1:], len(number)) - 1
     if len(first):
-        thread = trace.calls.thread[pauses.launch[number[first]]]
+        thread = trace.calls.thread[launch[number[first]]]
         where = np.column_stack((pieces[first, 0], pieces[last, 1]))
         result[number[first]] = longest_operator(trace, thread, where)
     return result

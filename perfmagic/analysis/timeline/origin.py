@@ -64,12 +64,12 @@ class Origins:
     launch: Int64
     graph_ops: Int32
 
-    def calls(self, rows: Int64) -> Int64:
+    def calls(self, rows: Int32) -> Int64:
         """What is one call of the operator, graph or kernel, for some ops: equal numbers, one call; shape of rows."""
         # counted apart: operators, launches of graphs, and kernels, of which each is a call of its own
         graph = rows[self.source[rows] == Source.GRAPH]
-        call = 3 * rows + 2
-        call[self.source[rows] == Source.GRAPH] = 3 * self.launch[graph] + 1
+        call = 3 * rows.astype(np.int64) + 2
+        call[self.source[rows] == Source.GRAPH] = 3 * self.launch[graph].astype(np.int64) + 1
         known = self.host_op[rows] != NONE
         call[known] = 3 * self.host_op[rows[known]].astype(np.int64)
         return call
@@ -94,7 +94,7 @@ def origins(trace: Trace) -> Origins:
     own = (source == Source.KERNEL) | (source == Source.UNKNOWN)
     short = kernel_short_names(trace)
     name[own] = names.rows(ops.name[own], lambda row: short[trace.names[row]])
-    charged = np.where(known, host_op, NONE).astype(np.int32)
+    charged = host_op if (known == (host_op != NONE)).all() else np.where(known, host_op, NONE).astype(np.int32)
     return Origins(tuple(names.known), source, name, charged, ops.launch, graph_ops)
 
 

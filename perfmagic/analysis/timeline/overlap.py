@@ -400,7 +400,7 @@ class HostCopies:
         order = np.argsort(returned_ns)
         latest_ns = np.maximum.accumulate(ops.end_ns[rows][order])
         kernels = np.flatnonzero((ops.device == self.device) & (ops.kind == OpKind.KERNEL) & (ops.launch != NONE))
-        earlier = np.searchsorted(returned_ns[order], trace.launch_start_ns()[kernels], side="right")
+        earlier = np.searchsorted(returned_ns[order], trace.launch_start_ns(kernels), side="right")
         kernels, earlier = kernels[earlier > 0], earlier[earlier > 0]
         until_ns = np.minimum(ops.end_ns[kernels], latest_ns[earlier - 1])
         ran = until_ns > ops.start_ns[kernels]
@@ -423,4 +423,4 @@ class HostCopies:
         """When at least one kernel of the device was launched and had not started."""
         trace = self.trace
         rows = (trace.ops.device == self.device) & (trace.ops.kind == OpKind.KERNEL) & (trace.ops.launch != NONE)
-        return union(trace.launch_start_ns()[rows], trace.ops.start_ns[rows])
+        return union(trace.launch_start_ns(rows), trace.ops.start_ns[rows])

@@ -56,7 +56,8 @@ def lane_of(trace: Trace, parts: Breakdown, steps: Sequence[Step], comm: Columns
 
     since_ns: what is before that is start-up.
     """
-    stream = trace.ops.stream[comm["row"]] * (1 + len(trace.device_ids)) + trace.ops.device[comm["row"]]
+    ops = trace.ops
+    stream = ops.stream[comm["row"]].astype(np.int64) * (1 + len(trace.device_ids)) + ops.device[comm["row"]]
     exposed = parts.intervals["exposed_communication"]
     began_ns, ended_ns = _span(trace)
     points = _points(comm, stream, exposed, ended_ns)
@@ -182,14 +183,14 @@ def _of_device(
     columns = (launching_lines(trace, rows, known), ops.name[rows], ops.forward_ns[rows] != NONE)
     keys, place = np.unique(np.stack(columns), axis=1, return_inverse=True)
     made = [_doing(trace, known.doings[line], name, bool(back)) for line, name, back in keys.T.tolist()]
-    return spans, _numbered(made, place.reshape(-1), doings), trace.launch_start_ns()[rows]
+    return spans, _numbered(made, place.reshape(-1), doings), trace.launch_start_ns(rows)
 
 
 def launching_lines(trace: Trace, rows: Int64, known: Lines) -> Int64:
     """The number of the line that launched each op."""
     launch = trace.ops.launch[rows]
     thread = np.append(trace.calls.thread, NONE)[launch].astype(np.int64)
-    return np.where(launch != NONE, known.at(thread, trace.launch_start_ns()[rows]), 0)
+    return np.where(launch != NONE, known.at(thread, trace.launch_start_ns(rows)), 0)
 
 
 def _of_cores(trace: Trace, doings: dict[Doing, int]) -> list[Layer]:

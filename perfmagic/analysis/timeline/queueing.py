@@ -188,11 +188,7 @@ def queues(trace: Trace, device: int) -> Rows[QueueStat]:
     start = ops.start_ns[rows]
     up = _queued_from(trace, rows, orphan[rows], group)
     in_ops = depths(group, up, start)
-    # a launch with ops on several streams counts for each
-    key = group * (len(trace.calls) + 1) + np.where(orphan[rows], NONE, ops.launch[rows])
-    launched = np.flatnonzero(~orphan[rows])
-    _, first_of_launch = np.unique(key[launched], return_index=True)
-    first = np.sort(np.concatenate((np.flatnonzero(orphan[rows]), launched[first_of_launch])), kind="stable")
+    first = _first_on_streams(group, orphan[rows], ops.launch[rows], len(trace.calls))
     in_launches = depths(group[first], up[first], start[first])
     ahead = np.zeros(len(streams_), np.int64)
     since_ns = ops.end_ns[rows] - _python_left(trace, rows, up)
@@ -224,7 +220,7 @@ def _queued_from(trace: Trace, rows: Int64, orphan: Bool, group: Int64) -> Int64
     start = trace.ops.start_ns[rows]
     first = np.full(int(group.max(initial=0)) + 1, trace.meta.start_ns, np.int64)
     np.minimum.at(first, group, start)
-    queued: Int64 = np.where(orphan, first[group], np.minimum(trace.launch_start_ns()[rows], start))
+    queued: Int64 = np.where(orphan, first[group], np.minimum(trace.launch_start_ns(rows), start))
     return queued
 
 
@@ -232,9 +228,17 @@ def _python_left(trace: Trace, rows: Int64, up: Int64) -> Int64:
     """From when on Python was ahead of each op: its launch; of a copy whose call held Python, the call's return."""
     blocking, launch = activity.blocking_copies(trace), trace.ops.launch[rows]
     held = (launch != NONE) & (blocking[launch] if len(blocking) else False)
-    returned = np.minimum(trace.launch_end_ns()[rows], trace.ops.end_ns[rows])
+    returned = np.minimum(trace.launch_end_ns(rows), trace.ops.end_ns[rows])
     left: Int64 = np.where(held, np.maximum(returned, up), up)
     return left
+
+
+def _first_on_streams(group: Int64, orphan: Bool, launch: Int64, n_calls: int) -> Int64:
+    """Of rows in start order: the first of each launch on each stream, and all orphans.  group: the stream."""
+    launched = np.flatnonzero(~orphan)
+    key = group[launched] * (n_calls + 1) + launch[launched]
+    _, first_of_launch = np.unique(key, return_index=True)
+    return np.sort(np.concatenate((np.flatnonzero(orphan), launched[first_of_launch])), kind="stable")
 
 
 def _first_of_launch(launch: Int64) -> Int64:
@@ -352,7 +356,7 @@ def launch_bound(
 
 def _launched_late(trace: Trace, rows: Int64, free_ns: Int64) -> Bool:
     """Which ops were launched after all before them had ended, by a host that was not waiting; free_ns: until then."""
-    launched = trace.launch_start_ns()[rows]
+    launched = trace.launch_start_ns(rows)
     before = np.concatenate((launched[:1], free_ns[:-1]))
     held = covered_ns(activity.blocked_intervals(activity.syncs(trace)), before, launched)
     # launched earlier, held is 0 and the difference below it

@@ -12,7 +12,7 @@ from perfmagic.analysis.timeline.overlap import CLASS_SETS, breakdown
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, phrase
 from perfmagic.base.numerics.intervals import Intervals, covered_ns, merge, subtract, union, unions
-from perfmagic.trace.columns import NONE, Int64
+from perfmagic.trace.columns import NONE, Int32, Int64
 from perfmagic.trace.model import Trace, busy_intervals, once_per_trace
 from perfmagic.trace.names import op_classes
 from perfmagic.trace.rows import Rows
@@ -273,17 +273,17 @@ def _class(trace: Trace, what: str, comm_names: str | None) -> Intervals:
     return merge(*(breakdown(trace, device, comm_names).intervals[what] for device in trace.device_ids))
 
 
-def _launched(trace: Trace, start_ns: Int64, end_ns: Int64) -> tuple[Int64, Int64]:
+def _launched(trace: Trace, start_ns: Int64, end_ns: Int64) -> tuple[Int32, Int32]:
     """The ops that a step launched, rows of trace.ops, and of each the place of its step."""
     ops = trace.ops
-    launched = np.flatnonzero(ops.launch != NONE)
+    launched = np.flatnonzero(ops.launch != NONE).astype(np.int32)
     at = trace.calls.start_ns[ops.launch[launched]]
     step = np.searchsorted(start_ns, at, side="right") - 1
     inside = (step >= 0) & (at < end_ns[np.maximum(step, 0)])
-    return launched[inside], step[inside]
+    return launched[inside], step[inside].astype(np.int32)
 
 
-def _extents(trace: Trace, rows: Int64, step: Int64, n: int) -> tuple[Int64, Int64, Int64]:
+def _extents(trace: Trace, rows: Int32, step: Int32, n: int) -> tuple[Int64, Int64, Int64]:
     """Of each of n steps the number of ops, their first start and last end."""
     first, last = np.full(n, np.iinfo(np.int64).max), np.full(n, np.iinfo(np.int64).min)
     np.minimum.at(first, step, trace.ops.start_ns[rows])
@@ -291,12 +291,12 @@ def _extents(trace: Trace, rows: Int64, step: Int64, n: int) -> tuple[Int64, Int
     return np.bincount(step, minlength=n), first, last
 
 
-def _device_times(trace: Trace, rows: Int64, step: Int64, n: int, comm_names: str | None) -> dict[str, Int64]:
+def _device_times(trace: Trace, rows: Int32, step: Int32, n: int, comm_names: str | None) -> dict[str, Int64]:
     """When ops of each of n steps executed, all and by class, in ns."""
     ops, classes = trace.ops, op_classes(trace, comm_names)[rows]
     sums = {}
     for name in ("busy", "compute", "communication", "copy"):
-        of_class = np.isin(classes, CLASS_SETS[name]) if name in CLASS_SETS else np.ones(len(rows), bool)
+        of_class = np.isin(classes, CLASS_SETS[name]) if name in CLASS_SETS else slice(None)
         of_step, spans = unions(step[of_class], ops.start_ns[rows[of_class]], ops.end_ns[rows[of_class]])
         total = np.zeros(n, np.int64)
         np.add.at(total, of_step, spans[:, 1] - spans[:, 0])

@@ -34,12 +34,11 @@ def union(start_ns: npt.NDArray[Any], end_ns: npt.NDArray[Any]) -> Intervals:
     start, end = _by_start(start, end)
     if not (end[1:] >= end[:-1]).all():
         end = np.maximum.accumulate(end)
-    opens = np.empty(len(start), bool)
-    opens[0] = True
-    np.greater(start[1:], end[:-1], out=opens[1:])
-    first = np.flatnonzero(opens)
-    last = np.append(first[1:] - 1, len(start) - 1)
-    return pairs(start[first], end[last])
+    opens = np.ones(len(start) + 1, bool)  # the last one closes what is open
+    np.greater(start[1:], end[:-1], out=opens[1:-1])
+    if opens.all():
+        return pairs(start, end)
+    return pairs(start[np.flatnonzero(opens[:-1])], end[np.flatnonzero(opens[1:])])
 
 
 def _by_start(start: Int64, end: Int64) -> tuple[Int64, Int64]:
@@ -51,7 +50,9 @@ def _by_start(start: Int64, end: Int64) -> tuple[Int64, Int64]:
 
 def pairs(start_ns: Int64, end_ns: Int64) -> Intervals:
     """Rows of start and end. Each column lies in one piece, as it is read far more often than a row."""
-    return np.array((start_ns, end_ns)).T
+    rows = np.empty((2, len(start_ns)), np.int64)
+    rows[0], rows[1] = start_ns, end_ns
+    return rows.T
 
 
 def merge(*parts: Intervals) -> Intervals:
@@ -74,13 +75,22 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
         return EMPTY
     if len(a) > len(b):  # fewer rows are searched for among more
         a, b = b, a
-    # of each row of a, the rows of b it touches: those that end after its start and start before its end
+    row_a, row_b = _touching(a, b)
+    both = np.empty((2, len(row_a)), np.int64).T
+    np.maximum(a[:, 0][row_a], b[:, 0][row_b], out=both[:, 0])
+    np.minimum(a[:, 1][row_a], b[:, 1][row_b], out=both[:, 1])
+    return a if len(both) == len(a) and (both == a).all() else both  # kept once
+
+
+def _touching(a: Intervals, b: Intervals) -> tuple[Int64, Int64]:
+    """Each row of a with the rows of b it touches: those that end after its start and start before its end."""
     low = np.searchsorted(b[:, 1], a[:, 0], side="right")
     high = np.searchsorted(b[:, 0], a[:, 1], side="left")
     touched = high - low
     row_a = np.repeat(np.arange(len(a)), touched)
-    row_b = np.arange(len(row_a)) - np.repeat(np.cumsum(touched) - touched, touched) + np.repeat(low, touched)
-    return pairs(np.maximum(a[row_a, 0], b[row_b, 0]), np.minimum(a[row_a, 1], b[row_b, 1]))
+    row_b = np.arange(len(row_a))
+    row_b -= np.repeat(np.cumsum(touched) - high, touched)
+    return row_a, row_b
 
 
 def parts_of(start_ns: Int64, end_ns: Int64, b: Intervals) -> tuple[Int64, Intervals]:
@@ -142,15 +152,21 @@ def overlap_ns(a: Intervals, b: Intervals) -> int:
 
 def concurrency_ns(sets: list[Intervals], start_ns: int, end_ns: int) -> dict[int, int]:
     """Time inside [start_ns, end_ns) during which exactly k of the sets are active: {k: ns}, only k that occur."""
-    edges = [clip(s, start_ns, end_ns) for s in sets]
-    times = np.concatenate([e.ravel() for e in edges] + [np.array([start_ns, end_ns], np.int64)])
-    steps = np.concatenate([np.tile(np.array([1, -1], np.int8), len(e)) for e in edges] + [np.zeros(2, np.int8)])
-    order = np.argsort(times, kind="stable")
-    level = np.cumsum(steps[order])[:-1]
-    length = np.diff(times[order])
     # the sums are of doubles, exact for any window below 2**53 ns, a hundred days
-    sums = np.bincount(level, weights=length, minlength=1).astype(np.int64)
+    level, length_ns = _levels([clip(s, start_ns, end_ns) for s in sets], start_ns, end_ns)
+    sums = np.bincount(level, weights=length_ns, minlength=1).astype(np.int64)
     return {k: ns for k, ns in enumerate(sums.tolist()) if ns}
+
+
+def _levels(sets: list[Intervals], start_ns: int, end_ns: int) -> tuple[npt.NDArray[np.int32], Int64]:
+    """How many of the sets are active between each two of their edges, and how long."""
+    times = np.concatenate([s.ravel() for s in sets] + [np.array([start_ns, end_ns], np.int64)])
+    steps = np.concatenate([np.tile(np.array([1, -1], np.int8), len(s)) for s in sets] + [np.zeros(2, np.int8)])
+    order = np.argsort(times, kind="stable")
+    level = np.cumsum(steps[order], dtype=np.int32)[:-1]
+    times = times[order]
+    del order  # as large as the times
+    return level, np.diff(times)
 
 
 def occupancy(a: Intervals, start_ns: float, end_ns: float, columns: int) -> npt.NDArray[np.float64]:
@@ -188,9 +204,12 @@ def covered_ns(a: Intervals, start_ns: Int64, end_ns: Int64) -> Int64:
 def _before_ns(a: Intervals, whole: Int64, at_ns: Int64) -> Int64:
     """How much of a lies before each instant. whole: how much lies before each row, and all of it."""
     row = np.searchsorted(a[:, 0], at_ns, side="right")
-    last = np.maximum(row - 1, 0)
-    after_end = np.maximum(a[last, 1] - at_ns, 0)
-    return np.where(row > 0, whole[row] - after_end, 0)
+    after_end = a[:, 1][np.maximum(row - 1, 0)]
+    after_end -= at_ns
+    np.maximum(after_end, 0, out=after_end)
+    after_end[row == 0] = 0
+    before: Int64 = np.subtract(whole[row], after_end, out=after_end)
+    return before
 
 
 # Intervals of many groups at once: a trace of thousands of streams cannot be gone through one by one.
@@ -243,7 +262,7 @@ def coded(values: npt.NDArray[np.integer[Any]]) -> tuple[Int64, Int64]:
     if most - least > 2 * len(values):
         distinct, places = np.unique(values, return_inverse=True)
         return distinct.astype(np.int64), places.reshape(-1)
-    at = values.astype(np.int64) - least
+    at = np.subtract(values, least, dtype=np.int64)
     occurs = np.zeros(most - least + 1, bool)
     occurs[at] = True
     return np.flatnonzero(occurs) + least, (np.cumsum(occurs) - 1)[at]
@@ -264,10 +283,12 @@ def unions(group: npt.NDArray[IntT], start: Int64, end: Int64) -> tuple[npt.NDAr
         order = _order(group, start)
         group, start, end = group[order], start[order], end[order]
     reached = running_max(group, end)
-    first = np.concatenate(([True], (group[1:] != group[:-1]) | (start[1:] > reached[:-1])))
-    starts = np.flatnonzero(first)
-    lasts = np.append(starts[1:], len(group)) - 1
-    return group[starts], pairs(start[starts], reached[lasts])
+    opens = np.ones(len(group) + 1, bool)  # the last one closes what is open
+    np.logical_or(group[1:] != group[:-1], start[1:] > reached[:-1], out=opens[1:-1])
+    if opens.all():
+        return group, pairs(start, reached)
+    starts = np.flatnonzero(opens[:-1])
+    return group[starts], pairs(start[starts], reached[np.flatnonzero(opens[1:])])
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,9 +308,7 @@ def depths(group: Int64, up: Int64, down: Int64) -> Depths:
     if not len(group):
         return Depths(group, group, np.zeros(0))
     groups, code = coded(group)
-    up_at, down_at, n_places = _places(up, down, len(groups))
-    first_place = code * np.int64(n_places)  # puts every group after those before it, which end at zero
-    rises, falls = np.sort(first_place + up_at), np.sort(first_place + down_at)
+    rises, falls = _in_turn(code, up, down, len(groups))
     level = np.arange(1, len(rises) + 1)  # after each rise; falls at the same instant come before
     level -= np.searchsorted(falls, rises, side="right")
     n_rises = np.bincount(code)
@@ -300,6 +319,17 @@ def depths(group: Int64, up: Int64, down: Int64) -> Depths:
     whole = (latest - earliest).astype(np.float64)
     area = np.bincount(code, weights=down - up)
     return Depths(groups, most, np.divide(area, whole, out=np.zeros(len(groups)), where=whole > 0))
+
+
+def _in_turn(code: Int64, up: Int64, down: Int64, n_groups: int) -> tuple[Int64, Int64]:
+    """The rises, and the falls, in order: every group comes after those before it, which end at zero."""
+    rises, falls, n_places = _places(up, down, n_groups)
+    first_place = code * np.int64(n_places)
+    rises += first_place
+    falls += first_place
+    rises.sort()
+    falls.sort()
+    return rises, falls
 
 
 def _places(up: Int64, down: Int64, n_groups: int) -> tuple[Int64, Int64, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -58,9 +59,9 @@ def work_in(trace: Trace) -> Done:
     mine = (host.kind == HostKind.OP) & (host.thread == thread)
     stack, reads = nested(host, mine), _Reads(trace)
     parents, counted = stack.parents().tolist(), {NONE: (False, False)}
-    for level in (np.flatnonzero(mine & (host.end_ns <= host.start_ns)), *stack.levels.get(thread, ())):
-        for row in level.tolist():
-            counted[row] = _count(done, reads.of(row), counted[parents[row]])
+    instants = np.flatnonzero(mine & (host.end_ns <= host.start_ns))
+    for row in chain(instants.tolist(), *(level.tolist() for level in stack.levels.get(thread, ()))):
+        counted[row] = _count(done, reads.of(row), counted[parents[row]])
     return done
 
 

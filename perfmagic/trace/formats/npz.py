@@ -40,6 +40,7 @@ from perfmagic.trace.columns import (
     StreamWaits,
     Table,
     apart,
+    narrow,
 )
 from perfmagic.trace.json_form import EXACT, MOST_LINES, Count, Int64Number, Ns, typed
 from perfmagic.trace.model import Cell, Collective, LaunchShape, Trace, TraceMeta, with_models
@@ -92,11 +93,12 @@ def write_npz(trace: Trace, path: str | os.PathLike[str], *, compressed: bool = 
     The file appears whole or not at all. Raises OptionError if it cannot be written.
     """
     tables = {table: getattr(trace, table) for table in _TABLES} | {"host_ops": trace.whole_host()}
-    arrays = {f"{table}.{name}": column for table, rows in tables.items() for name, column in rows.to_dict().items()}
-    for table in _OPTIONAL:
-        rows = getattr(trace, table).to_dict() if len(getattr(trace, table)) else {}
-        arrays |= {f"{table}.{name}": column for name, column in rows.items()}
-    arrays |= path_arrays(trace.paths)
+    tables |= {table: rows for table in _OPTIONAL if len(rows := getattr(trace, table))}
+    arrays = {
+        f"{table}.{f.name}": np.asarray(getattr(rows, f.name), f.metadata["dtype"])
+        for table, rows in tables.items()
+        for f in fields(rows)
+    } | path_arrays(trace.paths)
     about = {
         "schema": SCHEMA,
         "names": trace.names,
@@ -301,6 +303,8 @@ def checked_table(table: str, kind: type[Table], columns: dict[str, Any]) -> Tab
         raise ValueError(f"columns of {table} differ in length")
     for column in fields(kind):
         _check_column(f"{table}.{column.name}", columns[column.name], column.metadata)
+        if column.metadata.get("narrow"):
+            columns[column.name] = narrow(columns[column.name])
         columns[column.name].flags.writeable = False
     first = next(iter(columns.values()))
     if (np.diff(first) < 0).any():

@@ -168,7 +168,7 @@ def _find_flags(trace: Trace, groups: tuple[DeviceGroup, ...]) -> tuple[Flag, ..
     n_ops = sum(g.n_ops for g in groups)
     if trace.meta.returned_ns is None or not launched.any() or not 0 < n_ops <= FEW_OPS:
         return ()
-    queued_ns = int(trace.launch_end_ns()[launched].max())
+    queued_ns = int(trace.launch_end_ns(launched).max())
     finished_ns = int(trace.ops.end_ns.max())
     return Flag(queued_ns, "Python has queued everything"), Flag(finished_ns, "the device has finished")
 

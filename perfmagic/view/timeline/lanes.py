@@ -214,7 +214,7 @@ class HostOpsLane:
     end_ns: Int64
     level: Int32
     name: Int32
-    row: Int64
+    row: Int64 | Int32
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -268,7 +268,7 @@ class StreamLane:
     trace: Trace
     device: int
     stream: int
-    row: Int64
+    row: Int32
     classes: Int8
     queue_max: int
     queue_mean: float

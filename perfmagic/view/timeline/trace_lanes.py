@@ -112,7 +112,7 @@ def _queued_an_op(trace: Trace) -> Bool:
     return result
 
 
-def _host_lane(trace: Trace, thread: int, rows: Int64, level: Int32) -> HostOpsLane:
+def _host_lane(trace: Trace, thread: int, rows: Int32, level: Int32) -> HostOpsLane:
     ops = trace.host_ops
     return HostOpsLane(thread, "", ops.start_ns[rows], ops.end_ns[rows], level, ops.name[rows], rows)
 
@@ -339,19 +339,19 @@ def _stream_lanes(source: _Source) -> tuple[list[StreamLane], int, int]:
     return lanes, len(folded), sum(len(rows) for _, _, rows in folded)
 
 
-def _kept(rows: Int64, wanted: Bool) -> Int64:
+def _kept(rows: Int32, wanted: Bool) -> Int32:
     """The wanted rows: no copy where all are."""
     mask = wanted[rows]
     return rows if mask.all() else rows[mask]
 
 
-def _in_order(ops: DeviceOps, rows: Int64, launch_ns: Int64) -> Int64:
+def _in_order(ops: DeviceOps, rows: Int32, launch_ns: Int64) -> Int32:
     """Rows of a stream, by start, in the order in which it started them."""
     start_ns = ops.start_ns[rows]
     return rows if (start_ns[1:] > start_ns[:-1]).all() else rows[rank(start_ns, launch_ns[rows])]
 
 
-def _stream_lane(source: _Source, stream: int, rows: Int64, launch_ns: Int64, busy_ns: int) -> StreamLane:
+def _stream_lane(source: _Source, stream: int, rows: Int32, launch_ns: Int64, busy_ns: int) -> StreamLane:
     trace = source.trace
     known = _kept(rows, (trace.ops.launch != NONE) | orphans(trace))
     deepest, mean = depth_within(launch_ns[known], trace.ops.start_ns[known], *source.window)

@@ -128,6 +128,13 @@ def test_an_empty_set_is_never_busy() -> None:
     assert covered_before(EMPTY, np.array([1, 2])).tolist() == [0, 0]
 
 
+def test_a_set_inside_another_is_its_own_intersection() -> None:
+    inner, outer = union(np.array([2, 6]), np.array([3, 9])), union(np.array([0, 5, 20]), np.array([4, 9, 21]))
+    assert intersect(inner, outer) is inner
+    assert intersect(outer, inner) is inner
+    assert intersect(inner, outer[:1]).tolist() == [[2, 3]]
+
+
 def test_the_gaps_between_intervals_share_their_memory() -> None:
     a = union(np.array([10, 30, 70, 71]), np.array([20, 50, 71, 90]))
     gaps = complement(a, 10, 90)

@@ -52,6 +52,14 @@ def test_columns_come_back_equal(tmp_path: Path, name: str) -> None:
     _assert_equal(read_file(write_npz(trace, tmp_path / "trace.npz")), trace)
 
 
+def test_an_npz_file_has_the_declared_types_whatever_a_trace_keeps(tmp_path: Path) -> None:
+    trace = recorded("a100_event_sync_3streams")
+    assert trace.calls.thread.dtype == np.int32
+    with np.load(write_npz(trace, tmp_path / "trace.npz")) as saved:
+        assert saved["calls.thread"].dtype == np.int64
+    assert read_file(tmp_path / "trace.npz").calls.thread.dtype == np.int32
+
+
 def test_an_npz_file_is_known_by_its_content(tmp_path: Path) -> None:
     trace = recorded("a100_event_sync_3streams")
     write_npz(trace, tmp_path / "trace.json")

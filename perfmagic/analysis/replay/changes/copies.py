@@ -159,8 +159,8 @@ class OwnStream(change.Change):
         moved[rows] = numbers.max(initial=0) + 1 + len(change.COPIES) * ops.device[rows] + direction
         old, new = previous_of_stream(graph.trace, numbers), previous_of_stream(graph.trace, moved)
         changed = graph.copy()
-        changed.stream = graph.stream.copy()
-        changed.stream[rows] = ops.stream.max(initial=0) + 1 + direction
+        changed.stream = graph.stream.astype(np.int64)
+        changed.stream[rows] = int(ops.stream.max(initial=0)) + 1 + direction
         if not best:
             change.set_lengths(changed, rows, (changed.length_ns[graph.op_node[rows]] * SLOWER).astype(np.int64))
         self._relink(changed, np.flatnonzero(old != new), new)

@@ -290,7 +290,7 @@ class Fused(change.Change):
         # what waits for another stream, or is queued after Python has waited, may need what came between
         waiting = np.zeros(len(ops), bool)
         waiting[[op for op, _ in graph.waits]] = True
-        period = np.searchsorted(_waits_ns(graph), trace.launch_start_ns()[order])
+        period = np.searchsorted(_waits_ns(graph), trace.launch_start_ns(order))
         new |= waiting[order[1:]] | (np.diff(period) != 0)
         parts = np.split(order, np.flatnonzero(new) + 1)
         return [part for part in parts if len(part) > 1 and elementwise[part[0]]]
