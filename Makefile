@@ -28,7 +28,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check --no-compile $(PIP_ARGS)
 REVEAL ?= $(BUILD)/reveal/node_modules/reveal.js
 TESTS ?= tests
-# one process a core; what shares a kernel, a browser or a module's fixtures stays together (tests/conftest.py)
+# what shares a kernel, a browser or a module's fixtures stays together (tests/conftest.py)
 PARALLEL ?= -n auto --dist loadgroup
 # these leave exceptions behind in their process (see the marker in pyproject.toml)
 INTERRUPTS := tests/capture/bench/test_interrupts.py tests/shell/test_interrupts.py

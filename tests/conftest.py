@@ -29,7 +29,14 @@ with suppress(ImportError):  # the oldest environment has none
     settings.load_profile("untimed")
 
 
-@pytest.hookimpl(optionalhook=True)  # the oldest environment has no xdist
+@pytest.hookimpl(wrapper=True, optionalhook=True)  # the oldest environment has no xdist
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> Iterator[Any]:
+    """Three processes on two cores for the whole suite: they often wait for what they have started."""
+    cores = yield
+    return cores * 3 // 2 if config.option.dist == "loadgroup" else cores
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Spread groups, not tests. xdist's own marker adds the group to a test's name, which pytest 9.2 ignores."""
     if config.option.dist != "loadgroup":

@@ -36,7 +36,11 @@ class Server:
         command = [sys.executable, "-m", __name__, str(theirs.fileno())]
         with theirs:
             self._process = subprocess.Popen(
-                command, pass_fds=[theirs.fileno()], env={**os.environ, **ONE_THREAD}, stdin=subprocess.DEVNULL
+                command,
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, **ONE_THREAD},
+                stdin=subprocess.DEVNULL,
+                cwd=Path(__file__).resolve().parents[1],
             )
         n_threads = self.ask({"do": "import"})
         assert n_threads == 1, "a lock that another thread held would never be released in a fork"

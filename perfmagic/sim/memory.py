@@ -249,6 +249,8 @@ class Memory:
         Not on the main thread: an interrupt that struck there between two steps would leave the counters wrong. Nor by
         way of threading.Thread, whose start and join hold locks that an interrupt leaves locked.
         """
+        if not self._notes and not self._settling.locked():  # in this order: who took the last one holds the lock
+            return self
         if threading.get_ident() != threading.main_thread().ident:
             self._work_off()
             return self

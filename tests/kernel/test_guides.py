@@ -67,21 +67,6 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_guide_runs_from_top_to_bottom(page: Path, desk: Path) -> None:
-    for module in ("torch", "pandas", "papermill", "nbval"):
-        pytest.importorskip(module, reason=f"{module} is not installed")
-    cells = cells_of(page)
-    assert len(cells) >= (3 if page in GUIDES else 1)
-    for _ in range(2):
-        notebook, error = run_notebook(cells, sys.executable, desk)
-        streams = [output for cell in notebook.cells for output in cell.outputs if output.output_type != "display_data"]
-        # papermill chooses ports that are free and opens them later: other tests may have taken one meanwhile
-        if not (error and "_async_wait_for_ready" in str(streams)):
-            break
-    assert error == "", streams[-3:]
-
-
 def steps_of(workflow: str) -> dict[str, str]:
     """The commands of a workflow by the names of their steps, in order."""
     yaml = pytest.importorskip("yaml", reason="reads the workflow")
@@ -118,6 +103,21 @@ def test_the_workflow_for_ci_passes_equal_code_and_fails_slower_code(desk: Path)
     assert [done.returncode for done in slower.values()] == [1, 1]
     assert "2 failed" in slower["Are the functions slower?"].stdout
     assert slower["Is the step slower?"].stdout.startswith("slower: a step takes")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_guide_runs_from_top_to_bottom(page: Path, desk: Path) -> None:
+    for module in ("torch", "pandas", "papermill", "nbval"):
+        pytest.importorskip(module, reason=f"{module} is not installed")
+    cells = cells_of(page)
+    assert len(cells) >= (3 if page in GUIDES else 1)
+    for _ in range(2):
+        notebook, error = run_notebook(cells, sys.executable, desk)
+        streams = [output for cell in notebook.cells for output in cell.outputs if output.output_type != "display_data"]
+        # papermill chooses ports that are free and opens them later: other tests may have taken one meanwhile
+        if not (error and "_async_wait_for_ready" in str(streams)):
+            break
+    assert error == "", streams[-3:]
 
 
 def test_every_guide_is_one_page() -> None:

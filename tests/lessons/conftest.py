@@ -1,7 +1,6 @@
 """Room for a shell in which a test runs a lesson's cells, in a process of its own."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +9,12 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from perfmagic import sim
+from tests.forked import started
 from tests.lessons.lesson import DEMOS
 from tests.shell.conftest import RecordingShell
 
 OWN_PROCESS = "PERFMAGIC_LESSON_IN_OWN_PROCESS"
+LONGEST_S = 540
 
 
 @pytest.fixture
@@ -35,10 +36,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Lessons make devices and leave tensors on them, which other tests of this process would count."""
     if "shell" not in pyfuncitem.fixturenames or OWN_PROCESS in os.environ:
         return None
-    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:nbval", "-p", "no:cacheprovider"]
+    command = ["-m", "pytest", "-q", "-n0", "-p", "no:nbval", "-p", "no:cacheprovider", f"--rootdir={DEMOS.parent}"]
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    done = subprocess.run(
-        [*command, pyfuncitem.nodeid], cwd=DEMOS.parent, env={**own, OWN_PROCESS: "1"}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout[-4000:]
+    process = started([*command, str(DEMOS.parent / pyfuncitem.nodeid)], {**own, OWN_PROCESS: "1"})
+    printed, _ = process.communicate(timeout=LONGEST_S)
+    assert process.returncode == 0, printed[-4000:]
     return True

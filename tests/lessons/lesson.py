@@ -1,5 +1,6 @@
 """A lesson's cells in a shell of this process: its set-up, its exercises, and answers in place of the student's."""
 
+import gc
 import runpy
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ class Student:
         for cell in lesson.cells:
             if "setup" in editions.tags(cell):
                 self.run(cell.source)
+        gc.collect()
+        gc.freeze()  # checks collect garbage before they count bytes: the modules that set-up loads are left out
 
     def run(self, source: str) -> None:
         """Run a cell; raises what it raises."""

@@ -84,6 +84,7 @@ class Notebook:
     def __init__(self) -> None:
         config = Config()
         config.HistoryManager.enabled = False
+        config.InteractiveShell.colors = "nocolor"  # IPython takes a tenth of a second to colour a traceback
         self.shell = RecordingShell.instance(
             config=config, display_pub_class=CapturingDisplayPublisher, displayhook_class=RecordingHook
         )

@@ -60,13 +60,6 @@ def ready(notebook: Notebook, what: str, monkeypatch: pytest.MonkeyPatch) -> Not
     return notebook
 
 
-@pytest.mark.parametrize("what", CELLS)
-def test_an_interrupt_leaves_nothing_behind(ready: Notebook, what: str) -> None:
-    swept = sweep(ready, CELLS[what], most=4, visits=1, signals=what in BLOCKS)
-    assert swept.faults == []
-    assert swept.interrupted >= REACHED * 4
-
-
 def test_an_interrupt_of_a_cell_in_ranks_leaves_nothing_behind(notebook: Notebook) -> None:
     setup = "%%ranks -n 2 --device cpu --plain\nimport torch.distributed as dist"
     assert notebook.run(setup).error is None

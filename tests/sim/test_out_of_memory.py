@@ -1,5 +1,6 @@
 """A simulated device with a limit runs out of memory as CUDA does, and goes on afterwards."""
 
+import _thread
 import random
 import re
 from collections.abc import Iterator
@@ -144,6 +145,19 @@ def test_far_from_the_limit_nothing_is_settled(monkeypatch: pytest.MonkeyPatch) 
     held = [memory.allocate(1000 * (i % 900 + 1), 0) for i in range(3000)]
     monkeypatch.undo()
     assert len(held) == 3000
+
+
+def test_where_all_is_counted_no_thread_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+    start = _thread.start_new_thread
+    memory = Memory(0)
+    held = memory.allocate(MIB, 0)
+    monkeypatch.setattr(_thread, "start_new_thread", lambda *given: started.append(given) or start(*given))
+    assert [memory.settle().allocated for _ in range(3)] == [MIB] * 3
+    assert len(started) == 1
+    del held
+    assert [memory.settle().allocated for _ in range(3)] == [0] * 3
+    assert len(started) == 2
 
 
 def test_torch_sim_reports_its_memory() -> None:

@@ -209,9 +209,7 @@ class _Builder:
         last = np.flatnonzero(np.append(~points.follows[1:], len(points) > 0)) if len(points) else np.zeros(0, np.int64)
         tail_ns = np.maximum(0, _python_end_ns(self.trace, points, last, handed) - points.time_ns[last])
         parts: list[Part] = [(at, ns, Edge.PYTHON) for at, ns in zip(last.tolist(), tail_ns.tolist(), strict=True)]
-        for stream in np.unique(self.trace.ops.stream).tolist():
-            on_stream = np.flatnonzero(self.trace.ops.stream == stream)
-            parts.append((int(self.op_node[on_stream[end_ns[on_stream].argmax()]]), 0, Edge.SYNC))
+        parts += [(node, 0, Edge.SYNC) for node in self.op_node[_last_to_end(self.trace.ops.stream, end_ns)].tolist()]
         at = self._joined(parts)
         left_ns = self.trace.meta.end_ns - self._time_of(at)
         if left_ns > 0:
@@ -224,6 +222,14 @@ class _Builder:
         a, b = (np.array([join[side] for join in self.joins], np.int64).T for side in (1, 2))
         first = self.first.extended(a[0], a[1], a[2])
         return np.concatenate((self.time_ns, times)), first, self.second.extended(b[0], b[1], b[2])
+
+
+def _last_to_end(stream: Int64, end_ns: Int64) -> Int64:
+    """Of each stream the op that ends last, of equal ones the first; rows, by stream."""
+    rows = np.lexsort((-np.arange(len(stream)), end_ns, stream))
+    is_last = np.ones(len(rows), bool)
+    is_last[:-1] = np.diff(stream[rows]) != 0
+    return rows[is_last]
 
 
 # The instants of the host's threads: calls that launch or wait, and where one thread hands over to another.
@@ -372,7 +378,7 @@ def _synchronising(trace: Trace, queues: device_ops.Queues, head: Int64) -> Iter
     recorded = _recorded(trace, queues, rows)
     recent = device_ops.last_before_on_thread(trace, rows, head)
     last = np.full(len(rows), NONE, np.int64)  # on the stream of the newest
-    for k in range(len(queues)):
+    for k in np.unique(queues.of_op[recent[recent != NONE]]).tolist():
         at = np.flatnonzero((recent != NONE) & (queues.of_op[recent] == k))
         last[at] = queues.last_launched(k, calls.start_ns[rows[at]])
     marked_ns = np.sort(calls.start_ns[calls.kind == CallKind.RECORD])

@@ -30,10 +30,11 @@ class Queues:
         self._launched_ns: list[Int64] = []
         self._ends_ns: list[Int64] = []
         self._correlation: list[Int64] = []
-        known = (ops.launch != NONE) | early
-        for k in range(len(keys)):
-            rows = np.flatnonzero((self.of_op == k) & known)
-            rows = rows[np.lexsort((ops.start_ns[rows], launched_ns[rows]))]
+        known = np.flatnonzero((ops.launch != NONE) | early)
+        of_known = self.of_op[known]
+        by_stream = known[np.lexsort((ops.start_ns[known], launched_ns[known], of_known))]
+        ends = np.cumsum(np.bincount(of_known, minlength=len(keys)))
+        for rows in np.split(by_stream, ends)[: len(keys)]:
             self.rows.append(rows)
             self._launched_ns.append(launched_ns[rows])
             self._ends_ns.append(np.maximum.accumulate(ops.end_ns[rows]) if len(rows) else ops.end_ns[rows])
