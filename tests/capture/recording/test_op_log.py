@@ -353,7 +353,7 @@ def test_a_tensor_that_has_no_storage_breaks_no_cell_and_is_counted() -> None:
 
 
 def test_a_stream_that_had_to_wait_is_named_with_the_event_it_waited_for() -> None:
-    perfmagic.device("sim", pace="matmul=20ms")
+    perfmagic.device("sim", pace="matmul=100ms")
     x, y = torch.ones(8, 8, device="sim"), torch.ones(8, 8, device="sim")
     side = torch.sim.Stream()
 
