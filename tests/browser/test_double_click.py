@@ -168,7 +168,8 @@ def test_the_button_adds_a_cell_that_opens_the_trace_to_the_notebook_used_last(d
     double_click(desk, STEP)
     desk.click(f"#{desk.evaluate(f'() => {CURRENT}.id')} .perfmagic-insert")
     desk.wait_for_function(f"() => {CURRENT}.context.path === 'books/book.ipynb'", timeout=30_000)
-    assert f"%load_ext perfmagic\n%trace '../{STEP}'" in desk.evaluate(SOURCES)
+    cell = f"%load_ext perfmagic\n%trace '../{STEP}'"
+    desk.wait_for_function(f"(cell) => ({SOURCES})().includes(cell)", arg=cell, timeout=30_000)
 
 
 def test_notebook_7_which_has_no_tabs_offers_none_for_a_folder(tab: Any, server: str) -> None:

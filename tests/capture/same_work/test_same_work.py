@@ -134,7 +134,7 @@ def test_a_difference_on_values_of_our_own_says_so_and_which_result_it_is() -> N
     make = lambda rng: [torch.zeros(32, 32)]  # noqa: E731 - a name
     found = perfmagic.compare(lambda x: (x * 0, x * 0 + 1), knows, inputs=make, names=NAMES, **FEW)
     assert "on values drawn by perfmagic" in (found.not_comparable or "")
-    assert "(float32, 2 of 2)" in (found.not_comparable or "")
+    assert "(float32, result 2 of 2)" in (found.not_comparable or "")
 
 
 def test_state_that_nobody_can_look_at_is_named() -> None:

@@ -107,7 +107,11 @@ def test_the_benchmark_measures_perfmagic_alone_where_there_are_no_peers(more: l
     found = json.loads(row)
     assert (found["tool"], found["form"], found["wall_ratio"]) == (tool, "gzip", 1.0)
     assert found["events"] == 43 + 3 * 106  # said once; in a round
-    assert found["found"]["device_ops"] == 3 * len(read_trace(source).ops)
+    if tool == "perfmagic":
+        assert found["found"]["device_ops"] == 3 * len(read_trace(source).ops)
+    else:
+        assert found["found"]["status"] == 0
+        assert found["found"]["lines"] > 2
     assert found["us_per_event"] == pytest.approx(found["wall_s"] * 1e6 / found["events"], rel=0.01)
     assert found["cpu_us_per_event"] == pytest.approx(found["cpu_s"] * 1e6 / found["events"], rel=0.01)
     assert found["peak_mb"] > 10
