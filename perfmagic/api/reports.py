@@ -12,19 +12,26 @@ if TYPE_CHECKING:
 
 
 def _text_report(results: list[TimelineResult]) -> str:
+    if len(results) == 1:
+        return _text_of(results[0])
     from perfmagic.results.ranks import grouped
     from perfmagic.view.ranks.text import ranks_answers_text
     from perfmagic.view.report.writers import describe_mix
-    from perfmagic.view.timeline.summary import answers_text, timeline_summary
 
     jobs, alone = grouped(results)
-    heads = [timeline_summary(result.trace, result.findings, comm_names=result.comm_names) for result in alone]
-    texts = [answers_text(head, result.answers, "--details") for head, result in zip(heads, alone, strict=True)]
+    texts = [_text_of(result) for result in alone]
     if not jobs:
         return _of_files(results, texts)
     words = describe_mix(results)
     of_jobs = [ranks_answers_text(job.doc, "--details") for job in jobs]
     return "\n\n".join([*([words] if words else []), *of_jobs, *_titled(alone, texts)])
+
+
+def _text_of(result: TimelineResult) -> str:
+    from perfmagic.view.timeline.summary import answers_text, timeline_summary
+
+    head = timeline_summary(result.trace, result.findings, comm_names=result.comm_names)
+    return answers_text(head, result.answers, "--details")
 
 
 def _details_report(results: list[TimelineResult]) -> str:
