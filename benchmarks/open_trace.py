@@ -5,8 +5,8 @@
 
 The input is a recorded trace, repeated by repeat_trace.py until it has about N events (1.06 million), in three forms:
 one line of JSON, indented as Kineto writes it, and that gzipped. Every run is a new process, its start and imports
-included, on the same cores; the parent measures wall time and takes the peak of resident memory from wait4, to which it
-adds the peaks of the processes a tool starts, as if all came at once. Tools take turns, and the median of the rounds
+included, on the same cores; the parent measures wall time and takes the peak of resident memory from wait4, or the most
+that a tool and the processes it starts held together, looked at every 10 ms. Tools take turns, and the median of the rounds
 counts. Each tool runs once on a single round of the source first, which is not counted: its modules are then compiled
 and cached. Linux.
 
@@ -114,13 +114,13 @@ def measure(tool: str, python: str, file: Path) -> Run:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as log:
         since = time.perf_counter()
         child = subprocess.Popen(command, stdout=out, stderr=log, env=environment, cwd=file.parent)
-        helpers_kb: dict[str, int] = {}
+        together_kb = 0
         while not (ended := os.wait4(child.pid, os.WNOHANG))[0]:
-            helpers_kb |= children_kb(child.pid)
+            together_kb = max(together_kb, resident_kb(child.pid))
             time.sleep(POLL_S)
         wall_s, (_, status, usage) = time.perf_counter() - since, ended
         child.returncode = os.waitstatus_to_exitcode(status)
-        cpu_s, peak_mb = usage.ru_utime + usage.ru_stime, (usage.ru_maxrss + sum(helpers_kb.values())) * 1024 / 1e6
+        cpu_s, peak_mb = usage.ru_utime + usage.ru_stime, max(usage.ru_maxrss, together_kb) * 1024 / 1e6
         if child.returncode == 0:
             out.seek(0)
             return Run(wall_s, cpu_s, peak_mb, json.loads(out.read().splitlines()[-1]), "")
@@ -129,13 +129,13 @@ def measure(tool: str, python: str, file: Path) -> Run:
         return Run(wall_s, cpu_s, peak_mb, {}, f"exit status {child.returncode}: {words[-1] if words else 'no words'}")
 
 
-def children_kb(pid: int) -> dict[str, int]:
-    """The peak of resident memory so far of each process that one started, by its number."""
-    found = {}
+def resident_kb(pid: int) -> int:
+    """The resident memory of a process and of those it started, now."""
+    found = 0
     with contextlib.suppress(OSError, StopIteration):  # one that ends meanwhile
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            status = Path(f"/proc/{child}/status").read_text().splitlines()
-            found[child] = int(next(line for line in status if line.startswith("VmHWM")).split()[1])
+        for process in (str(pid), *Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+            status = Path(f"/proc/{process}/status").read_text().splitlines()
+            found += int(next(line for line in status if line.startswith("VmRSS")).split()[1])
     return found
 
 
