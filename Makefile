@@ -36,7 +36,7 @@ INTERRUPTS := tests/capture/bench/test_interrupts.py tests/shell/test_interrupts
 # what `make test` runs: first, two at a time, what needs one core each; then, one after the other, what needs all of
 # them. The suite builds the documentation with the same warnings (tests/browser/test_docs_site.py)
 SINGLE := lint floor
-PARTS := notebooks interrupts suite loaded
+PARTS := measured beside suite loaded
 FAILED := $(BUILD)/failed-parts
 # where make itself was called without -j
 TWO = $(if $(findstring --jobserver,$(MAKEFLAGS)),,-j2)
@@ -67,7 +67,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo lab slides lessons class test notebooks suite interrupts loaded quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
+.PHONY: help setup demo lab slides lessons class test notebooks measured virtual beside suite interrupts loaded quick test-gpu record-gpu bench-gpu lint format floor matrix docs release-check front screenshots clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,9 +100,17 @@ test: $(VENV)/dev.stamp $(FLOOR)/floor.stamp $(SANITIZE)  ## lint, types, layers
 try-%:
 	@$(MAKE) --no-print-directory $* || echo $* >> $(FAILED)
 
-notebooks: $(VENV)/dev.stamp $(SANITIZE)  ## the demos' outputs compared, numbers too beside a busy core, a part of `make test`
+notebooks: measured virtual  ## the demos' outputs compared, numbers too beside a busy core, a part of `make test`
+
+measured: $(VENV)/dev.stamp $(SANITIZE)
 	$(if $(DEMOS),$(NBVAL) $(MEASURED))
+
+virtual: $(VENV)/dev.stamp $(SANITIZE)
 	$(if $(DEMOS),$(BURN) & $(NBVAL).virtual $(filter-out $(MEASURED),$(DEMOS)))
+
+# neither times this machine: each keeps the cores busy for the other
+beside:
+	@$(MAKE) --no-print-directory --output-sync=target $(TWO) BURN=: try-virtual try-interrupts
 
 suite: $(VENV)/dev.stamp $(FLOOR)/floor.stamp  ## every test but those of interrupts, a part of `make test`
 	PERFMAGIC_DISPLAY=static PERFMAGIC_FLOOR_PYTHON=$(abspath $(FLOOR))/bin/python $(BIN)/python -m pytest $(PARALLEL) -p no:nbval -m "not interrupts" $(TESTS)
