@@ -5,10 +5,10 @@
 
 The input is a recorded trace, repeated by repeat_trace.py until it has about N events (1.06 million), in three forms:
 one line of JSON, indented as Kineto writes it, and that gzipped. Every run is a new process, its start and imports
-included, on the same cores; the parent measures wall time and takes the peak of resident memory from wait4, or the most
-that a tool and the processes it starts held together, looked at every 10 ms. Tools take turns, and the median of the rounds
-counts. Each tool runs once on a single round of the source first, which is not counted: its modules are then compiled
-and cached. Linux.
+included, on the same cores; the parent measures wall time and takes the peak of resident memory from wait4, or the
+most that a tool and the processes it starts held together, looked at every 10 ms. Tools take turns, and the median of
+the rounds counts. Each tool runs once on a single round of the source first, which is not counted: its modules are then
+compiled and cached. Linux.
 
 What a tool does (open_trace_with.py):
     perfmagic    open_trace(file).to_dict(): all totals by device and all findings.
