@@ -1,5 +1,7 @@
 """Inputs that are changed in one place: where, and what it costs to have them."""
 
+import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -7,10 +9,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the inputs are tensors")
 
+import perfmagic  # noqa: E402 - needs torch
 from perfmagic.capture.same_work.arguments import MadeArguments  # noqa: E402 - need torch
+from perfmagic.capture.same_work.beyond import disturbed as module  # noqa: E402
 from perfmagic.capture.same_work.beyond.answers import Answers  # noqa: E402
 from perfmagic.capture.same_work.beyond.places import disturbed  # noqa: E402
 from perfmagic.capture.same_work.beyond.read_by_both import _with_another_item  # noqa: E402
+from perfmagic.capture.same_work.drawn import nearby  # noqa: E402
 from perfmagic.capture.same_work.results import Results  # noqa: E402
 from perfmagic.capture.same_work.same_work import PREPARED_NS, Asked, SameWork  # noqa: E402
 from perfmagic.capture.same_work.values import MOST_ELEMENTS, leaves  # noqa: E402
@@ -30,6 +35,19 @@ def test_a_change_of_large_inputs_lies_where_results_of_their_size_are_compared(
     assert int((before != after).sum()) == 1
     (was,), (now,) = leaves(before, seed), leaves(after, seed)
     assert np.count_nonzero(was.values != now.values) == 1
+
+
+def test_only_one_value_becomes_infinite_as_several_have_no_order() -> None:
+    assert int(disturbed(torch.ones(64), math.inf, 0.3, stretch=True).isinf().sum()) == 1
+
+
+def test_two_equal_values_of_which_either_may_be_chosen_refuse_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = itertools.count(1)
+    monkeypatch.setattr(module, "nearby", lambda array: array if next(calls) % 3 else nearby(array))  # else too rare
+    last = lambda x: (x + 0, 63 - x.flip(0).argmax())  # noqa: E731 - a name
+    first = lambda x: (x + 0, x.argmax())  # noqa: E731 - a name
+    make = lambda rng: [torch.randn(64, generator=rng).abs()]  # noqa: E731 - a name
+    assert perfmagic.compare(last, first, inputs=make, samples=20).not_comparable is None
 
 
 def test_where_results_answer_to_a_change_anywhere_is_tried_first_and_remembered() -> None:

@@ -27,6 +27,7 @@ HIGHER = 2  # levels that one value may need more than a stretch
 TINY = (2.0**-12, 2.0**-24)
 ROUNDS, ALWAYS, MOST_VALUES = 8, 3, 8
 FRACS = (0.08, 0.06, 0.05, 0.04)  # of the time so far: for the first three rounds, and for more of them
+MOVES = 3  # two equal values, of which either may be chosen, stay equal in a third of them
 LEAST_NS = 1_200_000_000  # that it counts as: short comparisons look as closely
 
 
@@ -86,13 +87,17 @@ def _change_one(
 
 
 def _compare(closing: Closing, values: Sequence[Any], answers: Answers, found: Found) -> Calls:
-    """What answers in another way has to do so a rounding away, too."""
-    if suspects := answers.otherwise(found, found[0]):
-        assert closing.same.arguments is not None
+    """What answers in another way has to do so a rounding away, too, each time: by then equal values are apart."""
+    assert closing.same.arguments is not None
+    suspects = answers.otherwise(found, found[0])
+    for _ in range(MOVES):
+        if not suspects:
+            return
         closing.same.arguments.choose(mapped([*values], nearby))
         moved = yield from closing.gathered("disturbed, moved")
-        for which in suspects & answers.otherwise(found, moved[0]) & answers.otherwise(moved, found[0]):
-            closing.same.watched[which].fact("disturbed")
+        suspects &= answers.otherwise(found, moved[0]) & answers.otherwise(moved, found[0])
+    for which in suspects:
+        closing.same.watched[which].fact("disturbed")
 
 
 def _on_tiny_values(closing: Closing, base: Sequence[Any]) -> Calls:

@@ -97,7 +97,8 @@ def _array(array: Any, factor: float | None, at: float, *, stretch: bool, seed: 
     if seed is not None:
         start, step = sampled_every(n, seed)
         i = start + max(0, i - start) // step * step
-    place = slice(i, min(n, i + (max(1, n // STRETCH) if stretch else 1)))
+    wide = stretch and (factor is None or math.isfinite(factor))  # of several infinite values any may come first
+    place = slice(i, min(n, i + (max(1, n // STRETCH) if wide else 1)))
     if not is_floating(array):
         return new if factor is None and _whole(flat, place, i) else None
     if factor is None:
