@@ -100,7 +100,9 @@ test: $(VENV)/dev.stamp $(FLOOR)/floor.stamp $(SANITIZE)  ## lint, types, layers
 try-%:
 	@$(MAKE) --no-print-directory $* || echo $* >> $(FAILED)
 
-notebooks: measured virtual  ## the demos' outputs compared, numbers too beside a busy core, a part of `make test`
+notebooks: $(VENV)/dev.stamp $(SANITIZE)  ## the demos' outputs compared, numbers too beside a busy core
+	@$(MAKE) --no-print-directory measured
+	@$(MAKE) --no-print-directory virtual
 
 measured: $(VENV)/dev.stamp $(SANITIZE)
 	$(if $(DEMOS),$(NBVAL) $(MEASURED))
@@ -109,7 +111,7 @@ virtual: $(VENV)/dev.stamp $(SANITIZE)
 	$(if $(DEMOS),$(BURN) & $(NBVAL).virtual $(filter-out $(MEASURED),$(DEMOS)))
 
 # neither times this machine: each keeps the cores busy for the other
-beside:
+beside: $(VENV)/dev.stamp $(SANITIZE)
 	@$(MAKE) --no-print-directory --output-sync=target $(TWO) BURN=: try-virtual try-interrupts
 
 suite: $(VENV)/dev.stamp $(FLOOR)/floor.stamp  ## every test but those of interrupts, a part of `make test`
