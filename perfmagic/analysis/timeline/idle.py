@@ -150,13 +150,13 @@ def causes(trace: Trace, device: int, pauses: Pauses, waits: Intervals) -> Cause
     A device waits for Python only while nothing that Python launched is still to start on any of its streams.
     waits: when Python was in a blocking call, or done.
     """
-    unknown = ~pauses.known
+    unknown, when = ~pauses.known, union(pauses.start_ns, pauses.end_ns)  # an op without a length parts two pauses
     underway = merge(
-        intersect(pauses.when, _until_ops_start(trace, device, trace.launch_start_ns())),
+        intersect(when, _until_ops_start(trace, device, trace.launch_start_ns())),
         union(pauses.launched_ns, pauses.end_ns),
         union(pauses.start_ns[unknown], pauses.end_ns[unknown]),
     )
-    empty = subtract(pauses.when, underway)
+    empty = subtract(when, underway)
     elsewhere = intersect(empty, waits)
     other_device = intersect(elsewhere, busy_elsewhere(trace, device))
     working = subtract(empty, waits)
