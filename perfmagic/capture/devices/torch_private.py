@@ -126,9 +126,11 @@ def end_profile(profile: Any, settle: Callable[[], None]) -> bool:
         return False
     if profile.use_device == "cuda" and not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         profile.use_device = None
-    if profile.use_device is None and pause_profile():
-        settle()
-    profile.__exit__(None, None, None)
+    try:
+        if profile.use_device is None and pause_profile():
+            settle()
+    finally:
+        profile.__exit__(None, None, None)
     return True
 
 

@@ -74,27 +74,27 @@ def thread_waits() -> Callable[[], int] | None:
 def wait_for_threads() -> None:
     """Wait until each other thread that runs, or could, has run for RUN_NS more or waits for something itself.
 
-    By then it has left the operator of torch that it was in, unless that is a long one. Waits 0.2 s at most; returns
-    at once where the system does not tell. Source: proc(5), the state in /proc/pid/stat and the first number of
+    By then it has left the operator of torch that it was in, unless that is a long one. Looks for 0.2 s at most, and
+    returns at once where the system does not tell. Source: proc(5), the state in /proc/pid/stat and the first number of
     /proc/pid/schedstat.
     """
-    deadline_s = time.monotonic() + RUN_S
-    until_ns = {thread: ran_ns + RUN_NS for thread, ran_ns in _running_ns().items()}
-    while until_ns and time.monotonic() < deadline_s:
-        time.sleep(1e-3)
-        running_ns = _running_ns()
-        until_ns = {thread: ns for thread, ns in until_ns.items() if running_ns.get(thread, ns) < ns}
-
-
-def _running_ns() -> dict[str, int]:
-    """How long each other thread that runs, or could, has run, by its number."""
-    found, own = {}, str(threading.get_native_id())
+    deadline_s, until_ns = time.monotonic() + RUN_S, dict[str, int]()
     with suppress(OSError):
-        for thread in THREADS.iterdir():
-            with suppress(OSError, ValueError, IndexError):  # it may have ended meanwhile
-                if thread.name != own and (thread / "stat").read_text("ascii").rpartition(")")[2].split()[0] == "R":
-                    found[thread.name] = int((thread / "schedstat").read_text("ascii").split()[0])
-    return found
+        for thread in os.listdir(THREADS):  # noqa: PTH208 - each call that opens a file gives up the GIL
+            if time.monotonic() < deadline_s and (ran_ns := _running_ns(thread)) is not None:
+                until_ns[thread] = ran_ns + RUN_NS
+    until_ns.pop(str(threading.get_native_id()), None)
+    for thread, ns in until_ns.items():
+        while time.monotonic() < deadline_s and (ran_ns := _running_ns(thread)) is not None and ran_ns < ns:
+            time.sleep(1e-3)
+
+
+def _running_ns(thread: str) -> int | None:
+    """How long a thread has run; None where it waits for something, or has ended."""
+    with suppress(OSError, ValueError, IndexError):
+        if (THREADS / thread / "stat").read_bytes().rpartition(b")")[2].split()[0] == b"R":
+            return int((THREADS / thread / "schedstat").read_bytes().split()[0])
+    return None
 
 
 def cores() -> int | None:

@@ -15,7 +15,6 @@ from perfmagic.capture.same_work.beyond import disturbed as module  # noqa: E402
 from perfmagic.capture.same_work.beyond.answers import Answers  # noqa: E402
 from perfmagic.capture.same_work.beyond.places import disturbed  # noqa: E402
 from perfmagic.capture.same_work.beyond.read_by_both import _with_another_item  # noqa: E402
-from perfmagic.capture.same_work.drawn import nearby  # noqa: E402
 from perfmagic.capture.same_work.results import Results  # noqa: E402
 from perfmagic.capture.same_work.same_work import PREPARED_NS, Asked, SameWork  # noqa: E402
 from perfmagic.capture.same_work.values import MOST_ELEMENTS, leaves  # noqa: E402
@@ -43,7 +42,8 @@ def test_only_one_value_becomes_infinite_as_several_have_no_order() -> None:
 
 def test_two_equal_values_of_which_either_may_be_chosen_refuse_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = itertools.count(1)
-    monkeypatch.setattr(module, "nearby", lambda array: array if next(calls) % 3 else nearby(array))  # else too rare
+    apart = torch.linspace(1, 1 - 1e-4, 64)
+    monkeypatch.setattr(module, "nearby", lambda array: array if next(calls) % 3 else array * apart)  # else too rare
     last = lambda x: (x + 0, 63 - x.flip(0).argmax())  # noqa: E731 - a name
     first = lambda x: (x + 0, x.argmax())  # noqa: E731 - a name
     make = lambda rng: [torch.randn(64, generator=rng).abs()]  # noqa: E731 - a name

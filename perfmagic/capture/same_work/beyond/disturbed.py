@@ -27,7 +27,7 @@ HIGHER = 2  # levels that one value may need more than a stretch
 TINY = (2.0**-12, 2.0**-24)
 ROUNDS, ALWAYS, MOST_VALUES = 8, 3, 8
 FRACS = (0.08, 0.06, 0.05, 0.04)  # of the time so far: for the first three rounds, and for more of them
-MOVES = 3  # two equal values, of which either may be chosen, stay equal in a third of them
+MOVES = 5  # two equal values, of which either may be chosen, stay equal in a third of them
 LEAST_NS = 1_200_000_000  # that it counts as: short comparisons look as closely
 
 
