@@ -96,3 +96,23 @@ def test_an_interrupt_while_the_folder_is_made_leaves_none(tmp_path: Path, monke
     with pytest.raises(KeyboardInterrupt), owner, owner:
         file_in_new_folder(owner)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("state", "looks"), [("R", 5), ("S", 0)])
+def test_a_thread_that_runs_is_waited_for_until_it_ran_long_enough(
+    state: str, looks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread, ran_ns = tmp_path / "4711", [0]
+    thread.mkdir()
+    (thread / "stat").write_text(f"4711 (données ) R) {state} 1", "latin-1")
+    (thread / "schedstat").write_text("0 0 0")
+
+    def run_on(_seconds: float) -> None:
+        ran_ns.append(ran_ns[-1] + host.RUN_NS // 5)
+        (thread / "schedstat").write_text(f"{ran_ns[-1]} 0 0")
+
+    monkeypatch.setattr(host, "THREADS", tmp_path)
+    monkeypatch.setattr(host, "RUN_S", 60.0)
+    monkeypatch.setattr(host.time, "sleep", run_on)
+    host.wait_for_threads()
+    assert len(ran_ns) - 1 == looks
