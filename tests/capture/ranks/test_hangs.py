@@ -77,7 +77,7 @@ GONE = "rank 1 has finished the cell and will not join"
     [
         pytest.param(
             "if rank == 1:\n    with model.no_sync(): step()\nelse: step()\ndone(model.module.weight.grad)",
-            ["rank 0 waits in all_reduce on line", "collective of the default group", GONE],
+            [" waits in all_reduce on line ", "collective of the default group", GONE],  # rank 0, rank 2 or both
             id="no_sync-on-one-rank",
         ),
         pytest.param(
@@ -91,7 +91,7 @@ GONE = "rank 1 has finished the cell and will not join"
         ),
         pytest.param(
             "dist.all_reduce(t)\nif rank != 1: dist.all_reduce(t)\ndone(t)",
-            ["rank 0 waits in all_reduce on line ", " collective of the default group", GONE],
+            [" waits in all_reduce on line ", " collective of the default group", GONE],  # rank 0, rank 2 or both
             id="one-collective-less",
         ),
         pytest.param(
@@ -115,6 +115,7 @@ def test_a_hang_is_reported_with_rank_line_and_group(ranks: Cells, body: str, sa
     end = ranks.run(body)
     assert [part for part in said if part not in end.hang] == [], end.hang
     assert "line 0" not in end.hang
+    assert GONE not in said or "rank 1 waits" not in end.hang
     assert ranks.works()
 
 
