@@ -85,13 +85,13 @@ def _small_heap() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _same_pace() -> Iterator[None]:
-    """A pace that a test gives the simulated device ends with the test: the next one may be of another file."""
-    sim = sys.modules.get("perfmagic.sim")
-    before = sim.current_pace() if sim else None
+def _same_device() -> Iterator[None]:
+    """Clock, pace and memory that a test gives the simulated device end with it, and do not reach another file."""
+    from perfmagic import sim
+
+    back = sim.state()
     yield
-    if (sim := sys.modules.get("perfmagic.sim")) and sim.loaded() and sim.current_pace() is not before:
-        sim.set_pace(before)
+    back()
 
 
 @pytest.fixture(autouse=True)

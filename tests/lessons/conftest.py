@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from perfmagic import sim
 from tests.forked import started
 from tests.lessons.lesson import DEMOS
 from tests.shell.conftest import RecordingShell
@@ -19,16 +18,15 @@ LONGEST_S = 540
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No shell yet; clock and pace of devices are as before afterwards."""
+    """No shell yet."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     monkeypatch.setenv("PERFMAGIC_DISPLAY", "static")
     monkeypatch.chdir(DEMOS)
-    main, hook, back = sys.modules["__main__"], sys.displayhook, sim.state()
+    main, hook = sys.modules["__main__"], sys.displayhook
     InteractiveShell.clear_instance()
     yield
     RecordingShell.clear_instance()
     sys.modules["__main__"], sys.displayhook = main, hook
-    back()
 
 
 @pytest.hookimpl(tryfirst=True)
