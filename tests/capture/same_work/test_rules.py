@@ -2,6 +2,7 @@
 
 import decimal
 import gc
+import threading
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ torch = pytest.importorskip("torch", reason="the settings are torch's")
 
 import perfmagic  # noqa: E402 - need torch
 from perfmagic.capture.bench.sampling import Reading  # noqa: E402
+from perfmagic.capture.same_work import process  # noqa: E402
 from perfmagic.capture.same_work.arguments import MadeArguments  # noqa: E402
 from perfmagic.capture.same_work.callees import Callees  # noqa: E402
 from perfmagic.capture.same_work.closing import PAIRS, SEEN_SAMPLES, Closing  # noqa: E402
@@ -130,3 +132,17 @@ def test_a_pool_that_stays_may_work_in_untimed_calls() -> None:
 
     result = perfmagic.compare(in_turn, at_once, inputs=make)
     assert result.not_comparable is None
+
+
+def test_a_thread_that_has_ended_meanwhile_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended, end = threading.Thread(target=len, args=("",)), threading.Event()
+    ended.start()
+    ended.join()
+    runs = threading.Thread(target=end.wait)
+    runs.start()
+    try:
+        monkeypatch.setattr(threading, "enumerate", lambda: [ended, runs, threading.current_thread()])
+        assert [*process.threads_cpu_ns()] == [runs.native_id]
+    finally:
+        end.set()
+        runs.join()
