@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -270,3 +272,26 @@ def test_a_mistyped_command_or_option_gets_the_nearest_name(
         main(given)
     assert ended.value.code == 2
     assert f"did you mean {meant}?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["view A --html A", "view A --svg A", "report A --out A", "report . --html --out A", "compare A B --out B"],
+)
+def test_no_output_replaces_a_trace_that_is_read(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("A.json.gz", "B.json.gz"):
+        shutil.copyfile(SMALL, name)
+    before = Path("A.json.gz").read_bytes()
+    assert main(re.sub(r"\b[AB]\b", r"\g<0>.json.gz", command).split()) == 1
+    assert "would replace a file that is read" in capsys.readouterr().err
+    assert Path("A.json.gz").read_bytes() == Path("B.json.gz").read_bytes() == before
+
+
+def test_a_page_is_not_written_to_a_name_of_another_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = shutil.copyfile(SMALL, tmp_path / "A.json.gz")
+    assert main(["view", "--html", str(trace), SMALL]) == 1
+    assert f"--html writes .html, and {trace} has another ending" in capsys.readouterr().err
+    assert trace.read_bytes() == Path(SMALL).read_bytes()
