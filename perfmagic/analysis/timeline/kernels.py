@@ -35,8 +35,8 @@ class KernelStat:
     n_shapes: distinct pairs of grid and block.
     tensor_cores: whether it uses tensor cores, by its name; None where the name does not say.
 
-    Percentiles: of the n sorted durations the one nearest to rank p · (n − 1). Of equally frequent launch shapes
-    the first seen counts.
+    Percentiles: of the n sorted durations the one nearest to rank p · (n − 1). The median of an even number lies
+    between the two in the middle. Of equally frequent launch shapes the first seen counts.
     """
 
     device: int
@@ -102,7 +102,9 @@ def _durations(ops: DeviceOps, group: Int64, n: Int64) -> tuple[Int64, Int64]:
     length = length[np.lexsort((length, group))]
     begin = np.cumsum(n) - n
     ranks = begin[:, None] + np.rint(np.array(PERCENTILES) * (n[:, None] - 1)).astype(np.int64)
-    return np.add.reduceat(length, begin), length[ranks]
+    ranked = length[ranks]
+    ranked[:, PERCENTILES.index(0.5)] = (length[begin + (n - 1) // 2] + length[begin + n // 2]) // 2
+    return np.add.reduceat(length, begin), ranked
 
 
 def _shapes(trace: Trace, ops: DeviceOps, group: Int64, n_groups: int) -> tuple[list[tuple[Dim3 | None, ...]], Int64]:

@@ -30,7 +30,7 @@ def test_each_kernel_has_its_count_times_and_percentiles() -> None:
     product, addition = kernels(ten_products_and_an_addition(), 0)
     assert (product.name, product.n_ops) == ("volta_sgemm_128x64_nn", 10)
     assert (product.total_ns, product.mean_ns) == (55 * US, 5.5 * US)
-    assert (product.min_ns, product.median_ns, product.p90_ns, product.max_ns) == (1 * US, 5 * US, 9 * US, 10 * US)
+    assert (product.min_ns, product.median_ns, product.p90_ns, product.max_ns) == (1 * US, 5_500, 9 * US, 10 * US)
     assert product.share_frac == pytest.approx(55 / 80)
     assert (product.op_class, addition.op_class) == (OpClass.MATRIX, OpClass.COMPUTE)
     assert (addition.n_ops, addition.min_ns, addition.max_ns) == (1, 25 * US, 25 * US)
