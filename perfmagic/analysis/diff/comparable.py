@@ -9,7 +9,7 @@ from typing import Any
 
 from perfmagic.analysis.diff.side import Side
 from perfmagic.analysis.diff.work import BOTH, RESHAPED, KernelChange, OperatorChange, dtypes, has_shapes
-from perfmagic.analysis.timeline.trust import sample, trust
+from perfmagic.analysis.timeline.trust import cut_or_sampled, trust
 from perfmagic.base import units
 from perfmagic.base.kinds import HOST_SPREAD
 from perfmagic.base.language import counted, listed, phrase
@@ -90,8 +90,8 @@ def _sampled(first: Side, second: Side) -> str:
         return ""
     return counted(
         len(samples),
-        "{names} looks like a sample of one, so counts and totals depend on what was kept",
-        "{names} look like samples of recordings, so counts and totals depend on what was kept",
+        "{names} lacks a part of its recording, so counts and totals depend on what was kept",
+        "{names} lack parts of their recordings, so counts and totals depend on what was kept",
         names=listed(samples),
     )
 
@@ -302,7 +302,7 @@ def notes(first: Side, second: Side, operators: Rows[OperatorChange], repeats: t
 
 def _about_samples(first: Side, second: Side) -> Iterator[str]:
     for side in (first, second):
-        if remark := sample(side.trace):
+        if remark := cut_or_sampled(side.trace):
             yield phrase("{a}: {b}", a=side.name, b=remark.words)
     if first.sampled or second.sampled:
         yield phrase("only means of a run can be compared; new, gone and replaced work is not listed")

@@ -10,7 +10,7 @@ import numpy as np
 from perfmagic.analysis.timeline.activity import recorded_span, syncs
 from perfmagic.analysis.timeline.overlap import CLASS_SETS, PARTED, Breakdown, breakdown
 from perfmagic.analysis.timeline.steps import Step, steps
-from perfmagic.analysis.timeline.trust import sample
+from perfmagic.analysis.timeline.trust import cut_or_sampled
 from perfmagic.base.kinds import PredictedFor
 from perfmagic.base.numerics.intervals import EMPTY, covered_ns, merge, running_max, union
 from perfmagic.trace.columns import NONE, Bool, Int64
@@ -148,8 +148,8 @@ class Side:
 
     @property
     def sampled(self) -> bool:
-        """Whether the file is a sample of a recording, whose counts and totals say little."""
-        return sample(self.trace) is not None
+        """Whether the file is cut, or a sample of a recording: counts and totals then say little."""
+        return cut_or_sampled(self.trace) is not None
 
     @property
     def head_ns(self) -> int:

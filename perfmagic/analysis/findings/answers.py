@@ -22,7 +22,7 @@ from perfmagic.analysis.replay.prediction import Prediction, in_passing, why_no_
 from perfmagic.analysis.timeline.activity import recorded_span
 from perfmagic.analysis.timeline.device_operators import device_operators
 from perfmagic.analysis.timeline.steps import begins_in_step
-from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
+from perfmagic.analysis.timeline.trust import cut_or_sampled, incomplete_graphs, is_cut, missing_calls
 from perfmagic.base import units
 from perfmagic.base.language import phrase
 from perfmagic.base.numerics.intervals import total_ns as sum_ns
@@ -394,8 +394,8 @@ def _describe_no_verdict(facts: Facts) -> str:
     """What the record lacks, so that it has no verdict."""
     if _has_one_op(facts):
         return decides("no verdict, one op")
-    if sample(facts.trace):
-        return decides("no verdict, sample")
+    if cut_or_sampled(facts.trace):
+        return decides("no verdict, cut") if is_cut(facts.trace) else decides("no verdict, sample")
     return decides("no verdict, graphs") if incomplete_graphs(facts.trace) else decides(kinds.NO_VERDICT)
 
 
@@ -431,6 +431,8 @@ def _describe_no_records(facts: Facts) -> str:
     trace = facts.trace
     if failed(trace):
         return decides("failed")
+    if is_cut(trace):
+        return decides("no verdict, cut")
     launches = int((trace.calls.kind == CallKind.LAUNCH).sum())
     if launches and not trace.simulated:
         return decides("no device records, launches", n=count_things(launches, "launch"))
@@ -467,13 +469,8 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
 
     kind: of the verdict.  verdict: an answer about all of its time.  known: facts without a remedy.
     """
-    if kind == kinds.NO_RECORDS:
-        launched = not facts.trace.simulated and bool((facts.trace.calls.kind == CallKind.LAUNCH).any())
-        of_cell = facts.trace.meta.returned_ns is not None and not launched
-        fact, remedy = ("cpu_alone", "use_device") if of_cell else ("host_alone", "record_device")
-        if any(note.kind == "no_device_plane" for note in facts.trace.meta.notes):
-            fact, remedy = "cpu_alone", "jax_device"
-        return replace(verdict, headline=headline(fact), action=action(remedy))
+    if kind == kinds.NO_RECORDS or (kind == kinds.NO_VERDICT and is_cut(facts.trace)):
+        return _ask_for_record(facts.trace, verdict)
     kind = _refine_kind(facts, kind)
     if kind in (kinds.DEVICE_BOUND, kinds.OPEN):
         return _advise_less_work(facts, verdict, is_open=kind == kinds.OPEN)
@@ -494,6 +491,20 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
     if remedy == "see_python" and facts.trace.paths is None and not len(facts.trace.python_frames):
         remedy = "record_lines"
     return replace(spoken, action=action(remedy))
+
+
+def _ask_for_record(trace: Trace, verdict: Answer) -> Answer:
+    """What the record lacks, and what to do for it to be recorded.  verdict: an answer about all of its time."""
+    launched = not trace.simulated and bool((trace.calls.kind == CallKind.LAUNCH).any())
+    if is_cut(trace):
+        fact, remedy = "cut_file", "export_again"
+    elif any(note.kind == "no_device_plane" for note in trace.meta.notes):
+        fact, remedy = "cpu_alone", "jax_device"
+    elif trace.meta.returned_ns is not None and not launched:
+        fact, remedy = "cpu_alone", "use_device"
+    else:
+        fact, remedy = "host_alone", "record_device"
+    return replace(verdict, headline=headline(fact), action=action(remedy))
 
 
 def _refine_kind(facts: Facts, kind: str) -> str:

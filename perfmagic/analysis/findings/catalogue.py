@@ -38,6 +38,7 @@ DECIDES = {
     "no device records, launches": "Device work was not recorded: {n}, no kernels",
     "no verdict": "Open: too many durations are missing for a verdict",
     "no verdict, one op": "Open: one device op is too little for a verdict",
+    "no verdict, cut": "Open: the file is cut, and the rest of the recording is missing",
     "no verdict, sample": "Open: the file looks like a sample of a recording",
     "no verdict, graphs": "Open: the ops of CUDA graphs look incomplete",
     "failed": "The code failed before its end",
@@ -134,6 +135,7 @@ HEADLINES |= {
     "one_op": "The record holds one device op",
     "coarse_model": "The model is too coarse to say whether Python or the device decides",
     "no_model": "No model of {names}: times are lower bounds",
+    "cut_file": "The file lacks a part of the recording",
     "incomplete_record": "The record cannot say what the device waited for",
 }
 
@@ -193,6 +195,7 @@ ACTIONS = {
     "use_device": "Create the tensors on a device, such as perfmagic.device()",
     "fewer_for_both": "Queue fewer ops: that saves time of Python and of the device",
     "record_step": "Record a whole step, or several runs of this op",
+    "export_again": "Copy or export the file again",
     "record_whole": "Record again: keep every event, and a whole step",
 }
 
@@ -205,7 +208,7 @@ DECIDES |= {
     "ranks_device_bound": "The device decides on {ranks}: it was busy {share} of the time",
     "ranks_mixed": "Python and the devices take turns: {host} and {device} of the time",
     "ranks_cpu_unknown": "Open: what the CPU computed on each rank is not recorded",
-    "ranks_sampled": "Open: samples of recordings do not say which rank is late",
+    "ranks_sampled": "Open: incomplete recordings do not say which rank is late",
 }
 HEADLINES |= {
     "late_on_line": "Line {line} takes {time} more on {ranks}{when}",

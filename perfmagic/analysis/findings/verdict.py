@@ -14,7 +14,7 @@ from perfmagic.analysis.replay.critical_path import DECIDES_FRAC, PART_FRAC, SHO
 from perfmagic.analysis.replay.prediction import Corners, corners, drawn_path
 from perfmagic.analysis.timeline.host_time import STEP_NAME
 from perfmagic.analysis.timeline.idle import CAUSES
-from perfmagic.analysis.timeline.trust import incomplete_graphs, missing_calls, sample
+from perfmagic.analysis.timeline.trust import cut_or_sampled, incomplete_graphs, missing_calls
 from perfmagic.analysis.verdict import Verdict
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, listed, phrase, sentences
@@ -142,7 +142,7 @@ def no_verdict(facts: Facts) -> str:
         return ""
     if facts.trace.meta.returned_ns is None and facts.breakdown.n_ops == 1:
         return phrase("one op of {time} is too little for one", time=units.duration(facts.breakdown.busy_ns))
-    if lacks := sample(facts.trace) or incomplete_graphs(facts.trace):
+    if lacks := cut_or_sampled(facts.trace) or incomplete_graphs(facts.trace):
         return sentences(lacks.words, phrase("what the device waited for is unknown"))
     if not too_much_repaired(facts):
         return ""

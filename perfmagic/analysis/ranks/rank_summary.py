@@ -16,7 +16,7 @@ from perfmagic.analysis.findings.facts import ITS_EXTENT, Facts
 from perfmagic.analysis.timeline.collectives import input_bytes, op_bytes
 from perfmagic.analysis.timeline.own_work import Lane, lane_of
 from perfmagic.analysis.timeline.steps import first_full_step, stands_out, step_numbers
-from perfmagic.analysis.timeline.trust import sample
+from perfmagic.analysis.timeline.trust import cut_or_sampled
 from perfmagic.base.numerics.intervals import Intervals, clip, covered_ns, union
 from perfmagic.base.numerics.packed import Columns
 from perfmagic.base.rank_words import GIVEN_UP
@@ -419,7 +419,7 @@ def rank_summary(given: Trace, comm_names: str | None = None) -> RankSummary:
     start = _start(facts, first_ns, kinds, comm)
     last_ns = int(ops.end_ns.max(initial=trace.meta.end_ns))
     exposed = clip(facts.breakdown.intervals["exposed_communication"], start.since_ns, last_ns)
-    words = sample(trace)
+    words = cut_or_sampled(trace)
     groups = {(each.group, each.ranks): each for each in trace.collectives if each.group}
     return RankSummary(
         meta=replace(trace.meta, repairs=(), races=()),

@@ -15,7 +15,7 @@ from perfmagic.analysis.replay.changes.host import FasterPython
 from perfmagic.analysis.replay.critical_path import CriticalPath, PathShare, critical_path, judge
 from perfmagic.analysis.replay.device_ops import UNEXPLAINED_NS
 from perfmagic.analysis.replay.graph import Edge, Graph, Links
-from perfmagic.analysis.timeline.trust import Trust, incomplete_graphs, missing_calls, sample, trust
+from perfmagic.analysis.timeline.trust import Trust, cut_or_sampled, incomplete_graphs, missing_calls, trust
 from perfmagic.base import units
 from perfmagic.base.language import Words, counted, phrase
 from perfmagic.base.numerics.intervals import total_ns, union
@@ -56,7 +56,7 @@ def _incomplete(trace: Trace) -> str:
             "{n} event beyond the limit are missing from the record",
             "{n} events beyond the limit are missing from the record",
         )
-    remark = incomplete_graphs(trace) or sample(trace)
+    remark = incomplete_graphs(trace) or cut_or_sampled(trace)
     return remark.words if remark else ""
 
 

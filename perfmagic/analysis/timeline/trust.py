@@ -29,6 +29,23 @@ LEAST_CALLS = 200  # a few calls lie far apart by chance
 ONLY_LAUNCHES_FRAC = 0.95
 
 
+CUT = frozenset({"gzip_cut", "gzip_damaged", "cut_in_event"})  # kinds of repairs after which the end is missing
+
+
+@once_per_trace
+def is_cut(trace: Trace) -> bool:
+    """Whether the file ends before its recording does."""
+    return any(remark.kind in CUT for remark in trace.meta.repairs)
+
+
+def cut_or_sampled(trace: Trace) -> Remark | None:
+    """That a file is cut, or why it is taken for a sample of a recording; None where nothing says so."""
+    if is_cut(trace):
+        looks = phrase("is cut, and the rest of the recording is missing")
+        return Remark("cut", phrase("the file {looks}", looks=looks))
+    return sample(trace)
+
+
 @once_per_trace
 def sample(trace: Trace) -> Remark | None:
     """Why a file is taken for a sample of a recording, in a sentence; None where nothing says so."""
@@ -141,7 +158,7 @@ def trust(trace: Trace) -> Trust:
         n_dropped_events=trace.meta.dropped_events,
         repairs=trace.meta.repairs,
         notes=trace.meta.notes,
-        lacking=tuple(filter(None, (sample(trace), incomplete_graphs(trace)))),
+        lacking=tuple(filter(None, (cut_or_sampled(trace), incomplete_graphs(trace)))),
     )
 
 

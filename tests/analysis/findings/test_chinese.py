@@ -125,7 +125,11 @@ def test_a_damaged_file_says_in_chinese_what_was_repaired(tmp_path: Path) -> Non
     cut = tmp_path / "cut.json"
     cut.write_text('{"traceEvents": [' + ", ".join(event % at for at in range(3)) + ', {"ph": "X", "ca')
     said = [plain(translated(words)) for words in trust(open_trace(cut).trace).sentences]
-    assert said[:2] == ["文件在第 4 个事件中间结束；读取了 3 个完整的事件", "3 条时长为负的记录，设为 0"]
+    assert said[:3] == [
+        "文件不完整，缺少记录的其余部分",
+        "文件在第 4 个事件中间结束；读取了 3 个完整的事件",
+        "3 条时长为负的记录，设为 0",
+    ]
 
 
 def test_a_flame_graph_names_its_time_and_its_thread_in_chinese() -> None:

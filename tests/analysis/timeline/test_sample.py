@@ -3,6 +3,7 @@
 import gzip
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_few_calls_near_numbers_or_calls_that_execute_nothing_are_no_sample() ->
 def test_samples_are_compared_by_the_mean_of_a_run_and_what_they_lack_is_no_change() -> None:
     a, b = (perfmagic.open_trace(real(name)) for name in SAMPLED)
     found = perfmagic.compare(a, b)
-    assert found.no_verdict.startswith("A and B look like samples of recordings")
+    assert found.no_verdict.startswith("A and B lack parts of their recordings")
     assert "sample" in found.notes[0]
     assert len(found.replaced) == 0
     assert [part.name for part in found.idle] == ["unexplained"]
@@ -84,7 +85,7 @@ def test_samples_are_compared_by_the_mean_of_a_run_and_what_they_lack_is_no_chan
 def test_a_whole_recording_is_not_judged_against_a_sample() -> None:
     whole, part = launches(300, apart=2), launches(300, apart=100)
     found = perfmagic.compare(perfmagic.TimelineResult(whole), perfmagic.TimelineResult(part))
-    assert found.no_verdict.startswith("B looks like a sample of one")
+    assert found.no_verdict.startswith("B lacks a part of its recording")
 
 
 def test_ranks_that_are_samples_are_not_compared() -> None:
@@ -95,3 +96,23 @@ def test_ranks_that_are_samples_are_not_compared() -> None:
     ]
     (finding,) = rank_findings(ranks)
     assert (finding.rule, finding.ranks, finding.cost_ns) == ("sample", (1,), None)
+
+
+def test_a_cut_file_has_no_verdict_alone_and_none_beside_the_whole_one(tmp_path: Path) -> None:
+    whole = real("a100_nccl_rank0of2")
+    cut = tmp_path / "cut.json.gz"
+    cut.write_bytes(Path(whole).read_bytes()[:400_000])
+    first, second = (perfmagic.open_trace(each) for each in (whole, cut))
+    assert second.answers.decides == "Open: the file is cut, and the rest of the recording is missing"
+    assert "Copy or export the file again" in second.text()
+    found = perfmagic.compare(first, second)
+    assert found.no_verdict.startswith("B lacks a part of its recording")
+
+
+def test_a_file_cut_before_its_device_ops_is_not_one_without_a_device(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.json"
+    cut.write_bytes(gzip.decompress(Path(real("a100_nccl_rank0of2")).read_bytes())[:100_000])
+    found = perfmagic.open_trace(cut)
+    assert not len(found.trace.ops)
+    assert "the file is cut" in found.text()
+    assert "ProfilerActivity" not in found.text()
