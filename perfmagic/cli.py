@@ -11,11 +11,10 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from perfmagic.api.options import CellOptions, DeviceOptions, RankDeviceOptions, ReadOptions, add_flag, described
-from perfmagic.base.errors import OptionError, PerfmagicError, TraceError, without_secrets
+from perfmagic.base.errors import OptionError, PerfmagicError, without_secrets
 from perfmagic.base.files import file_path, write_text
 from perfmagic.base.options import did_you_mean
 from perfmagic.base.terminal import for_terminal
@@ -228,28 +227,12 @@ def _limit(text: str) -> float:
 
 
 def _keep_traces(options: argparse.Namespace) -> None:
-    """Raise OptionError where an output would replace a file that is read, or is named as a file of another kind."""
-    for flag, endings in (("out", ()), ("html", (".html", ".htm")), ("svg", (".svg",))):
-        out = getattr(options, flag, None)
-        if out is None:
-            continue
-        path = file_path(out)
-        if path.is_file() and any(map(path.samefile, _inputs(options))):
-            raise OptionError(f"--{flag} {out} would replace a file that is read", hint="name another file")
-        if endings and path.suffix.lower() not in ("", *endings):
-            hint = f"name what to write first: --{flag} OUT{endings[0]}"
-            raise OptionError(f"--{flag} writes {endings[0]}, and {out} has another ending", hint=hint)
+    given = vars(options)
+    outputs = {flag: file_path(given[flag]) for flag in ("out", "html", "svg") if given.get(flag)}
+    if outputs:
+        from perfmagic.api.opening import check_outputs
 
-
-def _inputs(options: argparse.Namespace) -> list[Path]:
-    """The files on this machine that a command reads, those of folders as well."""
-    from perfmagic.trace.formats.sources import trace_files
-
-    given, found = vars(options), list[Path]()
-    for each in [*given.get("files", ()), *filter(None, map(given.get, ("file", "first", "second")))]:
-        with suppress(TraceError):
-            found += trace_files(each)
-    return [file for file in found if file.exists()]
+        check_outputs(outputs, [*given.get("files", ()), *filter(None, map(given.get, ("file", "first", "second")))])
 
 
 def _limit_bytes(options: argparse.Namespace) -> int:
@@ -259,6 +242,7 @@ def _limit_bytes(options: argparse.Namespace) -> int:
 def _opened(options: argparse.Namespace) -> tuple[list[TimelineResult], int]:
     """The timelines of the files that can be opened, and the exit status. Reports the others on stderr."""
     from perfmagic.api.opening import open_each
+    from perfmagic.base.errors import TraceError
 
     results, status = [], 0
     for read, opened in open_each(

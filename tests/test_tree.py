@@ -45,7 +45,7 @@ def test_the_repository_keeps_its_budgets() -> None:
     assert len(contents) > 900
     assert sum(map(len, contents)) <= 14_955_000
     texts = [content for content in contents if b"\0" not in content[:8000]]  # as git tells texts from other files
-    assert sum(len(text.splitlines()) for text in texts) <= 205_400
+    assert sum(len(text.splitlines()) for text in texts) <= 205_450
 
 
 def kept_files() -> list[Path]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import gc
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfmagic.api.options import ReadOptions, keywords
-from perfmagic.base.errors import TraceError
+from perfmagic.base.errors import OptionError, TraceError
 from perfmagic.base.files import local_path
 from perfmagic.base.terminal import Progress
 from perfmagic.results import TimelineResult
-from perfmagic.trace.formats.sources import FileRead, read_each, read_one, without_dumps
+from perfmagic.trace.formats.sources import FileRead, read_each, read_one, trace_files, without_dumps
 from perfmagic.trace.kineto.file import DEFAULT_LIMIT_BYTES
 from perfmagic.trace.kineto.reader import Collector
 from perfmagic.trace.model import Trace
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from perfmagic.results import FlightResult, MemoryResult, Traces
+
+ENDINGS = {"html": (".html", ".htm"), "svg": (".svg",)}  # of files that an option writes
 
 
 @keywords(ReadOptions)
@@ -140,3 +143,22 @@ def open_each(
         elif read.problem is not None:
             yield read, read.problem
     check_matches(comm_names, opened)
+
+
+def check_outputs(outputs: Mapping[str, Path], inputs: Iterable[str | os.PathLike[str]]) -> None:
+    """Raise OptionError where an output would replace a file that is read, or is named as a file of another kind.
+
+    outputs: by the name of the option.  inputs: files and folders.
+    """
+    read: list[Path] = []
+    for each in inputs:
+        with suppress(TraceError):
+            read += trace_files(each)
+    read = [file for file in read if file.exists()]
+    for option, path in outputs.items():
+        if path.is_file() and any(map(path.samefile, read)):
+            raise OptionError(f"--{option} {path} would replace a file that is read", hint="name another file")
+        endings = ENDINGS.get(option, ())
+        if endings and path.suffix.lower() not in ("", *endings):
+            hint = f"name what to write first: --{option} OUT{endings[0]}"
+            raise OptionError(f"--{option} writes {endings[0]}, and {path} has another ending", hint=hint)

@@ -14,7 +14,7 @@ from perfmagic.analysis.findings.find import Node, known, tree
 from perfmagic.analysis.findings.finding import Finding
 from perfmagic.analysis.findings.gains import GRAPHS, Gains, changes_of, left_on_tensor_cores, written
 from perfmagic.analysis.findings.kernels import claim
-from perfmagic.analysis.findings.record import warnings
+from perfmagic.analysis.findings.record import missing_record, warnings
 from perfmagic.analysis.findings.verdict import STARVED_FRAC, corners_of, failed, judged_by_path, predicted_kind
 from perfmagic.analysis.replay.changes.change import Change
 from perfmagic.analysis.replay.critical_path import KEPT_BUSY_FRAC, PART_FRAC, Judgement
@@ -470,7 +470,8 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
     kind: of the verdict.  verdict: an answer about all of its time.  known: facts without a remedy.
     """
     if kind == kinds.NO_RECORDS or (kind == kinds.NO_VERDICT and is_cut(facts.trace)):
-        return _ask_for_record(facts.trace, verdict)
+        fact, remedy = missing_record(facts.trace)
+        return replace(verdict, headline=headline(fact), action=action(remedy))
     kind = _refine_kind(facts, kind)
     if kind in (kinds.DEVICE_BOUND, kinds.OPEN):
         return _advise_less_work(facts, verdict, is_open=kind == kinds.OPEN)
@@ -491,20 +492,6 @@ def answer_otherwise(facts: Facts, kind: str, verdict: Answer, known: Sequence[A
     if remedy == "see_python" and facts.trace.paths is None and not len(facts.trace.python_frames):
         remedy = "record_lines"
     return replace(spoken, action=action(remedy))
-
-
-def _ask_for_record(trace: Trace, verdict: Answer) -> Answer:
-    """What the record lacks, and what to do for it to be recorded.  verdict: an answer about all of its time."""
-    launched = not trace.simulated and bool((trace.calls.kind == CallKind.LAUNCH).any())
-    if is_cut(trace):
-        fact, remedy = "cut_file", "export_again"
-    elif any(note.kind == "no_device_plane" for note in trace.meta.notes):
-        fact, remedy = "cpu_alone", "jax_device"
-    elif trace.meta.returned_ns is not None and not launched:
-        fact, remedy = "cpu_alone", "use_device"
-    else:
-        fact, remedy = "host_alone", "record_device"
-    return replace(verdict, headline=headline(fact), action=action(remedy))
 
 
 def _refine_kind(facts: Facts, kind: str) -> str:

@@ -23,7 +23,7 @@ from perfmagic.analysis.replay.prediction import in_passing, why_no_path
 from perfmagic.analysis.timeline.activity import orphans
 from perfmagic.analysis.timeline.host_time import main_thread
 from perfmagic.analysis.timeline.steps import StepOut, begins_in_step, outstanding
-from perfmagic.analysis.timeline.trust import COUNTS, ends_early, trust
+from perfmagic.analysis.timeline.trust import COUNTS, ends_early, is_cut, trust
 from perfmagic.base import units
 from perfmagic.base.language import chained, counted, listed, phrase, sentences
 from perfmagic.base.numerics.intervals import Intervals, clip, intersect, total_ns, union
@@ -168,6 +168,18 @@ def _why(out: StepOut) -> str:
     parts = sorted(((ns, name) for name, ns in out.parts_ns.items() if ns >= least), reverse=True)
     more = [phrase("{time} more {what}", time=units.duration(ns), what=phrase(name)) for ns, name in parts]
     return phrase("it has {parts}", parts=listed(more)) if more else ""
+
+
+def missing_record(trace: Trace) -> tuple[str, str]:
+    """What the record lacks, and what to do for it to be recorded: keys of the catalogue."""
+    launched = not trace.simulated and bool((trace.calls.kind == CallKind.LAUNCH).any())
+    if is_cut(trace):
+        return "cut_file", "export_again"
+    if any(note.kind == "no_device_plane" for note in trace.meta.notes):
+        return "cpu_alone", "jax_device"
+    if trace.meta.returned_ns is not None and not launched:
+        return "cpu_alone", "use_device"
+    return "host_alone", "record_device"
 
 
 NOTABLE_FRAC = 0.01  # of the launches
