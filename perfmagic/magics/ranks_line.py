@@ -36,11 +36,11 @@ def run(shell: Any, line: str) -> None:
     ranks = current()
     if ranks is None:
         if verb == "status":
-            print("no ranks run; %%ranks -n 4 starts some")
+            print("no ranks are running; %%ranks -n 4 starts some")
             return
         if verb not in _VERBS:
             raise OptionError(f"%ranks knows no {rest!r}", hint=f"{did_you_mean(verb, _VERBS)}{_USES}")
-        raise OptionError(f"%ranks {verb}: no ranks run", hint="%%ranks -n 4 starts some")
+        raise OptionError(f"%ranks {verb}: no ranks are running", hint="%%ranks -n 4 starts some")
     if verb in ("push", "pull"):
         _exchange(shell, ranks, verb, names)
     elif names or verb not in ("status", "restart", "stop"):

@@ -261,8 +261,8 @@ def test_a_restart_forgets_variables_and_another_number_starts_anew(cells: Noteb
         f"[{r}] ({r}, 3)" for r in range(3)
     ]
     cells.run("%ranks stop")
-    assert cells.run("%ranks").printed == "no ranks run; %%ranks -n 4 starts some\n"
-    assert "no ranks run" in cells.run("%ranks restart").refusal
+    assert cells.run("%ranks").printed == "no ranks are running; %%ranks -n 4 starts some\n"
+    assert "no ranks are running" in cells.run("%ranks restart").refusal
 
 
 def test_the_whole_output_of_a_rank_is_available(cells: Notebook) -> None:

@@ -394,14 +394,14 @@ def _about_trust(first: Side, second: Side) -> Iterator[str]:
         elif n := known.n_orphans:
             yield counted(
                 n,
-                "{name}: {n} device op was launched before the recording: their time is a part of its own",
-                "{name}: {n} device ops were launched before the recording: their time is a part of its own",
+                "{name}: {n} device op was launched before the recording: its time is listed separately",
+                "{name}: {n} device ops were launched before the recording: their time is listed separately",
                 name=side.name,
             )
         if n := known.n_without_launch:
             yield counted(
                 n,
-                "{name}: {n} device op has no launch record, so no operator is known for them",
+                "{name}: {n} device op has no launch record, so no operator is known for it",
                 "{name}: {n} device ops have no launch record, so no operator is known for them",
                 name=side.name,
             )

@@ -131,7 +131,7 @@ class Outcomes:
         if not len(self.facts.trace.ops):
             return Silent(phrase("no device op was recorded"))
         if failed(self.facts.trace):
-            return Silent(phrase("the code failed before its end, and what it did until then gives no advice"))
+            return Silent(phrase("the code failed before its end, so there is no advice"))
         # where ops of graphs are missing, those that are recorded took their time all the same
         asked = chain is WITHOUT_DURATIONS or (chain is BUSY and incomplete_graphs(self.facts.trace))
         why = "" if asked else no_verdict(self.facts)
@@ -282,7 +282,7 @@ def idle_parts(outcomes: Outcomes) -> IdleParts:
 def all_for_host(outcomes: Outcomes, parts: IdleParts) -> Outcome:
     """All the time that the device waited for Python, unless that is the verdict."""
     if kind_of(outcomes.facts) == HOST_BOUND:
-        return Silent(phrase("the verdict, {kind}, speaks of it", kind=phrase(HOST_BOUND)))
+        return Silent(phrase("the verdict, {kind}, covers it", kind=phrase(HOST_BOUND)))
     return waited_for_host(outcomes.facts, [node.finding for node in parts.for_host])
 
 

@@ -259,7 +259,7 @@ def no_model(facts: Facts) -> Outcome:
         return Silent(phrase("every operator has a model, or its time was measured"))
     shown = chained("{a}, {b}", (*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])))
     cause = counted(len(names), "{n} operator has no model", "{n} operators have no model")
-    detail = phrase(": {names}. The time of their ops is a lower bound: their bytes by the bandwidth", names=shown)
+    detail = phrase(": {names}. The time of their ops is a lower bound: bytes divided by bandwidth", names=shown)
     fact = headline("no_model", names=squeezed(shown, _HEADLINE_NAMES))
     return [replace(facts.finding(rule="no_model", cause=cause, detail=detail), headline=fact)]
 

@@ -387,7 +387,7 @@ def _say_open(facts: Facts, time: CellTime) -> Described:
         a, b = map(phrase, rivals)
         parts.insert(0, phrase("it may be {a} or {b}, as the intervals of device and host overlap", a=a, b=b))
     elif ends and ends.unknown:
-        parts.insert(0, phrase("{operators}: without a model, of any time", operators=", ".join(ends.unknown)))
+        parts.insert(0, phrase("{operators}: no model, so the time is unknown", operators=", ".join(ends.unknown)))
     if (predicted := facts.trace.device_info(facts.device).predicted) is not None:
         fit = "perfmagic.DeviceModel.fit()"
         parts.append(phrase("a run recorded on {gpu} narrows the intervals: {fit}", fit=fit, gpu=predicted.gpu))

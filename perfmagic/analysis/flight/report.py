@@ -152,7 +152,7 @@ def _warnings(job: Job, lost: tuple[int, ...]) -> list[str]:
     groups = [group for group in job.by_number if not group.ranks]
     unknown = sorted({describe_group(group) for group in groups if not is_default(group)})
     versions = sorted({dump.version for dump in job.dumps.values()})
-    warnings: list[str] = [phrase("no dump of {ranks} is here", ranks=describe_ranks(missing))] if missing else []
+    warnings: list[str] = [phrase("there is no dump from {ranks}", ranks=describe_ranks(missing))] if missing else []
     if any(map(is_default, groups)):
         warnings.append(phrase("the dumps do not say how many ranks the job has"))
     if unknown:

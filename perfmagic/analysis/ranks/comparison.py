@@ -98,7 +98,7 @@ def describe_changes(first: Ranks, second: Ranks, names: tuple[str, str]) -> tup
             for name, met in zip(names, (a, b), strict=True)
             if met.last is not None
         ]
-        last = phrase("last came {ranks}", ranks=chained("{a}, {b}", known)) if known else ""
+        last = phrase("last to arrive: {ranks}", ranks=chained("{a}, {b}", known)) if known else ""
         said.append(chained("{a}; {b}", (waits, last)))
     clocks = [ranks.alignment.words for ranks in (first, second)]
     if clocks[0] != clocks[1]:

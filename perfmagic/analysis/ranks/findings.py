@@ -110,7 +110,7 @@ def _describe_rank(job: Ranks, row: RankStat) -> str:
     ]
     if row.exposed_unmatched_ns >= job.notable_ns:
         unmatched = units.duration(row.exposed_unmatched_ns)
-        parts.append(phrase("{time} of which rank {rank} has no record", time=unmatched, rank=other))
+        parts.append(phrase("{time} for which rank {rank} has no record", time=unmatched, rank=other))
     return phrase(
         "rank {rank} has {time} of it, {parts}",
         rank=row.rank,
@@ -168,7 +168,7 @@ def waited_for_python(job: Ranks) -> list[RankFinding]:
                         window=window,
                         compute=computed,
                     ),
-                    phrase("were {ranks} in time, {outcome}", ranks=every_rank, outcome=less) if won_ns else "",
+                    phrase("if {ranks} were on time, {outcome}", ranks=every_rank, outcome=less) if won_ns else "",
                     phrase("without its exposed waiting for other ranks an extent is still {time}", time=left),
                 ),
             ),

@@ -108,7 +108,7 @@ def _work(job: Ranks, cause: Cause) -> _Wording:
     if waited_ns >= OTHER_THREADS * cause.excess_ns and job.summaries[cause.rank].lane.knows_core:
         # its own thread did not; what another one kept it waiting for is not known
         unknown = phrase(
-            "The cause is unknown: other threads of it waited {time} for a core", time=units.duration(waited_ns)
+            "The cause is unknown: its other threads waited {time} for a core", time=units.duration(waited_ns)
         )
         return _headline(cause, who, more, when), words, detail, Remedy(unknown)
     look = phrase("Look at {place} on {who}", place=name_place(doing, HEADLINE_CHARS) if doing else "", who=who)

@@ -53,7 +53,7 @@ def _incomplete(trace: Trace) -> str:
     if meta.dropped_events:
         return counted(
             meta.dropped_events,
-            "{n} event beyond the limit are missing from the record",
+            "{n} event beyond the limit is missing from the record",
             "{n} events beyond the limit are missing from the record",
         )
     remark = incomplete_graphs(trace) or cut_or_sampled(trace)

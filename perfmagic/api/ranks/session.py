@@ -301,7 +301,7 @@ class Ranks:
 
     def status(self) -> str:
         """A line for each rank: its process, its memory and its state."""
-        return _status(self._session) if self.running else "no ranks run; %%ranks -n 4 starts some"
+        return _status(self._session) if self.running else "no ranks are running; %%ranks -n 4 starts some"
 
     def _start(self, shown: Outputs | None = None) -> Session:
         settings = self._settings

@@ -190,7 +190,7 @@ class Phases:
             self.use.devices.synchronize()
         except Exception as error:
             raise CaptureError(
-                f"an error of work that was queued earlier came up, not from this cell: {error}",
+                f"work queued before this cell failed: {error}",
                 hint="check the cells run before; after a CUDA error, the kernel usually needs a restart",
             ) from error
         if self.plan.setup is not None:

@@ -322,7 +322,7 @@ class Session:
     def _exclusive(self) -> Iterator[Interrupts]:
         """One caller at a time; interrupts are counted, so that none tears a message."""
         if self._busy:
-            raise CaptureError(f"{describe_ranks(list(range(self.world)))} run a cell already")
+            raise CaptureError(f"{describe_ranks(list(range(self.world)))} are already running a cell")
         with Interrupts() as interrupts:
             self._busy = True
             try:

@@ -131,7 +131,7 @@ def _notes(recorded: Recorded, parts: _Parts) -> list[Remark]:
         notes.append(Remark("ended_early", message, numbers))
     elif recorded.marks.inner_dropped:
         message = phrase(
-            "lines inside loops are timed separately in the first marks only; later work counts to the loop"
+            "lines inside loops are timed separately in the first marks only; later work is attributed to the loop"
         )
         notes.append(Remark("inner_lines_dropped", message))
     notes += _no_ops_note(parts, recorded.sim)

@@ -359,7 +359,7 @@ def describe_communication(report: Mapping[str, Any]) -> str:
         len(names), "{n} kernel name: {names}{more}", "{n} kernel names: {names}{more}", names=shown, more=more
     )
     return say(
-        "As communication count kernels that match {pattern}: {names}.",
+        "Kernels that match {pattern} count as communication: {names}.",
         pattern=repr(report["comm_names"]),
         names=n_names if names else phrase("no kernel name"),
     )

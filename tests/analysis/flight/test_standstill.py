@@ -221,7 +221,7 @@ def test_a_rank_without_a_dump_is_not_blamed(opened: Opened) -> None:
     all_call(ranks, "barrier")
     for recorder in ranks:
         recorder.entries[1]["state"] = "completed"
-    assert opened([ranks[0]]).conclusion.warnings == ("no dump of ranks 1–3 is here",)
+    assert opened([ranks[0]]).conclusion.warnings == ("there is no dump from ranks 1–3",)
 
 
 def test_groups_without_ranks_are_those_that_used_them(opened: Opened) -> None:

@@ -102,7 +102,7 @@ def test_where_most_ranks_wait_longer_for_python_than_for_each_other_that_comes_
     assert first.cost_ns == 3 * 498 * US
     assert plain(first) == (
         "the devices of all 4 ranks waited for Python: each 1.49 ms, 43 % of its extent, and computed for 1.60 ms to "
-        "1.72 ms. Were all 4 ranks in time, the median rank would wait 120 µs less for others. Without its exposed "
+        "1.72 ms. If all 4 ranks were on time, the median rank would wait 120 µs less for others. Without its exposed "
         "waiting for other ranks an extent is still 3.38 ms to 3.50 ms. Shorten what Python does first: each rank's "
         "own findings say where it waited"
     )

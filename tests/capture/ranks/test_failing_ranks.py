@@ -278,5 +278,5 @@ def test_two_callers_do_not_mix(three: Cells) -> None:
         three.run("print('now')", on=[0])
     finally:
         three.session.outputs.lines = real
-    assert errors == ["ranks 0–2 run a cell already"]
+    assert errors == ["ranks 0–2 are already running a cell"]
     assert three.works()
