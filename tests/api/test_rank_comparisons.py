@@ -38,7 +38,7 @@ def test_two_runs_of_ranks_are_compared_by_rank(tmp_path: Path) -> None:
     notes = [plain(note) for note in comparison.notes]
     assert re.fullmatch(
         r"waiting changed most at nccl\w+ number 1, by \+300 µs: 0 ns in even, 300 µs in skewed; "
-        r"last came rank 1 in skewed",
+        r"last to arrive: rank 1 in skewed",
         notes[0],
     )
     assert notes[1] == "clocks of both: one clock: one host ran all ranks"

@@ -355,7 +355,7 @@ def test_an_older_error_of_the_device_is_not_blamed_on_this_cell():
 
     machine.synchronize = broken
     engine = machine.engine()
-    with pytest.raises(CaptureError, match="not from this cell: illegal memory access"):
+    with pytest.raises(CaptureError, match="work queued before this cell failed: illegal memory access"):
         next(engine.calls())
 
 

@@ -48,6 +48,12 @@ def test_what_changed_counts_wherever_it_lies(state: object, step: object, amoun
     assert amount_of(state, step) == amount
 
 
+@pytest.mark.parametrize(("after", "amount"), [(b"0.5 0.75 0.1", 4), (b"8.125 9.25", 0), (b"0.5 0.75", 0)])
+def test_what_is_written_anew_has_not_grown(after: bytes, amount: int) -> None:
+    before = Walk({"log": bytearray(b"0.5 0.75")}).found
+    assert change(before, Walk({"log": bytearray(after)}).found, grows=True).amount == amount
+
+
 def test_what_goes_deeper_than_anybody_looks_is_named() -> None:
     nested: list[object] = []
     for _ in range(20):

@@ -192,7 +192,7 @@ def test_what_a_simulated_device_starts_late_is_never_for_reasons_that_the_recor
 
 def test_every_form_says_which_kernels_an_expression_made_communication() -> None:
     result = TimelineResult(recorded("v100_4streams_nccl_step"), comm_names="allreduce")
-    words = "match 'allreduce': 1 kernel name: ncclKernel_AllReduce_RING_LL_Sum_float."
+    words = "match 'allreduce' count as communication: 1 kernel name: ncclKernel_AllReduce_RING_LL_Sum_float."
     assert words in " ".join(report_text(result.doc, result.to_dict()).split())
     assert words in unescape(html_tables(result.to_dict()))
     assert words in markdown("t", "h", [], [], result.to_dict()).replace("\\", "")
