@@ -28,11 +28,9 @@ LEAST_CALLS = 200  # a few calls lie far apart by chance
 # a whole recording has calls that execute nothing: events, queries, synchronisations, half of all and more (traces/)
 ONLY_LAUNCHES_FRAC = 0.95
 
-
 CUT = frozenset({"gzip_cut", "gzip_damaged", "cut_in_event"})  # kinds of repairs after which the end is missing
 
 
-@once_per_trace
 def is_cut(trace: Trace) -> bool:
     """Whether the file ends before its recording does."""
     return any(remark.kind in CUT for remark in trace.meta.repairs)

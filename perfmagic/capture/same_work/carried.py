@@ -216,9 +216,10 @@ def change(before: Carried, after: Carried, *, grows: bool = False) -> Change:
     found = Change()
     for path, (now, shape) in after.arrays.items():
         was, had = before.arrays.get(path, (now[:0], ()))
-        n = abs(now.size - was.size) if had != shape else 0 if grows else _unequal(was, now)
-        if grows and n < _unequal(was, now) - n:  # written anew: the text of numbers has another length each time
+        differ, added = _unequal(was, now), abs(now.size - was.size) if had != shape else 0
+        if grows and added < differ - added:  # written anew: the text of numbers has another length each time
             continue
+        n = added if grows or had != shape else differ
         if n and now.size > 1:
             found.shapes[shape] += 1
             found.amount += n
